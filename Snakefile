@@ -1,0 +1,60 @@
+# From problems to the paper: tasks -> probe -> difficulty -> subsets -> GRPO -> evaluation -> summaries -> figures, tables, paper.
+
+from snakemake.utils import min_version
+
+min_version("9.20")
+
+
+configfile: "config.yaml"
+
+
+include: "rules/common.smk"
+
+
+wildcard_constraints:
+    model="[^/]+",
+    task="[^/]+",
+    eval_task="[^/]+",
+    policy="[^/]+",
+    recipe="[^/]+",
+    study="[^/]+",
+    seed=r"\d+",
+    shard=r"\d+",
+    split="train|test",
+
+
+rule all:
+    default_target: True
+    message:
+        f"Study {config['study']} is complete"
+    input:
+        study_results(config["study"]),
+        study_paper(config["study"]),
+
+
+rule figures:
+    message:
+        f"Figures and tables of study {config['study']} are drawn"
+    input:
+        study_figures(config["study"]),
+        study_tables(config["study"]),
+
+
+rule paper:
+    message:
+        f"The paper of study {config['study']} is made"
+    input:
+        study_paper(config["study"]),
+
+
+include: "rules/inputs.smk"
+include: "rules/probe.smk"
+include: "rules/subsets.smk"
+include: "rules/training.smk"
+include: "rules/evaluation.smk"
+include: "rules/summaries.smk"
+include: "rules/paper.smk"
+
+
+onsuccess:
+    shell(show_results_command())

@@ -1,0 +1,113 @@
+# Validates the configuration and names the files of a study. Nothing is computed here.
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+SCRIPTS = Path(workflow.basedir) / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+
+from hardgrpo import config as settings  # noqa: E402
+from hardgrpo import layout  # noqa: E402
+from hardgrpo.errors import UserError  # noqa: E402
+
+try:
+    settings.check(config, ", ".join(os.path.relpath(name) for name in workflow.configfiles))
+    settings.check_writable("results", "paper")
+except UserError as error:
+    raise WorkflowError(str(error))
+
+# Interpreter of the environment that Snakemake runs in; the programs need nothing from PATH but this.
+PYTHON = f"{sys.executable} {SCRIPTS}"
+DATA = config["data"]
+RECORDED = [name for name in config["models"] if settings.is_recorded(config, name)]
+TRAINED = [name for name in config["models"] if name not in RECORDED]
+TEX = next((tool for tool in ("latexmk", "tectonic") if shutil.which(tool)), None)
+
+# Tables of a summary; the ones that need training runs are empty for recorded completions.
+SUMMARY = [
+    "accuracy", "gains", "differences", "parts", "pass_at_k", "learnable", "fit", "parity", "subsets", "difficulty", "published",
+    "claims",
+]
+TABLES = ["gain", "learnable", "weaker_signal", "out_of_distribution", "subsets", "parts", "differences", "claims"]
+
+
+def any_of(names):
+    """A wildcard constraint that matches exactly these names."""
+    return "|".join(map(re.escape, names)) or "(?!)"
+
+
+def as_json(value):
+    """A slice of the configuration as one shell argument, in sorted order so that only content compares."""
+    return json.dumps(settings.sorted_slice(value))
+
+
+def code(*names):
+    """Checksum of programs and library modules: as a parameter, it makes cheap rules follow their code.
+
+    A parameter and not an input file, because after a clone files are older or newer by accident: cached summaries would
+    be made again from runs that are not there.
+    """
+    return hashlib.sha256(b"".join((SCRIPTS / name).read_bytes() for name in names)).hexdigest()[:16]
+
+
+def task_of(name):
+    return config["tasks"][name]
+
+
+def model_source(name):
+    return config["models"][name]["source"]
+
+
+def recording(model, task):
+    return model_source(model)["recordings"][task]
+
+
+def recorded_steps(pattern):
+    """{step: file} of the recorded checkpoints that match a path with {step}; at least one."""
+    found = glob_wildcards(str(Path(DATA) / pattern)).step
+    steps = sorted(int(step) for step in found if step.isdigit())
+    if not steps:
+        raise WorkflowError(
+            f"config.yaml: no file matches {Path(DATA) / pattern}; put the recordings there or name their folder: --config data=FOLDER"
+        )
+    return {step: str(Path(DATA) / pattern.format(step=step)) for step in steps}
+
+
+def study_results(study):
+    """The runs of a study and all that they were judged by."""
+    return [name for files in (layout.evaluations, layout.subsets, layout.difficulties, layout.updates) for name in files(config, study)]
+
+
+def summaries(study):
+    return expand("results/summaries/{study}/{table}.csv", study=study, table=SUMMARY)
+
+
+def figure_names(study):
+    recorded = all(settings.is_recorded(config, model) for model in config["studies"][study]["models"])
+    return ["accuracy", "parts", "difficulty"] + ([] if recorded else ["learnable"])
+
+
+def study_figures(study):
+    return expand("paper/{study}/figures/{figure}.{kind}", study=study, figure=figure_names(study), kind=["pdf", "png"])
+
+
+def study_tables(study):
+    return expand("paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=["tex", "csv"]) + [
+        f"paper/{study}/numbers.tex"
+    ]
+
+
+def study_paper(study):
+    """All that is drawn, and the PDF where a TeX is installed."""
+    return study_figures(study) + study_tables(study) + ([f"paper/{study}/paper.pdf"] if TEX else [])
+
+
+def show_results_command():
+    return f"{PYTHON}/show_results.py --study {config['study']}" + ("" if TEX else " --no-tex")

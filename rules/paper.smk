@@ -1,0 +1,132 @@
+# Figures, LaTeX tables, numbers and the paper, from summaries alone.
+
+
+localrules:
+    plot_accuracy,
+    plot_learnable,
+    plot_parts,
+    plot_difficulty,
+    write_tables,
+    write_numbers,
+    compile_paper,
+
+
+DRAWING = ["hardgrpo/plotting.py", "hardgrpo/files.py"]
+WRITING = ["hardgrpo/latex.py", "hardgrpo/files.py"]
+
+
+def table(name):
+    return f"results/summaries/{{study}}/{name}.csv"
+
+
+rule plot_accuracy:
+    message:
+        "Draw accuracy by checkpoint ({wildcards.study})"
+    input:
+        table("accuracy"),
+    output:
+        multiext("paper/{study}/figures/accuracy", ".pdf", ".png"),
+    log:
+        "results/logs/plot_accuracy/{study}.log",
+    params:
+        code=code("plot_accuracy.py", *DRAWING),
+    shell:
+        "{PYTHON}/plot_accuracy.py --accuracy {input} --output {output[0]} {output[1]} > {log} 2>&1"
+
+
+rule plot_learnable:
+    message:
+        "Draw learnable share against gain ({wildcards.study})"
+    input:
+        gains=table("gains"),
+        learnable=table("learnable"),
+        fit=table("fit"),
+    output:
+        multiext("paper/{study}/figures/learnable", ".pdf", ".png"),
+    log:
+        "results/logs/plot_learnable/{study}.log",
+    params:
+        code=code("plot_learnable.py", *DRAWING),
+    shell:
+        "{PYTHON}/plot_learnable.py --gains {input.gains} --learnable {input.learnable} --fit {input.fit}"
+        " --output {output[0]} {output[1]} > {log} 2>&1"
+
+
+rule plot_parts:
+    message:
+        "Draw what the gains are made of ({wildcards.study})"
+    input:
+        table("parts"),
+    output:
+        multiext("paper/{study}/figures/parts", ".pdf", ".png"),
+    log:
+        "results/logs/plot_parts/{study}.log",
+    params:
+        code=code("plot_parts.py", *DRAWING),
+    shell:
+        "{PYTHON}/plot_parts.py --parts {input} --output {output[0]} {output[1]} > {log} 2>&1"
+
+
+rule plot_difficulty:
+    message:
+        "Draw the difficulties and the chosen subsets ({wildcards.study})"
+    input:
+        table("difficulty"),
+    output:
+        multiext("paper/{study}/figures/difficulty", ".pdf", ".png"),
+    log:
+        "results/logs/plot_difficulty/{study}.log",
+    params:
+        code=code("plot_difficulty.py", *DRAWING),
+    shell:
+        "{PYTHON}/plot_difficulty.py --difficulty {input} --output {output[0]} {output[1]} > {log} 2>&1"
+
+
+rule write_tables:
+    message:
+        "Write the tables ({wildcards.study})"
+    input:
+        **{name: table(name) for name in ["gains", "learnable", "pass_at_k", "subsets", "parts", "differences", "claims"]},
+    output:
+        [f"paper/{{study}}/tables/{name}.{kind}" for name in TABLES for kind in ("tex", "csv")],
+    log:
+        "results/logs/write_tables/{study}.log",
+    params:
+        weaker=lambda w: config["studies"][w.study].get("weaker_signal", []),
+        folder="paper/{study}/tables",
+        code=code("write_tables.py", *WRITING),
+    shell:
+        "{PYTHON}/write_tables.py --summaries results/summaries/{wildcards.study} --weaker-signal {params.weaker}"
+        " --output {params.folder} > {log} 2>&1"
+
+
+rule write_numbers:
+    message:
+        "Write the numbers of the text ({wildcards.study})"
+    input:
+        **{name: table(name) for name in SUMMARY},
+    output:
+        "paper/{study}/numbers.tex",
+    log:
+        "results/logs/write_numbers/{study}.log",
+    params:
+        study=lambda w: as_json(settings.described(config, w.study)),
+        code=code("write_numbers.py", *WRITING),
+    shell:
+        "{PYTHON}/write_numbers.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
+        " --output {output} > {log} 2>&1"
+
+
+rule compile_paper:
+    message:
+        "Compile the paper ({wildcards.study})"
+    input:
+        lambda w: study_figures(w.study) + study_tables(w.study),
+        text="paper/main.tex",
+        references="paper/references.bib",
+    output:
+        "paper/{study}/paper.pdf",
+    log:
+        "results/logs/compile_paper/{study}.log",
+    shell:
+        "{PYTHON}/compile_paper.py --study {wildcards.study} --output {output} > {log} 2>&1"

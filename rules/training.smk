@@ -1,0 +1,42 @@
+# GRPO runs. The training program is not an input: only what changes the result of a run makes it run again.
+
+
+localrules:
+    write_spec,
+
+
+rule write_spec:
+    message:
+        "Specify run {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
+    output:
+        "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/spec.yaml",
+    log:
+        "results/logs/write_spec/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    params:
+        run=lambda w: as_json(settings.specification(config, settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed)))),
+    shell:
+        "{PYTHON}/write_spec.py --run {params.run:q} --output {output} > {log} 2>&1"
+
+
+rule train_grpo:
+    message:
+        "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
+    input:
+        spec="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/spec.yaml",
+        model="results/models/{model}/manifest.json",
+        problems="results/tasks/{task}/train.jsonl",
+        subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
+    output:
+        checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/checkpoints/manifest.json",
+        updates="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/updates.csv",
+        timing="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/timing.csv",
+        provenance="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/provenance.json",
+    log:
+        "results/logs/train_grpo/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        folder=lambda w, output: os.path.dirname(output.updates),
+    shell:
+        "{PYTHON}/train_grpo.py --spec {input.spec} --output {params.folder} 2>> {log} | tee -a {log}"

@@ -1,0 +1,38 @@
+"""Grade recorded completions of test problems, a file a checkpoint, into an evaluation file.
+
+    python scripts/grade_recording.py --problems results/tasks/T/test.jsonl --recordings checkpoint-100.jsonl checkpoint-200.jsonl \\
+        --steps 100 200 --grader choice_letter --output results/evaluation/M/T/recorded/all/seed0/T.csv.gz
+"""
+
+import argparse
+
+from hardgrpo import completions, errors, evaluations, grading, tasks
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", required=True)
+    parser.add_argument("--recordings", required=True, nargs="+")
+    parser.add_argument("--steps", required=True, nargs="+", type=int, help="updates before each recording; 0 is the base model")
+    parser.add_argument("--grader", required=True)
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+
+    grading.check_grader(args.grader)
+    problems = tasks.read_problems(args.problems)
+    if len(args.steps) != len(args.recordings):
+        raise errors.UserError(f"{len(args.recordings)} recordings but {len(args.steps)} steps; give one step for each")
+    rows = []
+    for step, path in sorted(zip(args.steps, args.recordings)):
+        by_problem = completions.read_recording(path, problems)
+        for problem in problems:
+            for completion in by_problem[problem["id"]]:
+                verdict = grading.grade(args.grader, completion["completion"], problem["answer"])
+                row = evaluations.row(step, problem, 1.0, completion["sample"], verdict)
+                reason = completion["finish_reason"]
+                rows.append(row | {"truncated": reason == "length" if reason else None, "tokens": completion["tokens"]})
+    evaluations.write(args.output, rows)
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,71 @@
+"""Completions of problems: the probe's files, and recordings that people have from elsewhere."""
+
+from . import files
+from .errors import UserError
+
+
+def read(
+    paths: list[str], problems: list[dict], samples: int | None = None, ragged: bool = False, needs_prompt: bool = False
+) -> dict[str, list[dict]]:
+    """Completions by problem id, every problem with as many as expected, or a `UserError` naming file and problem."""
+    by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
+    keys = {"id": (str, int), "completion": str} | ({"prompt": str} if needs_prompt else {})
+    for path in paths:
+        seen = set()
+        for line, row in enumerate(files.read_jsonl(path, keys), start=1):
+            identity = str(row["id"])
+            if identity not in by_problem:
+                raise UserError(f"{path}: row {line}: no problem has the id '{identity}'; give the problem file that was probed")
+            if (identity, row.get("sample")) in seen and row.get("sample") is not None:
+                raise UserError(f"{path}: row {line}: sample {row['sample']} of '{identity}' stands in the file twice; remove one")
+            seen.add((identity, row.get("sample")))
+            by_problem[identity].append(row)
+    counts = {identity: len(rows) for identity, rows in by_problem.items()}
+    expected = samples or max(counts.values())
+    short = {identity: count for identity, count in counts.items() if (count == 0 if ragged else count != expected)}
+    if short:
+        identity, count = next(iter(short.items()))
+        raise UserError(
+            f"{', '.join(map(str, paths))}: problem '{identity}' has {count} of {expected} completions"
+            f" ({len(short)} such problems); the file is truncated or belongs to other problems: make it again"
+        )
+    return by_problem
+
+
+def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
+    """Completions by problem id from a recording: JSON Lines with question and completions (a list), joined by question.
+
+    `prompt` (as the model saw it), `tokens` and `finish_reasons` (lists) are taken along where the recording has them.
+    """
+    rows = files.read_jsonl(path, {"question": str, "completions": list})
+    by_question = {}
+    for line, row in enumerate(rows, start=1):
+        if row["question"] in by_question:
+            raise UserError(f"{path}: row {line}: the question stands in the file twice; remove one")
+        if not row["completions"] or not all(isinstance(text, str) for text in row["completions"]):
+            raise UserError(f"{path}: row {line}: 'completions' must be a list of at least one text")
+        for key in ("tokens", "finish_reasons"):
+            if key in row and len(row[key]) != len(row["completions"]):
+                raise UserError(f"{path}: row {line}: {len(row[key])} {key} for {len(row['completions'])} completions")
+        by_question[row["question"]] = row
+    found = {}
+    for problem in problems:
+        row = by_question.pop(problem["question"], None)
+        if row is None:
+            raise UserError(f"{path}: no completions for problem '{problem['id']}'; record them or take it out of the task")
+        found[problem["id"]] = [
+            {"id": problem["id"], "sample": sample, "seed": None, "completion": text}
+            | {
+                "tokens": row["tokens"][sample] if "tokens" in row else None,
+                "finish_reason": row["finish_reasons"][sample] if "finish_reasons" in row else None,
+            }
+            | {key: row[key] for key in ("prompt", "published_pass_rate") if key in row}
+            for sample, text in enumerate(row["completions"])
+        ]
+    if by_question:
+        question = next(iter(by_question))
+        raise UserError(
+            f"{path}: {len(by_question)} recorded questions are not in the task, first '{question[:60]}...';"
+            " add them to the task's split or take them out"
+        )
+    return found

@@ -1,0 +1,280 @@
+"""config.yaml: checked against the closed schema and against itself, then cut into runs and into slices for rules."""
+
+import difflib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import jsonschema
+import yaml
+
+from . import grading, policies
+from .errors import UserError
+
+SCHEMA = Path(__file__).parents[2] / "rules" / "config.schema.yaml"
+
+
+@dataclass(frozen=True)
+class Run:
+    """(model, task, policy, recipe, seed); for recorded completions the recipe is `recorded`."""
+
+    model: str
+    task: str
+    recipe: str
+    policy: str
+    seed: int
+
+    @property
+    def path(self) -> str:
+        return f"{self.model}/{self.task}/{self.recipe}/{self.policy}/seed{self.seed}"
+
+
+def check(config: dict, name: str) -> None:
+    """Raise a `UserError` that names the file, the place, what was expected and what to do."""
+    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    validator = jsonschema.Draft202012Validator(schema)
+    error = min(validator.iter_errors(config), key=lambda e: [str(p) for p in e.absolute_path], default=None)
+    if error is not None:
+        raise UserError(f"{name}: {_explain(error)}")
+    for place, problem in _contradictions(config):
+        raise UserError(f"{name}: {place}: {problem}")
+
+
+def _explain(error: jsonschema.ValidationError) -> str:
+    while error.validator == "oneOf":
+        error = _right_branch(error)
+    place = ".".join(map(str, error.absolute_path)) or "top level"
+    if error.validator == "additionalProperties":
+        known = list(error.schema.get("properties", {}))
+        unknown = [key for key in error.instance if key not in known][0]
+        close = difflib.get_close_matches(str(unknown), known, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else "remove it"
+        return f"{place}: unknown key '{unknown}'; {hint} (known here: {', '.join(known)})"
+    if error.validator == "required":
+        missing = [key for key in error.validator_value if key not in error.instance][0]
+        described = error.schema["properties"][missing].get("description", "")
+        return f"{place}: '{missing}' is missing; add it ({described.rstrip('.')})"
+    described = error.schema.get("description", "")
+    return f"{place}: {error.message}" + (f"; expected: {described.rstrip('.')}" if described else "") + "; correct it"
+
+
+def _right_branch(error: jsonschema.ValidationError) -> jsonschema.ValidationError:
+    """Of the alternatives of a `oneOf`, the complaint of the one that `kind` names, or that has the right type."""
+    branches: dict[int, list] = {}
+    for complaint in error.context:
+        branches.setdefault(complaint.schema_path[0], []).append(complaint)
+
+    def distance(complaints: list) -> tuple:
+        wrong_kind = any(c.validator == "const" or (c.validator == "type" and not c.relative_path) for c in complaints)
+        return wrong_kind, len(complaints)
+
+    best = min(branches.values(), key=distance)
+    if distance(best)[0] and isinstance(error.instance, dict) and "kind" in error.instance:
+        kinds = [c.validator_value for complaints in branches.values() for c in complaints if c.validator == "const"]
+        choice = next(c for c in best if c.validator == "const")
+        choice.message = f"{error.instance['kind']!r} is not one of {', '.join(kinds)}"
+        return choice
+    return best[0]
+
+
+def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
+    def unknown(place: str, kind: str, names) -> Iterator[tuple[str, str]]:
+        for name in names:
+            if name not in config[kind]:
+                close = difflib.get_close_matches(str(name), config[kind], n=1)
+                hint = f"did you mean '{close[0]}'?" if close else f"add it under `{kind}`"
+                yield place, f"unknown {SINGULAR[kind]} '{name}'; {hint} (known: {', '.join(config[kind])})"
+
+    if config["study"] not in config["studies"]:
+        yield from unknown("study", "studies", [config["study"]])
+    for name, task in config["tasks"].items():
+        place = f"tasks.{name}"
+        if task["grader"] not in grading.GRADERS:
+            yield f"{place}.grader", f"unknown grader '{task['grader']}'; expected one of {', '.join(grading.GRADERS)}"
+        source = task["source"]
+        if source["kind"] == "generated":
+            if source["family"] == "swaps" and "objects" not in source:
+                yield f"{place}.source", "family swaps needs 'objects'; add it, e.g. objects: [3, 4, 5]"
+    for name, model in config["models"].items():
+        source, place = model["source"], f"models.{name}.source"
+        if source["kind"] == "pretrain":
+            if source["hidden_size"] % (2 * source["heads"]):
+                yield f"{place}.hidden_size", f"{source['hidden_size']} is not a multiple of 2 x heads ({source['heads']}); change one of them"
+            if source["heads"] % source["key_value_heads"]:
+                yield f"{place}.key_value_heads", f"{source['key_value_heads']} does not divide heads ({source['heads']}); change one of them"
+            yield from unknown(f"{place}.demonstrations", "tasks", source["demonstrations"])
+            for task, spec in source["demonstrations"].items():
+                if config["tasks"][task]["source"]["kind"] != "generated":
+                    yield f"{place}.demonstrations.{task}", "only generated tasks have demonstrations; name one of these"
+                elif (config["tasks"][task]["source"]["family"] == "arithmetic") != isinstance(spec["slip"], dict):
+                    yield f"{place}.demonstrations.{task}.slip", "expected one number for swaps, one by operation (+ - * /) for arithmetic"
+        else:
+            yield from unknown(f"{place}.recordings", "tasks", source["recordings"])
+    for name, policy in config["policies"].items():
+        rule, place = policy["rule"], f"policies.{name}"
+        needs = {"budget"} if rule in policies.RANKED else {"threshold"} if rule in policies.SPLIT else set()
+        for key in sorted(needs - set(policy)):
+            yield place, f"rule '{rule}' needs '{key}'; add it, e.g. {key}: {'0.1' if key == 'budget' else '0.25'}"
+        for key in sorted(set(policy) - needs - {"rule"}):
+            yield f"{place}.{key}", f"rule '{rule}' takes no '{key}'; remove it"
+    for name, recipe in config["recipes"].items():
+        if recipe["updates"] % recipe["checkpoint_every"]:
+            yield (
+                f"recipes.{name}.checkpoint_every",
+                f"{recipe['checkpoint_every']} does not divide updates ({recipe['updates']}), so the last update would have no"
+                " checkpoint; change one of them",
+            )
+    for name, study in config["studies"].items():
+        place = f"studies.{name}"
+        for kind in ("models", "tasks", "policies"):
+            yield from unknown(f"{place}.{kind}", kind, study[kind])
+            if len(set(study[kind])) < len(study[kind]):
+                yield f"{place}.{kind}", "a name stands here twice; remove one"
+        if len(set(study["seeds"])) < len(study["seeds"]):
+            yield f"{place}.seeds", f"{study['seeds']} are not distinct; a seed that stands twice is one replicate counted twice"
+        kinds = {config["models"][model]["source"]["kind"] == "recorded" for model in study["models"]}
+        if len(kinds) > 1:
+            yield f"{place}.models", "recorded models and models with weights cannot share a study; make two studies"
+        if kinds == {False}:
+            if "recipe" not in study:
+                yield place, "'recipe' is missing; name one of `recipes`"
+            else:
+                yield from unknown(f"{place}.recipe", "recipes", [study["recipe"]])
+            for task in study["tasks"]:
+                if not has_train(config["tasks"][task]):
+                    yield f"{place}.tasks", f"task '{task}' has no train split to choose from; give it one or test on it out of distribution"
+            for model in study["models"]:
+                shown = config["models"][model]["source"]["demonstrations"]
+                for task in study["tasks"]:
+                    if task not in shown:
+                        yield f"{place}.tasks", f"model '{model}' was never shown task '{task}'; add it to models.{model}.source.demonstrations"
+        elif len(study["seeds"]) != 1:
+            yield f"{place}.seeds", "recorded completions have one seed; expected one"
+        for key in ("out_of_distribution", "weaker_signal"):
+            yield from unknown(f"{place}.{key}", "tasks", study.get(key, []))
+            for task in study.get(key, []):
+                if task not in study["tasks"]:
+                    yield f"{place}.{key}", f"'{task}' is not a task of this study; add it to its tasks"
+        yield from unknown(f"{place}.out_of_distribution", "tasks", study.get("out_of_distribution", {}).values())
+
+
+SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes": "recipe", "studies": "study"}
+
+
+def has_train(task: dict) -> bool:
+    return bool(task["source"].get("train"))
+
+
+def is_recorded(config: dict, model: str) -> bool:
+    return config["models"][model]["source"]["kind"] == "recorded"
+
+
+def eval_tasks(study: dict, task: str) -> list[str]:
+    """The tasks that runs of `task` are tested on: itself, then out of distribution."""
+    other = study.get("out_of_distribution", {}).get(task)
+    return [task] + ([other] if other else [])
+
+
+def pairs(config: dict, study: dict) -> list[tuple[str, str]]:
+    """(model, task) of a study; a recorded model answers only the tasks it has recordings of."""
+    return [
+        (model, task)
+        for model in study["models"]
+        for task in study["tasks"]
+        if not is_recorded(config, model) or task in config["models"][model]["source"]["recordings"]
+    ]
+
+
+def runs(config: dict, study: dict) -> list[Run]:
+    """Every run of a study, in the order of the configuration."""
+    found = []
+    for model, task in pairs(config, study):
+        if is_recorded(config, model):
+            names = config["models"][model]["source"]["recordings"][task].get("runs", {})
+            found += [Run(model, task, "recorded", policy, study["seeds"][0]) for policy in names]
+        else:
+            found += [Run(model, task, study["recipe"], policy, seed) for policy in study["policies"] for seed in study["seeds"]]
+    return found
+
+
+def pretraining(config: dict, model: str) -> dict:
+    """What `pretrain_model.py` needs: the model's source, each demonstrated task with its own source and prompt."""
+    source = config["models"][model]["source"]
+    shown = {
+        task: spec | {"source": config["tasks"][task]["source"], "prompt": config["tasks"][task]["prompt"]}
+        for task, spec in source["demonstrations"].items()
+    }
+    return source | {"demonstrations": shown}
+
+
+def never_shown(config: dict, model: str) -> list[tuple[str, str]]:
+    """(task, split) whose problems a pretrained model must not have seen: all splits of the families it is shown."""
+    shown = config["models"][model]["source"]["demonstrations"]
+    families = {config["tasks"][task]["source"]["family"] for task in shown}
+    return [
+        (name, split)
+        for name, task in config["tasks"].items()
+        if task["source"].get("family") in families
+        for split in ("train", "test")
+        if task["source"][split]
+    ]
+
+
+def specification(config: dict, run: Run) -> dict:
+    """The content of a run's `spec.yaml`."""
+    task = config["tasks"][run.task]
+    return {
+        "model": run.model,
+        "task": run.task,
+        "policy": run.policy,
+        "recipe": run.recipe,
+        "seed": run.seed,
+        "model_folder": f"results/models/{run.model}",
+        "problems": f"results/tasks/{run.task}/train.jsonl",
+        "subset": f"results/subsets/{run.model}/{run.task}/{run.policy}/seed{run.seed}.csv",
+        "prompt": task["prompt"],
+        "grader": task["grader"],
+        "completion_tokens": task["completion_tokens"],
+        "training": config["recipes"][run.recipe],
+    }
+
+
+def described(config: dict, study: str) -> dict:
+    """The design of a study in numbers, for its text: what the configuration says, not what a run gave."""
+    plan = config["studies"][study]
+    recipe = config["recipes"].get(plan.get("recipe"), {})
+    first = config["tasks"][plan["tasks"][0]]
+    budgets = {config["policies"][policy].get("budget") for policy in plan["policies"]} - {None}
+    return {
+        "study": study,
+        "title": plan["title"],
+        "tasks": plan["tasks"],
+        "policies": plan["policies"],
+        "seeds": len(plan["seeds"]),
+        "budget": min(budgets, default=None),
+        "probe_samples": first["probe"]["samples"],
+        "test_samples": first["test"]["samples"],
+        "completion_tokens": {task: config["tasks"][task]["completion_tokens"] for task in plan["tasks"]},
+        "recipe": recipe,
+    }
+
+
+def check_writable(*folders: str) -> None:
+    """Results that cannot be written are told before the first job, not after the first hour."""
+    for folder in folders:
+        path = Path(folder)
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{path}: expected a folder for results, found a file; move it away")
+        place = path if path.exists() else Path(".")
+        if not os.access(place, os.W_OK):
+            raise UserError(f"{path.absolute()}: cannot be written; work in a folder that you may write to (snakemake --directory FOLDER)")
+
+
+def sorted_slice(value):
+    """A copy with all mappings in sorted order: rule parameters compare as text, and order must not matter."""
+    if isinstance(value, dict):
+        return {key: sorted_slice(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [sorted_slice(item) for item in value]
+    return value

@@ -1,0 +1,154 @@
+"""Generated tasks: problems with a known answer, and the noisy worked solutions that `tiny` is pretrained on.
+
+Two families, after BIG-Bench-Hard's tracking shuffled objects and GSM8K, in wording of our own:
+
+    swaps       Alice holds red, Bob holds blue, Claire holds pink. At two Bob and Alice swap.
+                At six Claire and Bob swap. At the end, what does Bob hold?                      -> pink
+    arithmetic  Bob has 12 coins. Bob finds 5 more. Bob doubles the coins.
+                How many coins does Bob have?                                                    -> 34
+
+A *demonstration* is a worked solution ending in `#### answer`. With probability `slip` a step is done wrong and the
+wrong state is carried on, so that a model trained on demonstrations knows the task but slips, as a pretrained model
+does. Without slips nearly every pass rate is 0 or 1 and there is nothing for a selection policy to choose from.
+"""
+
+import random
+from dataclasses import dataclass
+
+NAMES = ("Alice", "Bob", "Claire", "Dave", "Eve", "Fred", "Gina")
+COLOURS = ("yellow", "blue", "pink", "red", "green", "white", "black", "purple", "orange", "brown")
+HOURS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+THINGS = ("apples", "pens", "books", "coins", "cards")
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A problem and what a worked solution needs: the start and one operation a step."""
+
+    question: str
+    answer: str
+    tier: int  # number of swaps, or of arithmetic steps
+    start: tuple
+    steps: tuple
+    asked: str
+
+
+def draw_swaps(rng: random.Random, objects: list[int], swaps: list[int]) -> Chain:
+    """People holding one colour each swap in pairs; `objects` and `swaps` are the numbers to draw from."""
+    people = NAMES[: rng.choice(objects)]
+    tier = rng.choice(swaps)
+    held = dict(zip(people, rng.sample(COLOURS, len(people))))
+    # Each swap is named by its hour, one after the other from a drawn start: a worked solution can then point at "the
+    # swap at six", and a chain that is longer than any in training is still made of words that training has seen.
+    first = rng.randrange(len(HOURS) - tier + 1)
+    hours = HOURS[first : first + tier]
+    start = tuple(held.items())
+    steps = tuple((hour, *rng.sample(people, 2)) for hour in hours)
+    for _, a, b in steps:
+        held[a], held[b] = held[b], held[a]
+    asked = rng.choice(people)
+    lines = [", ".join(f"{name} holds {colour}" for name, colour in start) + "."]
+    lines += [f"At {hour} {a} and {b} swap." for hour, a, b in steps]
+    lines += [f"At the end, what does {asked} hold?"]
+    return Chain(" ".join(lines), held[asked], tier, start, steps, asked)
+
+
+def demonstrate_swaps(chain: Chain, rng: random.Random, slip: float) -> str:
+    """Each step recalls the swap and both holdings before it states the result; without the recall, nothing is learned."""
+    held = dict(chain.start)
+    lines = []
+    for hour, a, b in chain.steps:
+        before = f"{hour} {a} {held[a]} {b} {held[b]}"
+        if rng.random() >= slip:
+            held[a], held[b] = held[b], held[a]
+        lines.append(f"{before} : {a} {held[a]} {b} {held[b]} ;")
+    return " ".join(lines) + f" {chain.asked} #### {held[chain.asked]}"
+
+
+def draw_arithmetic(rng: random.Random, steps: list[int]) -> Chain:
+    """One person's count of one thing after `steps` operations (drawn from the list); every value stays in 0..99."""
+    who, thing, tier = rng.choice(NAMES), rng.choice(THINGS), rng.choice(steps)
+    value = start = rng.randint(2, 30)
+    sentences, done = [f"{who} has {value} {thing}."], []
+    for _ in range(tier):
+        choices = []
+        if value <= 90:
+            choices += ["buys", "finds"]
+        if value >= 4:
+            choices += ["loses", "gives"]
+            choices += ["halves"] if value % 2 == 0 else []
+        if value <= 33:
+            choices += ["doubles", "triples"]
+        if value <= 74:
+            choices += ["boxes"]
+        kind = rng.choice(choices)
+        if kind in ("buys", "finds"):
+            amount = rng.randint(2, 9)
+            sentences.append(f"{who} {kind} {amount} more.")
+            step = ("+", amount)
+        elif kind in ("loses", "gives"):
+            amount = rng.randint(1, min(value - 1, 9))
+            sentences.append(f"{who} {'loses' if kind == 'loses' else 'gives away'} {amount}.")
+            step = ("-", amount)
+        elif kind == "halves":
+            sentences.append(f"{who} sells half.")
+            step = ("/", 2)
+        elif kind == "boxes":
+            boxes, each = rng.randint(2, 5), rng.randint(2, 5)
+            sentences.append(f"{who} buys {boxes} boxes of {each} {thing}.")
+            step = ("boxes", boxes, each)
+        else:
+            sentences.append(f"{who} {kind} the {thing}.")
+            step = ("*", 2 if kind == "doubles" else 3)
+        value = apply(step, value)
+        done.append(step)
+    sentences.append(f"How many {thing} does {who} have?")
+    return Chain(" ".join(sentences), str(value), tier, (start,), tuple(done), who)
+
+
+def apply(step: tuple, value: int) -> int:
+    match step:
+        case ("+", amount):
+            return value + amount
+        case ("-", amount):
+            return max(0, value - amount)
+        case ("*", factor):
+            return value * factor
+        case ("/", divisor):
+            return value // divisor
+        case ("boxes", boxes, each):
+            return value + boxes * each
+    raise ValueError(f"unknown step {step!r}")
+
+
+def demonstrate_arithmetic(chain: Chain, rng: random.Random, slip: dict[str, float]) -> str:
+    """`slip` gives the chance of a wrong result for each of + - * /; a wrong value is carried through the rest."""
+
+    def result(operation: str, true: int) -> int:
+        return max(0, true + rng.choice((-10, -2, -1, 1, 2, 10))) if rng.random() < slip[operation] else true
+
+    (value,) = chain.start
+    lines = []
+    for step in chain.steps:
+        match step:
+            case ("boxes", boxes, each):
+                product = result("*", boxes * each)
+                lines.append(f"{boxes} * {each} = {product} ;")
+                step = ("+", product)
+        operation, operand = step
+        after = result(operation, apply(step, value))
+        lines.append(f"{value} {operation} {operand} = {after} ;")
+        value = after
+    return " ".join(lines) + f" #### {value}"
+
+
+DEMONSTRATE = {"swaps": demonstrate_swaps, "arithmetic": demonstrate_arithmetic}
+
+
+def vocabulary() -> list[str]:
+    """Every word and sign a question or demonstration is written with (digits are separate, see pretraining)."""
+    sentences = (
+        "holds , . At and swap the end what does hold ? has buys finds more loses gives away sells half doubles "
+        "triples boxes of How many have : ; + - * / = #### Answer"
+    )
+    return [*NAMES, *COLOURS, *HOURS, *THINGS, *sentences.split()]

@@ -1,0 +1,80 @@
+"""Which files a study is made of. The workflow asks for them, the summary reads them; both ask here."""
+
+from . import config as settings
+
+
+def of_study(config: dict, study: str) -> dict:
+    """The part of the configuration that decides a study's files: small, and untouched by how models are trained."""
+    plan = config["studies"][study]
+    tested = {test for task in plan["tasks"] for test in settings.eval_tasks(plan, task)}
+    kept = ("kind", "recordings")
+    return {
+        "studies": {study: plan},
+        "tasks": {task: {"completion_tokens": config["tasks"][task]["completion_tokens"]} for task in sorted(tested)},
+        "models": {
+            model: {"source": {key: value for key, value in config["models"][model]["source"].items() if key in kept}}
+            for model in plan["models"]
+        },
+    }
+
+
+def runs(config: dict, study: str) -> list[settings.Run]:
+    return settings.runs(config, config["studies"][study])
+
+
+def eval_tasks(config: dict, study: str) -> dict[str, list[str]]:
+    plan = config["studies"][study]
+    return {task: settings.eval_tasks(plan, task) for task in plan["tasks"]}
+
+
+def evaluations(config: dict, study: str) -> list[str]:
+    """Evaluation files: the base models', then the runs'."""
+    tested = eval_tasks(config, study)
+    base = [
+        f"results/evaluation/{model}/base/{test}.csv.gz"
+        for model, task in settings.pairs(config, config["studies"][study])
+        for test in tested[task]
+    ]
+    of_runs = [f"results/evaluation/{run.path}/{test}.csv.gz" for run in runs(config, study) for test in tested[run.task]]
+    return list(dict.fromkeys(base)) + of_runs
+
+
+def updates(config: dict, study: str) -> list[str]:
+    return [f"results/training/{run.path}/updates.csv" for run in runs(config, study) if run.recipe != "recorded"]
+
+
+def probed(config: dict, study: str) -> list[tuple[str, str]]:
+    """(model, task) with completions of the pool; a recording may have none."""
+    return [
+        (model, task)
+        for model, task in settings.pairs(config, config["studies"][study])
+        if not settings.is_recorded(config, model) or "probe" in config["models"][model]["source"]["recordings"][task]
+    ]
+
+
+def difficulties(config: dict, study: str) -> list[str]:
+    return [f"results/difficulty/{model}/{task}.csv" for model, task in probed(config, study)]
+
+
+def subsets(config: dict, study: str) -> list[str]:
+    """The JSON files that say how each subset was chosen; the subset itself stands beside each as CSV."""
+    plan = config["studies"][study]
+    return [
+        f"results/subsets/{model}/{task}/{policy}/seed{seed}.json"
+        for model, task in probed(config, study)
+        for policy in plan["policies"]
+        for seed in plan["seeds"]
+    ]
+
+
+def recorded_probes(config: dict, study: str) -> list[tuple[str, str, str]]:
+    """(completions, difficulty, difficulty graded with the prompt) of recorded models."""
+    return [
+        (
+            f"results/probe/{model}/{task}/shard0.jsonl.gz",
+            f"results/difficulty/{model}/{task}.csv",
+            f"results/difficulty/{model}/{task}.with_prompt.csv",
+        )
+        for model, task in probed(config, study)
+        if settings.is_recorded(config, model)
+    ]

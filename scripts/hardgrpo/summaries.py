@@ -1,0 +1,357 @@
+"""From graded completions to the tables that figures are drawn from, each with estimate, interval, n and its keys."""
+
+import itertools
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from . import evaluations, files, statistics
+from .config import Run
+from .errors import UserError
+
+CELL = ["model", "task", "eval_task", "policy"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All seeds of one (model, task, policy) on one evaluation task."""
+
+    model: str
+    task: str
+    eval_task: str
+    policy: str
+    base: pd.DataFrame
+    runs: list[pd.DataFrame]
+
+    @property
+    def keys(self) -> dict:
+        return {name: getattr(self, name) for name in CELL}
+
+    def steps(self) -> list[int]:
+        return sorted(set.intersection(*(set(run.step) for run in self.runs)))
+
+    def base_rates(self, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
+        """(N,) mean of a column by problem for the base model."""
+        return evaluations.by_problem(self.base, 0, column, decoding).to_numpy()
+
+    def rates(self, step: int, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
+        """(S, N) mean of a column by seed and problem, problems in the base's order."""
+        index = evaluations.by_problem(self.base, 0, "correct", decoding).index
+        series = [evaluations.by_problem(run, step, column, decoding) for run in self.runs]
+        for one in series:
+            if not one.index.equals(index):
+                raise UserError(
+                    f"{self.model}/{self.task}/{self.policy} on {self.eval_task}: {len(one)} problems at step {step}, but {len(index)}"
+                    " for the base model; delete the evaluation files and run again"
+                )
+        return np.stack([one.to_numpy() for one in series])
+
+    def samples(self) -> int:
+        return int(evaluations.counts(self.base, 0)[0].max())
+
+    def decodings(self) -> list[str]:
+        return [d for d in ("sampled", "greedy") if (self.base.decoding == d).any()]
+
+
+def load_cells(runs: list[Run], eval_tasks: dict[str, list[str]], folder: str = "results/evaluation") -> list[Cell]:
+    """Read every evaluation file of the runs once. `eval_tasks` gives the evaluation tasks of each task."""
+    groups: dict[tuple, list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.model, run.task, run.policy), []).append(run)
+    bases: dict[tuple, pd.DataFrame] = {}
+    cells = []
+    for (model, task, policy), replicates in groups.items():
+        for test in eval_tasks[task]:
+            if (model, test) not in bases:
+                bases[model, test] = evaluations.read(f"{folder}/{model}/base/{test}.csv.gz")
+            frames = [evaluations.read(f"{folder}/{run.path}/{test}.csv.gz") for run in replicates]
+            cells.append(Cell(model, task, test, policy, bases[model, test], frames))
+    return cells
+
+
+def _interval(prefix: str, estimate: statistics.Estimate) -> dict:
+    return {prefix: estimate.estimate, f"{prefix}_low": estimate.low, f"{prefix}_high": estimate.high}
+
+
+def accuracy(cells: list[Cell]) -> list[dict]:
+    """Accuracy by checkpoint; step 0 is the base model, the same for every policy."""
+    rows = []
+    for cell in cells:
+        for decoding in cell.decodings():
+            for step in [0, *cell.steps()]:
+                rates = {
+                    column: np.atleast_2d(cell.base_rates(column, decoding)) if step == 0 else cell.rates(step, column, decoding)
+                    for column in ("correct", "answered", "truncated", "tokens")
+                }
+                rows.append(
+                    cell.keys
+                    | {"decoding": decoding, "step": step}
+                    | _interval("accuracy", statistics.mean_interval(rates["correct"]))
+                    | {f"{name}_mean": rates[name].mean() for name in ("answered", "truncated", "tokens")}
+                    | {"problems": rates["correct"].shape[1], "samples": cell.samples() if decoding == "sampled" else 1}
+                    | {"seeds": len(cell.runs) if step else 1}
+                )
+    return rows
+
+
+def gains(cells: list[Cell]) -> list[dict]:
+    """Accuracy at the last checkpoint less that of the base model: target B, and target A beside it."""
+    rows = []
+    for cell in cells:
+        last = cell.steps()[-1]
+        for decoding in cell.decodings():
+            base = cell.base_rates(decoding=decoding)
+            values = cell.rates(last, decoding=decoding) - base
+            samples = cell.samples() if decoding == "sampled" else 1
+            here = statistics.mean_interval(values, base, samples, target="A")
+            rows.append(
+                cell.keys
+                | {"decoding": decoding, "step": last, "base_accuracy": base.mean()}
+                | _interval("gain", statistics.mean_interval(values))
+                | {"gain_low_these_problems": here.low, "gain_high_these_problems": here.high}
+                | {"problems": values.shape[1], "samples": samples, "seeds": values.shape[0]}
+            )
+    return rows
+
+
+def differences(cells: list[Cell]) -> list[dict]:
+    """Policy minus policy at the last checkpoint, paired by problem and seed; the base cancels."""
+    rows = []
+    groups = itertools.groupby(sorted(cells, key=lambda c: (c.model, c.task, c.eval_task)), key=lambda c: (c.model, c.task, c.eval_task))
+    for _, group in groups:
+        group = sorted(group, key=cells.index)
+        for one, other in itertools.combinations(group, 2):
+            a, b = one.rates(one.steps()[-1]), other.rates(other.steps()[-1])
+            if a.shape != b.shape:
+                continue
+            rows.append(
+                one.keys
+                | {"minus": other.policy}
+                | _interval("difference", statistics.mean_interval(a - b))
+                | {"problems": a.shape[1], "seeds": a.shape[0]}
+            )
+    return rows
+
+
+def parts(cells: list[Cell]) -> list[dict]:
+    """Every gain split into finishing and correctness, for the last checkpoint, sampled completions."""
+    rows = []
+    for cell in cells:
+        last = cell.steps()[-1]
+        base_answered, base_correct = cell.base_rates("answered"), cell.base_rates("correct")
+        answered, correct = cell.rates(last, "answered"), cell.rates(last, "correct")
+        finishing, correctness = statistics.decompose_by_problem(base_answered, base_correct, answered, correct)
+        rows.append(
+            cell.keys
+            | {"step": last, "gain": (correct - base_correct).mean()}
+            | _interval("finishing", statistics.mean_interval(finishing))
+            | _interval("correctness", statistics.mean_interval(correctness))
+            | _interval("finishing_minus_correctness", statistics.mean_interval(finishing - correctness))
+            | {"base_answered": base_answered.mean(), "answered": answered.mean()}
+            | {"base_accuracy": base_correct.mean(), "accuracy": correct.mean()}
+            | {"base_accuracy_answered": _ratio(base_correct, base_answered), "accuracy_answered": _ratio(correct, answered)}
+            | {"problems": answered.shape[1], "seeds": answered.shape[0]}
+        )
+    return rows
+
+
+def _ratio(correct: np.ndarray, answered: np.ndarray) -> float:
+    return float(correct.mean() / answered.mean()) if answered.mean() else np.nan
+
+
+def pass_at_k(cells: list[Cell]) -> list[dict]:
+    """Unbiased pass@k of base model and last checkpoint, k = 1 (which is avg@k) and k = all samples."""
+    rows = []
+    for cell in cells:
+        last = cell.steps()[-1]
+        for k in sorted({1, cell.samples()}):
+            base = _pass_rates(cell.base, 0, k)
+            values = np.stack([_pass_rates(run, last, k) for run in cell.runs])
+            rows.append(
+                cell.keys
+                | {"k": k, "step": last, "base": base.mean()}
+                | _interval("pass", statistics.mean_interval(values))
+                | _interval("gain", statistics.mean_interval(values - base))
+                | {"problems": values.shape[1], "seeds": values.shape[0]}
+            )
+    return rows
+
+
+def _pass_rates(frame: pd.DataFrame, step: int, k: int) -> np.ndarray:
+    """(N,) unbiased pass@k by problem; a problem with fewer than k samples counts with all it has."""
+    return np.array([statistics.pass_at_k(n, c, min(n, k)) for n, c in zip(*evaluations.counts(frame, step))])
+
+
+UPDATES = {"step": int, "prompts": float, "rollouts": float, "learnable_share": float, "truncated_share": float, "tokens_mean": float}
+
+
+def read_updates(runs: list[Run]) -> dict[Run, pd.DataFrame]:
+    frames = {}
+    for run in runs:
+        path = f"results/training/{run.path}/updates.csv"
+        frames[run] = pd.DataFrame(files.read_rows(path, UPDATES))
+        if frames[run].empty:
+            raise UserError(f"{path}: the file has no rows; delete it and run again")
+    return frames
+
+
+def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
+    """Learnable share: the mean over updates of the share of groups whose rewards differ, interval over seeds."""
+    rows = []
+    for (model, task, policy), runs in _grouped(updates):
+        shares = np.array([updates[run].learnable_share.mean() for run in runs])
+        rows.append(
+            {"model": model, "task": task, "policy": policy}
+            | _interval("learnable", statistics.seeds_interval(shares))
+            | {"updates": len(updates[runs[0]]), "seeds": len(runs)}
+        )
+    return rows
+
+
+def parity(updates: dict[Run, pd.DataFrame], limits: dict[str, int], held_constant: list[str]) -> list[dict]:
+    """What each run spent; a `UserError` with the two numbers where what the study holds constant differs within a task."""
+    rows = [
+        {"model": run.model, "task": run.task, "policy": run.policy, "seed": run.seed}
+        | {"updates": len(frame), "prompts": int(frame.prompts.sum()), "rollouts": int(frame.rollouts.sum())}
+        | {"completion_tokens": limits[run.task], "tokens": round((frame.tokens_mean * frame.rollouts).sum())}
+        for run, frame in updates.items()
+    ]
+    for first, row in itertools.product(rows, rows):
+        if (first["model"], first["task"]) != (row["model"], row["task"]):
+            continue
+        for key in held_constant:
+            if first[key] != row[key]:
+                names = [f"{r['policy']}/seed{r['seed']} has {r[key]}" for r in (first, row)]
+                raise UserError(
+                    f"{row['model']}/{row['task']}: the study holds {key} constant, but {names[0]} and {names[1]};"
+                    " train the runs with one recipe or take it out of held_constant"
+                )
+    return rows
+
+
+def _grouped(updates: dict[Run, pd.DataFrame]):
+    groups: dict[tuple, list[Run]] = {}
+    for run in updates:
+        groups.setdefault((run.model, run.task, run.policy), []).append(run)
+    return groups.items()
+
+
+def subsets(paths: list[str]) -> list[dict]:
+    """What was chosen, by policy, averaged over seeds (ties differ between seeds only in which candidates win)."""
+    rows = []
+    for path in paths:
+        model, task, policy = path.split("/")[-4:-1]
+        facts = json.loads(files.read_text(path))
+        rows.append(facts | {"model": model, "task": task, "policy": policy})
+    frame = pd.DataFrame(rows)
+    numbers = ["pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate", "tied", "tied_chosen"]
+    grouped = frame.groupby(["model", "task", "policy"], sort=False)
+    return (grouped[numbers].mean().assign(seeds=grouped.size()).reset_index()).to_dict("records")
+
+
+def difficulty(paths: list[str], subset_paths: list[str]) -> list[dict]:
+    """Histogram of pass rates: the pool, and how many of each subset (mean over seeds) stand at each pass rate."""
+    rows = []
+    for path in paths:
+        model, task = path.removesuffix(".csv").split("/")[-2:]
+        pool = [row["pass_rate"] for row in files.read_rows(path, {"pass_rate": float})]
+        groups = {"pool": [pool]}
+        for subset in subset_paths:
+            if subset.split("/")[-4:-2] == [model, task]:
+                chosen = files.read_rows(subset.removesuffix(".json") + ".csv", {"pass_rate": float})
+                groups.setdefault(subset.split("/")[-2], []).append([row["pass_rate"] for row in chosen])
+        for group, lists in groups.items():
+            rates = pd.Series([rate for one in lists for rate in one]).round(6).value_counts().sort_index() / len(lists)
+            rows += [
+                {"model": model, "task": task, "group": group, "pass_rate": rate, "problems": count} for rate, count in rates.items()
+            ]
+    return rows
+
+
+def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
+    """R^2 of learnable share against gain over the policies of all tasks, and within each task."""
+    shares = {(r["model"], r["task"], r["policy"]): r["learnable"] for r in learnable_rows}
+    cells = [
+        (r["task"], shares[r["model"], r["task"], r["policy"]], r["gain"])
+        for r in gain_rows
+        if r["eval_task"] == r["task"] and r["decoding"] == "sampled" and (r["model"], r["task"], r["policy"]) in shares
+    ]
+    rows = []
+    for task in [None, *dict.fromkeys(cell[0] for cell in cells)]:
+        kept = [cell for cell in cells if task in (None, cell[0])]
+        if len(kept) >= 3:
+            x, y = np.array([c[1] for c in kept]), np.array([c[2] for c in kept])
+            slope = float(np.polyfit(x, y, 1)[0]) if np.ptp(x) else np.nan
+            rows.append({"task": task or "all"} | _interval("r_squared", statistics.r_squared(x, y)) | {"slope": slope, "cells": len(kept)})
+    return rows
+
+
+def published(probes: list[tuple[str, str, str]]) -> list[dict]:
+    """Pass rates of recorded problems: as their authors published them, ours with the prompt graded too, ours alone.
+
+    `probes` are the paths of layout.recorded_probes.
+    """
+    rows = []
+    for shard, alone, with_prompt in probes:
+        model, task = alone.removesuffix(".csv").split("/")[-2:]
+        theirs = {
+            str(row["id"]): row["published_pass_rate"]
+            for row in files.read_jsonl(shard, {"id": (str, int)})
+            if row.get("published_pass_rate") is not None
+        }
+        ours = {row["id"]: row["pass_rate"] for row in files.read_rows(with_prompt, {"id": str, "pass_rate": float})}
+        for row in files.read_rows(alone, {"id": str, "pass_rate": float}):
+            rows.append(
+                {"model": model, "task": task, "id": row["id"], "published": theirs.get(row["id"])}
+                | {"with_prompt": ours[row["id"]], "alone": row["pass_rate"]}
+            )
+    return rows
+
+
+def claims(difference_rows: list[dict], part_rows: list[dict], fit_rows: list[dict]) -> list[dict]:
+    """Each paper's claim, the figure that decides it, and a verdict at this scale: supported, contradicted or undecided."""
+    rows = []
+    find = {(r["model"], r["task"], r["policy"], r["minus"]): r for r in difference_rows if r["eval_task"] == r["task"]}
+    tested = [
+        ("HE", "hard", "random", "the hardest prompts gain more than a random choice"),
+        ("HE", "hard", "middle", "the hardest prompts gain more than those of middling difficulty"),
+        ("HE", "hard", "easy", "the hardest prompts gain more than the easiest"),
+        ("LDS", "easy", "hard", "the hardest prompts yield diminishing returns: easier ones gain more"),
+    ]
+    for model, task in dict.fromkeys((key[0], key[1]) for key in find):
+        for paper, one, other, claim in tested:
+            if (model, task, one, other) in find:
+                row, sign = find[model, task, one, other], 1
+            elif (model, task, other, one) in find:
+                row, sign = find[model, task, other, one], -1
+            else:
+                continue
+            ends = sorted((sign * row["difference_low"], sign * row["difference_high"]))
+            rows.append(_claim(paper, model, task, claim, f"{one} - {other}", sign * row["difference"], *ends, row["seeds"], row["problems"]))
+    for row in part_rows:
+        if row["eval_task"] == row["task"]:
+            ends = (row["finishing_minus_correctness_low"], row["finishing_minus_correctness_high"])
+            claim = f"the gain of '{row['policy']}' is more finishing than correctness"
+            estimate = row["finishing_minus_correctness"]
+            rows.append(
+                _claim("here", row["model"], row["task"], claim, "finishing - correctness", estimate, *ends, row["seeds"], row["problems"])
+            )
+    for row in fit_rows:
+        sign = np.sign(row["slope"])
+        claim = "the larger the learnable share, the larger the gain"
+        verdict = "undecided" if not row["r_squared_low"] > 0 else "supported" if sign > 0 else "contradicted"
+        rows.append(
+            {"paper": "HE", "model": "", "task": row["task"], "claim": claim, "test": "R^2 (learnable, gain)"}
+            | {"estimate": row["r_squared"], "low": row["r_squared_low"], "high": row["r_squared_high"]}
+            | {"seeds": None, "n": row["cells"], "verdict": verdict}
+        )
+    return rows
+
+
+def _claim(paper, model, task, claim, test, estimate, low, high, seeds, n) -> dict:
+    verdict = "supported" if low > 0 else "contradicted" if high < 0 else "undecided"
+    return {"paper": paper, "model": model, "task": task, "claim": claim, "test": test} | {
+        "estimate": estimate, "low": low, "high": high, "seeds": seeds, "n": n, "verdict": verdict
+    }  # fmt: skip

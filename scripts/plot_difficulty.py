@@ -1,0 +1,37 @@
+"""How hard the pool is for the base model, and which pass rates each policy chooses.
+
+    python scripts/plot_difficulty.py --difficulty results/summaries/mini/difficulty.csv --output difficulty.pdf
+"""
+
+import argparse
+
+from hardgrpo import errors, plotting
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--difficulty", required=True)
+    parser.add_argument("--output", required=True, nargs="+")
+    args = parser.parse_args()
+
+    frame = plotting.read_table(args.difficulty, ["model", "task", "group", "pass_rate", "problems"])
+    models = frame.model.nunique()
+    groups = list(frame.groupby(["model", "task"], sort=False))
+    figure, axes = plotting.panels(len(groups))
+    for axis, ((model, task), table) in zip(axes, groups):
+        pool = table[table.group == "pool"]
+        policies = [name for name in dict.fromkeys(table.group) if name != "pool"]
+        width = 0.8 * min((b - a for a, b in zip(sorted(pool.pass_rate)[:-1], sorted(pool.pass_rate)[1:])), default=0.1)
+        axis.bar(pool.pass_rate, pool.problems, width, color="0.85", edgecolor="0.5", linewidth=0.5, label="pool")
+        for policy in policies:
+            chosen = table[table.group == policy].sort_values("pass_rate")
+            axis.plot(chosen.pass_rate, chosen.problems, label=policy, **plotting.style(policy, policies))
+        axis.set_xlabel("pass rate of the base model")
+        axis.set_ylabel("problems")
+        axis.set_title(f"{plotting.label(model, task, models)}: {pool.problems.sum():.0f} problems")
+        axis.legend(fontsize=7)
+    plotting.save(figure, args.output)
+
+
+if __name__ == "__main__":
+    errors.run(main)

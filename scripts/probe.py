@@ -1,0 +1,61 @@
+"""Sample K completions a prompt from the base model, at temperature 1, and keep every one of them.
+
+    python scripts/probe.py --model results/models/tiny --problems results/tasks/swaps/train.jsonl --prompt '{question}' \\
+        --samples 10 --completion-tokens 64 --seed 1 --shard 0 --shards 1 --output results/probe/tiny/swaps/shard0.jsonl.gz
+"""
+
+import argparse
+
+from hardgrpo import engines, errors, files, provenance, tasks
+from hardgrpo.progress import Progress
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="model folder")
+    parser.add_argument("--problems", required=True)
+    parser.add_argument("--prompt", required=True, help="template with {question}")
+    parser.add_argument("--samples", type=int, required=True, help="K, completions a prompt")
+    parser.add_argument("--completion-tokens", type=int, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--shard", type=int, default=0)
+    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=512, help="completions sampled at once")
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+
+    engines.fix_threads()
+    provenance.check_manifest(args.model)
+    problems = tasks.read_problems(args.problems)[args.shard :: args.shards]
+    keys = [(problem, sample) for problem in problems for sample in range(args.samples)]
+    requests = [
+        engines.Request(
+            tuple(tasks.messages(args.prompt, problem["question"])),
+            engines.sample_seed("probe", args.seed, problem["id"], sample),
+            temperature=1.0,
+        )
+        for problem, sample in keys
+    ]
+    model, tokenizer = engines.load(args.model)
+    with Progress(f"probe {args.output}", len(requests), "completions") as progress:
+        completions = engines.generate(
+            model, tokenizer, requests, args.completion_tokens, args.batch, lambda count, _: progress.advance(count)
+        )
+    files.write_jsonl(
+        args.output,
+        (
+            {
+                "id": problem["id"],
+                "sample": sample,
+                "seed": request.seed,
+                "completion": completion.text,
+                "tokens": completion.tokens,
+                "finish_reason": completion.finish_reason,
+            }
+            for (problem, sample), request, completion in zip(keys, requests, completions)
+        ),
+    )
+
+
+if __name__ == "__main__":
+    errors.run(main)
