@@ -7,6 +7,7 @@ Questions of the tasks' own splits, named by --exclude, are never demonstrated.
 """
 
 import argparse
+import itertools
 import json
 import math
 import random
@@ -172,10 +173,11 @@ def draw_batches(settings: dict, excluded: set, tokenizer):
     """Endless batches of (prompt ids, completion ids), alike in length within a batch; the same for every worker."""
     rng = random.Random(f"demonstrations:{settings['seed']}")
     names = list(settings["demonstrations"])
-    while True:
+    for start in itertools.count(step=BUCKET_BATCHES):
+        shares = [share_at(settings["demonstrations"][name]["share"], start / settings["steps"]) for name in names]
         prompts, solutions = [], []
         while len(prompts) < BUCKET_BATCHES * settings["batch_size"]:
-            shown = settings["demonstrations"][rng.choice(names)]
+            shown = settings["demonstrations"][rng.choices(names, shares)[0]]
             family = shown["source"]["family"]
             chain = tasks.FAMILIES[family](rng, shown["source"] | {"length": shown["length"]})
             if chain.question not in excluded:
@@ -185,9 +187,16 @@ def draw_batches(settings: dict, excluded: set, tokenizer):
         rows = list(zip(tokenizer(texts)["input_ids"], tokenizer(solutions)["input_ids"]))
         rows.sort(key=lambda row: len(row[0]) + len(row[1]))
         size = settings["batch_size"]
-        batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+        batches = [rows[first : first + size] for first in range(0, len(rows), size)]
         rng.shuffle(batches)
         yield from batches
+
+
+def share_at(share: dict, done: float) -> float:
+    """Share of a task among the demonstrations after `done` (0..1) of the steps: from first to last over the second
+    third. Shown in equal shares from the start, the two tasks hold each other up and neither is learned in time."""
+    ramp = min(1.0, max(0.0, 3 * done - 1))
+    return share["first"] + (share["last"] - share["first"]) * ramp
 
 
 def batch_loss(model, rows: list, tokens: int) -> torch.Tensor:

@@ -1,0 +1,51 @@
+# make demo     the whole study in miniature, really trained on this machine's CPU
+# make test     the project's tests
+# make figures  the figures and tables again, from the committed summaries, without torch
+# make lint     ruff, snakefmt, snakemake --lint
+
+PYTHON ?= python3
+CORES ?= all
+
+.PHONY: demo figures test lint format clean
+
+demo: .venv/training.ready
+	.venv/bin/snakemake --profile laptop --cores $(CORES)
+
+figures: .venv-figures/figures.ready
+	.venv-figures/bin/snakemake figures --profile laptop --cores $(CORES)
+
+test: .venv/development.ready
+	.venv/bin/python -m pytest
+
+lint: .venv/development.ready
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/snakefmt --check Snakefile rules
+	.venv/bin/snakemake --lint
+
+format: .venv/development.ready
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+	.venv/bin/snakefmt Snakefile rules
+
+# Each environment is made anew when its pins change.
+.venv/training.ready: envs/training.txt envs/figures.txt
+	$(call environment,.venv,training)
+
+.venv/development.ready: envs/development.txt .venv/training.ready
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r envs/development.txt
+	touch $@
+
+.venv-figures/figures.ready: envs/figures.txt
+	$(call environment,.venv-figures,figures)
+
+define environment
+@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "error: Python 3.11 to 3.13 is needed, this is %s; name one: make PYTHON=python3.12 ..." % sys.version.split()[0])'
+@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module; install it (Debian: python3-venv) and run again"; exit 1; }
+$(PYTHON) -m venv --clear $(1)
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check -r envs/$(2).txt
+touch $@
+endef
+
+clean:
+	rm -rf .venv .venv-figures .snakemake

@@ -1,0 +1,136 @@
+"""Laws of subset selection."""
+
+import pytest
+from hardgrpo import policies
+from hardgrpo.errors import UserError
+from hypothesis import given
+from hypothesis import strategies as st
+
+POOLS = st.dictionaries(
+    st.text("abcdefgh0123456789", min_size=1, max_size=6), st.integers(0, 10).map(lambda k: k / 10), min_size=2, max_size=60
+)
+BUDGETS = st.floats(0.01, 1.0)
+SEEDS = st.integers(0, 5)
+
+
+def chosen(pool, rule, seed, **kwargs):
+    try:
+        return policies.select(pool, rule, seed, **kwargs)
+    except UserError:
+        return None
+
+
+@given(POOLS, st.sampled_from(["hard", "easy", "random"]), BUDGETS, SEEDS)
+def test_a_budget_gives_its_floor_without_duplicates(pool, rule, budget, seed):
+    subset = chosen(pool, rule, seed, budget=budget)
+    size = policies.subset_size(budget, len(pool))
+    assert size <= budget * len(pool) + 1e-6 < size + 1 + 1e-6
+    if size == 0:
+        assert subset is None
+    else:
+        assert len(subset.ids) == len(set(subset.ids)) == size
+        assert set(subset.ids) <= set(pool)
+
+
+@given(POOLS, st.floats(0.01, 0.5), SEEDS)
+def test_hard_and_easy_are_disjoint_when_the_pool_holds_both(pool, budget, seed):
+    hard, easy = (chosen(pool, rule, seed, budget=budget) for rule in ("hard", "easy"))
+    if hard:
+        assert not set(hard.ids) & set(easy.ids)
+
+
+@given(POOLS, BUDGETS, SEEDS)
+def test_no_prompt_left_out_is_harder_than_one_in_hard(pool, budget, seed):
+    for rule, sign in (("hard", 1), ("easy", -1)):
+        subset = chosen(pool, rule, seed, budget=budget)
+        left = [sign * pool[i] for i in pool if subset and i not in subset.ids]
+        if left:
+            assert max(sign * pool[i] for i in subset.ids) <= min(left)
+
+
+@given(POOLS, st.floats(0.01, 0.5), SEEDS)
+def test_middle_lies_within_the_quartiles_and_nearest_to_the_median(pool, budget, seed):
+    subset = chosen(pool, "middle", seed, budget=budget)
+    if subset is None:
+        return
+    centre, low, high = policies._quartiles(list(pool.values()))
+    assert all(low <= pool[i] <= high for i in subset.ids)
+    left = [abs(pool[i] - centre) for i in pool if i not in subset.ids and low <= pool[i] <= high]
+    if left:
+        assert max(abs(pool[i] - centre) for i in subset.ids) <= min(left) + 1e-12
+
+
+@given(POOLS, BUDGETS, SEEDS)
+def test_hard_solvable_takes_no_prompt_that_was_never_solved(pool, budget, seed):
+    subset = chosen(pool, "hard_solvable", seed, budget=budget)
+    if subset:
+        assert all(pool[i] > 0 for i in subset.ids)
+        left = [pool[i] for i in pool if i not in subset.ids and pool[i] > 0]
+        assert not left or max(pool[i] for i in subset.ids) <= min(left)
+
+
+@given(POOLS, st.floats(0.05, 1.0), SEEDS)
+def test_base_wrong_and_base_right_split_the_pool(pool, threshold, seed):
+    wrong, right, matched = (chosen(pool, rule, seed, threshold=threshold) for rule in ("base_wrong", "base_right", "base_right_matched"))
+    ids = [set(s.ids) if s else set() for s in (wrong, right)]
+    assert ids[0] | ids[1] == set(pool) and not ids[0] & ids[1]
+    assert all(pool[i] < threshold for i in ids[0])
+    if matched:
+        assert len(matched.ids) == len(wrong.ids) and set(matched.ids) <= ids[1]
+    else:
+        assert not ids[0] or len(ids[0]) > len(ids[1])
+
+
+@given(POOLS, st.sampled_from(["hard", "easy", "random", "middle"]), st.floats(0.1, 0.5), SEEDS)
+def test_a_subset_does_not_depend_on_the_order_of_the_pool(pool, rule, budget, seed):
+    backwards = dict(reversed(pool.items()))
+    assert chosen(pool, rule, seed, budget=budget) == chosen(backwards, rule, seed, budget=budget)
+
+
+@given(POOLS, BUDGETS, SEEDS)
+def test_ties_at_the_boundary_are_counted(pool, budget, seed):
+    subset = chosen(pool, "hard", seed, budget=budget)
+    if subset is None:
+        return
+    edge = pool[subset.ids[-1]]
+    at_edge = {i for i in pool if pool[i] == edge}
+    if at_edge <= set(subset.ids):
+        assert (subset.tied, subset.tied_chosen) == (0, 0)
+    else:
+        assert (subset.tied, subset.tied_chosen) == (len(at_edge), len(at_edge & set(subset.ids)))
+
+
+def test_seeds_break_ties_differently_and_the_same_seed_alike():
+    pool = {f"p{i}": 0.0 for i in range(100)}
+    first, again, other = (policies.select(pool, "hard", seed, budget=0.1).ids for seed in (0, 0, 1))
+    assert first == again
+    assert set(first) != set(other)
+
+
+def test_a_worked_example():
+    pool = {"a": 0.0, "b": 0.0, "c": 0.2, "d": 0.5, "e": 0.8, "f": 1.0, "g": 1.0, "h": 1.0}
+    assert set(policies.select(pool, "hard", 0, budget=0.25).ids) == {"a", "b"}
+    assert policies.select(pool, "hard_solvable", 0, budget=0.25).ids == ["c", "d"]
+    easy = policies.select(pool, "easy", 0, budget=0.25)
+    assert set(easy.ids) < {"f", "g", "h"} and (easy.tied, easy.tied_chosen) == (3, 2)
+    # median 0.65, quartiles 0.15 and 1.0: d and e are 0.15 away, f g h 0.35
+    assert set(policies.select(pool, "middle", 0, budget=0.25).ids) == {"d", "e"}
+    assert set(policies.select(pool, "base_wrong", 0, threshold=0.25).ids) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "kwargs", "word"),
+    [
+        ("hard", {"budget": 0.1}, "raise the budget"),
+        ("base_wrong", {"threshold": 0.5}, "would be empty"),
+        ("base_right_matched", {"threshold": 0.95}, "lower the threshold"),
+        ("hard_solvable", {"budget": 1.0}, None),
+    ],
+)
+def test_an_empty_subset_is_an_error_that_says_what_to_do(rule, kwargs, word):
+    pool = {"a": 0.9, "b": 0.9, "c": 1.0}
+    if word is None:
+        assert len(policies.select(pool, rule, 0, **kwargs).ids) == 3
+        return
+    with pytest.raises(UserError, match=word):
+        policies.select(pool, rule, 0, **kwargs)
