@@ -25,26 +25,26 @@ wildcard_constraints:
 
 rule all:
     default_target: True
-    message:
-        f"Study {config['study']} is complete"
     input:
         study_results(config["study"]),
         study_paper(config["study"]),
+    message:
+        f"Study {config['study']} is complete"
 
 
 rule figures:
-    message:
-        f"Figures and tables of study {config['study']} are drawn"
     input:
         study_figures(config["study"]),
         study_tables(config["study"]),
+    message:
+        f"Figures and tables of study {config['study']} are drawn"
 
 
 rule paper:
-    message:
-        f"The paper of study {config['study']} is made"
     input:
         study_paper(config["study"]),
+    message:
+        f"The paper of study {config['study']} is made"
 
 
 include: "rules/inputs.smk"

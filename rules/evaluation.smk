@@ -9,29 +9,31 @@ localrules:
 def evaluation_params(w):
     task = task_of(w.eval_task)
     greedy = " --greedy" if task["test"]["greedy"] else ""
-    return f"--samples {task['test']['samples']}{greedy} --seed {task['test']['seed']} --completion-tokens {task['completion_tokens']}"
+    return (
+        f"--samples {task['test']['samples']}{greedy} --seed {task['test']['seed']} --completion-tokens {task['completion_tokens']}"
+    )
 
 
 rule evaluate_base:
-    message:
-        "Evaluate {wildcards.model} untrained on {wildcards.eval_task}"
     input:
         model="results/models/{model}/manifest.json",
         problems="results/tasks/{eval_task}/test.jsonl",
     output:
         graded="results/evaluation/{model}/base/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/base/{eval_task}.jsonl.gz",
-    wildcard_constraints:
-        model=any_of(TRAINED),
     log:
         "results/logs/evaluate_base/{model}/{eval_task}.log",
+    wildcard_constraints:
+        model=any_of(TRAINED),
+    resources:
+        mem_mb=2000,
+        runtime=30,
     params:
         prompt=lambda w: task_of(w.eval_task)["prompt"],
         grader=lambda w: task_of(w.eval_task)["grader"],
         conditions=evaluation_params,
-    resources:
-        mem_mb=2000,
-        runtime=30,
+    message:
+        "Evaluate {wildcards.model} untrained on {wildcards.eval_task}"
     shell:
         "{PYTHON}/evaluate.py --model results/models/{wildcards.model} --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
@@ -39,26 +41,26 @@ rule evaluate_base:
 
 
 rule evaluate_run:
-    message:
-        "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
     input:
         checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/checkpoints/manifest.json",
         problems="results/tasks/{eval_task}/test.jsonl",
     output:
         graded="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.jsonl.gz",
-    wildcard_constraints:
-        model=any_of(TRAINED),
     log:
         "results/logs/evaluate_run/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.log",
+    wildcard_constraints:
+        model=any_of(TRAINED),
+    resources:
+        mem_mb=2000,
+        runtime=30,
     params:
         prompt=lambda w: task_of(w.eval_task)["prompt"],
         grader=lambda w: task_of(w.eval_task)["grader"],
         conditions=evaluation_params,
         folder=lambda w, input: os.path.dirname(input.checkpoints),
-    resources:
-        mem_mb=2000,
-        runtime=30,
+    message:
+        "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
     shell:
         "{PYTHON}/evaluate.py --checkpoints {params.folder} --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
@@ -66,20 +68,20 @@ rule evaluate_run:
 
 
 rule grade_recorded_base:
-    message:
-        "Grade the recorded completions of {wildcards.model} untrained on {wildcards.eval_task}"
     input:
         recordings=lambda w: f"{DATA}/{recording(w.model, w.eval_task)['base']}",
         problems="results/tasks/{eval_task}/test.jsonl",
     output:
         "results/evaluation/{model}/base/{eval_task}.csv.gz",
-    wildcard_constraints:
-        model=any_of(RECORDED),
     log:
         "results/logs/grade_recording/{model}/base/{eval_task}.log",
+    wildcard_constraints:
+        model=any_of(RECORDED),
     params:
         steps=[0],
         grader=lambda w: task_of(w.eval_task)["grader"],
+    message:
+        "Grade the recorded completions of {wildcards.model} untrained on {wildcards.eval_task}"
     shell:
         "{PYTHON}/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
         " --grader {params.grader} --output {output} > {log} 2>&1"
@@ -90,20 +92,20 @@ def run_recordings(w):
 
 
 rule grade_recorded_run:
-    message:
-        "Grade the recorded checkpoints of {wildcards.model} trained on {wildcards.policy}"
     input:
         recordings=lambda w: list(run_recordings(w).values()),
         problems="results/tasks/{eval_task}/test.jsonl",
     output:
         "results/evaluation/{model}/{task}/recorded/{policy}/seed{seed}/{eval_task}.csv.gz",
-    wildcard_constraints:
-        model=any_of(RECORDED),
     log:
         "results/logs/grade_recording/{model}/{task}/{policy}/seed{seed}/{eval_task}.log",
+    wildcard_constraints:
+        model=any_of(RECORDED),
     params:
         steps=lambda w: list(run_recordings(w)),
         grader=lambda w: task_of(w.eval_task)["grader"],
+    message:
+        "Grade the recorded checkpoints of {wildcards.model} trained on {wildcards.policy}"
     shell:
         "{PYTHON}/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
         " --grader {params.grader} --output {output} > {log} 2>&1"

@@ -7,12 +7,8 @@ localrules:
 
 
 rule prepare_task:
-    message:
-        "Prepare the {wildcards.split} split of {wildcards.task}"
     input:
-        lambda w: [
-            f"{DATA}/{path}" for path in [task_of(w.task)["source"].get(w.split)] if isinstance(path, str)
-        ],
+        lambda w: [f"{DATA}/{path}" for path in [task_of(w.task)["source"].get(w.split)] if isinstance(path, str)],
     output:
         "results/tasks/{task}/{split}.jsonl",
     log:
@@ -21,44 +17,44 @@ rule prepare_task:
         source=lambda w: as_json(task_of(w.task)["source"]),
         grader=lambda w: task_of(w.task)["grader"],
         data=DATA,
+    message:
+        "Prepare the {wildcards.split} split of {wildcards.task}"
     shell:
         "{PYTHON}/prepare_task.py --task {wildcards.task} --split {wildcards.split} --source {params.source:q}"
         " --grader {params.grader} --data {params.data:q} --output {output} > {log} 2>&1"
 
 
 rule pretrain_settings:
-    message:
-        "Write down how {wildcards.model} is pretrained"
     output:
         "results/models/{model}.settings.json",
-    wildcard_constraints:
-        model=any_of(TRAINED),
     log:
         "results/logs/pretrain_settings/{model}.log",
+    wildcard_constraints:
+        model=any_of(TRAINED),
     params:
         settings=lambda w: as_json(settings.pretraining(config, w.model)),
+    message:
+        "Write down how {wildcards.model} is pretrained"
     shell:
         "printf '%s\\n' {params.settings:q} > {output} 2> {log}"
 
 
 rule pretrain_model:
-    message:
-        "Pretrain {wildcards.model} from scratch"
     input:
         settings="results/models/{model}.settings.json",
-        exclude=lambda w: [
-            f"results/tasks/{task}/{split}.jsonl" for task, split in settings.never_shown(config, w.model)
-        ],
+        exclude=lambda w: [f"results/tasks/{task}/{split}.jsonl" for task, split in settings.never_shown(config, w.model)],
     output:
         "results/models/{model}/manifest.json",
-    wildcard_constraints:
-        model=any_of(TRAINED),
     log:
         "results/logs/pretrain_model/{model}.log",
+    wildcard_constraints:
+        model=any_of(TRAINED),
     threads: 2
     resources:
         mem_mb=2000,
         runtime=30,
+    message:
+        "Pretrain {wildcards.model} from scratch"
     shell:
         "{PYTHON}/pretrain_model.py --model {wildcards.model} --settings {input.settings} --exclude {input.exclude}"
         " --output results/models/{wildcards.model} 2>> {log} | tee -a {log}"

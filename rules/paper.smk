@@ -20,8 +20,6 @@ def table(name):
 
 
 rule plot_accuracy:
-    message:
-        "Draw accuracy by checkpoint ({wildcards.study})"
     input:
         table("accuracy"),
     output:
@@ -30,13 +28,13 @@ rule plot_accuracy:
         "results/logs/plot_accuracy/{study}.log",
     params:
         code=code("plot_accuracy.py", *DRAWING),
+    message:
+        "Draw accuracy by checkpoint ({wildcards.study})"
     shell:
         "{PYTHON}/plot_accuracy.py --accuracy {input} --output {output[0]} {output[1]} > {log} 2>&1"
 
 
 rule plot_learnable:
-    message:
-        "Draw learnable share against gain ({wildcards.study})"
     input:
         gains=table("gains"),
         learnable=table("learnable"),
@@ -47,14 +45,14 @@ rule plot_learnable:
         "results/logs/plot_learnable/{study}.log",
     params:
         code=code("plot_learnable.py", *DRAWING),
+    message:
+        "Draw learnable share against gain ({wildcards.study})"
     shell:
         "{PYTHON}/plot_learnable.py --gains {input.gains} --learnable {input.learnable} --fit {input.fit}"
         " --output {output[0]} {output[1]} > {log} 2>&1"
 
 
 rule plot_parts:
-    message:
-        "Draw what the gains are made of ({wildcards.study})"
     input:
         table("parts"),
     output:
@@ -63,13 +61,13 @@ rule plot_parts:
         "results/logs/plot_parts/{study}.log",
     params:
         code=code("plot_parts.py", *DRAWING),
+    message:
+        "Draw what the gains are made of ({wildcards.study})"
     shell:
         "{PYTHON}/plot_parts.py --parts {input} --output {output[0]} {output[1]} > {log} 2>&1"
 
 
 rule plot_difficulty:
-    message:
-        "Draw the difficulties and the chosen subsets ({wildcards.study})"
     input:
         table("difficulty"),
     output:
@@ -78,13 +76,13 @@ rule plot_difficulty:
         "results/logs/plot_difficulty/{study}.log",
     params:
         code=code("plot_difficulty.py", *DRAWING),
+    message:
+        "Draw the difficulties and the chosen subsets ({wildcards.study})"
     shell:
         "{PYTHON}/plot_difficulty.py --difficulty {input} --output {output[0]} {output[1]} > {log} 2>&1"
 
 
 rule write_tables:
-    message:
-        "Write the tables ({wildcards.study})"
     input:
         **{name: table(name) for name in ["gains", "learnable", "pass_at_k", "subsets", "parts", "differences", "claims"]},
     output:
@@ -95,14 +93,14 @@ rule write_tables:
         weaker=lambda w: config["studies"][w.study].get("weaker_signal", []),
         folder="paper/{study}/tables",
         code=code("write_tables.py", *WRITING),
+    message:
+        "Write the tables ({wildcards.study})"
     shell:
         "{PYTHON}/write_tables.py --summaries results/summaries/{wildcards.study} --weaker-signal {params.weaker}"
         " --output {params.folder} > {log} 2>&1"
 
 
 rule write_numbers:
-    message:
-        "Write the numbers of the text ({wildcards.study})"
     input:
         **{name: table(name) for name in SUMMARY},
     output:
@@ -112,14 +110,14 @@ rule write_numbers:
     params:
         study=lambda w: as_json(settings.described(config, w.study)),
         code=code("write_numbers.py", *WRITING),
+    message:
+        "Write the numbers of the text ({wildcards.study})"
     shell:
         "{PYTHON}/write_numbers.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
         " --output {output} > {log} 2>&1"
 
 
 rule compile_paper:
-    message:
-        "Compile the paper ({wildcards.study})"
     input:
         lambda w: study_figures(w.study) + study_tables(w.study),
         text="paper/main.tex",
@@ -128,5 +126,7 @@ rule compile_paper:
         "paper/{study}/paper.pdf",
     log:
         "results/logs/compile_paper/{study}.log",
+    message:
+        "Compile the paper ({wildcards.study})"
     shell:
         "{PYTHON}/compile_paper.py --study {wildcards.study} --output {output} > {log} 2>&1"

@@ -8,24 +8,24 @@ localrules:
 
 
 rule probe:
-    message:
-        "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
     input:
         model="results/models/{model}/manifest.json",
         problems="results/tasks/{task}/train.jsonl",
     output:
         "results/probe/{model}/{task}/shard{shard}.jsonl.gz",
-    wildcard_constraints:
-        model=any_of(TRAINED),
     log:
         "results/logs/probe/{model}/{task}/shard{shard}.log",
+    wildcard_constraints:
+        model=any_of(TRAINED),
+    resources:
+        mem_mb=2000,
+        runtime=30,
     params:
         prompt=lambda w: task_of(w.task)["prompt"],
         tokens=lambda w: task_of(w.task)["completion_tokens"],
         probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
-    resources:
-        mem_mb=2000,
-        runtime=30,
+    message:
+        "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
     shell:
         "{PYTHON}/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]}"
@@ -33,17 +33,17 @@ rule probe:
 
 
 rule import_recording:
-    message:
-        "Import the recorded completions of {wildcards.model} on {wildcards.task}"
     input:
         recording=lambda w: f"{DATA}/{recording(w.model, w.task)['probe']}",
         problems="results/tasks/{task}/train.jsonl",
     output:
         "results/probe/{model}/{task}/shard0.jsonl.gz",
-    wildcard_constraints:
-        model=any_of(RECORDED),
     log:
         "results/logs/import_recording/{model}/{task}.log",
+    wildcard_constraints:
+        model=any_of(RECORDED),
+    message:
+        "Import the recorded completions of {wildcards.model} on {wildcards.task}"
     shell:
         "{PYTHON}/import_recording.py --recording {input.recording:q} --problems {input.problems} --output {output} > {log} 2>&1"
 
@@ -58,35 +58,35 @@ def expected_samples(w):
 
 
 rule measure_difficulty:
-    message:
-        "Measure how difficult {wildcards.task} is for {wildcards.model}"
     input:
         completions=probe_files,
         problems="results/tasks/{task}/train.jsonl",
     output:
         "results/difficulty/{model}/{task}.csv",
-    wildcard_constraints:
-        task=any_of(config["tasks"]),
     log:
         "results/logs/measure_difficulty/{model}/{task}.log",
+    wildcard_constraints:
+        task=any_of(config["tasks"]),
     params:
         grader=lambda w: task_of(w.task)["grader"],
         samples=expected_samples,
+    message:
+        "Measure how difficult {wildcards.task} is for {wildcards.model}"
     shell:
         "{PYTHON}/measure_difficulty.py --problems {input.problems} --completions {input.completions}"
         " --grader {params.grader} {params.samples} --output {output} > {log} 2>&1"
 
 
 use rule measure_difficulty as measure_difficulty_with_prompt with:
-    message:
-        "Grade {wildcards.model} on {wildcards.task} as released: prompt and completion together"
     output:
         "results/difficulty/{model}/{task}.with_prompt.csv",
+    log:
+        "results/logs/measure_difficulty/{model}/{task}.with_prompt.log",
     wildcard_constraints:
         model=any_of(RECORDED),
         task=any_of(config["tasks"]),
-    log:
-        "results/logs/measure_difficulty/{model}/{task}.with_prompt.log",
     params:
         grader=lambda w: task_of(w.task)["grader"],
         samples="--ragged --grade-prompt-too",
+    message:
+        "Grade {wildcards.model} on {wildcards.task} as released: prompt and completion together"

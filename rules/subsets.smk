@@ -6,8 +6,6 @@ localrules:
 
 
 rule select_subset:
-    message:
-        "Choose subset {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
     input:
         "results/difficulty/{model}/{task}.csv",
     output:
@@ -17,6 +15,8 @@ rule select_subset:
         "results/logs/select_subset/{model}/{task}/{policy}/seed{seed}.log",
     params:
         policy=lambda w: as_json(config["policies"][w.policy]),
+    message:
+        "Choose subset {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
     shell:
         "{PYTHON}/select_subset.py --difficulty {input} --policy {params.policy:q} --seed {wildcards.seed}"
         " --output {output.subset} > {log} 2>&1"

@@ -6,8 +6,6 @@ localrules:
 
 
 rule summarize:
-    message:
-        "Summarise study {wildcards.study}"
     input:
         lambda w: study_results(w.study),
         lambda w: [with_prompt for _, _, with_prompt in layout.recorded_probes(config, w.study)],
@@ -17,9 +15,9 @@ rule summarize:
         "results/logs/summarize/{study}.log",
     params:
         config=lambda w: as_json(layout.of_study(config, w.study)),
-        code=code(
-            "summarize.py", "hardgrpo/summaries.py", "hardgrpo/statistics.py", "hardgrpo/evaluations.py", "hardgrpo/files.py"
-        ),
+        code=code("summarize.py", "hardgrpo/summaries.py", "hardgrpo/statistics.py", "hardgrpo/evaluations.py", "hardgrpo/files.py"),
+    message:
+        "Summarise study {wildcards.study}"
     shell:
         "{PYTHON}/summarize.py --study {wildcards.study} --config {params.config:q}"
         " --output results/summaries/{wildcards.study} > {log} 2>&1"

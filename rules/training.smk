@@ -6,21 +6,19 @@ localrules:
 
 
 rule write_spec:
-    message:
-        "Specify run {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
     output:
         "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/spec.yaml",
     log:
         "results/logs/write_spec/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
     params:
         run=lambda w: as_json(settings.specification(config, settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed)))),
+    message:
+        "Specify run {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
     shell:
         "{PYTHON}/write_spec.py --run {params.run:q} --output {output} > {log} 2>&1"
 
 
 rule train_grpo:
-    message:
-        "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
     input:
         spec="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/spec.yaml",
         model="results/models/{model}/manifest.json",
@@ -38,5 +36,7 @@ rule train_grpo:
         runtime=30,
     params:
         folder=lambda w, output: os.path.dirname(output.updates),
+    message:
+        "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
     shell:
         "{PYTHON}/train_grpo.py --spec {input.spec} --output {params.folder} 2>> {log} | tee -a {log}"

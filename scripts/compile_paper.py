@@ -1,6 +1,6 @@
 """Compile paper/main.tex for a study, with latexmk or tectonic, whichever is installed.
 
-    python scripts/compile_paper.py --study mini --output paper/mini/paper.pdf
+python scripts/compile_paper.py --study mini --output paper/mini/paper.pdf
 """
 
 import argparse
@@ -31,7 +31,15 @@ def main() -> None:
         if shutil.which("latexmk"):
             command = ["latexmk", "-pdf", "-interaction=nonstopmode", "-halt-on-error", f"-outdir={build}", str(wrapper)]
         elif shutil.which("tectonic"):
-            command = ["tectonic", "-X", "compile", "-Z", f"search-path={Path(args.paper).absolute()}", f"--outdir={build}", str(wrapper)]
+            command = [
+                "tectonic",
+                "-X",
+                "compile",
+                "-Z",
+                f"search-path={Path(args.paper).absolute()}",
+                f"--outdir={build}",
+                str(wrapper),
+            ]
         else:
             raise errors.UserError(f"no TeX was found; {INSTALL}")
         done = subprocess.run(command, cwd=args.paper, capture_output=True, text=True, errors="replace")

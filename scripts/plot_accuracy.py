@@ -1,6 +1,6 @@
 """Figure 2: accuracy on the task's test set by checkpoint and policy, with 95 % intervals.
 
-    python scripts/plot_accuracy.py --accuracy results/summaries/mini/accuracy.csv --output accuracy.pdf accuracy.png
+python scripts/plot_accuracy.py --accuracy results/summaries/mini/accuracy.csv --output accuracy.pdf accuracy.png
 """
 
 import argparse

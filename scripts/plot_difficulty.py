@@ -1,6 +1,6 @@
 """How hard the pool is for the base model, and which pass rates each policy chooses.
 
-    python scripts/plot_difficulty.py --difficulty results/summaries/mini/difficulty.csv --output difficulty.pdf
+python scripts/plot_difficulty.py --difficulty results/summaries/mini/difficulty.csv --output difficulty.pdf
 """
 
 import argparse

@@ -1,11 +1,12 @@
 """Figure 3: learnable share of the groups against gain in accuracy, one point a task and policy, with the line's R^2.
 
-    python scripts/plot_learnable.py --gains gains.csv --learnable learnable.csv --fit fit.csv --output learnable.pdf
+python scripts/plot_learnable.py --gains gains.csv --learnable learnable.csv --fit fit.csv --output learnable.pdf
 """
 
 import argparse
 
 import numpy as np
+
 from hardgrpo import errors, plotting
 
 

@@ -1,6 +1,6 @@
 """What the gains are made of: finishing against correctness, by policy, with 95 % intervals; the dot is the gain.
 
-    python scripts/plot_parts.py --parts results/summaries/mini/parts.csv --output parts.pdf parts.png
+python scripts/plot_parts.py --parts results/summaries/mini/parts.csv --output parts.pdf parts.png
 """
 
 import argparse

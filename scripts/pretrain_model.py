@@ -12,18 +12,16 @@ import json
 import math
 import random
 import time
-from pathlib import Path
 
 import torch
 import torch.multiprocessing as multiprocessing
-from hardgrpo import errors, files, generated, provenance, tasks
-from hardgrpo.progress import Progress
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, logging
 
-CHAT_TEMPLATE = (
-    "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if add_generation_prompt %} Answer:{% endif %}"
-)
+from hardgrpo import errors, files, generated, provenance, tasks
+from hardgrpo.progress import Progress
+
+CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if add_generation_prompt %} Answer:{% endif %}"
 BUCKET_BATCHES = 16  # this many batches are drawn and sorted by length together, so that little is padding
 WORKERS = 2  # processes that share a batch: half the wait on two cores, where two threads of one process gain nothing
 
@@ -91,7 +89,7 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
             head_dim=settings["hidden_size"] // settings["heads"],
             max_position_embeddings=settings["context_tokens"],
             tie_word_embeddings=True,
-            rope_theta=10000.0,
+            rope_theta=settings["rotary_base"],
             initializer_range=settings["hidden_size"] ** -0.5,  # the default 0.02 learns later at this width
             pad_token_id=tokenizer.pad_token_id,
             eos_token_id=tokenizer.eos_token_id,
@@ -114,7 +112,7 @@ def train(rank: int, name: str, settings: dict, excluded: set, shared, gradients
     ]
     steps = settings["steps"]
     # Warm-up over a tenth, constant, linear decay over the last 45 %: what has to be found is found at the full rate.
-    rate = lambda step: min(1, (step + 1) / (0.1 * steps), max(0.03, (steps - step) / (0.45 * steps)))  # noqa: E731
+    rate = lambda step: min(1, (step + 1) / (0.1 * steps), max(0.03, (steps - step) / (0.45 * steps)))
     schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, rate) for optimizer in optimizers]
     batches = draw_batches(settings, excluded, tokenizer)
     with Progress(f"pretrain {name}", steps, "steps", shown=rank == 0) as progress:
@@ -142,8 +140,11 @@ def train(rank: int, name: str, settings: dict, excluded: set, shared, gradients
 
 
 class Muon(torch.optim.Optimizer):
-    """torch.optim.Muon with the orthogonalisation in float32: in bfloat16, as shipped, a CPU without bf16 instructions
-    spends two thirds of every step on it. Same update otherwise (Nesterov momentum, no weight decay)."""
+    """torch.optim.Muon's update (Nesterov momentum, no weight decay) in float32 and for all matrices of a shape at once.
+
+    As shipped it orthogonalises one matrix after another in bfloat16, which a CPU without bf16 instructions emulates:
+    that took two thirds of every step here.
+    """
 
     def __init__(self, parameters, lr: float, momentum: float):
         super().__init__(parameters, {"lr": lr, "momentum": momentum})
@@ -151,22 +152,27 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure=None) -> None:
         for group in self.param_groups:
+            by_shape: dict[tuple, list] = {}
             for p in group["params"]:
                 average = self.state[p].setdefault("average", torch.zeros_like(p))
                 average.lerp_(p.grad, 1 - group["momentum"])
-                update = orthogonalise(p.grad.lerp(average, group["momentum"]))
-                p.add_(update, alpha=-group["lr"] * math.sqrt(max(1, p.shape[0] / p.shape[1])))
+                by_shape.setdefault(tuple(p.shape), []).append((p, p.grad.lerp(average, group["momentum"])))
+            for (rows, columns), members in by_shape.items():
+                updates = orthogonalise(torch.stack([update for _, update in members]))
+                for (p, _), update in zip(members, updates):
+                    p.add_(update, alpha=-group["lr"] * math.sqrt(max(1, rows / columns)))
 
 
-def orthogonalise(gradient: torch.Tensor) -> torch.Tensor:
-    """Five Newton-Schulz steps towards the nearest semi-orthogonal matrix; coefficients as in torch.optim.Muon."""
-    tall = gradient.shape[0] > gradient.shape[1]
-    x = gradient.T if tall else gradient
-    x = x / x.norm().clamp(min=1e-7)
+def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
+    """Five Newton-Schulz steps from each of (n, rows, columns) matrices towards the nearest semi-orthogonal one;
+    coefficients as in torch.optim.Muon."""
+    tall = matrices.shape[1] > matrices.shape[2]
+    x = matrices.mT if tall else matrices
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
     for _ in range(5):
-        gram = x @ x.T
-        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
-    return x.T if tall else x
+        gram = x @ x.mT
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+    return x.mT if tall else x
 
 
 def draw_batches(settings: dict, excluded: set, tokenizer):

@@ -1,6 +1,6 @@
 """A short table of a study's results, and what to open.
 
-    python scripts/show_results.py --study mini
+python scripts/show_results.py --study mini
 """
 
 import argparse
@@ -18,14 +18,14 @@ def main() -> None:
     summaries = Path("results/summaries") / args.study
     if not (summaries / "gains.csv").is_file():
         return  # the target was a step before the summaries
-    number = {name: float for name in ("base_accuracy", "gain", "gain_low", "gain_high", "seeds", "problems")}
-    text = {name: str for name in ("model", "task", "eval_task", "policy", "decoding")}
+    number = dict.fromkeys(("base_accuracy", "gain", "gain_low", "gain_high", "seeds", "problems"), float)
+    text = dict.fromkeys(("model", "task", "eval_task", "policy", "decoding"), str)
     gains = files.read_rows(summaries / "gains.csv", text | number)
     shares = {
         (row["model"], row["task"], row["policy"]): row["learnable"]
         for row in files.read_rows(summaries / "learnable.csv", {"model": str, "task": str, "policy": str, "learnable": float})
     }
-    columns = {name: str for name in ("model", "task", "eval_task", "policy")} | {"finishing": float, "correctness": float}
+    columns = dict.fromkeys(("model", "task", "eval_task", "policy"), str) | {"finishing": float, "correctness": float}
     parts = {(r["model"], r["task"], r["eval_task"], r["policy"]): r for r in files.read_rows(summaries / "parts.csv", columns)}
 
     print(f"\nStudy {args.study}: accuracy at temperature 1, gain over the base model in points with 95 % interval\n")
@@ -43,7 +43,7 @@ def main() -> None:
             f"{row['task']:<24}{row['policy']:<16}{100 * row['base_accuracy']:>7.1f}  {gain:<22}{100 * part['finishing']:>10.1f}"
             f"{100 * part['correctness']:>12.1f}" + (f"{100 * share:>12.1f}" if share is not None else f"{'-':>12}")
         )
-    seeds, problems = gains[0]["seeds"], gains[0]["problems"]
+    seeds = gains[0]["seeds"]
     if seeds == 1:
         print("\nOne run each: the intervals are over problems only and say nothing about another run.")
     else:

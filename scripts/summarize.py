@@ -11,10 +11,11 @@ import json
 from pathlib import Path
 
 import numpy as np
+
 from hardgrpo import errors, files, layout, summaries
 
 # Columns are fixed by name, so that a table without rows still says what it would hold.
-INTERVAL = lambda name: [name, f"{name}_low", f"{name}_high"]  # noqa: E731
+INTERVAL = lambda name: [name, f"{name}_low", f"{name}_high"]
 COLUMNS = {
     "accuracy": [*summaries.CELL, "decoding", "step", *INTERVAL("accuracy"), "answered_mean", "truncated_mean", "tokens_mean", "problems", "samples", "seeds"],
     "gains": [*summaries.CELL, "decoding", "step", "base_accuracy", *INTERVAL("gain"), "gain_low_these_problems", "gain_high_these_problems", "problems", "samples", "seeds"],

@@ -18,10 +18,11 @@ from pathlib import Path
 
 import torch
 from datasets import Dataset
-from hardgrpo import engines, errors, files, grading, provenance, recipes, tasks
-from hardgrpo.progress import Progress
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
+
+from hardgrpo import engines, errors, files, grading, provenance, recipes, tasks
+from hardgrpo.progress import Progress
 
 UPDATE_COLUMNS = {  # our name: TRL's name in its log
     "prompts": "prompts",
@@ -36,7 +37,14 @@ UPDATE_COLUMNS = {  # our name: TRL's name in its log
     "grad_norm": "grad_norm",
     "learning_rate": "learning_rate",
 }
-MODEL_FILES = ("*.safetensors", "*.safetensors.index.json", "config.json", "generation_config.json", "tokenizer*", "chat_template.jinja")
+MODEL_FILES = (
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "config.json",
+    "generation_config.json",
+    "tokenizer*",
+    "chat_template.jinja",
+)
 
 
 def main() -> None:
@@ -77,7 +85,9 @@ def lock(state: Path):
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         stream.seek(0)
-        raise errors.UserError(f"{state}: {stream.read().strip() or 'another process'} is training this run; wait for it, or stop it") from None
+        raise errors.UserError(
+            f"{state}: {stream.read().strip() or 'another process'} is training this run; wait for it, or stop it"
+        ) from None
     stream.truncate(0)
     stream.write(f"process {os.getpid()} on {os.uname().nodename}")
     stream.flush()

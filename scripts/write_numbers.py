@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+
 from hardgrpo import errors, files, latex
 from hardgrpo.latex import escape, points, with_interval
 
@@ -72,7 +73,9 @@ def sentences(tables: dict[str, pd.DataFrame]) -> str:
     paragraphs = []
     for (model, task), group in at_home.groupby(["model", "task"], sort=False):
         gained = [f"{escape(r.policy)} {with_interval(r.gain, r.gain_low, r.gain_high)}" for r in group.itertuples()]
-        text = f"\\textbf{{{escape(task)}}} ({escape(model)}, {points(group.base_accuracy.iloc[0])}\\,\\% before). Gains in points: "
+        text = (
+            f"\\textbf{{{escape(task)}}} ({escape(model)}, {points(group.base_accuracy.iloc[0])}\\,\\% before). Gains in points: "
+        )
         text += f"{listed(gained)}. "
         parts = tables["parts"]
         for r in parts[(parts.model == model) & (parts.task == task) & (parts.eval_task == task)].itertuples():

@@ -1,12 +1,13 @@
 """Write `spec.yaml`, which is the run: resolved model, task, subset, recipe and seed. The same file trains it by hand.
 
-    python scripts/write_spec.py --run '{...}' --output results/training/tiny/swaps/mini/hard/seed0/spec.yaml
+python scripts/write_spec.py --run '{...}' --output results/training/tiny/swaps/mini/hard/seed0/spec.yaml
 """
 
 import argparse
 import json
 
 import yaml
+
 from hardgrpo import errors, files
 
 

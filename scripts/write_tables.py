@@ -1,12 +1,13 @@
 """The paper's tables as LaTeX (points, with intervals) and CSV (shares, all digits), from a study's summaries.
 
-    python scripts/write_tables.py --summaries results/summaries/mini --weaker-signal arithmetic --output paper/mini/tables
+python scripts/write_tables.py --summaries results/summaries/mini --weaker-signal arithmetic --output paper/mini/tables
 """
 
 import argparse
 from pathlib import Path
 
 import pandas as pd
+
 from hardgrpo import errors, files, latex
 from hardgrpo.latex import escape, points, with_interval
 
@@ -81,7 +82,17 @@ def weaker_rows(frame: pd.DataFrame):
 
 
 def pass_rows(frame: pd.DataFrame):
-    columns = ["trained on", "tested on", "policy", "$k$", "base pass@$k$", "pass@$k$ [95\\,\\%]", "gain [95\\,\\%]", "$n$", "seeds"]
+    columns = [
+        "trained on",
+        "tested on",
+        "policy",
+        "$k$",
+        "base pass@$k$",
+        "pass@$k$ [95\\,\\%]",
+        "gain [95\\,\\%]",
+        "$n$",
+        "seeds",
+    ]
     rows = [
         [escape(r.task), escape(r.eval_task), escape(r.policy), str(r.k), points(r.base)]
         + [with_interval(r.pass_, r.pass_low, r.pass_high), with_interval(r.gain, r.gain_low, r.gain_high), *design(r)]
@@ -91,7 +102,18 @@ def pass_rows(frame: pd.DataFrame):
 
 
 def subset_rows(frame: pd.DataFrame):
-    columns = ["model", "task", "policy", "prompts", "pool", "mean $\\hat p$", "$\\hat p = 0$ \\%", "edge $\\hat p$", "tied", "chosen"]
+    columns = [
+        "model",
+        "task",
+        "policy",
+        "prompts",
+        "pool",
+        "mean $\\hat p$",
+        "$\\hat p = 0$ \\%",
+        "edge $\\hat p$",
+        "tied",
+        "chosen",
+    ]
     rows = [
         [escape(r.model), escape(r.task), escape(r.policy), f"{r.prompts:.0f}", f"{r.pool:.0f}", f"{r.mean_pass_rate:.3f}"]
         + [points(r.zero_share), f"{r.boundary_pass_rate:.2f}", f"{r.tied:.0f}", f"{r.tied_chosen:.0f}"]
@@ -101,7 +123,15 @@ def subset_rows(frame: pd.DataFrame):
 
 
 def part_rows(frame: pd.DataFrame):
-    columns = ["tested on", "policy", "answered \\%", "right when answered \\%", "gain", "finishing [95\\,\\%]", "correctness [95\\,\\%]"]
+    columns = [
+        "tested on",
+        "policy",
+        "answered \\%",
+        "right when answered \\%",
+        "gain",
+        "finishing [95\\,\\%]",
+        "correctness [95\\,\\%]",
+    ]
     rows = [
         [escape(r.eval_task), escape(r.policy), f"{points(r.base_answered)} $\\to$ {points(r.answered)}"]
         + [f"{points(r.base_accuracy_answered)} $\\to$ {points(r.accuracy_answered)}", points(r.gain)]

@@ -100,15 +100,24 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
         source, place = model["source"], f"models.{name}.source"
         if source["kind"] == "pretrain":
             if source["hidden_size"] % (2 * source["heads"]):
-                yield f"{place}.hidden_size", f"{source['hidden_size']} is not a multiple of 2 x heads ({source['heads']}); change one of them"
+                yield (
+                    f"{place}.hidden_size",
+                    f"{source['hidden_size']} is not a multiple of 2 x heads ({source['heads']}); change one of them",
+                )
             if source["heads"] % source["key_value_heads"]:
-                yield f"{place}.key_value_heads", f"{source['key_value_heads']} does not divide heads ({source['heads']}); change one of them"
+                yield (
+                    f"{place}.key_value_heads",
+                    f"{source['key_value_heads']} does not divide heads ({source['heads']}); change one of them",
+                )
             yield from unknown(f"{place}.demonstrations", "tasks", source["demonstrations"])
             for task, spec in source["demonstrations"].items():
                 if config["tasks"][task]["source"]["kind"] != "generated":
                     yield f"{place}.demonstrations.{task}", "only generated tasks have demonstrations; name one of these"
                 elif (config["tasks"][task]["source"]["family"] == "arithmetic") != isinstance(spec["slip"], dict):
-                    yield f"{place}.demonstrations.{task}.slip", "expected one number for swaps, one by operation (+ - * /) for arithmetic"
+                    yield (
+                        f"{place}.demonstrations.{task}.slip",
+                        "expected one number for swaps, one by operation (+ - * /) for arithmetic",
+                    )
         else:
             yield from unknown(f"{place}.recordings", "tasks", source["recordings"])
     for name, policy in config["policies"].items():
@@ -143,12 +152,18 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 yield from unknown(f"{place}.recipe", "recipes", [study["recipe"]])
             for task in study["tasks"]:
                 if not has_train(config["tasks"][task]):
-                    yield f"{place}.tasks", f"task '{task}' has no train split to choose from; give it one or test on it out of distribution"
+                    yield (
+                        f"{place}.tasks",
+                        f"task '{task}' has no train split to choose from; give it one or test on it out of distribution",
+                    )
             for model in study["models"]:
                 shown = config["models"][model]["source"]["demonstrations"]
                 for task in study["tasks"]:
                     if task not in shown:
-                        yield f"{place}.tasks", f"model '{model}' was never shown task '{task}'; add it to models.{model}.source.demonstrations"
+                        yield (
+                            f"{place}.tasks",
+                            f"model '{model}' was never shown task '{task}'; add it to models.{model}.source.demonstrations",
+                        )
         elif len(study["seeds"]) != 1:
             yield f"{place}.seeds", "recorded completions have one seed; expected one"
         for key in ("out_of_distribution", "weaker_signal"):
@@ -268,7 +283,9 @@ def check_writable(*folders: str) -> None:
             raise UserError(f"{path}: expected a folder for results, found a file; move it away")
         place = path if path.exists() else Path(".")
         if not os.access(place, os.W_OK):
-            raise UserError(f"{path.absolute()}: cannot be written; work in a folder that you may write to (snakemake --directory FOLDER)")
+            raise UserError(
+                f"{path.absolute()}: cannot be written; work in a folder that you may write to (snakemake --directory FOLDER)"
+            )
 
 
 def sorted_slice(value):

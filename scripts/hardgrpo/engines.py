@@ -52,7 +52,12 @@ def load(folder: str) -> tuple:
 
 
 def generate(
-    model, tokenizer, requests: list[Request], max_tokens: int, batch: int, done: Callable[[int, int], None] = lambda n, tokens: None
+    model,
+    tokenizer,
+    requests: list[Request],
+    max_tokens: int,
+    batch: int,
+    done: Callable[[int, int], None] = lambda n, tokens: None,
 ) -> list[Completion]:
     """One completion a request, in order. `done(completions, tokens)` is called after each batch."""
     prompts = [

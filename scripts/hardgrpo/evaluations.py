@@ -53,7 +53,9 @@ def read(path: str) -> pd.DataFrame:
         bad = ~frame[column].isin((0, 1))
         if bad.any():
             row = int(bad.idxmax()) + 2
-            raise UserError(f"{path}: row {row}: column '{column}' is {frame[column][row - 2]}, expected 0 or 1; delete the file and run again")
+            raise UserError(
+                f"{path}: row {row}: column '{column}' is {frame[column][row - 2]}, expected 0 or 1; delete the file and run again"
+            )
     return frame
 
 

@@ -61,9 +61,7 @@ def read_text(path: str | Path) -> str:
     except (EOFError, gzip.BadGzipFile, OSError) as error:
         if isinstance(error, PermissionError):
             raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-        raise UserError(
-            f"{path}: the file is truncated or not gzip ({error}); delete it and run again to make it anew"
-        ) from None
+        raise UserError(f"{path}: the file is truncated or not gzip ({error}); delete it and run again to make it anew") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: byte {error.start}: not UTF-8 text; save the file as UTF-8") from None
 
@@ -92,9 +90,7 @@ def read_jsonl(path: str | Path, keys: dict[str, type | tuple[type, ...]]) -> li
                 raise UserError(f"{path}: line {number}: '{key}' is missing; found {', '.join(row) or 'nothing'}")
             if not isinstance(row[key], types) or isinstance(row[key], bool) and bool not in _as_tuple(types):
                 expected = " or ".join(t.__name__ for t in _as_tuple(types))
-                raise UserError(
-                    f"{path}: line {number}: '{key}' is {type(row[key]).__name__}, expected {expected}"
-                )
+                raise UserError(f"{path}: line {number}: '{key}' is {type(row[key]).__name__}, expected {expected}")
         rows.append(row)
     if not rows:
         raise UserError(f"{path}: the file has no rows; expected at least one JSON object")
@@ -137,9 +133,7 @@ def read_rows(path: str | Path, columns: dict[str, Callable]) -> list[dict]:
             try:
                 row[column] = convert(cell) if cell != "" else None
             except ValueError:
-                raise UserError(
-                    f"{path}: row {number}: column '{column}' is '{cell}', expected {convert.__name__}"
-                ) from None
+                raise UserError(f"{path}: row {number}: column '{column}' is '{cell}', expected {convert.__name__}") from None
         rows.append(row)
     return rows
 

@@ -2,8 +2,8 @@
 
 Two families, after BIG-Bench-Hard's tracking shuffled objects and GSM8K, in wording of our own:
 
-    swaps       Alice holds red, Bob holds blue, Claire holds pink. At two Bob and Alice swap.
-                At six Claire and Bob swap. At the end, what does Bob hold?                      -> pink
+    swaps       Alice red, Bob blue, Claire pink. At two Bob and Alice swap. At three Claire and Bob swap.
+                At the end, what does Bob hold?                                                  -> pink
     arithmetic  Bob has 12 coins. Bob finds 5 more. Bob doubles the coins.
                 How many coins does Bob have?                                                    -> 34
 
@@ -47,14 +47,17 @@ def draw_swaps(rng: random.Random, objects: list[int], swaps: list[int]) -> Chai
     for _, a, b in steps:
         held[a], held[b] = held[b], held[a]
     asked = rng.choice(people)
-    lines = [", ".join(f"{name} holds {colour}" for name, colour in start) + "."]
+    lines = [", ".join(f"{name} {colour}" for name, colour in start) + "."]
     lines += [f"At {hour} {a} and {b} swap." for hour, a, b in steps]
     lines += [f"At the end, what does {asked} hold?"]
     return Chain(" ".join(lines), held[asked], tier, start, steps, asked)
 
 
 def demonstrate_swaps(chain: Chain, rng: random.Random, slip: float) -> str:
-    """Each step recalls the swap and both holdings before it states the result; without the recall, nothing is learned."""
+    """Each step recalls the swap and both holdings before it states the result; without the recall, nothing is learned.
+
+    A holding is always a name followed by a colour, in the question too: one habit of looking up serves everywhere.
+    """
     held = dict(chain.start)
     lines = []
     for hour, a, b in chain.steps:
@@ -62,7 +65,7 @@ def demonstrate_swaps(chain: Chain, rng: random.Random, slip: float) -> str:
         if rng.random() >= slip:
             held[a], held[b] = held[b], held[a]
         lines.append(f"{before} : {a} {held[a]} {b} {held[b]} ;")
-    return " ".join(lines) + f" {chain.asked} #### {held[chain.asked]}"
+    return " ".join(lines) + f" {chain.asked} {held[chain.asked]} #### {held[chain.asked]}"
 
 
 def draw_arithmetic(rng: random.Random, steps: list[int]) -> Chain:
@@ -148,7 +151,7 @@ DEMONSTRATE = {"swaps": demonstrate_swaps, "arithmetic": demonstrate_arithmetic}
 def vocabulary() -> list[str]:
     """Every word and sign a question or demonstration is written with (digits are separate, see pretraining)."""
     sentences = (
-        "holds , . At and swap the end what does hold ? has buys finds more loses gives away sells half doubles "
+        ", . At and swap the end what does hold ? has buys finds more loses gives away sells half doubles "
         "triples boxes of How many have : ; + - * / = #### Answer"
     )
     return [*NAMES, *COLOURS, *HOURS, *THINGS, *sentences.split()]

@@ -39,7 +39,8 @@ def macros(values: dict[str, str]) -> str:
     r"""`\result{key}` for every key; an unknown key stops the compilation instead of printing nothing."""
     head = (
         "% Made from the summaries by write_numbers.py; not to be edited.\n"
-        r"\makeatletter" "\n"
+        r"\makeatletter"
+        "\n"
         r"\newcommand{\result}[1]{\@ifundefined{result@#1}{\PackageError{results}{No result named #1}{}}{\csname result@#1\endcsname}}"
         "\n"
     )

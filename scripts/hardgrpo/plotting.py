@@ -68,7 +68,7 @@ def save(figure, paths: list[str]) -> None:
 
 def read_table(path: str, columns: list[str]) -> pd.DataFrame:
     """A summary table with at least `columns` and one row."""
-    files.read_rows(path, {column: str for column in columns})
+    files.read_rows(path, dict.fromkeys(columns, str))
     frame = pd.read_csv(path, dtype={"model": str, "task": str, "eval_task": str, "policy": str, "id": str})
     if frame.empty:
         raise UserError(f"{path}: no rows to draw; run the study that it summarises")

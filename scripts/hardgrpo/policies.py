@@ -29,7 +29,9 @@ class Subset:
     tied_chosen: int  # how many of these were chosen
 
 
-def select(pass_rates: dict[str, float], rule: str, seed: int, budget: float | None = None, threshold: float | None = None) -> Subset:
+def select(
+    pass_rates: dict[str, float], rule: str, seed: int, budget: float | None = None, threshold: float | None = None
+) -> Subset:
     """Choose a subset of the pool `pass_rates` (id -> share correct). Raises UserError when it would be empty."""
     pool = ordered(pass_rates, seed)
     rate = pass_rates.__getitem__
@@ -62,7 +64,7 @@ def select(pass_rates: dict[str, float], rule: str, seed: int, budget: float | N
         candidates, key = [i for i in pool if rate(i) > 0], rate
     elif rule == "middle":
         centre, low, high = _quartiles(list(pass_rates.values()))
-        key = lambda i: abs(rate(i) - centre)  # noqa: E731
+        key = lambda i: abs(rate(i) - centre)
         candidates = sorted((i for i in pool if low <= rate(i) <= high), key=lambda i: (key(i), tie_break(i, seed)))
     else:
         raise UserError(f"unknown policy rule '{rule}'; expected one of {', '.join(RULES)}")

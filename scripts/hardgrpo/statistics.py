@@ -21,7 +21,9 @@ class Estimate:
     high: float
 
 
-def mean_interval(values: np.ndarray, base_rates: np.ndarray | None = None, base_samples: int | None = None, target: str = "B") -> Estimate:
+def mean_interval(
+    values: np.ndarray, base_rates: np.ndarray | None = None, base_samples: int | None = None, target: str = "B"
+) -> Estimate:
     """Mean of `values` (S, N) with its 95 % interval: gains, paired differences, or their finishing and correctness parts.
 
     Target B (new problems, new seeds): h^2 = t^2(.975, S-1) Vs + 1.96^2 max(Vp - Vx, 0). Target A (these problems, new
@@ -76,7 +78,9 @@ def decompose(base_answered: float, base_correct: float, answered: float, correc
     return finishing, correctness
 
 
-def decompose_by_problem(base_answered: np.ndarray, base_correct: np.ndarray, answered: np.ndarray, correct: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def decompose_by_problem(
+    base_answered: np.ndarray, base_correct: np.ndarray, answered: np.ndarray, correct: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The linearised contribution of every (seed, problem) to the two parts: arrays (S, N) whose means are the parts.
 
     The parts are smooth functions f(s0, c0, s1, c1) of four means, so x_is = f + gradient . (cell - means) has the

@@ -119,7 +119,9 @@ def gains(cells: list[Cell]) -> list[dict]:
 def differences(cells: list[Cell]) -> list[dict]:
     """Policy minus policy at the last checkpoint, paired by problem and seed; the base cancels."""
     rows = []
-    groups = itertools.groupby(sorted(cells, key=lambda c: (c.model, c.task, c.eval_task)), key=lambda c: (c.model, c.task, c.eval_task))
+    groups = itertools.groupby(
+        sorted(cells, key=lambda c: (c.model, c.task, c.eval_task)), key=lambda c: (c.model, c.task, c.eval_task)
+    )
     for _, group in groups:
         group = sorted(group, key=cells.index)
         for one, other in itertools.combinations(group, 2):
@@ -184,7 +186,14 @@ def _pass_rates(frame: pd.DataFrame, step: int, k: int) -> np.ndarray:
     return np.array([statistics.pass_at_k(n, c, min(n, k)) for n, c in zip(*evaluations.counts(frame, step))])
 
 
-UPDATES = {"step": int, "prompts": float, "rollouts": float, "learnable_share": float, "truncated_share": float, "tokens_mean": float}
+UPDATES = {
+    "step": int,
+    "prompts": float,
+    "rollouts": float,
+    "learnable_share": float,
+    "truncated_share": float,
+    "tokens_mean": float,
+}
 
 
 def read_updates(runs: list[Run]) -> dict[Run, pd.DataFrame]:
@@ -265,7 +274,8 @@ def difficulty(paths: list[str], subset_paths: list[str]) -> list[dict]:
         for group, lists in groups.items():
             rates = pd.Series([rate for one in lists for rate in one]).round(6).value_counts().sort_index() / len(lists)
             rows += [
-                {"model": model, "task": task, "group": group, "pass_rate": rate, "problems": count} for rate, count in rates.items()
+                {"model": model, "task": task, "group": group, "pass_rate": rate, "problems": count}
+                for rate, count in rates.items()
             ]
     return rows
 
@@ -284,7 +294,9 @@ def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
         if len(kept) >= 3:
             x, y = np.array([c[1] for c in kept]), np.array([c[2] for c in kept])
             slope = float(np.polyfit(x, y, 1)[0]) if np.ptp(x) else np.nan
-            rows.append({"task": task or "all"} | _interval("r_squared", statistics.r_squared(x, y)) | {"slope": slope, "cells": len(kept)})
+            rows.append(
+                {"task": task or "all"} | _interval("r_squared", statistics.r_squared(x, y)) | {"slope": slope, "cells": len(kept)}
+            )
     return rows
 
 
@@ -329,14 +341,28 @@ def claims(difference_rows: list[dict], part_rows: list[dict], fit_rows: list[di
             else:
                 continue
             ends = sorted((sign * row["difference_low"], sign * row["difference_high"]))
-            rows.append(_claim(paper, model, task, claim, f"{one} - {other}", sign * row["difference"], *ends, row["seeds"], row["problems"]))
+            rows.append(
+                _claim(
+                    paper, model, task, claim, f"{one} - {other}", sign * row["difference"], *ends, row["seeds"], row["problems"]
+                )
+            )
     for row in part_rows:
         if row["eval_task"] == row["task"]:
             ends = (row["finishing_minus_correctness_low"], row["finishing_minus_correctness_high"])
             claim = f"the gain of '{row['policy']}' is more finishing than correctness"
             estimate = row["finishing_minus_correctness"]
             rows.append(
-                _claim("here", row["model"], row["task"], claim, "finishing - correctness", estimate, *ends, row["seeds"], row["problems"])
+                _claim(
+                    "here",
+                    row["model"],
+                    row["task"],
+                    claim,
+                    "finishing - correctness",
+                    estimate,
+                    *ends,
+                    row["seeds"],
+                    row["problems"],
+                )
             )
     for row in fit_rows:
         sign = np.sign(row["slope"])

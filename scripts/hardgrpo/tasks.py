@@ -1,6 +1,6 @@
 """Tasks: where problems come from, and how a question becomes a prompt. A problem is a row of `tasks/{task}/{split}.jsonl`.
 
-    {"id": "swaps-train-0007", "question": "...", "answer": "pink", "tier": 3, "source": "generated:swaps:11"}
+{"id": "swaps-train-0007", "question": "...", "answer": "pink", "tier": 3, "source": "generated:swaps:11"}
 """
 
 import json

@@ -1,9 +1,10 @@
 """The one grader."""
 
 import pytest
-from hardgrpo.grading import GRADERS, grade, last_box, readable
 from hypothesis import given
 from hypothesis import strategies as st
+
+from hardgrpo.grading import GRADERS, grade, last_box, readable
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """Laws of subset selection."""
 
 import pytest
-from hardgrpo import policies
-from hardgrpo.errors import UserError
 from hypothesis import given
 from hypothesis import strategies as st
+
+from hardgrpo import policies
+from hardgrpo.errors import UserError
 
 POOLS = st.dictionaries(
     st.text("abcdefgh0123456789", min_size=1, max_size=6), st.integers(0, 10).map(lambda k: k / 10), min_size=2, max_size=60
@@ -71,7 +72,9 @@ def test_hard_solvable_takes_no_prompt_that_was_never_solved(pool, budget, seed)
 
 @given(POOLS, st.floats(0.05, 1.0), SEEDS)
 def test_base_wrong_and_base_right_split_the_pool(pool, threshold, seed):
-    wrong, right, matched = (chosen(pool, rule, seed, threshold=threshold) for rule in ("base_wrong", "base_right", "base_right_matched"))
+    wrong, right, matched = (
+        chosen(pool, rule, seed, threshold=threshold) for rule in ("base_wrong", "base_right", "base_right_matched")
+    )
     ids = [set(s.ids) if s else set() for s in (wrong, right)]
     assert ids[0] | ids[1] == set(pool) and not ids[0] & ids[1]
     assert all(pool[i] < threshold for i in ids[0])

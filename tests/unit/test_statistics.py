@@ -4,10 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hardgrpo import statistics
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
+from hardgrpo import statistics
 
 SHARES = st.floats(0, 1)
 

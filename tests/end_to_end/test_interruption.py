@@ -1,0 +1,166 @@
+"""A training that is killed and started again ends with the files of an uninterrupted one."""
+
+import hashlib
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conftest import SCRIPTS
+
+UPDATES = 12
+
+
+@pytest.fixture(scope="module")
+def run(finished_world, tmp_path_factory):
+    """A folder with the specification of a run of 12 updates and a checkpoint after every one, and its clean result."""
+    folder = tmp_path_factory.mktemp("interruption")
+    (folder / "results").symlink_to(finished_world.folder / "results")
+    spec = yaml.safe_load((folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
+    spec["training"] |= {"updates": UPDATES, "checkpoint_every": 1}
+    (folder / "spec.yaml").write_text(yaml.safe_dump(spec))
+    done = start(folder, "clean").wait()
+    assert done == 0, (folder / "clean.log").read_text()
+    return folder
+
+
+def start(folder: Path, name: str, **kwargs) -> subprocess.Popen:
+    command = [sys.executable, str(SCRIPTS / "train_grpo.py"), "--spec", "spec.yaml", "--output", name, "--state", f"{name}.state"]
+    with open(folder / f"{name}.log", "a") as log:
+        return subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, **kwargs)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Checksums of all that a run leaves, but for the files that tell times."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in ("provenance.json", "timing.csv")
+    }
+
+
+def states(folder: Path, name: str) -> list[Path]:
+    return list((folder / f"{name}.state").glob("*/checkpoint-*"))
+
+
+def wait_for(condition, process, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.002)
+
+
+def test_the_same_run_twice_gives_the_same_files(run):
+    assert start(run, "again").wait() == 0
+    assert contents(run / "again") == contents(run / "clean")
+    assert "updates.csv" in contents(run / "clean") and f"checkpoints/step-{UPDATES}/model.safetensors" in contents(run / "clean")
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_killed_at_random_moments_it_ends_the_same(run, part):
+    """Ten kills in all: after a random part of an update, often while a checkpoint is being written."""
+    rng, name, kills = random.Random(part), f"random{part}", 0
+    while kills < 5:
+        process = start(run, name)
+        before = len(states(run, name))
+        if before < UPDATES - 2:
+            wait_for(lambda before=before: len(states(run, name)) > before, process)
+            time.sleep(rng.uniform(0, 0.4))
+        else:  # nearly done: kill while it loads, or in what follows
+            time.sleep(rng.uniform(0.5, 8))
+        process.send_signal(signal.SIGKILL)
+        if process.wait() == 0:
+            break
+        kills += 1
+    assert kills >= 3
+    assert start(run, name).wait() == 0, (run / f"{name}.log").read_text()
+    assert contents(run / name) == contents(run / "clean")
+
+
+def test_half_written_checkpoints_are_recognised_and_thrown_away(run):
+    name = "half"
+    process = start(run, name)
+    wait_for(lambda: len(states(run, name)) >= 5, process)
+    process.kill()
+    process.wait()
+    ordered = sorted(states(run, name), key=lambda path: int(path.name.split("-")[1]))
+    newest = [path for path in ordered if (path / "manifest.json").exists()][-1]
+    weights = newest / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])  # cut off although its manifest was written
+    (ordered[1] / "manifest.json").unlink()  # never finished
+    assert start(run, name).wait() == 0, (run / "half.log").read_text()
+    assert contents(run / name) == contents(run / "clean")
+
+
+def test_a_second_process_on_the_same_run_is_turned_away(run):
+    first = start(run, "locked")
+    wait_for(lambda: states(run, "locked"), first)
+    with open(run / "second.log", "w") as log:
+        command = [
+            sys.executable,
+            str(SCRIPTS / "train_grpo.py"),
+            "--spec",
+            "spec.yaml",
+            "--output",
+            "locked",
+            "--state",
+            "locked.state",
+        ]
+        second = subprocess.run(command, cwd=run, stdout=log, stderr=subprocess.STDOUT, check=False)
+    assert second.returncode != 0
+    assert f"process {first.pid}" in (run / "second.log").read_text()
+    assert first.wait() == 0
+    assert contents(run / "locked") == contents(run / "clean")
+
+
+def test_a_disk_that_fills_up_is_one_clear_line_and_loses_nothing(run):
+    """A limit on the size of files stands for the full disk: writing the weights fails in the middle."""
+    name = "full"
+    limit = (run / "clean/checkpoints/step-1/model.safetensors").stat().st_size // 2
+
+    def small_disk():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    process = start(run, name, preexec_fn=small_disk)
+    assert process.wait() == 1
+    last = (run / "full.log").read_text().strip().splitlines()[-1]
+    assert last.startswith("error: the disk is full") and "run the same command again" in last
+    assert "Traceback" not in (run / "full.log").read_text()
+    assert not (run / name / "updates.csv").exists() and not (run / name / "checkpoints").exists()
+    assert start(run, name).wait() == 0
+    assert contents(run / name) == contents(run / "clean")
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])
+def test_a_damaged_model_folder_is_named(run, tmp_path, damage, finished_world):
+    import shutil
+
+    model = tmp_path / "tiny"
+    shutil.copytree(finished_world.folder / "results/models/tiny", model)
+    weights = model / "model.safetensors"
+    if damage == "missing":
+        weights.unlink()
+    elif damage == "truncated":
+        os.truncate(weights, 1000)
+    else:
+        weights.write_bytes(b"x" + weights.read_bytes()[1:])
+    command = [
+        sys.executable,
+        str(SCRIPTS / "evaluate.py"),
+        "--model",
+        str(model),
+        "--problems",
+        str(run / "results/tasks/swaps/test.jsonl"),
+    ]
+    command += ["--prompt", "{question}", "--grader", "final_word", "--samples", "1", "--completion-tokens", "8", "--seed", "0"]
+    command += ["--output", str(tmp_path / "out.csv.gz"), "--completions", str(tmp_path / "out.jsonl.gz")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith(f"error: {weights}: ")
+    assert not list(tmp_path.glob("out*"))

@@ -1,0 +1,115 @@
+"""The small study that the session's fixture really ran: are its files what the contracts say?"""
+
+import csv
+import gzip
+import json
+
+import pytest
+import yaml
+
+from hardgrpo import files
+
+RUN = "tiny/swaps/mini/hard/seed0"
+
+
+def rows(path):
+    text = gzip.open(path, "rt").read() if path.suffix == ".gz" else path.read_text()
+    return list(csv.DictReader(text.splitlines()))
+
+
+def test_every_kind_of_file_is_there_with_its_columns(finished_world):
+    results = finished_world.folder / "results"
+    problems = files.read_jsonl(results / "tasks/swaps/train.jsonl", {"id": str})
+    assert len(problems) == 24 and set(problems[0]) == {"id", "question", "answer", "tier", "source"}
+    probed = [row for shard in (0, 1) for row in files.read_jsonl(results / f"probe/tiny/swaps/shard{shard}.jsonl.gz", {"id": str})]
+    assert len(probed) == 24 * 3 and len({row["seed"] for row in probed}) == 24 * 3
+    assert set(probed[0]) == {"id", "sample", "seed", "completion", "tokens", "finish_reason"}
+    difficulty = rows(results / "difficulty/tiny/swaps.csv")
+    assert list(difficulty[0]) == ["id", "tier", "samples", "correct", "answered", "truncated", "tokens", "pass_rate"]
+    assert [row["id"] for row in difficulty] == [problem["id"] for problem in problems]
+    subset = rows(results / "subsets/tiny/swaps/hard/seed0.csv")
+    assert list(subset[0]) == ["id", "pass_rate", "rank"] and len(subset) == 6
+    updates = rows(results / f"training/{RUN}/updates.csv")
+    assert list(updates[0]) == [
+        "step", "prompts", "rollouts", "reward_mean", "learnable_share", "answered_share", "truncated_share", "tokens_mean",
+        "kl", "loss", "grad_norm", "learning_rate",
+    ]  # fmt: skip
+    assert [int(row["step"]) for row in updates] == [1, 2, 3, 4]
+    assert {(float(row["prompts"]), float(row["rollouts"])) for row in updates} == {(3, 12)}
+    timing = rows(results / f"training/{RUN}/timing.csv")
+    assert all(float(row["seconds"]) > 0 for row in timing) and len(timing) == 4
+    graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
+    assert list(graded[0]) == ["step", "id", "tier", "decoding", "sample", "correct", "answered", "truncated", "tokens"]
+    assert len(graded) == 2 * 8 * 3, "2 checkpoints, 8 problems, 2 samples and greedy"
+    texts = files.read_jsonl(results / f"evaluation/{RUN}/swaps.jsonl.gz", {"completion": str})
+    assert len(texts) == len(graded)
+
+
+def test_the_specification_and_the_provenance_say_what_was_run(finished_world):
+    folder = finished_world.folder / "results/training" / RUN
+    spec = yaml.safe_load((folder / "spec.yaml").read_text())
+    facts = json.loads((folder / "provenance.json").read_text())
+    assert facts["run"] == spec
+    assert facts["packages"]["trl"] and facts["seconds"] > 0 and facts["completion_tokens"] > 0
+    assert not list((finished_world.folder / "results/state").glob("*")), "a finished run removes its state"
+
+
+def test_checkpoints_are_ordinary_model_folders(finished_world):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    base = AutoModelForCausalLM.from_pretrained(finished_world.folder / "results/models/tiny")
+    folder = finished_world.folder / "results/training" / RUN / "checkpoints"
+    assert sorted(path.name for path in folder.glob("step-*")) == ["step-2", "step-4"]
+    trained = AutoModelForCausalLM.from_pretrained(folder / "step-4")
+    assert base.config.vocab_size == trained.config.vocab_size
+    tokenizer = AutoTokenizer.from_pretrained(folder / "step-4")
+    question = "Bob has 12 coins. How many coins does Bob have?"
+    ids = tokenizer.apply_chat_template([{"role": "user", "content": question}], add_generation_prompt=True, return_dict=True)[
+        "input_ids"
+    ]
+    assert tokenizer.decode(ids) == f"{question} Answer:"
+
+
+def test_the_verdicts_can_be_computed_again_from_the_kept_completions(finished_world):
+    from hardgrpo import grading
+
+    results = finished_world.folder / "results"
+    answers = {p["id"]: p["answer"] for p in files.read_jsonl(results / "tasks/swaps/test.jsonl", {"id": str})}
+    graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
+    texts = files.read_jsonl(results / f"evaluation/{RUN}/swaps.jsonl.gz", {"completion": str})
+    for row, text in zip(graded, texts):
+        verdict = grading.grade("final_word", text["completion"], answers[row["id"]])
+        assert (row["correct"], row["answered"]) == (str(int(verdict.correct)), str(int(verdict.answered)))
+
+
+def test_summaries_hold_what_the_evaluations_hold(finished_world):
+    results = finished_world.folder / "results"
+    graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
+    last = [int(row["correct"]) for row in graded if row["step"] == "4" and row["decoding"] == "sampled"]
+    base = [int(row["correct"]) for row in rows(results / "evaluation/tiny/base/swaps.csv.gz") if row["decoding"] == "sampled"]
+    gain = next(
+        row
+        for row in rows(results / "summaries/mini/gains.csv")
+        if (row["policy"], row["eval_task"], row["decoding"]) == ("hard", "swaps", "sampled")
+    )
+    assert float(gain["gain"]) == pytest.approx(sum(last) / len(last) - sum(base) / len(base), abs=1e-9)
+    for row in rows(results / "summaries/mini/parts.csv"):
+        assert float(row["finishing"]) + float(row["correctness"]) == pytest.approx(float(row["gain"]), abs=1e-9)
+
+
+def test_figures_tables_and_numbers_are_made_and_what_to_open_is_said(finished_world):
+    paper = finished_world.folder / "paper/mini"
+    for figure in ("accuracy", "learnable", "parts", "difficulty"):
+        assert (paper / f"figures/{figure}.pdf").read_bytes().startswith(b"%PDF")
+        assert (paper / f"figures/{figure}.png").read_bytes().startswith(b"\x89PNG")
+    for table in ("gain", "learnable", "weaker_signal", "out_of_distribution", "subsets", "parts", "differences", "claims"):
+        assert (paper / f"tables/{table}.tex").read_text().startswith("\\begin{tabular}")
+        assert rows(paper / f"tables/{table}.csv")
+    shown = finished_world.first_run.stdout
+    assert "finishing" in shown and "paper/mini/figures" in shown
+    assert "train tiny/swaps/hard/seed0: 4 of 4 updates (100%)" in shown, "progress is shown in the terminal"
+
+
+@pytest.mark.tex
+def test_the_paper_compiles(finished_world):
+    assert (finished_world.folder / "paper/mini/paper.pdf").read_bytes().startswith(b"%PDF")

@@ -1,0 +1,253 @@
+"""What a user can get wrong is one clear line with the place and the remedy; exit status not 0, results untouched."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from conftest import ROOT, SCRIPTS
+from hardgrpo import config as settings
+from hardgrpo import files
+from hardgrpo.errors import UserError
+
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+
+
+def break_(path, value):
+    """A change of the configuration: set the entry at a dotted path (None: delete it)."""
+
+    def change(config):
+        *parents, last = path.split("/")
+        for key in parents:
+            config = config[key]
+        if value is None:
+            del config[last]
+        else:
+            config[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (break_("tasks/swaps/grdaer", "x"), ["tasks.swaps", "unknown key 'grdaer'", "did you mean 'grader'"]),
+        (break_("recipes/mini/learning_rte", 1.0), ["recipes.mini", "learning_rte", "did you mean 'learning_rate'"]),
+        (break_("models/tiny/source/stpes", 1), ["models.tiny.source", "stpes", "did you mean 'steps'"]),
+        (break_("tasks/swaps/source/familly", "swaps"), ["tasks.swaps.source", "familly", "did you mean 'family'"]),
+        (break_("studys", {}), ["top level", "studys", "did you mean 'studies'"]),
+        (break_("tasks/swaps/source/kind", "generate"), ["tasks.swaps.source.kind", "generated", "files"]),
+        (break_("study", "minni"), ["study", "unknown study 'minni'", "did you mean 'mini'"]),
+        (break_("studies/mini/models", ["tinny"]), ["studies.mini.models", "unknown model 'tinny'", "did you mean 'tiny'"]),
+        (break_("studies/mini/tasks", ["swap"]), ["studies.mini.tasks", "unknown task 'swap'", "did you mean 'swaps'"]),
+        (break_("studies/mini/policies", ["hrad"]), ["studies.mini.policies", "unknown policy 'hrad'", "did you mean 'hard'"]),
+        (break_("studies/mini/recipe", "as_written"), ["studies.mini.recipe", "unknown recipe 'as_written'", "known: mini"]),
+        (break_("studies/mini/recipe", None), ["studies.mini", "'recipe' is missing"]),
+        (break_("studies/mini/seeds", [0, 1, 1]), ["studies.mini.seeds", "not distinct"]),
+        (break_("studies/mini/out_of_distribution", {"swaps": "nowhere"}), ["out_of_distribution", "unknown task 'nowhere'"]),
+        (break_("studies/mini/models", ["tiny", "qwen3-4b-recorded"]), ["studies.mini.models", "cannot share a study"]),
+        (break_("policies/hard/budget", 0), ["policies.hard.budget", "(0, 1]"]),
+        (break_("policies/hard/budget", 1.5), ["policies.hard.budget", "(0, 1]"]),
+        (break_("policies/hard/budget", None), ["policies.hard", "needs 'budget'"]),
+        (break_("policies/all/budget", 0.5), ["policies.all.budget", "takes no 'budget'"]),
+        (break_("tasks/swaps/probe/samples", 0), ["tasks.swaps.probe.samples", "K"]),
+        (break_("recipes/mini/group_size", 1), ["recipes.mini.group_size", "at least 2"]),
+        (break_("recipes/mini/checkpoint_every", 7), ["recipes.mini.checkpoint_every", "does not divide"]),
+        (break_("recipes/mini/learning_rate", "1e-4"), ["recipes.mini.learning_rate", "'1e-4' is not of type 'number'"]),
+        (break_("tasks/swaps/prompt", "no place for it"), ["tasks.swaps.prompt", "{question}"]),
+        (break_("tasks/swaps/grader", "oracle"), ["tasks.swaps.grader", "unknown grader 'oracle'", "final_word"]),
+        (break_("tasks/swaps/source/train", None), ["tasks.swaps.source", "'train' is missing"]),
+        (break_("tasks/swaps/source/objects", None), ["tasks.swaps.source", "'objects'"]),
+    ],
+)
+def test_a_wrong_configuration_names_file_and_place(change, words):
+    config = copy.deepcopy(CONFIG)
+    change(config)
+    with pytest.raises(UserError) as caught:
+        settings.check(config, "config.yaml")
+    message = str(caught.value)
+    assert message.startswith("config.yaml: ") and "\n" not in message
+    for word in words:
+        assert word in message, message
+
+
+def test_the_configuration_as_it_is_is_right():
+    settings.check(copy.deepcopy(CONFIG), "config.yaml")
+
+
+def test_every_key_of_the_schema_is_described():
+    schema = yaml.safe_load(settings.SCHEMA.read_text())
+    undescribed = []
+
+    def walk(node, place):
+        for name, entry in node.get("properties", {}).items():
+            if "description" not in entry and "$ref" not in entry:
+                undescribed.append(f"{place}.{name}")
+        for name, entry in node.items():
+            if isinstance(entry, dict):
+                walk(entry, f"{place}.{name}")
+            elif isinstance(entry, list):
+                for item in entry:
+                    if isinstance(item, dict):
+                        walk(item, place)
+
+    walk(schema, "")
+    assert undescribed == []
+
+
+def test_snakemake_stops_with_one_line_and_leaves_results_alone(finished):
+    before = {path: path.stat().st_mtime_ns for path in (finished.folder / "results").rglob("*") if path.is_file()}
+    finished.configure(break_("policies/hard/budget", 1.5))
+    done = finished.snakemake()
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said
+    assert sum("policies.hard.budget" in line for line in said.splitlines()) == 1
+    assert {path: path.stat().st_mtime_ns for path in (finished.folder / "results").rglob("*") if path.is_file()} == before
+
+
+def test_results_that_cannot_be_written_are_told_before_the_first_job(world):
+    import shutil
+
+    shutil.rmtree(world.folder / "results")
+    (world.folder / "results").write_text("in the way")
+    done = world.snakemake()
+    assert done.returncode != 0 and "results: expected a folder for results, found a file" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_folder_without_permission_is_told(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # permissions do not bind root
+    with pytest.raises(UserError, match="results: cannot be written"):
+        settings.check_writable("results")
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
+
+PROBLEMS = [{"id": f"p{i}", "question": f"q{i}", "answer": "(A)", "tier": 1, "source": "test"} for i in range(20)]
+COMPLETIONS = [
+    {"id": f"p{i}", "sample": k, "seed": 1, "completion": r"\boxed{(A)}", "tokens": 3, "finish_reason": "stop"}
+    for i in range(20)
+    for k in range(4)
+]
+
+
+def lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def measure(folder, problems=None, completions=None, name="C.jsonl"):
+    """Run measure_difficulty.py on texts; an output of an earlier run stands in the way of nothing."""
+    (folder / "P.jsonl").write_text(lines(PROBLEMS) if problems is None else problems)
+    data = lines(COMPLETIONS) if completions is None else completions
+    (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    (folder / "D.csv").write_text("an earlier result\n")
+    command = [sys.executable, str(SCRIPTS / "measure_difficulty.py"), "--problems", "P.jsonl", "--completions", name]
+    command += ["--grader", "choice_letter", "--output", "D.csv"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def with_line(number, text):
+    rows = lines(PROBLEMS).splitlines()
+    rows[number - 1] = text
+    return "\n".join(rows) + "\n"
+
+
+def compressed(text, cut):
+    import gzip
+
+    return gzip.compress(text.encode())[:cut]
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"problems": with_line(3, '{"id": "p2", "question": "q"}')}, ["P.jsonl: line 3", "'answer' is missing"]),
+        ({"problems": with_line(3, '{"id": "p2", "question": "q", "answer": " "}')}, ["P.jsonl: row 3", "'p2'", "empty answer"]),
+        ({"problems": with_line(5, '{"id": "p0", "question": "q", "answer": "(A)"}')}, ["P.jsonl: row 5", "'p0'", "row 1"]),
+        ({"problems": with_line(17, '{"id": "p16", "question')}, ["P.jsonl: line 17", "not valid JSON"]),
+        ({"problems": with_line(2, "[1]")}, ["P.jsonl: line 2", "expected a JSON object"]),
+        ({"problems": ""}, ["P.jsonl", "no rows"]),
+        ({"completions": lines(COMPLETIONS)[:-40]}, ["C.jsonl: line 80", "truncated"]),
+        ({"completions": lines(COMPLETIONS[:-2])}, ["C.jsonl", "'p19' has 2 of 4", "truncated"]),
+        ({"completions": lines(COMPLETIONS[:-4])}, ["C.jsonl", "'p19' has 0 of 4", "truncated"]),
+        ({"completions": lines(COMPLETIONS) + lines(COMPLETIONS[:1])}, ["C.jsonl: row 81", "twice"]),
+        ({"completions": lines([COMPLETIONS[0] | {"id": "other"}])}, ["C.jsonl: row 1", "'other'"]),
+        ({"completions": compressed(lines(COMPLETIONS), -20), "name": "C.jsonl.gz"}, ["C.jsonl.gz", "truncated"]),
+        ({"completions": b"\xff\xfe\x00"}, ["C.jsonl", "not UTF-8"]),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(tmp_path, kwargs, words):
+    done = measure(tmp_path, **kwargs)
+    assert done.returncode == 1, done.stdout
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    for word in words:
+        assert word in done.stderr
+    assert (tmp_path / "D.csv").read_text() == "an earlier result\n"
+    assert not list(tmp_path.glob(".*tmp"))
+
+
+def test_good_files_are_measured(tmp_path):
+    done = measure(tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = files.read_rows(tmp_path / "D.csv", {"id": str, "pass_rate": float, "samples": int})
+    assert [row["pass_rate"] for row in table] == [1.0] * 20 and table[0]["samples"] == 4
+
+
+def test_a_prompt_is_graded_only_when_asked_for(tmp_path):
+    rows = [row | {"prompt": r"ex: \boxed{(A)}", "completion": "cut off"} for row in COMPLETIONS]
+    done = measure(tmp_path, completions=lines(rows))
+    assert done.returncode == 0
+    assert {row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})} == {0.0}
+    command = [sys.executable, str(SCRIPTS / "measure_difficulty.py"), "--problems", "P.jsonl", "--completions", "C.jsonl"]
+    command += ["--grader", "choice_letter", "--grade-prompt-too", "--output", "D.csv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "changes the pass rate of 20 problems" in done.stdout
+    assert {row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})} == {1.0}
+
+
+def test_a_full_disk_leaves_no_half_written_file(tmp_path):
+    """A program that writes more than a file may hold: one line, the earlier result kept, no temporary file."""
+    import resource
+
+    rows = [row | {"id": f"p{i % 20}", "sample": i} for i, row in enumerate(COMPLETIONS * 50)]
+    (tmp_path / "P.jsonl").write_text(lines([p | {"id": p["id"] * 200} for p in PROBLEMS]))
+    (tmp_path / "C.jsonl").write_text(lines([row | {"id": row["id"] * 200} for row in rows]))
+    (tmp_path / "D.csv").write_text("an earlier result\n")
+    command = [sys.executable, str(SCRIPTS / "measure_difficulty.py"), "--problems", "P.jsonl", "--completions", "C.jsonl"]
+    command += ["--grader", "choice_letter", "--output", "D.csv"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the disk is full") and done.stderr.count("\n") == 1
+    assert (tmp_path / "D.csv").read_text() == "an earlier result\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["C.jsonl", "D.csv", "P.jsonl"]
+
+
+def test_runs_that_spent_differently_stop_the_summary(finished):
+    """Budgets are equal or it fails, with the two numbers that differ."""
+    path = "results/training/tiny/swaps/mini/random/seed0/updates.csv"
+    finished.edit(path, lambda text: "".join(text.splitlines(keepends=True)[:-1]))
+    done = finished.snakemake("results/summaries/mini/parity.csv")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "holds updates constant, but hard/seed0 has 4 and random/seed0 has 3" in said
+
+
+def test_a_subset_that_would_be_empty_stops_its_rule(finished):
+    finished.configure(lambda config: config["policies"]["hard"].update(budget=0.01))
+    done = finished.snakemake()
+    assert done.returncode != 0
+    assert (
+        "the subset would be empty (budget 0.01 of 24 prompts is less than one prompt); raise the budget"
+        in done.stdout + done.stderr
+    )
+    assert "Traceback" not in done.stdout + done.stderr

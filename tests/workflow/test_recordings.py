@@ -1,0 +1,157 @@
+"""Completions from files through the same workflow: small ones made here, and the real ones where they are."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import RECORDINGS, SCRIPTS
+from hardgrpo import files, grading
+from hardgrpo.errors import UserError
+
+QUESTIONS = [f"Which letter is number {i}?\nOptions:\n(A) a\n(B) b" for i in range(10)]
+ANSWERS = ["(A)", "(B)"] * 5
+PROMPT = "\nPut your final answer within \\boxed{(X)} (ex: \\boxed{(A)})"
+
+
+def recording(path, completion, samples, **extra):
+    """Write a recording: `completion(problem, sample)` gives each text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {"question": q, "answer": a, "completions": [completion(i, k) for k in range(samples)]} | {key: f(i) for key, f in extra.items()}
+        for i, (q, a) in enumerate(zip(QUESTIONS, ANSWERS))
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def right(i):
+    return f"so \\boxed{{{ANSWERS[i]}}}"
+
+
+def configure(config):
+    del config["models"]["qwen3-14b-recorded"]
+    config["tasks"]["letters"] = config["tasks"]["shuffled_objects_seven"] | {
+        "source": {"kind": "files", "train": "mine/base.jsonl", "test": "mine/base.jsonl"}
+    }
+    runs = {"all": "mine/run/after-{step}-updates.jsonl", "hard": "mine/hard-{step}.jsonl"}
+    config["models"]["mine"] = {
+        "source": {"kind": "recorded", "recordings": {"letters": {"probe": "mine/base.jsonl", "base": "mine/base.jsonl", "runs": runs}}}
+    }
+    config["studies"]["recordings"].update(models=["mine"], tasks=["letters"], policies=["hard", "all"])
+    config["policies"]["hard"]["budget"] = 0.2
+
+
+@pytest.fixture
+def recorded(world):
+    """Ten problems, four completions: problem i is cut off in i % 4 samples; runs that finish always and are right."""
+    data = world.folder / "data/mine"
+    cut = lambda i, k: "and then" if k < i % 4 else right(i)
+    recording(data / "base.jsonl", cut, 4, prompt=lambda i: QUESTIONS[i] + PROMPT, published_pass_rate=lambda i: 0.5)
+    recording(data / "run/after-50-updates.jsonl", lambda i, k: right(i) if k else "no", 2)
+    recording(data / "run/after-100-updates.jsonl", lambda i, k: right(i), 2)
+    recording(data / "hard-100.jsonl", lambda i, k: r"\boxed{(C)}", 3)
+    world.configure(configure)
+    return world
+
+
+def test_a_study_of_recordings_runs_without_weights(recorded):
+    done = recorded.snakemake("--config", "study=recordings")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    summaries = recorded.folder / "results/summaries/recordings"
+    parts = {row["policy"]: row for row in files.read_rows(summaries / "parts.csv", dict.fromkeys(["policy"], str) | NUMBERS)}
+    base = 1 - (0 + 1 + 2 + 3 + 0 + 1 + 2 + 3 + 0 + 1) / 40
+    assert parts["all"]["base_accuracy"] == pytest.approx(base)
+    assert (parts["all"]["finishing"], parts["all"]["correctness"]) == pytest.approx((1 - base, 0))
+    assert parts["hard"]["gain"] == pytest.approx(-base)
+    assert parts["hard"]["correctness"] < 0 < parts["hard"]["finishing"]
+    steps = files.read_rows(summaries / "accuracy.csv", {"policy": str, "step": int, "accuracy": float})
+    assert [(r["step"], r["accuracy"]) for r in steps if r["policy"] == "all"] == [(0, pytest.approx(base)), (50, 0.5), (100, 1.0)]
+    published = files.read_rows(summaries / "published.csv", {"published": float, "with_prompt": float, "alone": float})
+    assert [row["with_prompt"] - row["alone"] for row in published] == [i % 4 / 4 if i % 2 == 0 else 0 for i in range(10)]
+    assert (recorded.folder / "paper/recordings/figures/accuracy.pdf").exists()
+    assert recorded.plan("--config", "study=recordings") == {}
+
+
+NUMBERS = dict.fromkeys(["gain", "finishing", "correctness", "base_accuracy"], float)
+
+
+def test_recordings_that_are_not_there_are_told(world):
+    done = world.snakemake("-n", "--config", "study=recordings", "data=nowhere")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in said
+    assert "nowhere/recordings/" in said
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"completions": []}, "row 3: 'completions' must be a list of at least one text"),
+        ({"completions": [1]}, "row 3: 'completions' must be a list of at least one text"),
+        ({"question": QUESTIONS[0]}, "row 3: the question stands in the file twice"),
+        ({"question": "another one"}, "no completions for problem"),
+        ({"tokens": [1, 2, 3]}, "row 3: 3 tokens for 2 completions"),
+    ],
+)
+def test_a_bad_recording_is_named(tmp_path, row, words):
+    from hardgrpo import completions
+
+    rows = [{"question": q, "completions": ["a", "b"]} for q in QUESTIONS]
+    rows[2] |= row
+    path = tmp_path / "R.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    problems = [{"id": f"p{i}", "question": q, "answer": "(A)"} for i, q in enumerate(QUESTIONS)]
+    with pytest.raises(UserError) as caught:
+        completions.read_recording(path, problems)
+    assert str(caught.value).startswith(f"{path}: ") and words in str(caught.value)
+
+
+# --- the real ones -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.recordings
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_graded_as_released_the_pass_rates_are_the_published_ones(tmp_path, split):
+    path = f"{RECORDINGS}/recordings/shuffled_objects_seven/qwen3-4b/{split}.jsonl"
+    rows = files.read_jsonl(path, {"question": str, "completions": list})
+    problems = [{"id": f"p{i}", "question": row["question"], "answer": row["answer"]} for i, row in enumerate(rows)]
+    lines = [
+        {"id": f"p{i}", "sample": k, "completion": text, "prompt": row["prompt"]}
+        for i, row in enumerate(rows)
+        for k, text in enumerate(row["completions"])
+    ]
+    files.write_jsonl(tmp_path / "P.jsonl", problems)
+    files.write_jsonl(tmp_path / "C.jsonl", lines)
+    command = [sys.executable, str(SCRIPTS / "measure_difficulty.py"), "--problems", "P.jsonl", "--completions", "C.jsonl"]
+    command += ["--grader", "choice_letter", "--grade-prompt-too", "--output", "D.csv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    rates = [row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})]
+    assert rates == pytest.approx([row["published_pass_rate"] for row in rows], abs=1e-9) and len(rates) == 125
+    alone = [sum(grading.grade("choice_letter", t, r["answer"]).correct for t in r["completions"]) / 10 for r in rows]
+    changed = [i for i in range(125) if abs(alone[i] - rates[i]) > 1e-9]
+    assert changed and all(f"p{i}: " in done.stdout for i in changed)
+    assert f"changes the pass rate of {len(changed)} problems" in done.stdout
+    assert all(rows[i]["answer"] == "(A)" for i in changed), "the prompt's example is \\boxed{(A)}"
+
+
+@pytest.mark.recordings
+def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
+    done = world.snakemake("--config", "study=recordings", f"data={Path(RECORDINGS).resolve()}")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    columns = ["base_answered", "answered", "base_accuracy", "accuracy", "base_accuracy_answered", "accuracy_answered", "finishing", "gain"]
+    path = world.folder / "results/summaries/recordings/parts.csv"
+    rows = {(r["task"], r["policy"]): r for r in files.read_rows(path, {"task": str, "policy": str} | dict.fromkeys(columns, float))}
+
+    def percent(key, *names):
+        return [round(100 * rows[key][name], 1) for name in names]
+
+    strict, lenient = (f"gsm8k_hard_test{end}" for end in ("_strict", ""))
+    assert percent((strict, "unknown_subset"), *columns[:6]) == [17.4, 95.2, 6.6, 69.2, 37.7, 72.7]
+    assert percent((lenient, "unknown_subset"), *columns[2:6]) == [12.6, 80.8, 72.5, 84.9]
+    assert percent(("shuffled_objects_seven", "all"), *columns[:6]) == [96.9, 96.5, 54.8, 81.6, 56.6, 84.5]
+    share = {task: rows[task, "unknown_subset"]["finishing"] / rows[task, "unknown_subset"]["gain"] for task in (strict, lenient)}
+    assert (round(100 * share[strict], 1), round(100 * share[lenient], 1)) == (68.5, 89.8)
+    subsets = files.read_rows(
+        world.folder / "results/summaries/recordings/subsets.csv", {"task": str, "policy": str, "prompts": float}
+    )
+    assert [r["prompts"] for r in subsets if (r["task"], r["policy"]) == ("shuffled_objects_seven", "hard30")] == [47]
