@@ -85,14 +85,14 @@ def recording(model, task):
 
 
 def recorded_steps(pattern):
-    """{step: file} of the recorded checkpoints that match a path with {step}; at least one."""
-    found = glob_wildcards(str(Path(DATA) / pattern)).step
-    steps = sorted(int(step) for step in found if step.isdigit())
-    if not steps:
-        raise WorkflowError(
-            f"config.yaml: no file matches {Path(DATA) / pattern}; put the recordings there or name their folder: --config data=FOLDER"
-        )
-    return {step: str(Path(DATA) / pattern.format(step=step)) for step in steps}
+    """{step: file} of the recorded checkpoints that match a path with {step}.
+
+    Where there is none, a path that does not exist stands for them: Snakemake names it if it needs it, and draws from
+    cached summaries if it does not.
+    """
+    found = glob_wildcards(os.path.join(DATA, pattern)).step
+    steps = sorted(int(step) for step in found if step.isdigit()) or ["N"]
+    return {step: os.path.join(DATA, pattern.format(step=step)) for step in steps}
 
 
 def study_results(study):

@@ -22,14 +22,26 @@ def main() -> None:
         pool = table[table.group == "pool"]
         policies = [name for name in dict.fromkeys(table.group) if name != "pool"]
         width = 0.8 * min((b - a for a, b in zip(sorted(pool.pass_rate)[:-1], sorted(pool.pass_rate)[1:])), default=0.1)
-        axis.bar(pool.pass_rate, pool.problems, width, color="0.85", edgecolor="0.5", linewidth=0.5, label="pool")
+        width = min(width, 0.08)
+        # Shares and not numbers: a subset of a dozen would not be seen beside a pool of a thousand.
+        axis.bar(
+            pool.pass_rate,
+            100 * pool.problems / pool.problems.sum(),
+            width,
+            color="0.85",
+            edgecolor="0.5",
+            linewidth=0.5,
+            label=f"pool ({pool.problems.sum():.0f})",
+        )
         for policy in policies:
             chosen = table[table.group == policy].sort_values("pass_rate")
-            axis.plot(chosen.pass_rate, chosen.problems, label=policy, **plotting.style(policy, policies))
+            share = 100 * chosen.problems / chosen.problems.sum()
+            axis.plot(chosen.pass_rate, share, label=f"{policy} ({chosen.problems.sum():.0f})", **plotting.style(policy, policies))
         axis.set_xlabel("pass rate of the base model")
-        axis.set_ylabel("problems")
-        axis.set_title(f"{plotting.label(model, task, models)}: {pool.problems.sum():.0f} problems")
-        axis.legend(fontsize=7)
+        axis.set_ylabel("share of problems (%)")
+        axis.set_xlim(-0.08, 1.08)
+        axis.set_title(plotting.label(model, task, models))
+        axis.legend(fontsize=6)
     plotting.save(figure, args.output)
 
 

@@ -200,8 +200,8 @@ def draw_batches(settings: dict, excluded: set, tokenizer):
 
 def share_at(share: dict, done: float) -> float:
     """Share of a task among the demonstrations after `done` (0..1) of the steps: from first to last over the second
-    third. Shown in equal shares from the start, the two tasks hold each other up and neither is learned in time."""
-    ramp = min(1.0, max(0.0, 3 * done - 1))
+    quarter. Shown in equal shares from the start, the two tasks hold each other up and neither is learned in time."""
+    ramp = min(1.0, max(0.0, 4 * done - 1))
     return share["first"] + (share["last"] - share["first"]) * ramp
 
 

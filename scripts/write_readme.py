@@ -1,6 +1,6 @@
 """Put the miniature's results into README.md, between its two markers, from the committed summaries.
 
-    python scripts/write_readme.py --summaries results/summaries/mini --readme README.md
+python scripts/write_readme.py --summaries results/summaries/mini --readme README.md
 """
 
 import argparse
@@ -19,7 +19,9 @@ def main() -> None:
     args = parser.parse_args()
     text = files.read_text(args.readme)
     if START not in text or END not in text:
-        raise errors.UserError(f"{args.readme}: the markers '{START}...' and '{END}' are missing; put them where the results belong")
+        raise errors.UserError(
+            f"{args.readme}: the markers '{START}...' and '{END}' are missing; put them where the results belong"
+        )
     files.write_text(args.readme, insert(text, section(Path(args.summaries))))
 
 

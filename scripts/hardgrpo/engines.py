@@ -6,18 +6,15 @@ differently in the last bit, so bit-identity holds for the same batches, agreeme
 """
 
 import hashlib
-import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, LogitsProcessor, LogitsProcessorList
+from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 from .errors import UserError
-
-logging.getLogger("transformers.generation").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)
@@ -72,31 +69,49 @@ def generate(
         )
     out: list[Completion | None] = [None] * len(requests)
     for rows in _batches(prompts, requests, batch):
-        chunk = [requests[i] for i in rows]
         inputs = tokenizer.pad({"input_ids": [prompts[i] for i in rows]}, return_tensors="pt").to(model.device)
-        greedy = chunk[0].temperature == 0
-        processors = LogitsProcessorList([] if greedy else [SeededSampling(chunk, max_tokens)])
-        with torch.inference_mode():
-            ids = model.generate(
-                **inputs,
-                max_new_tokens=max_tokens,
-                do_sample=False,
-                temperature=None,
-                top_p=None,
-                top_k=None,
-                logits_processor=processors,
-                pad_token_id=tokenizer.pad_token_id,
-            )[:, inputs["input_ids"].shape[1] :]
-        ends = set(np.atleast_1d(model.generation_config.eos_token_id).tolist())
-        tokens = 0
-        for i, row in zip(rows, ids.tolist()):
-            length = next((n for n, token in enumerate(row, start=1) if token in ends), None)
-            kept = row[: length or len(row)]
-            text = tokenizer.decode(kept, skip_special_tokens=True)
-            out[i] = Completion(text, len(kept), "stop" if length else "length")
-            tokens += len(kept)
-        done(len(rows), tokens)
+        sampled = _decode(model, inputs["input_ids"], inputs["attention_mask"], [requests[i] for i in rows], max_tokens)
+        for i, (ids, ended) in zip(rows, sampled):
+            text = tokenizer.decode(ids, skip_special_tokens=True)
+            out[i] = Completion(text, len(ids), "stop" if ended else "length")
+        done(len(rows), sum(len(ids) for ids, _ in sampled))
     return out
+
+
+@torch.inference_mode()
+def _decode(model, ids: torch.Tensor, mask: torch.Tensor, requests: list[Request], max_tokens: int) -> list[tuple[list[int], bool]]:
+    """(token ids, whether the end was reached) of each row of a left-padded batch of prompts, shape (rows, width).
+
+    `transformers.generate` goes on with every row until the last has ended. Here rows that have ended leave the batch,
+    which halves the work where completions differ in length.
+    """
+    ends = torch.tensor(np.atleast_1d(model.generation_config.eos_token_id), device=ids.device)
+    draw = SeededSampling(requests, max_tokens)
+    tokens = torch.zeros(len(requests), max_tokens, dtype=torch.long, device=ids.device)
+    lengths, ended = [max_tokens] * len(requests), [False] * len(requests)
+    alive = torch.arange(len(requests), device=ids.device)
+    cache, positions = DynamicCache(config=model.config), (mask.cumsum(-1) - 1).clamp(min=0)
+    for step in range(max_tokens):
+        scores = model(
+            input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
+        ).logits[:, -1]
+        ids = draw(scores, alive, step)
+        tokens[alive, step] = ids
+        over = torch.isin(ids, ends)
+        for row in alive[over].tolist():
+            if not ended[row]:
+                lengths[row], ended[row] = step + 1, True
+        if all(ended):
+            break
+        # Leaving costs a copy of the cache, so it waits until an eighth of the batch has ended.
+        going = torch.tensor([i for i, row in enumerate(alive.tolist()) if not ended[row]], device=ids.device)
+        if len(going) <= 0.875 * len(alive):
+            alive, ids, mask, positions = alive[going], ids[going], mask[going], positions[going]
+            cache.batch_select_indices(going)
+        ids = ids.unsqueeze(1)
+        mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+        positions = positions[:, -1:] + 1
+    return [(row[:length], end) for row, length, end in zip(tokens.tolist(), lengths, ended)]
 
 
 def _batches(prompts: list[list[int]], requests: list[Request], batch: int) -> Iterator[list[int]]:
@@ -107,23 +122,23 @@ def _batches(prompts: list[list[int]], requests: list[Request], batch: int) -> I
         yield from (rows[start : start + batch] for start in range(0, len(rows), batch))
 
 
-class SeededSampling(LogitsProcessor):
+class SeededSampling:
     """Inverse-CDF sampling with one uniform number a (request, step), drawn beforehand from the request's own seed."""
 
     def __init__(self, requests: list[Request], max_tokens: int):
         draws = [np.random.Generator(np.random.PCG64(r.seed)).random(max_tokens) for r in requests]
         self.uniform = torch.from_numpy(np.stack(draws))
-        self.temperature = torch.tensor([r.temperature for r in requests], dtype=torch.float64).unsqueeze(1)
-        self.step = 0
+        self.temperature = torch.tensor([r.temperature for r in requests], dtype=torch.float64)
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Scores that leave only the drawn token: greedy decoding then picks it."""
-        cumulative = torch.softmax(scores.double().cpu() / self.temperature, dim=-1).cumsum(dim=-1)
+    def __call__(self, scores: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor:
+        """Token ids (n,) from scores (n, vocabulary) of requests `rows` at `step`; all of one batch sample or none does."""
+        if self.temperature[0] == 0:
+            return scores.argmax(dim=-1)
+        rows = rows.cpu()
+        cumulative = torch.softmax(scores.double().cpu() / self.temperature[rows].unsqueeze(1), dim=-1).cumsum(dim=-1)
         # The last sum may fall short of one by rounding: scale the draw instead of running off the end.
-        target = self.uniform[:, self.step].unsqueeze(1) * cumulative[:, -1:]
-        token = torch.searchsorted(cumulative, target, right=True).clamp(max=scores.shape[-1] - 1)
-        self.step += 1
-        return torch.full_like(scores, float("-inf")).scatter_(1, token.to(scores.device), 0.0)
+        target = self.uniform[rows, step].unsqueeze(1) * cumulative[:, -1:]
+        return torch.searchsorted(cumulative, target, right=True).squeeze(1).clamp(max=scores.shape[-1] - 1).to(scores.device)
 
 
 def fix_threads() -> None:

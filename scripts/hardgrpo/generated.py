@@ -69,21 +69,19 @@ def demonstrate_swaps(chain: Chain, rng: random.Random, slip: float) -> str:
 
 
 def draw_arithmetic(rng: random.Random, steps: list[int]) -> Chain:
-    """One person's count of one thing after `steps` operations (drawn from the list); every value stays in 0..99."""
+    """One person's count of one thing after `steps` operations (drawn from the list); every value stays in 0..60."""
     who, thing, tier = rng.choice(NAMES), rng.choice(THINGS), rng.choice(steps)
-    value = start = rng.randint(2, 30)
+    value = start = rng.randint(2, 20)
     sentences, done = [f"{who} has {value} {thing}."], []
     for _ in range(tier):
         choices = []
-        if value <= 90:
+        if value <= 51:
             choices += ["buys", "finds"]
         if value >= 4:
             choices += ["loses", "gives"]
             choices += ["halves"] if value % 2 == 0 else []
-        if value <= 33:
-            choices += ["doubles", "triples"]
-        if value <= 74:
-            choices += ["boxes"]
+        choices += ["doubles"] if value <= 30 else []
+        choices += ["triples"] if value <= 20 else []
         kind = rng.choice(choices)
         if kind in ("buys", "finds"):
             amount = rng.randint(2, 9)
@@ -96,10 +94,6 @@ def draw_arithmetic(rng: random.Random, steps: list[int]) -> Chain:
         elif kind == "halves":
             sentences.append(f"{who} sells half.")
             step = ("/", 2)
-        elif kind == "boxes":
-            boxes, each = rng.randint(2, 5), rng.randint(2, 5)
-            sentences.append(f"{who} buys {boxes} boxes of {each} {thing}.")
-            step = ("boxes", boxes, each)
         else:
             sentences.append(f"{who} {kind} the {thing}.")
             step = ("*", 2 if kind == "doubles" else 3)
@@ -119,8 +113,6 @@ def apply(step: tuple, value: int) -> int:
             return value * factor
         case ("/", divisor):
             return value // divisor
-        case ("boxes", boxes, each):
-            return value + boxes * each
     raise ValueError(f"unknown step {step!r}")
 
 
@@ -133,11 +125,6 @@ def demonstrate_arithmetic(chain: Chain, rng: random.Random, slip: dict[str, flo
     (value,) = chain.start
     lines = []
     for step in chain.steps:
-        match step:
-            case ("boxes", boxes, each):
-                product = result("*", boxes * each)
-                lines.append(f"{boxes} * {each} = {product} ;")
-                step = ("+", product)
         operation, operand = step
         after = result(operation, apply(step, value))
         lines.append(f"{value} {operation} {operand} = {after} ;")
@@ -152,6 +139,6 @@ def vocabulary() -> list[str]:
     """Every word and sign a question or demonstration is written with (digits are separate, see pretraining)."""
     sentences = (
         ", . At and swap the end what does hold ? has buys finds more loses gives away sells half doubles "
-        "triples boxes of How many have : ; + - * / = #### Answer"
+        "triples How many have : ; + - * / = #### Answer"
     )
     return [*NAMES, *COLOURS, *HOURS, *THINGS, *sentences.split()]

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import shutil
 
 import pytest
 import yaml
@@ -108,6 +109,18 @@ def test_figures_tables_and_numbers_are_made_and_what_to_open_is_said(finished_w
     shown = finished_world.first_run.stdout
     assert "finishing" in shown and "paper/mini/figures" in shown
     assert "train tiny/swaps/hard/seed0: 4 of 4 updates (100%)" in shown, "progress is shown in the terminal"
+
+
+def test_figures_and_tables_are_drawn_without_torch(finished, tmp_path):
+    for package in ("torch", "transformers", "trl", "datasets"):
+        (tmp_path / f"{package}.py").write_text("raise ImportError('not in the light environment')\n")
+    paper = finished.folder / "paper/mini"
+    before = {path.name: path.read_bytes() for path in paper.rglob("*") if path.suffix in (".tex", ".csv")}
+    shutil.rmtree(paper)
+    done = finished.snakemake("figures", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert {path.name: path.read_bytes() for path in paper.rglob("*") if path.suffix in (".tex", ".csv")} == before
+    assert (paper / "figures/accuracy.png").exists()
 
 
 @pytest.mark.tex

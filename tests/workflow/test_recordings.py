@@ -19,7 +19,8 @@ def recording(path, completion, samples, **extra):
     """Write a recording: `completion(problem, sample)` gives each text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [
-        {"question": q, "answer": a, "completions": [completion(i, k) for k in range(samples)]} | {key: f(i) for key, f in extra.items()}
+        {"question": q, "answer": a, "completions": [completion(i, k) for k in range(samples)]}
+        | {key: f(i) for key, f in extra.items()}
         for i, (q, a) in enumerate(zip(QUESTIONS, ANSWERS))
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -36,7 +37,10 @@ def configure(config):
     }
     runs = {"all": "mine/run/after-{step}-updates.jsonl", "hard": "mine/hard-{step}.jsonl"}
     config["models"]["mine"] = {
-        "source": {"kind": "recorded", "recordings": {"letters": {"probe": "mine/base.jsonl", "base": "mine/base.jsonl", "runs": runs}}}
+        "source": {
+            "kind": "recorded",
+            "recordings": {"letters": {"probe": "mine/base.jsonl", "base": "mine/base.jsonl", "runs": runs}},
+        }
     }
     config["studies"]["recordings"].update(models=["mine"], tasks=["letters"], policies=["hard", "all"])
     config["policies"]["hard"]["budget"] = 0.2
@@ -138,9 +142,20 @@ def test_graded_as_released_the_pass_rates_are_the_published_ones(tmp_path, spli
 def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
     done = world.snakemake("--config", "study=recordings", f"data={Path(RECORDINGS).resolve()}")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    columns = ["base_answered", "answered", "base_accuracy", "accuracy", "base_accuracy_answered", "accuracy_answered", "finishing", "gain"]
+    columns = [
+        "base_answered",
+        "answered",
+        "base_accuracy",
+        "accuracy",
+        "base_accuracy_answered",
+        "accuracy_answered",
+        "finishing",
+        "gain",
+    ]
     path = world.folder / "results/summaries/recordings/parts.csv"
-    rows = {(r["task"], r["policy"]): r for r in files.read_rows(path, {"task": str, "policy": str} | dict.fromkeys(columns, float))}
+    rows = {
+        (r["task"], r["policy"]): r for r in files.read_rows(path, {"task": str, "policy": str} | dict.fromkeys(columns, float))
+    }
 
     def percent(key, *names):
         return [round(100 * rows[key][name], 1) for name in names]
