@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", "4294967296")
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", "4294967296")
 
 # Interpreter of the environment that Snakemake runs in; the programs need nothing from PATH but this.
-PYTHON = f"{sys.executable} {SCRIPTS}"
+PYTHON = f"{shlex.quote(sys.executable)} {shlex.quote(str(SCRIPTS))}"
 DATA = config["data"]
 RECORDED = [name for name in config["models"] if settings.is_recorded(config, name)]
 TRAINED = [name for name in config["models"] if name not in RECORDED]
@@ -76,12 +77,8 @@ def task_of(name):
     return config["tasks"][name]
 
 
-def model_source(name):
-    return config["models"][name]["source"]
-
-
 def recording(model, task):
-    return model_source(model)["recordings"][task]
+    return config["models"][model]["source"]["recordings"][task]
 
 
 def recorded_steps(pattern):

@@ -4,11 +4,14 @@ python scripts/write_readme.py --summaries results/summaries/mini --readme READM
 """
 
 import argparse
+import shutil
 from pathlib import Path
 
 import pandas as pd
+
 from hardgrpo import errors, files
 
+FIGURES = ("accuracy.png", "parts.png", "learnable.png")
 START, END = "<!-- results: ", "<!-- end of results -->"
 
 
@@ -16,12 +19,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--summaries", default="results/summaries/mini")
     parser.add_argument("--readme", default="README.md")
+    parser.add_argument("--figures", help="folder of the study's figures")
     args = parser.parse_args()
     text = files.read_text(args.readme)
     if START not in text or END not in text:
         raise errors.UserError(
             f"{args.readme}: the markers '{START}...' and '{END}' are missing; put them where the results belong"
         )
+    for figure in FIGURES if args.figures else []:
+        with files.atomic(Path("docs/images") / figure) as temporary:
+            shutil.copyfile(Path(args.figures) / figure, temporary)
     files.write_text(args.readme, insert(text, section(Path(args.summaries))))
 
 
@@ -43,6 +50,8 @@ def section(folder: Path) -> str:
         "![Accuracy by checkpoint and policy, with 95 % intervals](docs/images/accuracy.png)",
         "",
         "![What the gains are made of: finishing and correctness](docs/images/parts.png)",
+        "",
+        "![Learnable share against gain, with R² over all cells and within each task](docs/images/learnable.png)",
         "",
         f"Gain in points after {int(gains.step.iloc[0])} updates, with 95 % interval ({seeds} seeds, {problems} test problems a task);"
         " of the subset: learnable % during training and the share that the base model never solved.",

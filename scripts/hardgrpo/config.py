@@ -36,12 +36,12 @@ def check(config: dict, name: str) -> None:
     validator = jsonschema.Draft202012Validator(schema)
     error = min(validator.iter_errors(config), key=lambda e: [str(p) for p in e.absolute_path], default=None)
     if error is not None:
-        raise UserError(f"{name}: {_explain(error)}")
+        raise UserError(f"{name}: {_explain(error, schema)}")
     for place, problem in _contradictions(config):
         raise UserError(f"{name}: {place}: {problem}")
 
 
-def _explain(error: jsonschema.ValidationError) -> str:
+def _explain(error: jsonschema.ValidationError, schema: dict) -> str:
     while error.validator == "oneOf":
         error = _right_branch(error)
     place = ".".join(map(str, error.absolute_path)) or "top level"
@@ -55,8 +55,20 @@ def _explain(error: jsonschema.ValidationError) -> str:
         missing = [key for key in error.validator_value if key not in error.instance][0]
         described = error.schema["properties"][missing].get("description", "")
         return f"{place}: '{missing}' is missing; add it ({described.rstrip('.')})"
-    described = error.schema.get("description", "")
+    described = _description(schema, error.absolute_schema_path)
     return f"{place}: {error.message}" + (f"; expected: {described.rstrip('.')}" if described else "") + "; correct it"
+
+
+def _description(schema: dict, path) -> str:
+    """The innermost description on the way through the schema to what was violated."""
+    node, found = schema, ""
+    for step in path:
+        if isinstance(node, dict) and "$ref" in node:  # the path leaves references out
+            node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
+        node = node[step]
+        if isinstance(node, dict) and isinstance(node.get("description"), str):
+            found = node["description"]
+    return found
 
 
 def _right_branch(error: jsonschema.ValidationError) -> jsonschema.ValidationError:

@@ -39,7 +39,7 @@ def break_(path, value):
         (break_("recipes/mini/learning_rte", 1.0), ["recipes.mini", "learning_rte", "did you mean 'learning_rate'"]),
         (break_("models/tiny/source/stpes", 1), ["models.tiny.source", "stpes", "did you mean 'steps'"]),
         (break_("tasks/swaps/source/familly", "swaps"), ["tasks.swaps.source", "familly", "did you mean 'family'"]),
-        (break_("studys", {}), ["top level", "studys", "did you mean 'studies'"]),
+        (break_("modles", {}), ["top level", "modles", "did you mean 'models'"]),
         (break_("tasks/swaps/source/kind", "generate"), ["tasks.swaps.source.kind", "generated", "files"]),
         (break_("study", "minni"), ["study", "unknown study 'minni'", "did you mean 'mini'"]),
         (break_("studies/mini/models", ["tinny"]), ["studies.mini.models", "unknown model 'tinny'", "did you mean 'tiny'"]),

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from conftest import RECORDINGS, SCRIPTS
 from hardgrpo import files, grading
 from hardgrpo.errors import UserError
