@@ -73,6 +73,9 @@ def code(*names):
     return hashlib.sha256(b"".join((SCRIPTS / name).read_bytes() for name in names)).hexdigest()[:16]
 
 
+GRADING = ["hardgrpo/grading.py", "hardgrpo/completions.py", "hardgrpo/tasks.py", "hardgrpo/files.py"]
+
+
 def task_of(name):
     return config["tasks"][name]
 
@@ -88,8 +91,8 @@ def recorded_steps(pattern):
     cached summaries if it does not.
     """
     found = glob_wildcards(os.path.join(DATA, pattern)).step
-    steps = sorted(int(step) for step in found if step.isdigit()) or ["N"]
-    return {step: os.path.join(DATA, pattern.format(step=step)) for step in steps}
+    steps = {int(step): step for step in found if step.isdigit() and int(step) > 0} or {"N": "N"}
+    return {step: os.path.join(DATA, pattern.replace("{step}", steps[step])) for step in sorted(steps)}
 
 
 def study_results(study):
@@ -104,8 +107,13 @@ def summaries(study):
 
 
 def figure_names(study):
-    recorded = all(settings.is_recorded(config, model) for model in config["studies"][study]["models"])
-    return ["accuracy", "parts", "difficulty"] + ([] if recorded else ["learnable"])
+    """Figures that the study has something for: recordings may lack trained runs, or the base model on the pool."""
+    runs = layout.runs(config, study)
+    return (
+        (["accuracy", "parts"] if runs else [])
+        + (["difficulty"] if layout.probed(config, study) else [])
+        + (["learnable"] if layout.updates(config, study) else [])
+    )
 
 
 def study_figures(study):

@@ -80,6 +80,7 @@ rule grade_recorded_base:
     params:
         steps=[0],
         grader=lambda w: task_of(w.eval_task)["grader"],
+        code=code(*GRADING, "grade_recording.py", "hardgrpo/evaluations.py"),
     message:
         "Grade the recorded completions of {wildcards.model} untrained on {wildcards.eval_task}"
     shell:
@@ -104,6 +105,7 @@ rule grade_recorded_run:
     params:
         steps=lambda w: list(run_recordings(w)),
         grader=lambda w: task_of(w.eval_task)["grader"],
+        code=code(*GRADING, "grade_recording.py", "hardgrpo/evaluations.py"),
     message:
         "Grade the recorded checkpoints of {wildcards.model} trained on {wildcards.policy}"
     shell:

@@ -14,14 +14,11 @@ rule prepare_task:
     log:
         "results/logs/prepare_task/{task}.{split}.log",
     params:
-        source=lambda w: as_json(task_of(w.task)["source"]),
-        grader=lambda w: task_of(w.task)["grader"],
-        data=DATA,
-    message:
-        "Prepare the {wildcards.split} split of {wildcards.task}"
+        source=lambda w: as_json(settings.source_of_split(task_of(w.task), w.split)),
+        data=lambda w: DATA if task_of(w.task)["source"]["kind"] == "files" else ".",
     shell:
         "{PYTHON}/prepare_task.py --task {wildcards.task} --split {wildcards.split} --source {params.source:q}"
-        " --grader {params.grader} --data {params.data:q} --output {output} > {log} 2>&1"
+        " --data {params.data:q} --output {output} > {log} 2>&1"
 
 
 rule pretrain_settings:

@@ -42,6 +42,8 @@ rule import_recording:
         "results/logs/import_recording/{model}/{task}.log",
     wildcard_constraints:
         model=any_of(RECORDED),
+    params:
+        code=code("import_recording.py", "hardgrpo/completions.py"),
     message:
         "Import the recorded completions of {wildcards.model} on {wildcards.task}"
     shell:
@@ -54,7 +56,7 @@ def probe_files(w):
 
 
 def expected_samples(w):
-    return "--ragged" if w.model in RECORDED else f"--samples {task_of(w.task)['probe']['samples']}"
+    return "--recorded" if w.model in RECORDED else f"--samples {task_of(w.task)['probe']['samples']}"
 
 
 rule measure_difficulty:
@@ -70,6 +72,8 @@ rule measure_difficulty:
     params:
         grader=lambda w: task_of(w.task)["grader"],
         samples=expected_samples,
+        # Of recordings all is cheap and follows the code; of probes training hangs on it.
+        code=lambda w: code(*GRADING, "measure_difficulty.py") if w.model in RECORDED else "",
     message:
         "Measure how difficult {wildcards.task} is for {wildcards.model}"
     shell:
@@ -87,6 +91,7 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         task=any_of(config["tasks"]),
     params:
         grader=lambda w: task_of(w.task)["grader"],
-        samples="--ragged --grade-prompt-too",
+        samples="--recorded --grade-prompt-too",
+        code=code(*GRADING, "measure_difficulty.py"),
     message:
         "Grade {wildcards.model} on {wildcards.task} as released: prompt and completion together"

@@ -36,6 +36,7 @@ def main() -> None:
     engines.fix_threads()
     grading.check_grader(args.grader)
     problems = tasks.read_problems(args.problems)
+    tasks.check_readable(problems, args.grader, args.problems)
     folders = {0: args.model} if args.model else find_checkpoints(Path(args.checkpoints))
     for folder in folders.values():
         provenance.check_manifest(folder)

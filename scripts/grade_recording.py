@@ -20,6 +20,7 @@ def main() -> None:
 
     grading.check_grader(args.grader)
     problems = tasks.read_problems(args.problems)
+    tasks.check_readable(problems, args.grader, args.problems)
     if len(args.steps) != len(args.recordings):
         raise errors.UserError(f"{len(args.recordings)} recordings but {len(args.steps)} steps; give one step for each")
     rows = []

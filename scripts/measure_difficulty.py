@@ -22,33 +22,42 @@ def main() -> None:
     parser.add_argument("--completions", required=True, nargs="+", help="one file, or the shards of a probe")
     parser.add_argument("--grader", required=True, help=", ".join(grading.GRADERS))
     parser.add_argument("--samples", type=int, help="expected completions a problem; without it, as many for one as for another")
-    parser.add_argument("--ragged", action="store_true", help="allow problems with different numbers of completions")
+    parser.add_argument(
+        "--recorded", action="store_true", help="completions made elsewhere: numbers of them may differ, prompts may be missing"
+    )
     parser.add_argument("--grade-prompt-too", action="store_true", help="grade prompt + completion, as released")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     grading.check_grader(args.grader)
     problems = tasks.read_problems(args.problems)
-    by_problem = completions.read(args.completions, problems, args.samples, args.ragged, needs_prompt=args.grade_prompt_too)
-    rows, changed = [], []
-    for problem in problems:
-        samples = by_problem[problem["id"]]
-        row = measure(problem, samples, args.grader, args.grade_prompt_too)
-        rows.append(row)
-        if args.grade_prompt_too:
-            alone = measure(problem, samples, args.grader, False)
-            if alone["correct"] != row["correct"]:
-                changed.append(f"  {problem['id']}: {row['pass_rate']:.6g} with the prompt, {alone['pass_rate']:.6g} alone")
+    tasks.check_readable(problems, args.grader, args.problems)
+    by_problem = completions.read(
+        args.completions, problems, args.samples, args.recorded, args.grade_prompt_too and not args.recorded
+    )
+    rows = [measure(problem, by_problem[problem["id"]], args.grader) for problem in problems]
+    alone = rows
+    if args.grade_prompt_too:
+        rows = [measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems]
     files.write_rows(args.output, COLUMNS, rows)
 
+    if rows[0]["pass_rate"] is None:
+        print(f"{args.output}: the completions carry no prompts, so nothing is graded with them")
+        return
     total = sum(row["samples"] for row in rows)
     right, unsolved = sum(row["correct"] for row in rows), sum(row["correct"] == 0 for row in rows)
     print(f"{args.output}: {len(rows)} problems, {total} completions, mean pass rate {right / total:.3f}, {unsolved} never solved")
     if args.grade_prompt_too:
-        print(f"the prompt changes the pass rate of {len(changed)} problems:", *changed, sep="\n")
+        changed = [(row, other) for row, other in zip(rows, alone) if row["correct"] != other["correct"]]
+        print(f"the prompt changes the pass rate of {len(changed)} problems:")
+        for row, other in changed:
+            print(f"  {row['id']}: {row['pass_rate']:.6g} with the prompt, {other['pass_rate']:.6g} alone")
 
 
-def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool) -> dict:
+def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool = False) -> dict:
+    """A row of the table; without figures where the prompt should be graded too but was not recorded."""
+    if with_prompt and not all("prompt" in sample for sample in samples):
+        return dict.fromkeys(COLUMNS) | {"id": problem["id"], "tier": problem.get("tier"), "samples": len(samples)}
     verdicts = [
         grading.grade(grader, (s["prompt"] + "\n" if with_prompt else "") + s["completion"], problem["answer"]) for s in samples
     ]

@@ -4,10 +4,13 @@ python scripts/plot_learnable.py --gains gains.csv --learnable learnable.csv --f
 """
 
 import argparse
+import itertools
 
 import numpy as np
 
 from hardgrpo import errors, plotting
+
+FILLS = (None, "white", "0.7", "0.85")  # of the markers, by task; None is the policy's colour
 
 
 def main() -> None:
@@ -20,7 +23,9 @@ def main() -> None:
 
     gains = plotting.read_table(args.gains, ["model", "task", "eval_task", "policy", "decoding", "gain", "gain_low", "gain_high"])
     shares = plotting.read_table(args.learnable, ["model", "task", "policy", "learnable", "learnable_low", "learnable_high"])
-    fits = plotting.read_table(args.fit, ["task", "r_squared", "r_squared_low", "r_squared_high", "cells"]).set_index("task")
+    fits = plotting.read_table(args.fit, ["task", "r_squared", "r_squared_low", "r_squared_high", "cells"], empty=True).set_index(
+        "task"
+    )
     gains = gains[(gains.decoding == "sampled") & (gains.eval_task == gains.task)]
     points = gains.merge(shares, on=["model", "task", "policy"])
     policies = list(dict.fromkeys(points.policy))
@@ -29,7 +34,7 @@ def main() -> None:
     figure, (axis,) = plotting.panels(1, width=1.45)
     for row in points.itertuples():
         style = plotting.style(row.policy, policies) | {"linestyle": "none"}
-        filled = {} if row.task == tasks[0] else {"markerfacecolor": "white"}
+        filled = {"markerfacecolor": FILLS[tasks.index(row.task) % len(FILLS)] or style["color"]}
         bars = {
             "xerr": [[100 * (row.learnable - row.learnable_low)], [100 * (row.learnable_high - row.learnable)]],
             "yerr": [[100 * (row.gain - row.gain_low)], [100 * (row.gain_high - row.gain)]],
@@ -48,8 +53,8 @@ def main() -> None:
         axis.plot(ends, np.polyval(np.polyfit(x, y, 1), ends), color="0.4", linestyle=dashes, linewidth=0.8, label=text)
     for policy in policies:
         axis.plot([], [], label=policy, **(plotting.style(policy, policies) | {"linestyle": "none"}))
-    for task, filled in zip(tasks, ("0.4", "white")):
-        axis.plot([], [], marker="o", linestyle="none", color="0.4", markerfacecolor=filled, label=task)
+    for task, filled in zip(tasks, itertools.cycle(FILLS)):
+        axis.plot([], [], marker="o", linestyle="none", color="0.4", markerfacecolor=filled or "0.4", label=task)
     axis.axhline(0, color="0.6", linewidth=0.6)
     axis.set_xlabel("learnable share of groups (%)")
     axis.set_ylabel("gain in accuracy (points)")

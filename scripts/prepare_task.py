@@ -1,14 +1,13 @@
 """Write one split of a task: generated problems, or those of a local file, checked and with unique ids.
 
     python scripts/prepare_task.py --task swaps --split test --output results/tasks/swaps/test.jsonl \\
-        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}' \\
-        --grader final_word
+        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 """
 
 import argparse
 import json
 
-from hardgrpo import errors, files, grading, tasks
+from hardgrpo import errors, files, tasks
 
 
 def main() -> None:
@@ -16,13 +15,11 @@ def main() -> None:
     parser.add_argument("--task", required=True, help="name of the task")
     parser.add_argument("--source", required=True, type=json.loads, help="the task's `source` in config.yaml, as JSON")
     parser.add_argument("--split", required=True, choices=tasks.SPLITS)
-    parser.add_argument("--grader", required=True, help="must be able to read every reference answer")
     parser.add_argument("--data", default="data", help="folder of local files")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    grading.check_grader(args.grader)
-    problems = tasks.prepare(args.task, args.source, args.split, args.grader, args.data)
+    problems = tasks.prepare(args.task, args.source, args.split, args.data)
     files.write_jsonl(args.output, problems)
     print(f"{args.output}: {len(problems)} problems")
 

@@ -27,6 +27,10 @@ def main() -> None:
     engines.fix_threads()
     provenance.check_manifest(args.model)
     problems = tasks.read_problems(args.problems)[args.shard :: args.shards]
+    if not problems:
+        raise errors.UserError(
+            f"{args.problems}: shard {args.shard} of {args.shards} has no problems; lower the task's probe shards"
+        )
     keys = [(problem, sample) for problem in problems for sample in range(args.samples)]
     requests = [
         engines.Request(

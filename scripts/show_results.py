@@ -18,6 +18,9 @@ def main() -> None:
     summaries = Path("results/summaries") / args.study
     if not (summaries / "gains.csv").is_file():
         return  # the target was a step before the summaries
+    if not files.read_rows(summaries / "gains.csv", {"task": str}):
+        print(f"\nStudy {args.study}: no trained runs; difficulties and subsets are in results/difficulty and results/subsets")
+        return
     number = dict.fromkeys(("base_accuracy", "gain", "gain_low", "gain_high", "seeds", "problems"), float)
     text = dict.fromkeys(("model", "task", "eval_task", "policy", "decoding"), str)
     gains = files.read_rows(summaries / "gains.csv", text | number)

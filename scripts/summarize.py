@@ -18,7 +18,7 @@ from hardgrpo import errors, files, layout, summaries
 INTERVAL = lambda name: [name, f"{name}_low", f"{name}_high"]
 COLUMNS = {
     "accuracy": [*summaries.CELL, "decoding", "step", *INTERVAL("accuracy"), "answered_mean", "truncated_mean", "tokens_mean", "problems", "samples", "seeds"],
-    "gains": [*summaries.CELL, "decoding", "step", "base_accuracy", *INTERVAL("gain"), "gain_low_these_problems", "gain_high_these_problems", "problems", "samples", "seeds"],
+    "gains": [*summaries.CELL, "decoding", "step", "base_accuracy", *INTERVAL("gain"), "problems", "samples", "seeds"],
     "differences": [*summaries.CELL, "minus", *INTERVAL("difference"), "problems", "seeds"],
     "parts": [
         *summaries.CELL, "step", "gain", *INTERVAL("finishing"), *INTERVAL("correctness"), *INTERVAL("finishing_minus_correctness"),
@@ -46,7 +46,6 @@ def main() -> None:
     runs = layout.runs(config, study)
     cells = summaries.load_cells(runs, layout.eval_tasks(config, study))
     updates = summaries.read_updates([run for run in runs if run.recipe != "recorded"])
-    limits = {name: task["completion_tokens"] for name, task in config["tasks"].items()}
     subsets, difficulties = layout.subsets(config, study), layout.difficulties(config, study)
 
     tables = {
@@ -56,7 +55,7 @@ def main() -> None:
         "parts": summaries.parts(cells),
         "pass_at_k": summaries.pass_at_k(cells),
         "learnable": summaries.learnable(updates),
-        "parity": summaries.parity(updates, limits, config["studies"][study].get("held_constant", [])),
+        "parity": summaries.parity(updates, config["studies"][study].get("held_constant", [])),
         "subsets": summaries.subsets(subsets),
         "difficulty": summaries.difficulty(difficulties, subsets),
         "published": summaries.published(layout.recorded_probes(config, study)),

@@ -68,14 +68,17 @@ def main() -> None:
     inputs = [files.sha256(path) for path in (f"{spec.model_folder}/manifest.json", spec.problems, spec.subset)]
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl")]
     state = Path(args.state) / spec.digest(*inputs, *versions)
+    shutil.rmtree(state.with_suffix(".finished"), ignore_errors=True)
     state.mkdir(parents=True, exist_ok=True)
     with lock(state):
-        resumed_from = newest_checkpoint(state)
+        resumed_from = last_whole_checkpoint(state, spec.training["checkpoint_every"])
         if resumed_from < spec.training["updates"]:
             train(spec, problems, chosen, state, resumed_from)
         history = read_history(state, spec.training["updates"])
         export(spec, state, Path(args.output), history, started, resumed_from)
-        shutil.rmtree(state)
+    finished = state.with_suffix(".finished")
+    state.rename(finished)  # at once, so that a kill while it is removed leaves nothing that looks like a state
+    shutil.rmtree(finished)
 
 
 def lock(state: Path):
@@ -94,17 +97,20 @@ def lock(state: Path):
     return stream
 
 
-def newest_checkpoint(state: Path) -> int:
-    """Updates done in the last checkpoint that was written in full (0: none); half-written ones are removed."""
-    newest = 0
-    for folder in sorted(state.glob("checkpoint-*")):
+def last_whole_checkpoint(state: Path, every: int) -> int:
+    """Updates done in the last checkpoint up to which all were written in full (0: none); what comes after is removed."""
+    done, whole = 0, True
+    for step in sorted(int(folder.name.removeprefix("checkpoint-")) for folder in state.glob("checkpoint-*")):
+        folder = state / f"checkpoint-{step}"
         try:
-            provenance.check_manifest(folder)
+            whole = whole and step == done + every and bool(provenance.check_manifest(folder))
         except errors.UserError:
-            shutil.rmtree(folder)
+            whole = False
+        if whole:
+            done = step
         else:
-            newest = max(newest, int(folder.name.removeprefix("checkpoint-")))
-    return newest
+            shutil.rmtree(folder)
+    return done
 
 
 def train(spec: recipes.Spec, problems: dict, chosen: list[str], state: Path, resume_from: int) -> None:
@@ -167,8 +173,8 @@ def read_history(state: Path, updates: int) -> list[dict]:
 
 
 def export(spec: recipes.Spec, state: Path, output: Path, history: list[dict], started: float, resumed_from: int) -> None:
+    steps = range(spec.training["checkpoint_every"], spec.training["updates"] + 1, spec.training["checkpoint_every"])
     with files.atomic(output / "checkpoints") as folder:
-        steps = sorted(int(path.name.removeprefix("checkpoint-")) for path in state.glob("checkpoint-*"))
         for step in steps:
             target = folder / f"step-{step}"
             target.mkdir(parents=True)
@@ -176,7 +182,7 @@ def export(spec: recipes.Spec, state: Path, output: Path, history: list[dict], s
                 for path in (state / f"checkpoint-{step}").glob(pattern):
                     shutil.copyfile(path, target / path.name)
             provenance.write_manifest(target)
-        files.write_text(folder / "manifest.json", json.dumps({"steps": steps}) + "\n")
+        files.write_text(folder / "manifest.json", json.dumps({"steps": list(steps)}) + "\n")
     rows = [{"step": e["step"]} | {ours: e.get(theirs) for ours, theirs in UPDATE_COLUMNS.items()} for e in history]
     for row in rows:
         row["learnable_share"] = 1 - row["learnable_share"]

@@ -1,4 +1,4 @@
-"""Every number of the paper's text as a LaTeX macro: \\result{gain.swaps.hard} is '3.1 [1.2, 5.0]'.
+"""Every number of the paper's text as a LaTeX macro: \\result{gain.tiny.swaps.swaps.hard.sampled} is '3.1 [1.2, 5.0]'.
 
     python scripts/write_numbers.py --summaries results/summaries/mini --study '{...}' --output paper/mini/numbers.tex
 
@@ -50,20 +50,24 @@ def design(study: dict) -> dict[str, str]:
 def results(tables: dict[str, pd.DataFrame]) -> dict[str, str]:
     values = {}
     for r in tables["gains"].itertuples():
-        key = f"{r.eval_task}.{r.policy}.{r.decoding}"
+        key = f"{cell(r)}.{r.decoding}"
         values[f"gain.{key}"] = with_interval(r.gain, r.gain_low, r.gain_high)
-        values[f"base.{r.eval_task}.{r.decoding}"] = points(r.base_accuracy)
+        values[f"base.{r.model}.{r.eval_task}.{r.decoding}"] = points(r.base_accuracy)
     for r in tables["learnable"].itertuples():
-        values[f"learnable.{r.task}.{r.policy}"] = with_interval(r.learnable, r.learnable_low, r.learnable_high)
+        values[f"learnable.{r.model}.{r.task}.{r.policy}"] = with_interval(r.learnable, r.learnable_low, r.learnable_high)
     for r in tables["parts"].itertuples():
         for part in ("finishing", "correctness"):
             estimate = (getattr(r, f"{part}{end}") for end in ("", "_low", "_high"))
-            values[f"{part}.{r.eval_task}.{r.policy}"] = with_interval(*estimate)
+            values[f"{part}.{cell(r)}"] = with_interval(*estimate)
     for r in tables["subsets"].itertuples():
-        values[f"zero.{r.task}.{r.policy}"] = points(r.zero_share)
+        values[f"zero.{r.model}.{r.task}.{r.policy}"] = points(r.zero_share)
     for r in tables["fit"].itertuples():
         values[f"fit.{r.task}"] = f"{r.r_squared:.2f} [{r.r_squared_low:.2f}, {r.r_squared_high:.2f}]"
     return values
+
+
+def cell(row) -> str:
+    return f"{row.model}.{row.task}.{row.eval_task}.{row.policy}"
 
 
 def sentences(tables: dict[str, pd.DataFrame]) -> str:

@@ -83,6 +83,7 @@ def weaker_rows(frame: pd.DataFrame):
 
 def pass_rows(frame: pd.DataFrame):
     columns = [
+        "model",
         "trained on",
         "tested on",
         "policy",
@@ -94,11 +95,11 @@ def pass_rows(frame: pd.DataFrame):
         "seeds",
     ]
     rows = [
-        [escape(r.task), escape(r.eval_task), escape(r.policy), str(r.k), points(r.base)]
+        [escape(r.model), escape(r.task), escape(r.eval_task), escape(r.policy), str(r.k), points(r.base)]
         + [with_interval(r.pass_, r.pass_low, r.pass_high), with_interval(r.gain, r.gain_low, r.gain_high), *design(r)]
         for r in frame.rename(columns={"pass": "pass_"}).itertuples()
     ]
-    return columns, rows, "lllrrrrrr"
+    return columns, rows, "llllrrrrrr"
 
 
 def subset_rows(frame: pd.DataFrame):
@@ -124,6 +125,7 @@ def subset_rows(frame: pd.DataFrame):
 
 def part_rows(frame: pd.DataFrame):
     columns = [
+        "model",
         "tested on",
         "policy",
         "answered \\%",
@@ -131,29 +133,37 @@ def part_rows(frame: pd.DataFrame):
         "gain",
         "finishing [95\\,\\%]",
         "correctness [95\\,\\%]",
+        "$n$",
+        "seeds",
     ]
     rows = [
-        [escape(r.eval_task), escape(r.policy), f"{points(r.base_answered)} $\\to$ {points(r.answered)}"]
+        [escape(r.model), escape(r.eval_task), escape(r.policy), f"{points(r.base_answered)} $\\to$ {points(r.answered)}"]
         + [f"{points(r.base_accuracy_answered)} $\\to$ {points(r.accuracy_answered)}", points(r.gain)]
         + [with_interval(r.finishing, r.finishing_low, r.finishing_high)]
-        + [with_interval(r.correctness, r.correctness_low, r.correctness_high)]
+        + [with_interval(r.correctness, r.correctness_low, r.correctness_high), *design(r)]
         for r in frame.itertuples()
     ]
-    return columns, rows, "llrrrrr"
+    return columns, rows, "lllrrrrrrr"
 
 
 def difference_rows(frame: pd.DataFrame):
-    columns = ["tested on", "policy", "minus", "difference [95\\,\\%]", "$n$", "seeds"]
+    columns = ["model", "tested on", "policy", "minus", "difference [95\\,\\%]", "$n$", "seeds"]
     rows = [
-        [escape(r.eval_task), escape(r.policy), escape(r.minus), with_interval(r.difference, r.difference_low, r.difference_high)]
+        [
+            escape(r.model),
+            escape(r.eval_task),
+            escape(r.policy),
+            escape(r.minus),
+            with_interval(r.difference, r.difference_low, r.difference_high),
+        ]
         + design(r)
         for r in frame.itertuples()
     ]
-    return columns, rows, "lllrrr"
+    return columns, rows, "llllrrr"
 
 
 def claim_rows(frame: pd.DataFrame):
-    columns = ["paper", "task", "claim", "test", "estimate [95\\,\\%]", "verdict"]
+    columns = ["paper", "task", "claim", "test", "estimate [95\\,\\%]", "$n$", "seeds", "verdict"]
     rows = []
     for r in frame.itertuples():
         if r.test.startswith("R^2"):
@@ -161,8 +171,9 @@ def claim_rows(frame: pd.DataFrame):
         else:
             figure = with_interval(r.estimate, r.low, r.high)
         test = escape(r.test) if not r.test.startswith("R^2") else r"$R^2$"
-        rows.append([r.paper, escape(r.task), escape(r.claim), test, figure, r.verdict])
-    return columns, rows, "llp{6cm}lrl"
+        seeds = "--" if pd.isna(r.seeds) else f"{r.seeds:.0f}"
+        rows.append([r.paper, escape(r.task), escape(r.claim), test, figure, f"{r.n:.0f}", seeds, r.verdict])
+    return columns, rows, "llp{6cm}lrrrl"
 
 
 if __name__ == "__main__":

@@ -45,8 +45,11 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
         if not row["completions"] or not all(isinstance(text, str) for text in row["completions"]):
             raise UserError(f"{path}: row {line}: 'completions' must be a list of at least one text")
         for key in ("tokens", "finish_reasons"):
-            if key in row and len(row[key]) != len(row["completions"]):
-                raise UserError(f"{path}: row {line}: {len(row[key])} {key} for {len(row['completions'])} completions")
+            row[key] = row.get(key) or [None] * len(row["completions"])
+            if not isinstance(row[key], list) or len(row[key]) != len(row["completions"]):
+                raise UserError(
+                    f"{path}: row {line}: '{key}' must be a list, one for each of {len(row['completions'])} completions"
+                )
         by_question[row["question"]] = row
     found = {}
     for problem in problems:
@@ -56,10 +59,10 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
         found[problem["id"]] = [
             {"id": problem["id"], "sample": sample, "seed": None, "completion": text}
             | {
-                "tokens": row["tokens"][sample] if "tokens" in row else None,
-                "finish_reason": row["finish_reasons"][sample] if "finish_reasons" in row else None,
+                "tokens": row["tokens"][sample],
+                "finish_reason": row["finish_reasons"][sample],
             }
-            | {key: row[key] for key in ("prompt", "published_pass_rate") if key in row}
+            | {key: row[key] for key in ("prompt", "published_pass_rate") if row.get(key) is not None}
             for sample, text in enumerate(row["completions"])
         ]
     if by_question:

@@ -33,7 +33,9 @@ class Run:
 def check(config: dict, name: str) -> None:
     """Raise a `UserError` that names the file, the place, what was expected and what to do."""
     schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
-    validator = jsonschema.Draft202012Validator(schema)
+    # JSON Schema takes 30.0 for an integer; a program's argument does not.
+    strict = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+    validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=strict)(schema)
     error = min(validator.iter_errors(config), key=lambda e: [str(p) for p in e.absolute_path], default=None)
     if error is not None:
         raise UserError(f"{name}: {_explain(error, schema)}")
@@ -106,6 +108,8 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
             yield f"{place}.grader", f"unknown grader '{task['grader']}'; expected one of {', '.join(grading.GRADERS)}"
         source = task["source"]
         if source["kind"] == "generated":
+            if task["probe"]["shards"] > max(1, source["train"]):
+                yield f"{place}.probe.shards", f"{task['probe']['shards']} shards for {source['train']} problems; lower it"
             if source["family"] == "swaps" and "objects" not in source:
                 yield f"{place}.source", "family swaps needs 'objects'; add it, e.g. objects: [3, 4, 5]"
     for name, model in config["models"].items():
@@ -132,6 +136,12 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                     )
         else:
             yield from unknown(f"{place}.recordings", "tasks", source["recordings"])
+            for task, recorded in source["recordings"].items():
+                if "probe" in recorded and not has_train(config["tasks"][task]):
+                    yield (
+                        f"{place}.recordings.{task}.probe",
+                        f"task '{task}' has no train split; give it one or leave the probe out",
+                    )
     for name, policy in config["policies"].items():
         rule, place = policy["rule"], f"policies.{name}"
         needs = {"budget"} if rule in policies.RANKED else {"threshold"} if rule in policies.SPLIT else set()
@@ -176,8 +186,26 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                             f"{place}.tasks",
                             f"model '{model}' was never shown task '{task}'; add it to models.{model}.source.demonstrations",
                         )
-        elif len(study["seeds"]) != 1:
-            yield f"{place}.seeds", "recorded completions have one seed; expected one"
+                    tests = eval_tasks(study, task)
+                    context = config["models"][model]["source"]["context_tokens"]
+                    for test in tests:
+                        if test in config["tasks"] and config["tasks"][test]["completion_tokens"] >= context:
+                            yield (
+                                f"tasks.{test}.completion_tokens",
+                                f"model '{model}' has a context of {context} tokens for prompt and completion; lower it",
+                            )
+        else:
+            if len(study["seeds"]) != 1:
+                yield f"{place}.seeds", "recorded completions have one seed; expected one"
+            if study.get("out_of_distribution"):
+                yield (
+                    f"{place}.out_of_distribution",
+                    "recordings are tested on their own task only; make the other a task of the study",
+                )
+            recorded = {task for model in study["models"] for task in config["models"][model]["source"]["recordings"]}
+            for task in study["tasks"]:
+                if task not in recorded:
+                    yield f"{place}.tasks", f"no model of the study has recordings of '{task}'; take it out or add them"
         for key in ("out_of_distribution", "weaker_signal"):
             yield from unknown(f"{place}.{key}", "tasks", study.get(key, []))
             for task in study.get(key, []):
@@ -191,6 +219,16 @@ SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes":
 
 def has_train(task: dict) -> bool:
     return bool(task["source"].get("train"))
+
+
+def source_of_split(task: dict, split: str) -> dict:
+    """The part of a task's source that decides one split: what stands for the other split is left out."""
+    source = dict(task["source"])
+    if split == "train":
+        source.pop("test")
+    elif source["kind"] == "files":
+        source.pop("train", None)
+    return source
 
 
 def is_recorded(config: dict, model: str) -> bool:

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -16,29 +17,42 @@ from .errors import UserError
 
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; rename it there if the block succeeds, remove it if it does not."""
+    """Yield a temporary name beside `path`; rename it there if the block succeeds, remove it if it does not.
+
+    What a killed process left under the temporary name is removed first. A folder takes the place of an earlier folder
+    only if that was written by a program of ours (it has a manifest) or is empty; a file never takes a folder's place.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")
+    _remove(temporary)
     try:
         yield temporary
         if temporary.is_file():
             with temporary.open("rb") as stream:
                 os.fsync(stream.fileno())
         if path.is_dir():
+            ours = (path / "manifest.json").exists() or not any(path.iterdir())
+            if temporary.is_file() or not ours:
+                raise UserError(f"{path}: a folder with other content is in the way; name another output or move it away")
             shutil.rmtree(path)
         os.replace(temporary, path)
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        else:
-            temporary.unlink(missing_ok=True)
+        _remove(temporary)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def write_text(path: str | Path, text: str) -> None:
     """Write text; `.gz` is compressed without name and time, so that equal content is an equal file."""
     with atomic(path) as temporary:
-        data = text.encode("utf-8")
+        # A completion cut off within a character may hold half of it, which UTF-8 cannot: it becomes a question mark.
+        data = text.encode("utf-8", "replace")
         if str(path).endswith(".gz"):
             buffer = io.BytesIO()
             with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", mtime=0, compresslevel=6) as stream:
@@ -58,10 +72,10 @@ def read_text(path: str | Path) -> str:
         raise UserError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise UserError(f"{path}: expected a file, found a folder") from None
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
+    except (EOFError, zlib.error, OSError) as error:
         if isinstance(error, PermissionError):
             raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-        raise UserError(f"{path}: the file is truncated or not gzip ({error}); delete it and run again to make it anew") from None
+        raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again to make it anew") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: byte {error.start}: not UTF-8 text; save the file as UTF-8") from None
 

@@ -66,11 +66,11 @@ def save(figure, paths: list[str]) -> None:
             figure.savefig(temporary, format=kind, metadata={"CreationDate": None} if kind == "pdf" else {"Software": None})
 
 
-def read_table(path: str, columns: list[str]) -> pd.DataFrame:
-    """A summary table with at least `columns` and one row."""
+def read_table(path: str, columns: list[str], empty: bool = False) -> pd.DataFrame:
+    """A summary table with at least `columns` and one row (none, where `empty` allows it)."""
     files.read_rows(path, dict.fromkeys(columns, str))
     frame = pd.read_csv(path, dtype={"model": str, "task": str, "eval_task": str, "policy": str, "id": str})
-    if frame.empty:
+    if frame.empty and not empty:
         raise UserError(f"{path}: no rows to draw; run the study that it summarises")
     return frame
 

@@ -39,8 +39,9 @@ class Progress:
             self.last_line = now
             rate = (self.done - self.first) / max(now - self.started, 1e-9)
             left = (self.total - self.done) / rate if rate else float("nan")
+            bar = ("#" * round(20 * self.done / self.total)).ljust(20, ".")
             print(
-                f"{self.title}: {self.done} of {self.total} {self.unit} ({self.done / self.total:.0%}),"
+                f"{self.title}: [{bar}] {self.done} of {self.total} {self.unit} ({self.done / self.total:.0%}),"
                 f" {rate:.3g}/s, {left:.0f} s left" + (f", {note}" if note else ""),
                 flush=True,
             )

@@ -21,15 +21,11 @@ class Estimate:
     high: float
 
 
-def mean_interval(
-    values: np.ndarray, base_rates: np.ndarray | None = None, base_samples: int | None = None, target: str = "B"
-) -> Estimate:
+def mean_interval(values: np.ndarray) -> Estimate:
     """Mean of `values` (S, N) with its 95 % interval: gains, paired differences, or their finishing and correctness parts.
 
-    Target B (new problems, new seeds): h^2 = t^2(.975, S-1) Vs + 1.96^2 max(Vp - Vx, 0). Target A (these problems, new
-    seeds): h^2 = t^2(.975, S-1) Vs + 1.96^2 Vb, where Vb is the sampling noise of the base (m0 samples a problem, pass
-    rates `base_rates`), needed for gains and zero for differences. With one seed nothing is known of the seeds: target B
-    is then an interval over problems for *this* run (the caller must say so) and target A has none.
+    h^2 = t^2(.975, S-1) Vs + 1.96^2 max(Vp - Vx, 0) for new problems and new seeds. With one seed nothing is known of the
+    seeds: the interval is then over problems for *this* run, and the caller must say so.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems = values.shape
@@ -38,18 +34,13 @@ def mean_interval(
         return Estimate(estimate, np.nan, np.nan)
     over_problems = values.mean(axis=0).var(ddof=1) / problems
     if seeds == 1:
-        half = 1.96 * np.sqrt(over_problems) if target == "B" else np.nan
+        half = float(1.96 * np.sqrt(over_problems))
         return Estimate(estimate, estimate - half, estimate + half)
     over_seeds = values.mean(axis=1).var(ddof=1) / seeds
-    if target == "A":
-        noise = 0.0
-        if base_rates is not None:
-            noise = float((base_rates * (1 - base_rates)).sum()) / (base_samples - 1) / problems**2 if base_samples > 1 else np.nan
-    else:
-        residuals = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + estimate
-        interaction = (residuals**2).sum() / ((problems - 1) * (seeds - 1)) / (problems * seeds)
-        noise = max(over_problems - interaction, 0.0)
-    half = float(np.sqrt(stats.t.ppf(0.975, seeds - 1) ** 2 * over_seeds + 1.96**2 * noise))
+    residuals = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + estimate
+    interaction = (residuals**2).sum() / ((problems - 1) * (seeds - 1)) / (problems * seeds)
+    t = stats.t.ppf(0.975, seeds - 1)
+    half = float(np.sqrt(t**2 * over_seeds + 1.96**2 * max(over_problems - interaction, 0.0)))
     return Estimate(estimate, estimate - half, estimate + half)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from . import evaluations, files, statistics
+from . import evaluations, files, recipes, statistics
 from .config import Run
 from .errors import UserError
 
@@ -48,8 +48,10 @@ class Cell:
                 )
         return np.stack([one.to_numpy() for one in series])
 
-    def samples(self) -> int:
-        return int(evaluations.counts(self.base, 0)[0].max())
+    def samples(self, step: int) -> int:
+        """The fewest completions that any problem has at a step, over the runs (the base model at step 0)."""
+        frames = self.runs if step else [self.base]
+        return int(min(evaluations.counts(frame, step)[0].min() for frame in frames))
 
     def decodings(self) -> list[str]:
         return [d for d in ("sampled", "greedy") if (self.base.decoding == d).any()]
@@ -90,27 +92,25 @@ def accuracy(cells: list[Cell]) -> list[dict]:
                     | {"decoding": decoding, "step": step}
                     | _interval("accuracy", statistics.mean_interval(rates["correct"]))
                     | {f"{name}_mean": rates[name].mean() for name in ("answered", "truncated", "tokens")}
-                    | {"problems": rates["correct"].shape[1], "samples": cell.samples() if decoding == "sampled" else 1}
+                    | {"problems": rates["correct"].shape[1], "samples": cell.samples(step) if decoding == "sampled" else 1}
                     | {"seeds": len(cell.runs) if step else 1}
                 )
     return rows
 
 
 def gains(cells: list[Cell]) -> list[dict]:
-    """Accuracy at the last checkpoint less that of the base model: target B, and target A beside it."""
+    """Accuracy at the last checkpoint less that of the base model."""
     rows = []
     for cell in cells:
         last = cell.steps()[-1]
         for decoding in cell.decodings():
             base = cell.base_rates(decoding=decoding)
             values = cell.rates(last, decoding=decoding) - base
-            samples = cell.samples() if decoding == "sampled" else 1
-            here = statistics.mean_interval(values, base, samples, target="A")
+            samples = cell.samples(last) if decoding == "sampled" else 1
             rows.append(
                 cell.keys
                 | {"decoding": decoding, "step": last, "base_accuracy": base.mean()}
                 | _interval("gain", statistics.mean_interval(values))
-                | {"gain_low_these_problems": here.low, "gain_high_these_problems": here.high}
                 | {"problems": values.shape[1], "samples": samples, "seeds": values.shape[0]}
             )
     return rows
@@ -168,7 +168,7 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
     rows = []
     for cell in cells:
         last = cell.steps()[-1]
-        for k in sorted({1, cell.samples()}):
+        for k in sorted({1, min(cell.samples(0), cell.samples(last))}):
             base = _pass_rates(cell.base, 0, k)
             values = np.stack([_pass_rates(run, last, k) for run in cell.runs])
             rows.append(
@@ -182,8 +182,8 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
 
 
 def _pass_rates(frame: pd.DataFrame, step: int, k: int) -> np.ndarray:
-    """(N,) unbiased pass@k by problem; a problem with fewer than k samples counts with all it has."""
-    return np.array([statistics.pass_at_k(n, c, min(n, k)) for n, c in zip(*evaluations.counts(frame, step))])
+    """(N,) unbiased pass@k by problem."""
+    return np.array([statistics.pass_at_k(n, c, k) for n, c in zip(*evaluations.counts(frame, step))])
 
 
 UPDATES = {
@@ -219,12 +219,13 @@ def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
     return rows
 
 
-def parity(updates: dict[Run, pd.DataFrame], limits: dict[str, int], held_constant: list[str]) -> list[dict]:
+def parity(updates: dict[Run, pd.DataFrame], held_constant: list[str]) -> list[dict]:
     """What each run spent; a `UserError` with the two numbers where what the study holds constant differs within a task."""
     rows = [
         {"model": run.model, "task": run.task, "policy": run.policy, "seed": run.seed}
         | {"updates": len(frame), "prompts": int(frame.prompts.sum()), "rollouts": int(frame.rollouts.sum())}
-        | {"completion_tokens": limits[run.task], "tokens": round((frame.tokens_mean * frame.rollouts).sum())}
+        | {"completion_tokens": recipes.read_spec(f"results/training/{run.path}/spec.yaml").completion_tokens}
+        | {"tokens": round((frame.tokens_mean * frame.rollouts).sum())}
         for run, frame in updates.items()
     ]
     for first, row in itertools.product(rows, rows):
@@ -254,6 +255,8 @@ def subsets(paths: list[str]) -> list[dict]:
         model, task, policy = path.split("/")[-4:-1]
         facts = json.loads(files.read_text(path))
         rows.append(facts | {"model": model, "task": task, "policy": policy})
+    if not rows:
+        return []
     frame = pd.DataFrame(rows)
     numbers = ["pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate", "tied", "tied_chosen"]
     grouped = frame.groupby(["model", "task", "policy"], sort=False)

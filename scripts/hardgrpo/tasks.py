@@ -17,23 +17,27 @@ FAMILIES = {
 }
 
 
-def prepare(task: str, source: dict, split: str, grader: str, data: str | Path) -> list[dict]:
+def prepare(task: str, source: dict, split: str, data: str | Path) -> list[dict]:
     """The problems of one split. `source` is the task's `source` in config.yaml, `data` the folder of local files."""
     if source["kind"] == "generated":
-        problems = generate_problems(task, source)[split]
+        problems = generate_problems(task, source, split)
     else:
         problems = import_problems(task, Path(data) / source[split], split)
-    unreadable = [p["id"] for p in problems if not grading.readable(grader, p["answer"])]
-    if unreadable:
-        raise UserError(
-            f"task {task}, {split}: grader '{grader}' cannot read the reference answer of {len(unreadable)} problems,"
-            f" first {unreadable[0]}; choose another grader for the task or correct the answers"
-        )
     return problems
 
 
-def generate_problems(task: str, source: dict) -> dict[str, list[dict]]:
-    """Both splits from one stream of draws, so that no question stands in two splits. The same seed, the same problems."""
+def check_readable(problems: list[dict], grader: str, path: str | Path) -> None:
+    """Raise a `UserError` where the grader could not accept a completion that states the reference answer."""
+    unreadable = [p["id"] for p in problems if not grading.readable(grader, p["answer"])]
+    if unreadable:
+        raise UserError(
+            f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} problems, first"
+            f" '{unreadable[0]}'; choose another grader for the task or correct the answers"
+        )
+
+
+def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
+    """One split. Train and then test come from one stream of draws, so that no question stands in both."""
     rng = random.Random(f"{source['family']}:{source['seed']}")
     draw, seen, splits = FAMILIES[source["family"]], set(), {}
     for split in SPLITS:
@@ -58,7 +62,9 @@ def generate_problems(task: str, source: dict) -> dict[str, list[dict]]:
                     "source": f"generated:{source['family']}:{source['seed']}",
                 }
             )
-    return splits
+        if split == wanted:
+            return splits[split]
+    raise ValueError(f"unknown split {wanted!r}")
 
 
 def import_problems(task: str, path: Path, split: str) -> list[dict]:
@@ -66,20 +72,22 @@ def import_problems(task: str, path: Path, split: str) -> list[dict]:
     if path.suffix == ".json":
         try:
             examples = json.loads(files.read_text(path))["examples"]
-            rows = [{"question": e["input"], "answer": e["target"]} for e in examples]
+            rows = [{"question": str(e["input"]), "answer": str(e["target"])} for e in examples]
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise UserError(f"{path}: expected BIG-Bench-Hard's form {{'examples': [{{'input', 'target'}}]}} ({error})") from None
     else:
         rows = files.read_jsonl(path, {"question": str, "answer": (str, int, float)})
+    if not rows:
+        raise UserError(f"{path}: no problems; expected at least one")
     problems = [
         {
-            "id": str(row.get("id", f"{task}-{split}-{index:04d}")),
+            "id": str(index_name if row.get("id") is None else row["id"]),
             "question": row["question"],
             "answer": str(row["answer"]),
             "tier": row.get("tier"),
             "source": path.name,
         }
-        for index, row in enumerate(rows)
+        for index_name, row in ((f"{task}-{split}-{index:04d}", row) for index, row in enumerate(rows))
     ]
     return _checked(problems, path)
 

@@ -4,6 +4,7 @@ import hashlib
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,12 +16,12 @@ import yaml
 
 from conftest import SCRIPTS
 
-UPDATES = 12
+UPDATES = 24
 
 
 @pytest.fixture(scope="module")
 def run(finished_world, tmp_path_factory):
-    """A folder with the specification of a run of 12 updates and a checkpoint after every one, and its clean result."""
+    """A folder with the specification of a run of 24 updates and a checkpoint after every one, and its clean result."""
     folder = tmp_path_factory.mktemp("interruption")
     (folder / "results").symlink_to(finished_world.folder / "results")
     spec = yaml.safe_load((folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
@@ -64,21 +65,26 @@ def test_the_same_run_twice_gives_the_same_files(run):
 
 @pytest.mark.parametrize("part", range(2))
 def test_killed_at_random_moments_it_ends_the_same(run, part):
-    """Ten kills in all: after a random part of an update, often while a checkpoint is being written."""
-    rng, name, kills = random.Random(part), f"random{part}", 0
-    while kills < 5:
+    """Ten kills in all, each a random while after a new checkpoint has begun to be written."""
+    rng, name = random.Random(part), f"random{part}"
+    for _ in range(5):
         process = start(run, name)
         before = len(states(run, name))
-        if before < UPDATES - 2:
-            wait_for(lambda before=before: len(states(run, name)) > before, process)
-            time.sleep(rng.uniform(0, 0.4))
-        else:  # nearly done: kill while it loads, or in what follows
-            time.sleep(rng.uniform(0.5, 8))
+        wait_for(lambda before=before: len(states(run, name)) > before, process)
+        time.sleep(rng.uniform(0, 0.2))
         process.send_signal(signal.SIGKILL)
-        if process.wait() == 0:
-            break
-        kills += 1
-    assert kills >= 3
+        assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+    assert start(run, name).wait() == 0, (run / f"{name}.log").read_text()
+    assert contents(run / name) == contents(run / "clean")
+
+
+@pytest.mark.parametrize("moment", [".checkpoints.tmp", "checkpoints", "updates.csv"])
+def test_killed_while_its_results_are_put_in_place_it_ends_the_same(run, moment):
+    name = f"late{moment}"
+    process = start(run, name)
+    wait_for(lambda: (run / name / moment).exists(), process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
     assert start(run, name).wait() == 0, (run / f"{name}.log").read_text()
     assert contents(run / name) == contents(run / "clean")
 
@@ -93,7 +99,7 @@ def test_half_written_checkpoints_are_recognised_and_thrown_away(run):
     newest = [path for path in ordered if (path / "manifest.json").exists()][-1]
     weights = newest / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])  # cut off although its manifest was written
-    (ordered[1] / "manifest.json").unlink()  # never finished
+    (ordered[3] / "manifest.json").unlink()  # never finished
     assert start(run, name).wait() == 0, (run / "half.log").read_text()
     assert contents(run / name) == contents(run / "clean")
 
@@ -137,30 +143,34 @@ def test_a_disk_that_fills_up_is_one_clear_line_and_loses_nothing(run):
     assert contents(run / name) == contents(run / "clean")
 
 
-@pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])
-def test_a_damaged_model_folder_is_named(run, tmp_path, damage, finished_world):
-    import shutil
+def evaluate(run, source, output):
+    command = [sys.executable, str(SCRIPTS / "evaluate.py"), *source, "--problems", str(run / "results/tasks/swaps/test.jsonl")]
+    command += ["--prompt", "{question}", "--grader", "final_word", "--samples", "1", "--completion-tokens", "8", "--seed", "0"]
+    command += ["--output", f"{output}.csv.gz", "--completions", f"{output}.jsonl.gz"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
-    model = tmp_path / "tiny"
-    shutil.copytree(finished_world.folder / "results/models/tiny", model)
-    weights = model / "model.safetensors"
+
+def test_an_evaluation_twice_gives_the_same_files(run, tmp_path):
+    for name in ("one", "two"):
+        assert evaluate(run, ["--model", str(run / "results/models/tiny")], tmp_path / name).returncode == 0
+    for kind in ("csv.gz", "jsonl.gz"):
+        assert (tmp_path / f"one.{kind}").read_bytes() == (tmp_path / f"two.{kind}").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["model", "checkpoints"])
+@pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])
+def test_a_damaged_folder_of_weights_is_named(run, tmp_path, kind, damage):
+    source = {"model": run / "results/models/tiny", "checkpoints": run / "clean/checkpoints"}[kind]
+    folder = tmp_path / kind
+    shutil.copytree(source, folder)
+    weights = folder / ("step-3" if kind == "checkpoints" else "") / "model.safetensors"
     if damage == "missing":
         weights.unlink()
     elif damage == "truncated":
         os.truncate(weights, 1000)
     else:
         weights.write_bytes(b"x" + weights.read_bytes()[1:])
-    command = [
-        sys.executable,
-        str(SCRIPTS / "evaluate.py"),
-        "--model",
-        str(model),
-        "--problems",
-        str(run / "results/tasks/swaps/test.jsonl"),
-    ]
-    command += ["--prompt", "{question}", "--grader", "final_word", "--samples", "1", "--completion-tokens", "8", "--seed", "0"]
-    command += ["--output", str(tmp_path / "out.csv.gz"), "--completions", str(tmp_path / "out.jsonl.gz")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = evaluate(run, [f"--{kind}", str(folder)], tmp_path / "out")
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert done.stderr.strip().splitlines()[-1].startswith(f"error: {weights}: ")
     assert not list(tmp_path.glob("out*"))

@@ -108,7 +108,7 @@ def test_figures_tables_and_numbers_are_made_and_what_to_open_is_said(finished_w
         assert rows(paper / f"tables/{table}.csv")
     shown = finished_world.first_run.stdout
     assert "finishing" in shown and "paper/mini/figures" in shown
-    assert "train tiny/swaps/hard/seed0: 4 of 4 updates (100%)" in shown, "progress is shown in the terminal"
+    assert "train tiny/swaps/hard/seed0: [####################] 4 of 4 updates (100%)" in shown, "progress is shown in the terminal"
 
 
 def test_figures_and_tables_are_drawn_without_torch(finished, tmp_path):

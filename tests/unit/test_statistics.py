@@ -80,8 +80,7 @@ def test_the_interval_by_hand():
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
-@pytest.mark.parametrize("target", ["A", "B"])
-def test_intervals_of_gains_cover_with_few_seeds(seeds, target):
+def test_intervals_of_gains_cover_with_few_seeds(seeds):
     """1,000 simulated studies: 120 problems of mixed difficulty, 4 samples, gains that vary by seed and problem."""
     rng = np.random.default_rng(7)
     problems, samples, replications, covered = 120, 4, 1000, 0
@@ -89,19 +88,11 @@ def test_intervals_of_gains_cover_with_few_seeds(seeds, target):
         b = rng.beta(1.5, 1.0, problems)
         lift = rng.normal(0.05, 0.10, problems)
         base = rng.binomial(samples, b, problems) / samples
-        truth_b = TRUE_GAIN
         p = np.clip(b + lift + rng.normal(0, 0.02, (seeds, 1)), 0, 1)
         values = rng.binomial(samples, p) / samples - base
-        got = statistics.mean_interval(values, base, samples, target)
-        truth = truth_b if target == "B" else (expected_after(b + lift) - b).mean()
-        covered += got.low <= truth <= got.high
+        got = statistics.mean_interval(values)
+        covered += got.low <= TRUE_GAIN <= got.high
     assert 0.93 <= covered / replications <= 0.995
-
-
-def expected_after(centre):
-    """Mean of clip(centre + N(0, 0.02), 0, 1), by quadrature."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(41)
-    return (np.clip(np.asarray(centre)[..., None] + 0.02 * nodes, 0, 1) * weights).sum(-1) / weights.sum()
 
 
 def true_gain() -> float:
@@ -115,8 +106,8 @@ TRUE_GAIN = true_gain()
 
 def test_one_seed_gives_no_interval_for_new_seeds():
     values = np.random.default_rng(0).random((1, 50))
-    assert np.isnan(statistics.mean_interval(values, target="A").low)
-    assert statistics.mean_interval(values).low < values.mean()
+    got = statistics.mean_interval(values)
+    assert (got.high - got.low) / 2 == pytest.approx(1.96 * values.std(ddof=1) / np.sqrt(50)), "over problems only"
     assert np.isnan(statistics.seeds_interval(np.array([0.4])).low)
 
 

@@ -54,6 +54,13 @@ def break_(path, value):
         (break_("policies/hard/budget", 1.5), ["policies.hard.budget", "(0, 1]"]),
         (break_("policies/hard/budget", None), ["policies.hard", "needs 'budget'"]),
         (break_("policies/all/budget", 0.5), ["policies.all.budget", "takes no 'budget'"]),
+        (break_("tasks/swaps/probe/samples", 10.0), ["tasks.swaps.probe.samples", "10.0 is not of type 'integer'"]),
+        (break_("tasks/swaps/probe/shards", 2000), ["tasks.swaps.probe.shards", "2000 shards for 1000 problems"]),
+        (break_("tasks/swaps_hard/completion_tokens", 500), ["tasks.swaps_hard.completion_tokens", "context of 192"]),
+        (
+            break_("studies/recordings/tasks", ["swaps"]),
+            ["studies.recordings.tasks", "no model of the study has recordings of 'swaps'"],
+        ),
         (break_("tasks/swaps/probe/samples", 0), ["tasks.swaps.probe.samples", "K"]),
         (break_("recipes/mini/group_size", 1), ["recipes.mini.group_size", "at least 2"]),
         (break_("recipes/mini/checkpoint_every", 7), ["recipes.mini.checkpoint_every", "does not divide"]),
@@ -180,6 +187,10 @@ def compressed(text, cut):
         ({"completions": lines(COMPLETIONS) + lines(COMPLETIONS[:1])}, ["C.jsonl: row 81", "twice"]),
         ({"completions": lines([COMPLETIONS[0] | {"id": "other"}])}, ["C.jsonl: row 1", "'other'"]),
         ({"completions": compressed(lines(COMPLETIONS), -20), "name": "C.jsonl.gz"}, ["C.jsonl.gz", "truncated"]),
+        (
+            {"completions": compressed(lines(COMPLETIONS), None)[:40] + b"xxxxxxxx" * 9, "name": "C.jsonl.gz"},
+            ["C.jsonl.gz", "damaged"],
+        ),
         ({"completions": b"\xff\xfe\x00"}, ["C.jsonl", "not UTF-8"]),
     ],
 )
@@ -240,6 +251,14 @@ def test_runs_that_spent_differently_stop_the_summary(finished):
     said = done.stdout + done.stderr
     assert done.returncode != 0
     assert "holds updates constant, but hard/seed0 has 4 and random/seed0 has 3" in said
+
+
+def test_an_output_that_is_a_folder_is_left_alone(tmp_path):
+    (tmp_path / "D.csv").mkdir()
+    (tmp_path / "D.csv/precious.txt").write_text("kept")
+    with pytest.raises(UserError, match="a folder with other content is in the way"):
+        files.write_text(tmp_path / "D.csv", "text")
+    assert (tmp_path / "D.csv/precious.txt").read_text() == "kept"
 
 
 def test_a_subset_that_would_be_empty_stops_its_rule(finished):

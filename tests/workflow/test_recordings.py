@@ -78,6 +78,26 @@ def test_a_study_of_recordings_runs_without_weights(recorded):
     assert recorded.plan("--config", "study=recordings") == {}
 
 
+def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties_and_subsets(recorded):
+    """Numbers of completions differ, a text is cut off within a character, checkpoints have padded numbers."""
+    data = recorded.folder / "data/mine"
+    rows = [json.loads(line) for line in (data / "base.jsonl").read_text().splitlines()]
+    for row in rows:
+        del row["prompt"], row["published_pass_rate"]
+    rows[0]["completions"] += ["\\ud83d", right(0)]
+    rows[1] |= {"tokens": None}
+    (data / "base.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (data / "hard-100.jsonl").rename(data / "hard-0100.jsonl")
+    assert recorded.snakemake("--config", "study=recordings").returncode == 0
+    published = files.read_rows(recorded.folder / "results/summaries/recordings/published.csv", {"with_prompt": float})
+    assert {row["with_prompt"] for row in published} == {None}
+
+    recorded.configure(lambda config: config["models"]["mine"]["source"]["recordings"]["letters"].pop("runs"))
+    done = recorded.snakemake("--config", "study=recordings")
+    assert done.returncode == 0 and "no trained runs" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
+    assert len(files.read_rows(recorded.folder / "results/subsets/mine/letters/hard/seed0.csv", {"id": str})) == 2
+
+
 NUMBERS = dict.fromkeys(["gain", "finishing", "correctness", "base_accuracy"], float)
 
 
@@ -95,7 +115,7 @@ def test_recordings_that_are_not_there_are_told(world):
         ({"completions": [1]}, "row 3: 'completions' must be a list of at least one text"),
         ({"question": QUESTIONS[0]}, "row 3: the question stands in the file twice"),
         ({"question": "another one"}, "no completions for problem"),
-        ({"tokens": [1, 2, 3]}, "row 3: 3 tokens for 2 completions"),
+        ({"tokens": [1, 2, 3]}, "row 3: 'tokens' must be a list, one for each of 2 completions"),
     ],
 )
 def test_a_bad_recording_is_named(tmp_path, row, words):
