@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -29,8 +28,9 @@ except UserError as error:
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", "4294967296")
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", "4294967296")
 
-# Interpreter of the environment that Snakemake runs in; the programs need nothing from PATH but this.
-PYTHON = f"{shlex.quote(sys.executable)} {shlex.quote(str(SCRIPTS))}"
+# Rules say `python`: the one that Snakemake itself runs with.
+os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), os.getenv("PATH", os.defpath)]))
+
 DATA = config["data"]
 RECORDED = [name for name in config["models"] if settings.is_recorded(config, name)]
 TRAINED = [name for name in config["models"] if name not in RECORDED]
@@ -73,6 +73,8 @@ def code(*names):
     return hashlib.sha256(b"".join((SCRIPTS / name).read_bytes() for name in names)).hexdigest()[:16]
 
 
+DRAWING = ["hardgrpo/plotting.py", "hardgrpo/files.py"]
+WRITING = ["hardgrpo/latex.py", "hardgrpo/files.py"]
 GRADING = ["hardgrpo/grading.py", "hardgrpo/completions.py", "hardgrpo/tasks.py", "hardgrpo/files.py"]
 
 
@@ -93,6 +95,31 @@ def recorded_steps(pattern):
     found = glob_wildcards(os.path.join(DATA, pattern)).step
     steps = {int(step): step for step in found if step.isdigit() and int(step) > 0} or {"N": "N"}
     return {step: os.path.join(DATA, pattern.replace("{step}", steps[step])) for step in sorted(steps)}
+
+
+def probe_files(w):
+    shards = 1 if w.model in RECORDED else task_of(w.task)["probe"]["shards"]
+    return [f"results/probe/{w.model}/{w.task}/shard{shard}.jsonl.gz" for shard in range(shards)]
+
+
+def expected_samples(w):
+    return "--recorded" if w.model in RECORDED else f"--samples {task_of(w.task)['probe']['samples']}"
+
+
+def evaluation_params(w):
+    task = task_of(w.eval_task)
+    greedy = " --greedy" if task["test"]["greedy"] else ""
+    return (
+        f"--samples {task['test']['samples']}{greedy} --seed {task['test']['seed']} --completion-tokens {task['completion_tokens']}"
+    )
+
+
+def run_recordings(w):
+    return recorded_steps(recording(w.model, w.task)["runs"][w.policy])
+
+
+def table(name):
+    return f"results/summaries/{{study}}/{name}.csv"
 
 
 def study_results(study):
@@ -132,4 +159,4 @@ def study_paper(study):
 
 
 def show_results_command():
-    return f"{PYTHON}/show_results.py --study {config['study']}" + ("" if TEX else " --no-tex")
+    return f"python scripts/show_results.py --study {config['study']}" + ("" if TEX else " --no-tex")

@@ -6,14 +6,6 @@ localrules:
     grade_recorded_run,
 
 
-def evaluation_params(w):
-    task = task_of(w.eval_task)
-    greedy = " --greedy" if task["test"]["greedy"] else ""
-    return (
-        f"--samples {task['test']['samples']}{greedy} --seed {task['test']['seed']} --completion-tokens {task['completion_tokens']}"
-    )
-
-
 rule evaluate_base:
     input:
         model="results/models/{model}/manifest.json",
@@ -35,7 +27,7 @@ rule evaluate_base:
     message:
         "Evaluate {wildcards.model} untrained on {wildcards.eval_task}"
     shell:
-        "{PYTHON}/evaluate.py --model results/models/{wildcards.model} --problems {input.problems}"
+        "python scripts/evaluate.py --model results/models/{wildcards.model} --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
         " --output {output.graded} --completions {output.completions} 2>> {log} | tee -a {log}"
 
@@ -62,7 +54,7 @@ rule evaluate_run:
     message:
         "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
     shell:
-        "{PYTHON}/evaluate.py --checkpoints {params.folder} --problems {input.problems}"
+        "python scripts/evaluate.py --checkpoints {params.folder} --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
         " --output {output.graded} --completions {output.completions} 2>> {log} | tee -a {log}"
 
@@ -84,12 +76,8 @@ rule grade_recorded_base:
     message:
         "Grade the recorded completions of {wildcards.model} untrained on {wildcards.eval_task}"
     shell:
-        "{PYTHON}/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
+        "python scripts/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
         " --grader {params.grader} --output {output} > {log} 2>&1"
-
-
-def run_recordings(w):
-    return recorded_steps(recording(w.model, w.task)["runs"][w.policy])
 
 
 rule grade_recorded_run:
@@ -109,5 +97,5 @@ rule grade_recorded_run:
     message:
         "Grade the recorded checkpoints of {wildcards.model} trained on {wildcards.policy}"
     shell:
-        "{PYTHON}/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
+        "python scripts/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
         " --grader {params.grader} --output {output} > {log} 2>&1"

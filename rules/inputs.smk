@@ -17,7 +17,7 @@ rule prepare_task:
         source=lambda w: as_json(settings.source_of_split(task_of(w.task), w.split)),
         data=lambda w: DATA if task_of(w.task)["source"]["kind"] == "files" else ".",
     shell:
-        "{PYTHON}/prepare_task.py --task {wildcards.task} --split {wildcards.split} --source {params.source:q}"
+        "python scripts/prepare_task.py --task {wildcards.task} --split {wildcards.split} --source {params.source:q}"
         " --data {params.data:q} --output {output} > {log} 2>&1"
 
 
@@ -53,5 +53,5 @@ rule pretrain_model:
     message:
         "Pretrain {wildcards.model} from scratch"
     shell:
-        "{PYTHON}/pretrain_model.py --model {wildcards.model} --settings {input.settings} --exclude {input.exclude}"
+        "python scripts/pretrain_model.py --model {wildcards.model} --settings {input.settings} --exclude {input.exclude}"
         " --output results/models/{wildcards.model} 2>> {log} | tee -a {log}"

@@ -11,14 +11,6 @@ localrules:
     compile_paper,
 
 
-DRAWING = ["hardgrpo/plotting.py", "hardgrpo/files.py"]
-WRITING = ["hardgrpo/latex.py", "hardgrpo/files.py"]
-
-
-def table(name):
-    return f"results/summaries/{{study}}/{name}.csv"
-
-
 rule plot_accuracy:
     input:
         table("accuracy"),
@@ -31,7 +23,7 @@ rule plot_accuracy:
     message:
         "Draw accuracy by checkpoint ({wildcards.study})"
     shell:
-        "{PYTHON}/plot_accuracy.py --accuracy {input} --output {output[0]} {output[1]} > {log} 2>&1"
+        "python scripts/plot_accuracy.py --accuracy {input} --output {output} > {log} 2>&1"
 
 
 rule plot_learnable:
@@ -48,8 +40,8 @@ rule plot_learnable:
     message:
         "Draw learnable share against gain ({wildcards.study})"
     shell:
-        "{PYTHON}/plot_learnable.py --gains {input.gains} --learnable {input.learnable} --fit {input.fit}"
-        " --output {output[0]} {output[1]} > {log} 2>&1"
+        "python scripts/plot_learnable.py --gains {input.gains} --learnable {input.learnable} --fit {input.fit}"
+        " --output {output} > {log} 2>&1"
 
 
 rule plot_parts:
@@ -64,7 +56,7 @@ rule plot_parts:
     message:
         "Draw what the gains are made of ({wildcards.study})"
     shell:
-        "{PYTHON}/plot_parts.py --parts {input} --output {output[0]} {output[1]} > {log} 2>&1"
+        "python scripts/plot_parts.py --parts {input} --output {output} > {log} 2>&1"
 
 
 rule plot_difficulty:
@@ -79,7 +71,7 @@ rule plot_difficulty:
     message:
         "Draw the difficulties and the chosen subsets ({wildcards.study})"
     shell:
-        "{PYTHON}/plot_difficulty.py --difficulty {input} --output {output[0]} {output[1]} > {log} 2>&1"
+        "python scripts/plot_difficulty.py --difficulty {input} --output {output} > {log} 2>&1"
 
 
 rule write_tables:
@@ -96,7 +88,7 @@ rule write_tables:
     message:
         "Write the tables ({wildcards.study})"
     shell:
-        "{PYTHON}/write_tables.py --summaries results/summaries/{wildcards.study} --weaker-signal {params.weaker}"
+        "python scripts/write_tables.py --summaries results/summaries/{wildcards.study} --weaker-signal {params.weaker}"
         " --output {params.folder} > {log} 2>&1"
 
 
@@ -113,7 +105,7 @@ rule write_numbers:
     message:
         "Write the numbers of the text ({wildcards.study})"
     shell:
-        "{PYTHON}/write_numbers.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
+        "python scripts/write_numbers.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
         " --output {output} > {log} 2>&1"
 
 
@@ -129,4 +121,4 @@ rule compile_paper:
     message:
         "Compile the paper ({wildcards.study})"
     shell:
-        "{PYTHON}/compile_paper.py --study {wildcards.study} --output {output} > {log} 2>&1"
+        "python scripts/compile_paper.py --study {wildcards.study} --output {output} > {log} 2>&1"

@@ -27,7 +27,7 @@ rule probe:
     message:
         "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
     shell:
-        "{PYTHON}/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
+        "python scripts/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]}"
         " --shard {wildcards.shard} --shards {params.probe[shards]} --output {output} 2>> {log} | tee -a {log}"
 
@@ -47,16 +47,7 @@ rule import_recording:
     message:
         "Import the recorded completions of {wildcards.model} on {wildcards.task}"
     shell:
-        "{PYTHON}/import_recording.py --recording {input.recording:q} --problems {input.problems} --output {output} > {log} 2>&1"
-
-
-def probe_files(w):
-    shards = 1 if w.model in RECORDED else task_of(w.task)["probe"]["shards"]
-    return [f"results/probe/{w.model}/{w.task}/shard{shard}.jsonl.gz" for shard in range(shards)]
-
-
-def expected_samples(w):
-    return "--recorded" if w.model in RECORDED else f"--samples {task_of(w.task)['probe']['samples']}"
+        "python scripts/import_recording.py --recording {input.recording:q} --problems {input.problems} --output {output} > {log} 2>&1"
 
 
 rule measure_difficulty:
@@ -77,7 +68,7 @@ rule measure_difficulty:
     message:
         "Measure how difficult {wildcards.task} is for {wildcards.model}"
     shell:
-        "{PYTHON}/measure_difficulty.py --problems {input.problems} --completions {input.completions}"
+        "python scripts/measure_difficulty.py --problems {input.problems} --completions {input.completions}"
         " --grader {params.grader} {params.samples} --output {output} > {log} 2>&1"
 
 

@@ -18,5 +18,5 @@ rule select_subset:
     message:
         "Choose subset {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
     shell:
-        "{PYTHON}/select_subset.py --difficulty {input} --policy {params.policy:q} --seed {wildcards.seed}"
+        "python scripts/select_subset.py --difficulty {input} --policy {params.policy:q} --seed {wildcards.seed}"
         " --output {output.subset} > {log} 2>&1"

@@ -19,5 +19,5 @@ rule summarize:
     message:
         "Summarise study {wildcards.study}"
     shell:
-        "{PYTHON}/summarize.py --study {wildcards.study} --config {params.config:q}"
+        "python scripts/summarize.py --study {wildcards.study} --config {params.config:q}"
         " --output results/summaries/{wildcards.study} > {log} 2>&1"

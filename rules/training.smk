@@ -15,7 +15,7 @@ rule write_spec:
     message:
         "Specify run {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
     shell:
-        "{PYTHON}/write_spec.py --run {params.run:q} --output {output} > {log} 2>&1"
+        "python scripts/write_spec.py --run {params.run:q} --output {output} > {log} 2>&1"
 
 
 rule train_grpo:
@@ -39,4 +39,4 @@ rule train_grpo:
     message:
         "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
     shell:
-        "{PYTHON}/train_grpo.py --spec {input.spec} --output {params.folder} 2>> {log} | tee -a {log}"
+        "python scripts/train_grpo.py --spec {input.spec} --output {params.folder} 2>> {log} | tee -a {log}"

@@ -9,12 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from hardgrpo import errors, files
-
-INSTALL = (
-    "install TeX Live with latexmk (Debian: latexmk texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended)"
-    " or tectonic, and run again; figures and tables are there without it"
-)
+from hardgrpo import errors, files, latex
 
 
 def main() -> None:
@@ -41,12 +36,12 @@ def main() -> None:
                 str(wrapper),
             ]
         else:
-            raise errors.UserError(f"no TeX was found; {INSTALL}")
+            raise errors.UserError(f"no TeX was found; {latex.INSTALL}")
         done = subprocess.run(command, cwd=args.paper, capture_output=True, text=True, errors="replace")
         print(done.stdout, done.stderr)
         if done.returncode:
             wrong = next((line for line in done.stdout.splitlines() if line.startswith("!")), "see the log above")
-            raise errors.UserError(f"{args.paper}/main.tex: {command[0]} failed: {wrong}; if a package is missing, {INSTALL}")
+            raise errors.UserError(f"{args.paper}/main.tex: {command[0]} failed: {wrong}; if a package is missing, {latex.INSTALL}")
         with files.atomic(args.output) as temporary:
             shutil.copyfile(Path(build) / "paper.pdf", temporary)
 

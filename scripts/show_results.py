@@ -6,7 +6,7 @@ python scripts/show_results.py --study mini
 import argparse
 from pathlib import Path
 
-from hardgrpo import errors, files
+from hardgrpo import errors, files, latex
 
 
 def main() -> None:
@@ -62,10 +62,7 @@ def main() -> None:
         if path.exists():
             print(f"  {path}  ({what})")
     if args.no_tex and not (paper / "paper.pdf").exists():
-        print(
-            "  no PDF: install latexmk and TeX Live, or tectonic, and run again"
-            " (Debian: latexmk texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended)"
-        )
+        print(f"  no PDF: {latex.INSTALL}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,11 @@
 
 import math
 
+INSTALL = (
+    "install latexmk and TeX Live (Debian: latexmk texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended"
+    " lmodern) or tectonic, and run again; figures and tables are there without it"
+)
+
 
 def escape(text: str) -> str:
     table = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
