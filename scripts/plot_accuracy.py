@@ -17,17 +17,17 @@ def main() -> None:
     columns = ["model", "task", "eval_task", "policy", "decoding", "step", "accuracy", "accuracy_low", "accuracy_high", "seeds"]
     frame = plotting.read_table(args.accuracy, columns)
     frame = frame[frame.decoding == "sampled"]
-    models = frame.model.nunique()
+    models, policies = frame.model.nunique(), list(dict.fromkeys(frame.policy))
     groups = list(frame.groupby(["model", "task", "eval_task"], sort=False))
     groups.sort(key=lambda item: item[0][1] != item[0][2])  # in distribution first
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task, test), group) in zip(axes, groups):
-        policies = list(dict.fromkeys(group.policy))
+        shown = list(dict.fromkeys(group.policy))
         span = group.step.max() - group.step.min()
-        for index, policy in enumerate(policies):
+        for index, policy in enumerate(shown):
             line = group[group.policy == policy].sort_values("step")
             # Intervals as bars, set side by side: bands of four policies on one another cannot be told apart.
-            shift = (index - (len(policies) - 1) / 2) * span * 0.012
+            shift = (index - (len(shown) - 1) / 2) * span * 0.012
             shifts = line.step + shift * (line.step > 0)
             style = plotting.style(policy, policies)
             bars = [line.accuracy - line.accuracy_low, line.accuracy_high - line.accuracy]
@@ -40,7 +40,7 @@ def main() -> None:
         axis.set_ylabel("accuracy (T = 1)")
         axis.set_xticks(sorted(group.step.unique()) if group.step.nunique() < 8 else axis.get_xticks())
         axis.set_xlim(group.step.min() - 0.04 * span, group.step.max() + 0.04 * span)
-        axis.legend(ncols=2)
+    plotting.legend(figure, axes)
     plotting.save(figure, args.output)
 
 

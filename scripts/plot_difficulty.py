@@ -15,12 +15,11 @@ def main() -> None:
     args = parser.parse_args()
 
     frame = plotting.read_table(args.difficulty, ["model", "task", "group", "pass_rate", "problems"])
-    models = frame.model.nunique()
+    models, policies = frame.model.nunique(), [name for name in dict.fromkeys(frame.group) if name != "pool"]
     groups = list(frame.groupby(["model", "task"], sort=False))
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task), table) in zip(axes, groups):
         pool = table[table.group == "pool"]
-        policies = [name for name in dict.fromkeys(table.group) if name != "pool"]
         width = 0.8 * min((b - a for a, b in zip(sorted(pool.pass_rate)[:-1], sorted(pool.pass_rate)[1:])), default=0.1)
         width = min(width, 0.08)
         # Shares and not numbers: a subset of a dozen would not be seen beside a pool of a thousand.
@@ -33,7 +32,7 @@ def main() -> None:
             linewidth=0.5,
             label=f"pool ({pool.problems.sum():.0f})",
         )
-        for policy in policies:
+        for policy in (name for name in dict.fromkeys(table.group) if name != "pool"):
             chosen = table[table.group == policy].sort_values("pass_rate")
             share = 100 * chosen.problems / chosen.problems.sum()
             axis.plot(chosen.pass_rate, share, label=f"{policy} ({chosen.problems.sum():.0f})", **plotting.style(policy, policies))

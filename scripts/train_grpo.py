@@ -174,6 +174,7 @@ def read_history(state: Path, updates: int) -> list[dict]:
 
 def export(spec: recipes.Spec, state: Path, output: Path, history: list[dict], started: float, resumed_from: int) -> None:
     steps = range(spec.training["checkpoint_every"], spec.training["updates"] + 1, spec.training["checkpoint_every"])
+    shutil.rmtree(output / "checkpoints", ignore_errors=True)  # of an earlier recipe: Snakemake has voided its manifest
     with files.atomic(output / "checkpoints") as folder:
         for step in steps:
             target = folder / f"step-{step}"

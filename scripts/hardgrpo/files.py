@@ -19,8 +19,8 @@ from .errors import UserError
 def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a temporary name beside `path`; rename it there if the block succeeds, remove it if it does not.
 
-    What a killed process left under the temporary name is removed first. A folder takes the place of an earlier folder
-    only if that was written by a program of ours (it has a manifest) or is empty; a file never takes a folder's place.
+    What a killed process left under the temporary name is removed first. A folder takes the place of an earlier one only
+    if they have a name in common (it holds the same kind of thing) or that is empty; a file never takes a folder's place.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,8 +32,8 @@ def atomic(path: str | Path) -> Iterator[Path]:
             with temporary.open("rb") as stream:
                 os.fsync(stream.fileno())
         if path.is_dir():
-            ours = (path / "manifest.json").exists() or not any(path.iterdir())
-            if temporary.is_file() or not ours:
+            old, new = ({p.name for p in folder.iterdir()} if folder.is_dir() else set() for folder in (path, temporary))
+            if temporary.is_file() or (old and not old & new):
                 raise UserError(f"{path}: a folder with other content is in the way; name another output or move it away")
             shutil.rmtree(path)
         os.replace(temporary, path)

@@ -58,6 +58,15 @@ def panels(count: int, columns: int = 2, width: float = 1.0):
     return figure, flat[:count]
 
 
+def legend(figure, axes) -> None:
+    """One legend above all panels, each entry once: inside a panel it would hide what it explains."""
+    entries = {}
+    for axis in axes:
+        for handle, text in zip(*axis.get_legend_handles_labels()):
+            entries.setdefault(text, handle)
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=min(len(entries), 6))
+
+
 def save(figure, paths: list[str]) -> None:
     """Write the figure to each path, complete or not at all, without the time of drawing in it."""
     for path in paths:

@@ -174,3 +174,19 @@ def test_a_damaged_folder_of_weights_is_named(run, tmp_path, kind, damage):
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert done.stderr.strip().splitlines()[-1].startswith(f"error: {weights}: ")
     assert not list(tmp_path.glob("out*"))
+
+
+def test_a_model_is_made_again_in_the_place_of_the_old_one(finished):
+    """Snakemake removes the declared output, the manifest, before it runs the rule; the rest of the folder is still there."""
+    finished.configure(lambda config: config["models"]["tiny"]["source"].update(steps=2))
+    done = finished.snakemake("results/models/tiny/manifest.json")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "2 steps" in done.stdout
+
+
+def test_a_recipe_with_other_checkpoints_replaces_the_old_ones(finished):
+    finished.configure(lambda config: config["recipes"]["mini"].update(updates=3, checkpoint_every=3))
+    folder = "results/training/tiny/swaps/mini/hard/seed0"
+    done = finished.snakemake(f"{folder}/checkpoints/manifest.json")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert [path.name for path in (finished.folder / folder / "checkpoints").glob("step-*")] == ["step-3"]
