@@ -38,7 +38,7 @@ def main() -> None:
         if len(group) == 1:
             share = f"answered {group.base_answered.iloc[0]:.1%} before, {group.answered.iloc[0]:.1%} after"
         axis.set_title(f"{name if test == task else f'{name}, tested on {test}'}\n{share}")
-    axes[0].legend(fontsize=7)
+    plotting.legend(figure, axes)
     plotting.save(figure, args.output)
 
 

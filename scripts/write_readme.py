@@ -65,7 +65,7 @@ def section(folder: Path) -> str:
         part = parts[parts.eval_task == row.task].iloc[0]
         lines.append(
             f"| {row.task} | {row.policy} | {100 * row.base_accuracy:.1f} | {spread(row.gain, row.gain_low, row.gain_high)} "
-            f"| {100 * part.finishing:.1f} | {100 * part.correctness:.1f} | {100 * same('learnable').learnable.iloc[0]:.1f} "
+            f"| {points(part.finishing)} | {points(part.correctness)} | {100 * same('learnable').learnable.iloc[0]:.1f} "
             f"| {100 * same('subsets').zero_share.iloc[0]:.1f} |"
         )
     lines += ["", "The papers' claims at this scale (difference in points, paired by problem and seed):", ""]
@@ -76,7 +76,27 @@ def section(folder: Path) -> str:
         r2 = row.test.startswith("R^2")
         figure = f"{row.estimate:.2f} [{row.low:.2f}, {row.high:.2f}]" if r2 else spread(row.estimate, row.low, row.high)
         lines.append(f"| {row.paper} | {row.task} | {row.claim} | {row.test.replace('R^2', 'R²')} | {figure} | {row.verdict} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *verdicts(tables["claims"]), ""])
+
+
+def verdicts(claims: pd.DataFrame) -> list[str]:
+    """A sentence a task: what of the two papers' claims the numbers support, contradict, or leave open."""
+    claims = claims[claims.paper != "here"]
+    sentences = []
+    for task in dict.fromkeys(claims.task):
+        said = []
+        for verdict, verb in (("supported", "support"), ("contradicted", "contradict"), ("undecided", "leave undecided")):
+            which = [
+                f"{row.claim} ({row.paper})" for row in claims[(claims.task == task) & (claims.verdict == verdict)].itertuples()
+            ]
+            if which:
+                said.append(f"{verb} that {'; that '.join(which)}")
+        sentences.append(f"- {'Over all cells' if task == 'all' else f'On {task}'} the numbers {', and '.join(said)}.")
+    return sentences
+
+
+def points(share: float) -> str:
+    return f"{round(100 * share, 1) + 0.0:.1f}"
 
 
 def spread(value: float, low: float, high: float) -> str:

@@ -85,7 +85,9 @@ def shrink(config: dict) -> None:
             source.update(train=24 if source["train"] else 0, test=8)
             task["probe"].update(samples=3, shards=2 if name == "swaps" else 1)
             task["test"].update(samples=2)
-    config["models"]["tiny"]["source"].update(hidden_size=32, intermediate_size=64, heads=2, key_value_heads=2, layers=2, steps=40, batch_size=16)
+    config["models"]["tiny"]["source"].update(
+        hidden_size=32, intermediate_size=64, heads=2, key_value_heads=2, layers=2, steps=40, batch_size=16
+    )
     config["recipes"]["mini"].update(updates=4, prompts_per_update=3, group_size=4, checkpoint_every=2)
     config["policies"]["hard"]["budget"] = config["policies"]["random"]["budget"] = 0.25
     config["studies"]["mini"].update(

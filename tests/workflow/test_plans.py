@@ -84,7 +84,7 @@ def test_another_policy_plans_its_own_runs_and_what_is_drawn_from_them(finished)
 
 
 def test_another_learning_rate_plans_every_run_of_the_recipe_and_no_probing(finished):
-    finished.configure(lambda config: config["recipes"]["mini"].update(learning_rate=2e-4))
+    finished.configure(lambda config: config["recipes"]["mini"].update(learning_rate=5e-4))
     plan = jobs(finished.plan())
     assert (plan["write_spec"], plan["train_grpo"], plan["evaluate_run"]) == (2, 2, 4)
     assert not {"probe", "pretrain_model", "measure_difficulty", "select_subset", "evaluate_base"} & set(plan)
