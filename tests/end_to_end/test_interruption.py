@@ -107,6 +107,7 @@ def test_half_written_checkpoints_are_recognised_and_thrown_away(run):
 def test_a_second_process_on_the_same_run_is_turned_away(run):
     first = start(run, "locked")
     wait_for(lambda: states(run, "locked"), first)
+    first.send_signal(signal.SIGSTOP)  # so that it is not done before the second has started
     with open(run / "second.log", "w") as log:
         command = [
             sys.executable,
@@ -119,6 +120,7 @@ def test_a_second_process_on_the_same_run_is_turned_away(run):
             "locked.state",
         ]
         second = subprocess.run(command, cwd=run, stdout=log, stderr=subprocess.STDOUT, check=False)
+    first.send_signal(signal.SIGCONT)
     assert second.returncode != 0
     assert f"process {first.pid}" in (run / "second.log").read_text()
     assert first.wait() == 0

@@ -186,7 +186,8 @@ def test_the_study_of_the_real_recordings_gives_the_known_numbers(world):
     assert percent((lenient, "unknown_subset"), *columns[2:6]) == [12.6, 80.8, 72.5, 84.9]
     assert percent(("shuffled_objects_seven", "all"), *columns[:6]) == [96.9, 96.5, 54.8, 81.6, 56.6, 84.5]
     share = {task: rows[task, "unknown_subset"]["finishing"] / rows[task, "unknown_subset"]["gain"] for task in (strict, lenient)}
-    assert (round(100 * share[strict], 1), round(100 * share[lenient], 1)) == (68.5, 89.8)
+    # 69, 50, 377 and 320 of 396 (answered and right, before and after) give 89.7; from rounded shares it would be 89.8.
+    assert (round(100 * share[strict], 1), round(100 * share[lenient], 1)) == (68.5, 89.7)
     subsets = files.read_rows(
         world.folder / "results/summaries/recordings/subsets.csv", {"task": str, "policy": str, "prompts": float}
     )
