@@ -306,6 +306,7 @@ def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
 def published(probes: list[tuple[str, str, str]]) -> list[dict]:
     """Pass rates of recorded problems: as their authors published them, ours with the prompt graded too, ours alone.
 
+    Problems without a published rate are listed where the prompt makes a difference.
     `probes` are the paths of layout.recorded_probes.
     """
     rows = []
@@ -318,10 +319,12 @@ def published(probes: list[tuple[str, str, str]]) -> list[dict]:
         }
         ours = {row["id"]: row["pass_rate"] for row in files.read_rows(with_prompt, {"id": str, "pass_rate": float})}
         for row in files.read_rows(alone, {"id": str, "pass_rate": float}):
-            rows.append(
-                {"model": model, "task": task, "id": row["id"], "published": theirs.get(row["id"])}
-                | {"with_prompt": ours[row["id"]], "alone": row["pass_rate"]}
-            )
+            published, with_it = theirs.get(row["id"]), ours[row["id"]]
+            if published is not None or (with_it is not None and with_it != row["pass_rate"]):
+                rows.append(
+                    {"model": model, "task": task, "id": row["id"], "published": published}
+                    | {"with_prompt": with_it, "alone": row["pass_rate"]}
+                )
     return rows
 
 
