@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import settings
+
+settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
+settings.load_profile("busy")
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"

@@ -1,0 +1,85 @@
+"""Generated tasks: deterministic, disjoint, answered by their own worked solutions."""
+
+import random
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import ROOT
+from hardgrpo import generated, grading, tasks
+from hardgrpo.errors import UserError
+
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+GENERATED = {name: task for name, task in CONFIG["tasks"].items() if task["source"]["kind"] == "generated"}
+NO_SLIP = {"swaps": 0.0, "arithmetic": {"+": 0.0, "-": 0.0, "*": 0.0, "/": 0.0}}
+ALWAYS = {"swaps": 1.0, "arithmetic": {"+": 1.0, "-": 1.0, "*": 1.0, "/": 1.0}}
+
+
+def draw(family, seed, length):
+    rng = random.Random(seed)
+    return tasks.FAMILIES[family](rng, {"objects": [3, 4], "length": length}), rng
+
+
+def test_no_question_stands_in_two_splits_or_tasks_and_every_split_has_its_size():
+    seen = {}
+    for name, task in GENERATED.items():
+        for split in ("train", "test"):
+            if task["source"][split]:
+                problems = tasks.generate_problems(name, task["source"], split)
+                assert len(problems) == task["source"][split]
+                assert {p["tier"] for p in problems} == set(task["source"]["length"])
+                for problem in problems:
+                    assert problem["question"] not in seen, (problem["id"], seen[problem["question"]])
+                    seen[problem["question"]] = problem["id"]
+                    assert grading.readable(task["grader"], problem["answer"])
+
+
+def test_out_of_distribution_chains_are_longer_than_any_in_training():
+    for task, other in CONFIG["studies"]["mini"]["out_of_distribution"].items():
+        shown = CONFIG["models"]["tiny"]["source"]["demonstrations"][task]["length"]
+        trained = CONFIG["tasks"][task]["source"]["length"]
+        assert min(CONFIG["tasks"][other]["source"]["length"]) > max(shown + trained)
+
+
+def test_the_same_seed_gives_the_same_problems_and_another_seed_others():
+    source = GENERATED["swaps"]["source"] | {"train": 20}
+    first = tasks.generate_problems("swaps", source, "train")
+    assert first == tasks.generate_problems("swaps", source, "train")
+    assert first != tasks.generate_problems("swaps", source | {"seed": 99}, "train")
+
+
+def test_too_many_problems_for_the_family_is_an_error_that_says_what_to_do():
+    with pytest.raises(UserError, match="allow more lengths or objects"):
+        tasks.generate_problems(
+            "t", {"family": "swaps", "objects": [2], "length": [1], "seed": 0, "train": 50_000, "test": 1}, "train"
+        )
+
+
+@given(st.sampled_from(["swaps", "arithmetic"]), st.integers(0, 10**6), st.integers(1, 6))
+def test_a_worked_solution_without_slips_is_right_and_one_with_slips_still_answers(family, seed, length):
+    chain, rng = draw(family, seed, [length])
+    grader = {"swaps": "final_word", "arithmetic": "final_number"}[family]
+    assert grading.grade(grader, generated.DEMONSTRATE[family](chain, rng, NO_SLIP[family]), chain.answer).correct
+    assert grading.grade(grader, generated.DEMONSTRATE[family](chain, rng, ALWAYS[family]), chain.answer).answered
+
+
+@given(st.integers(0, 10**6))
+def test_a_wrong_value_is_carried_through_the_rest(seed):
+    chain, rng = draw("arithmetic", seed, [3])
+    lines = generated.demonstrate_arithmetic(chain, rng, ALWAYS["arithmetic"]).split(" ; ")
+    for line, following in zip(lines, lines[1:]):
+        assert line.split(" = ")[1] == following.replace("#### ", "").split(" ")[0].removesuffix(" ;")
+
+
+@given(st.sampled_from(["swaps", "arithmetic"]), st.integers(0, 10**6), st.integers(1, 6))
+def test_all_that_is_written_has_tokens_and_comes_back_as_it_was(family, seed, length):
+    from pretrain_model import build_tokenizer
+
+    tokenizer = build_tokenizer()
+    chain, rng = draw(family, seed, [length])
+    text = f"{chain.question} Answer: {generated.DEMONSTRATE[family](chain, rng, ALWAYS[family])}"
+    ids = tokenizer(text)["input_ids"]
+    assert tokenizer.unk_token_id not in ids
+    assert tokenizer.decode(ids) == text
