@@ -33,6 +33,8 @@ def main() -> None:
     parser.add_argument("--completions", required=True, help="their texts, JSON Lines")
     args = parser.parse_args()
 
+    if args.samples < 1:
+        raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
     engines.fix_threads()
     grading.check_grader(args.grader)
     problems = tasks.read_problems(args.problems)

@@ -24,6 +24,8 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
+    if args.samples < 1:
+        raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
     engines.fix_threads()
     provenance.check_manifest(args.model)
     problems = tasks.read_problems(args.problems)[args.shard :: args.shards]

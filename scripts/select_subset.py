@@ -29,6 +29,9 @@ def main() -> None:
     for number, row in enumerate(difficulties, start=2):
         if row["pass_rate"] is None or not 0 <= row["pass_rate"] <= 1:
             raise errors.UserError(f"{args.difficulty}: row {number}: pass_rate is {row['pass_rate']}, expected a share in 0..1")
+    unknown = set(args.policy) - {"rule", "budget", "threshold"}
+    if unknown or "rule" not in args.policy:
+        raise errors.UserError(f"--policy: expected rule, and budget or threshold; found {', '.join(args.policy) or 'nothing'}")
     try:
         subset = policies.select(pass_rates, seed=args.seed, **args.policy)
     except errors.UserError as error:

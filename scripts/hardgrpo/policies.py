@@ -33,6 +33,10 @@ def select(
     pass_rates: dict[str, float], rule: str, seed: int, budget: float | None = None, threshold: float | None = None
 ) -> Subset:
     """Choose a subset of the pool `pass_rates` (id -> share correct). Raises UserError when it would be empty."""
+    if rule in RANKED and (budget is None or not 0 < budget <= 1):
+        raise UserError(f"policy rule {rule}: budget is {budget}, expected a share of the pool in (0, 1]; correct it")
+    if rule in SPLIT and threshold is None:
+        raise UserError(f"policy rule {rule}: threshold is missing; say below which pass rate a prompt counts as wrong")
     pool = ordered(pass_rates, seed)
     rate = pass_rates.__getitem__
     if rule == "all":

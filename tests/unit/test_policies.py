@@ -125,6 +125,10 @@ def test_a_worked_example():
     ("rule", "kwargs", "word"),
     [
         ("hard", {"budget": 0.1}, "raise the budget"),
+        ("hard", {"budget": 0}, "budget is 0, expected a share"),
+        ("hard", {"budget": 1.5}, "budget is 1.5, expected a share"),
+        ("hard", {}, "budget is None"),
+        ("base_wrong", {}, "threshold is missing"),
         ("base_wrong", {"threshold": 0.5}, "would be empty"),
         ("base_right_matched", {"threshold": 0.95}, "lower the threshold"),
         ("hard_solvable", {"budget": 1.0}, None),
