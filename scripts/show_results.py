@@ -43,8 +43,8 @@ def main() -> None:
         if row["gain_low"] is not None:
             gain += f" [{100 * row['gain_low']:+.1f}, {100 * row['gain_high']:+.1f}]"
         print(
-            f"{row['task']:<24}{row['policy']:<16}{100 * row['base_accuracy']:>7.1f}  {gain:<22}{100 * part['finishing']:>10.1f}"
-            f"{100 * part['correctness']:>12.1f}" + (f"{100 * share:>12.1f}" if share is not None else f"{'-':>12}")
+            f"{row['task']:<24}{row['policy']:<16}{100 * row['base_accuracy']:>7.1f}  {gain:<22}{round(100 * part['finishing'], 1) + 0.0:>10.1f}"
+            f"{round(100 * part['correctness'], 1) + 0.0:>12.1f}" + (f"{100 * share:>12.1f}" if share is not None else f"{'-':>12}")
         )
     seeds = gains[0]["seeds"]
     if seeds == 1:
