@@ -95,7 +95,7 @@ rule pretrain_model:
     threads: 2
     resources:
         mem_mb=2000,
-        runtime=30,
+        runtime=minutes("pretrain_model"),
     message:
         "Pretrain {wildcards.model} from scratch"
     shell:

@@ -35,7 +35,7 @@ rule train_grpo:
         gpu=lambda w: training_gpus(w)["count"],
         gpu_gib=training_gpu_memory,
         mem_mb=training_memory,
-        runtime=lambda w: 2880 if training_gpus(w)["count"] else 30,
+        runtime=minutes("train_grpo"),
         hardware=training_hardware,
         track=config["track"],
     params:
