@@ -117,6 +117,34 @@ def parts_of(task, split):
     return parts
 
 
+def setting():
+    """Where jobs run, as a plan reckons with it: `hardgrpo.plans.Setting`."""
+    resources, plan = workflow.resource_settings, config["plan"]
+    cluster = resources.nodes is not None
+    gpus = workflow.global_resources.get("gpu")
+    return {
+        "gpu": plan["gpu"],
+        "gpus": plan["gpus"] if cluster or gpus is None else gpus.value,
+        "slots": resources.nodes if cluster else resources.cores,
+        "cluster": cluster,
+    }
+
+
+if "HARDGRPO_PLAN_FACTS" in os.environ:  # set by scripts/plan.py, which asks for this dry-run
+    Path(os.environ["HARDGRPO_PLAN_FACTS"]).write_text(json.dumps({"config": config, "setting": setting()}))
+
+
+def plan_arguments():
+    """What scripts/plan.py must be told to plan what this Snakemake would run, where it would run it."""
+    given = workflow.config_settings
+    words = ["--profile", "laptop", "--setting", json.dumps(setting())]
+    for name in given.configfiles:
+        words += ["--configfile", str(name)]
+    if given.config_args:
+        words += ["--config", *given.config_args]
+    return shlex.join(words)
+
+
 def minutes(rule):
     """Walltime to ask for, as a resource of a rule: what the cost model expects with room to spare, and more on each attempt."""
 

@@ -29,6 +29,7 @@ rule evaluate_base:
         conditions=evaluation_params,
     message:
         "Evaluate {wildcards.model} untrained on {wildcards.eval_task}"
+        " ({resources.gpu} GPUs, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/evaluate.py --model results/models/{wildcards.model} {params.sampling} --gpus {resources.gpu}"
         " --problems {input.problems}"
@@ -61,6 +62,7 @@ rule evaluate_run:
         folder=lambda w, input: os.path.dirname(input.checkpoints),
     message:
         "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
+        " ({resources.gpu} GPUs, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/evaluate.py --model results/models/{wildcards.model} --checkpoints {params.folder}"
         " {params.sampling} --gpus {resources.gpu} --problems {input.problems}"

@@ -97,7 +97,7 @@ rule pretrain_model:
         mem_mb=2000,
         runtime=minutes("pretrain_model"),
     message:
-        "Pretrain {wildcards.model} from scratch"
+        "Pretrain {wildcards.model} from scratch ({resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/pretrain_model.py --model {wildcards.model} --settings {input.settings} --exclude {input.exclude}"
         " --output results/models/{wildcards.model} 2>> {log} | tee -a {log}"

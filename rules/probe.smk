@@ -29,6 +29,7 @@ rule probe:
         probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
     message:
         "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
+        " ({resources.gpu} GPUs, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " {params.sampling} --gpus {resources.gpu}"

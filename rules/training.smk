@@ -42,6 +42,7 @@ rule train_grpo:
         folder=lambda w, output: os.path.dirname(output.updates),
     message:
         "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
+        " ({resources.gpu} GPUs, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/train_grpo.py --spec {input.spec} --output {params.folder}"
         " {resources.hardware} --track {resources.track} 2>> {log} | tee -a {log}"
