@@ -55,7 +55,7 @@ class PlannedJob:
 
     @property
     def name(self) -> str:
-        shown = [str(value) for key, value in self.wildcards.items() if key not in ("shard", "seed", "study")]
+        shown = [str(value) for key, value in self.wildcards.items() if key not in ("shard", "seed")]
         shown += [f"{key} {self.wildcards[key]}" for key in ("shard", "seed") if key in self.wildcards]
         return " ".join([self.rule, *shown])
 
