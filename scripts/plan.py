@@ -56,11 +56,12 @@ def main() -> None:
     price = config["plan"]["price"] if args.price is None else args.price
     calibrated = None if args.uncalibrated else calibration.read()
     planned = plans.planned(config["study"], dry_run, config, setting, calibrated)
+    named = list(dict.fromkeys(job["study"] for job in dry_run)) or [config["study"]]
     plan = {
-        "studies": list(dict.fromkeys(job["study"] for job in dry_run)) or [config["study"]],
+        "studies": named,
         "setting": vars(setting) | {"price": price, "calibrated_on_jobs": calibrated.jobs if calibrated else 0},
         "totals": plans.totals(planned, setting, price),
-        "table": plans.table(planned, list(config["models"])),
+        "table": plans.table(planned, named, list(config["models"])),
         "critical_path": [described(job) for job in plans.critical_path(planned, setting)],
         "jobs": [described(job) for job in planned],
         "assumptions": assumptions(setting, calibrated, any(job.estimate.gpus for job in planned)),

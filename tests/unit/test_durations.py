@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import write_cost_table
 from conftest import ROOT
 from hardgrpo import calibration, costs, durations
 from hardgrpo.durations import Job
@@ -17,42 +18,36 @@ TRAIN = Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 0)
 PROBE = Job("probe", "qwen3-4b", "gsm8k")
 EVALUATE = Job("evaluate_run", "qwen3-4b", "gsm8k", "as_written", "hard", 0, "gsm8k")
 
-QWEN3_8B = {"hidden_size": 4096, "intermediate_size": 12288, "layers": 36, "heads": 32, "key_value_heads": 8, "head_size": 128}
-QWEN3_8B |= {"vocabulary": 151936, "tied": False}
-PUBLISHED = [  # output tokens/s on one H100, bf16, about 640 tokens each; sequences at once
-    (QWEN3_8B, 512, 8535),
-    (CONFIG["models"]["qwen3-14b"]["shape"], 256, 5760),
-    (CONFIG["models"]["llama-3.1-8b-instruct"]["shape"], 512, 9806),
-]
-
-
-def tokens_per_second(shape, at_once, share):
-    before = durations.SAMPLING_SHARE["vllm"]
-    durations.SAMPLING_SHARE["vllm"] = share
-    try:
-        return 640 * at_once / durations.sampling_seconds(shape, at_once, 640 * at_once, 640, "vllm", "h100", 1)
-    finally:
-        durations.SAMPLING_SHARE["vllm"] = before
+PUBLISHED = [(write_cost_table.shape_of(CONFIG, model), at_once, rate) for model, at_once, rate in write_cost_table.PUBLISHED]
 
 
 def test_sampling_is_within_a_quarter_of_every_published_figure():
     for shape, at_once, published in PUBLISHED:
-        assert tokens_per_second(shape, at_once, durations.SAMPLING_SHARE["vllm"]) == pytest.approx(published, rel=0.25)
+        assert write_cost_table.tokens_per_second(shape, at_once) == pytest.approx(published, rel=0.25)
 
 
 @pytest.mark.parametrize("left_out", range(3))
-def test_each_published_figure_is_predicted_from_the_other_two(left_out):
+def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeypatch):
+    def rate(shape, at_once, share):
+        monkeypatch.setitem(durations.SAMPLING_SHARE, "vllm", share)
+        return write_cost_table.tokens_per_second(shape, at_once)
+
     def share(shape, at_once, published):
         """The share that gives the published rate; a layer's own time is not divided by it, so it is found by halving."""
         low, high = 0.01, 1.0
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (middle, high) if tokens_per_second(shape, at_once, middle) < published else (low, middle)
+            low, high = (middle, high) if rate(shape, at_once, middle) < published else (low, middle)
         return low
 
     others = [share(*figure) for number, figure in enumerate(PUBLISHED) if number != left_out]
     shape, at_once, published = PUBLISHED[left_out]
-    assert tokens_per_second(shape, at_once, sum(others) / 2) == pytest.approx(published, rel=0.3)
+    assert rate(shape, at_once, sum(others) / 2) == pytest.approx(published, rel=0.3)
+
+
+def test_the_tables_of_the_document_are_what_the_model_gives():
+    text = (ROOT / "docs/costs.md").read_text()
+    assert text == write_cost_table.filled(text, CONFIG), "run scripts/write_cost_table.py"
 
 
 def test_a_run_counted_by_hand():

@@ -105,7 +105,7 @@ def test_rows_are_by_study_stage_and_model_and_add_up():
         job(2, 60, gpus=0, rule="fetch_model"),
         job(3, 60, rule="probe"),
     ]
-    rows = plans.table(jobs, ["a", "b", "m"])
+    rows = plans.table(jobs, ["s"], ["a", "b", "m"])
     assert [(row["stage"], row["model"], row["gpu_hours"]) for row in rows] == [
         ("probing", "m", 1 / 60), ("training", "a", 2.0), ("training", "b", 1.0), ("light", "", 0.0),
     ]  # fmt: skip
