@@ -106,6 +106,7 @@ def main() -> None:
             finished = args.take_over and finished_elsewhere(state, output)
         sys.exit(0 if finished else launch(spec, hardware, state))
     place = Processes(hardware)
+    updates = spec.training["updates"]
     with states.locked(state, patience) if place.first else contextlib.nullcontext():
         if alone and args.take_over and finished_elsewhere(state, output):
             return
@@ -114,20 +115,21 @@ def main() -> None:
             states.resume_point(state, spec.training["checkpoint_every"])  # removes what is of no use
         place.wait()
         resumed_from = states.newest(state)
-        if resumed_from < spec.training["updates"]:
+        if resumed_from < updates:
             train(spec, problems, chosen, state, resumed_from, hardware, args.track, place)
         place.wait()
-        done = states.newest(state)
+        stopped = place.any(interruption.asked())
         if not place.first:
             return
-        if done < spec.training["updates"]:
-            stopped = f"stopped by SIGTERM after update {done} of {spec.training['updates']}, state saved in {states.checkpoint(state, done)}"
-            stopped += "; start the same command again to go on"
+        if stopped:
+            saved = states.newest(state)
+            said = f"stopped by SIGTERM after update {saved} of {updates}, state saved in {states.checkpoint(state, saved)}"
+            said += "; start the same command again to go on"
             if alone:
-                raise errors.UserError(stopped)
-            print(f"error: {stopped}", file=sys.stderr)  # torchrun has much to say of a process that fails; see `launch`
+                raise errors.UserError(said)
+            print(f"error: {said}", file=sys.stderr)  # and no exit status: torchrun has much to say of a process that fails
             return
-        history = read_history(state, spec.training["updates"])
+        history = read_history(state, updates)
         export(spec, state, output, history, started, resumed_from, hardware)
         finished = state.with_suffix(".finished")
         state.rename(finished)  # at once, so that a kill while it is removed leaves nothing that looks like a state
@@ -160,11 +162,15 @@ def launch(spec: recipes.Spec, hardware: recipes.Hardware, state: Path) -> int:
     told = {LAUNCHED: "1"} | ({} if spec.training.get("adapter") else FSDP)
     if not hardware.gpus:
         told |= {"ACCELERATE_USE_CPU": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}
-    passed_on = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+
+    def pass_on(number, _) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(torchrun.pid, number)
+
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     torchrun = subprocess.Popen([*command, *sys.argv], env=os.environ | told, start_new_session=True)
-    for number in passed_on:
-        signal.signal(number, lambda number, _: os.killpg(torchrun.pid, number))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, pass_on)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     # Stopped at an update the processes exit with 0, but then there is a state, which a finished run removes.
     return 1 if torchrun.wait() or state.exists() else 0

@@ -4,6 +4,7 @@ Between `save_first()` and `stop_at_once()` the signal is only noted, and the pr
 losing anything. At any other time there is nothing to save beyond what is on the disk, and the program ends at once.
 """
 
+import contextlib
 import os
 import signal
 import stat
@@ -26,8 +27,6 @@ def save_first() -> None:
 def stop_at_once() -> None:
     global _save_first
     _save_first = False
-    if _asked:
-        _leave()
 
 
 def asked() -> bool:
@@ -37,9 +36,10 @@ def asked() -> bool:
 def _note(quiet: bool) -> None:
     global _asked
     first, _asked = not _asked, True
-    if stat.S_ISFIFO(os.fstat(1).st_mode):
-        # Slurm signals every process of a job step, also the `tee` that reads this pipe: what is still to be said goes to the log.
-        os.dup2(2, 1)
+    with contextlib.suppress(OSError):
+        # Slurm signals every process of a job step, also the one that reads this pipe: what is still to be said goes to the log.
+        if stat.S_ISFIFO(os.fstat(1).st_mode):
+            os.dup2(2, 1)
     if not _save_first:
         _leave()
     if first and not quiet:

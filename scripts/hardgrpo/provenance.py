@@ -26,6 +26,7 @@ PACKAGES = (
     "pandas",
     "snakemake",
 )
+PRUNED = "pruned.json"  # what a checkpoint's manifest is called once its weights are removed
 ROOT = Path(__file__).parents[2]
 
 
