@@ -9,6 +9,7 @@ configfile: "config.yaml"
 
 
 include: "rules/common.smk"
+include: "rules/software.smk"
 
 
 wildcard_constraints:
@@ -54,6 +55,20 @@ rule subset:
         "The subset of {config[subset][task]} is chosen"
 
 
+rule inputs:
+    input:
+        layout.inputs(config, config["study"]),
+    message:
+        f"All that study {config['study']} needs of the internet is here"
+
+
+rule images:
+    input:
+        IMAGE.values(),
+    message:
+        "The container images are built"
+
+
 include: "rules/inputs.smk"
 include: "rules/probe.smk"
 include: "rules/subsets.smk"
@@ -63,6 +78,14 @@ include: "rules/summaries.smk"
 include: "rules/paper.smk"
 
 
+onstart:
+    if CONTAINERS and "images" not in workflow.dag_settings.targets:
+        try:
+            images.check()
+        except UserError as error:
+            raise WorkflowError(str(error))
+
+
 onsuccess:
-    if not {"subset"} & set(workflow.dag_settings.targets):
+    if not {"subset", "inputs", "images"} & set(workflow.dag_settings.targets):
         shell(show_results_command())

