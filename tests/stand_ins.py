@@ -30,12 +30,13 @@ os.execvpe(arguments[at + 1], arguments[at + 1 :], os.environ | {{"PYTHONPATH": 
 
 HIDE = """
 import os, sys
-class Hide:
-    def find_spec(self, name, path=None, target=None):
-        if name in hidden:
-            raise ModuleNotFoundError(f"No module named {name!r} in the image", name=name)
+from importlib.machinery import PathFinder
+class Visible(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name in hidden else super().find_spec(name, path, target)
 hidden = set(open(os.environ["HIDDEN_MODULES"]).read().split())
-sys.meta_path.insert(0, Hide())
+sys.meta_path[sys.meta_path.index(PathFinder)] = Visible
 """
 
 # Every connection and every name that Python asks for, whether it comes about or not.
@@ -104,4 +105,4 @@ def recorded(folder: Path) -> tuple[dict, Path]:
     (folder / "sitecustomize.py").write_text(RECORD)
     nowhere = "http://127.0.0.1:9"
     env = {"PYTHONPATH": str(folder), "RECORDED_CALLS": str(folder / "calls"), "HF_ENDPOINT": "https://hub.invalid"}
-    return env | {name: nowhere for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")}, folder / "calls"
+    return env | dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), nowhere), folder / "calls"

@@ -28,7 +28,12 @@ def with_inputs(world) -> World:
     world.configure(shrink)
     done = world.snakemake("inputs")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {path.name for path in (world.folder / "results/tasks").iterdir()} == {"swaps", "swaps_hard", "arithmetic", "arithmetic_hard"}
+    assert {path.name for path in (world.folder / "results/tasks").iterdir()} == {
+        "swaps",
+        "swaps_hard",
+        "arithmetic",
+        "arithmetic_hard",
+    }
     assert not (world.folder / "results/models").exists(), "pretraining is a job"
     return world
 
