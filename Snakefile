@@ -76,10 +76,11 @@ include: "rules/training.smk"
 include: "rules/evaluation.smk"
 include: "rules/summaries.smk"
 include: "rules/paper.smk"
+include: "rules/plan.smk"
 
 
 onstart:
-    if CONTAINERS and "images" not in workflow.dag_settings.targets:
+    if CONTAINERS and any(job.container_img_url for job in workflow.dag.needrun_jobs()):
         try:
             images.check()
         except UserError as error:
@@ -87,5 +88,5 @@ onstart:
 
 
 onsuccess:
-    if not {"subset", "inputs", "images"} & set(workflow.dag_settings.targets):
+    if not {"subset", "inputs", "images", "plan"} & set(workflow.dag_settings.targets):
         shell(show_results_command())

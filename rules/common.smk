@@ -1,5 +1,6 @@
 # Validates the configuration and names the files of a study. Nothing is computed here.
 
+import functools
 import hashlib
 import json
 import math
@@ -16,7 +17,7 @@ SCRIPTS = Path(workflow.basedir) / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 from hardgrpo import config as settings  # noqa: E402
-from hardgrpo import costs, layout  # noqa: E402
+from hardgrpo import calibration, costs, durations, layout  # noqa: E402
 from hardgrpo.errors import UserError  # noqa: E402
 
 # `--config update_inputs=true` arrives as text.
@@ -116,6 +117,52 @@ def parts_of(task, split):
     return parts
 
 
+def setting():
+    """Where jobs run, as a plan reckons with it: `hardgrpo.plans.Setting`."""
+    resources, plan = workflow.resource_settings, config["plan"]
+    cluster = resources.nodes is not None
+    gpus = workflow.global_resources.get("gpu")
+    return {
+        "gpu": plan["gpu"],
+        "gpus": plan["gpus"] if cluster or gpus is None else gpus.value,
+        "slots": resources.nodes if cluster else resources.cores,
+        "cluster": cluster,
+    }
+
+
+if "HARDGRPO_PLAN_FACTS" in os.environ:  # set by scripts/plan.py, which asks for this dry-run
+    Path(os.environ["HARDGRPO_PLAN_FACTS"]).write_text(json.dumps({"config": config, "setting": setting()}))
+
+
+def plan_arguments():
+    """What scripts/plan.py must be told to plan what this Snakemake would run, where it would run it."""
+    given = workflow.config_settings
+    words = ["--profile", "laptop", "--setting", json.dumps(setting())]
+    for name in given.configfiles:
+        words += ["--configfile", str(name)]
+    if given.config_args:
+        words += ["--config", *given.config_args]
+    return shlex.join(words)
+
+
+def minutes(rule):
+    """Walltime to ask for, as a resource of a rule: what the cost model expects with room to spare, and more on each attempt."""
+
+    def asked(w, attempt):
+        job = durations.Job.of(rule, dict(w.items()))
+        return durations.walltime(config, job, config["plan"]["gpu"], attempt, calibrated())
+
+    return asked
+
+
+@functools.cache
+def calibrated():
+    try:
+        return calibration.read()
+    except UserError as error:
+        raise WorkflowError(str(error))
+
+
 def sampling_gpus(w):
     return settings.gpus(config, w.model, "sampling")["count"]
 
@@ -123,10 +170,6 @@ def sampling_gpus(w):
 def sampling_memory(w):
     """Main memory of a sampling job in MB."""
     return 64000 * sampling_gpus(w) or (2000 if w.model in PRETRAINED else 6000)
-
-
-def sampling_minutes(w):
-    return 240 if sampling_gpus(w) else 30
 
 
 def sampling_params(w):

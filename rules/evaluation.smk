@@ -13,6 +13,7 @@ rule evaluate_base:
     output:
         graded="results/evaluation/{model}/base/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/base/{eval_task}.jsonl.gz",
+        provenance="results/evaluation/{model}/base/{eval_task}.provenance.json",
     log:
         "results/logs/evaluate_base/{model}/{eval_task}.log",
     wildcard_constraints:
@@ -22,7 +23,7 @@ rule evaluate_base:
     resources:
         gpu=sampling_gpus,
         mem_mb=sampling_memory,
-        runtime=sampling_minutes,
+        runtime=minutes("evaluate_base"),
     params:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.eval_task)["prompt"],
@@ -30,11 +31,12 @@ rule evaluate_base:
         conditions=evaluation_params,
     message:
         "Evaluate {wildcards.model} untrained on {wildcards.eval_task}"
+        " ({resources.gpu} GPUs, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/evaluate.py --model results/models/{wildcards.model} {params.sampling} --gpus {resources.gpu}"
         " --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
-        " --output {output.graded} --completions {output.completions} 2>> {log} | tee -a {log}"
+        " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
 rule evaluate_run:
@@ -45,6 +47,7 @@ rule evaluate_run:
     output:
         graded="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.jsonl.gz",
+        provenance="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.provenance.json",
     log:
         "results/logs/evaluate_run/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.log",
     wildcard_constraints:
@@ -54,7 +57,7 @@ rule evaluate_run:
     resources:
         gpu=sampling_gpus,
         mem_mb=sampling_memory,
-        runtime=sampling_minutes,
+        runtime=minutes("evaluate_run"),
     params:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.eval_task)["prompt"],
@@ -63,11 +66,12 @@ rule evaluate_run:
         folder=lambda w, input: os.path.dirname(input.checkpoints),
     message:
         "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
+        " ({resources.gpu} GPUs, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/evaluate.py --model results/models/{wildcards.model} --checkpoints {params.folder}"
         " {params.sampling} --gpus {resources.gpu} --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
-        " --output {output.graded} --completions {output.completions} 2>> {log} | tee -a {log}"
+        " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
 rule grade_recorded_base:

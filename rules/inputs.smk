@@ -105,9 +105,9 @@ rule pretrain_model:
     threads: 2
     resources:
         mem_mb=2000,
-        runtime=30,
+        runtime=minutes("pretrain_model"),
     message:
-        "Pretrain {wildcards.model} from scratch"
+        "Pretrain {wildcards.model} from scratch ({resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/pretrain_model.py --model {wildcards.model} --settings {input.settings} --exclude {input.exclude}"
         " --output results/models/{wildcards.model} 2>> {log} | tee -a {log}"

@@ -39,13 +39,14 @@ rule train_grpo:
         gpu=lambda w: training_gpus(w)["count"],
         gpu_gib=training_gpu_memory,
         mem_mb=training_memory,
-        runtime=lambda w: 2880 if training_gpus(w)["count"] else 30,
+        runtime=minutes("train_grpo"),
         hardware=training_hardware,
         track=config["track"],
     params:
         folder=lambda w, output: os.path.dirname(output.updates),
     message:
         "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
+        " ({resources.gpu} GPUs, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/train_grpo.py --spec {input.spec} --output {params.folder}"
         " {resources.hardware} --track {resources.track} 2>> {log} | tee -a {log}"
