@@ -19,6 +19,8 @@ rule evaluate_base:
         "results/logs/evaluate_base/{model}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
+    container:
+        IMAGE["training"]
     resources:
         gpu=sampling_gpus,
         mem_mb=sampling_memory,
@@ -51,6 +53,8 @@ rule evaluate_run:
         "results/logs/evaluate_run/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
+    container:
+        IMAGE["training"]
     resources:
         gpu=sampling_gpus,
         mem_mb=sampling_memory,
@@ -97,6 +101,8 @@ rule grade_recorded_base:
         "results/logs/grade_recording/{model}/base/{eval_task}.log",
     wildcard_constraints:
         model=any_of(RECORDED),
+    container:
+        IMAGE["training"]
     params:
         steps=[0],
         grader=lambda w: task_of(w.eval_task)["grader"],
@@ -118,6 +124,8 @@ rule grade_recorded_run:
         "results/logs/grade_recording/{model}/{task}/{policy}/seed{seed}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(RECORDED),
+    container:
+        IMAGE["training"]
     params:
         steps=lambda w: list(run_recordings(w)),
         grader=lambda w: task_of(w.eval_task)["grader"],

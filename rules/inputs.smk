@@ -17,6 +17,8 @@ rule fetch_dataset:
         owner="[^/@]+?",
         dataset="[^/@]+",
         revision="[0-9a-f]{40}",
+    container:
+        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     message:
@@ -34,6 +36,8 @@ rule prepare_task:
         "results/tasks/{task}/{split}.jsonl",
     log:
         "results/logs/prepare_task/{task}.{split}.log",
+    container:
+        IMAGE["training"]
     resources:
         # A check of the data that must not make finished work run again: resources never do, parameters would.
         grader=lambda w: task_of(w.task)["grader"],
@@ -55,6 +59,8 @@ rule fetch_model:
         "results/logs/fetch_model/{model}.log",
     wildcard_constraints:
         model=any_of(FETCHED),
+    container:
+        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
@@ -74,6 +80,8 @@ rule pretrain_settings:
         "results/logs/pretrain_settings/{model}.log",
     wildcard_constraints:
         model=any_of(PRETRAINED),
+    container:
+        IMAGE["figures"]
     params:
         settings=lambda w: as_json(settings.pretraining(config, w.model)),
     message:
@@ -92,6 +100,8 @@ rule pretrain_model:
         "results/logs/pretrain_model/{model}.log",
     wildcard_constraints:
         model=any_of(PRETRAINED),
+    container:
+        IMAGE["training"]
     threads: 2
     resources:
         mem_mb=2000,

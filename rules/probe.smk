@@ -18,6 +18,8 @@ rule probe:
         "results/logs/probe/{model}/{task}/shard{shard}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
+    container:
+        IMAGE["training"]
     resources:
         gpu=sampling_gpus,
         mem_mb=sampling_memory,
@@ -48,6 +50,8 @@ rule import_recording:
         "results/logs/import_recording/{model}/{task}.log",
     wildcard_constraints:
         model=any_of(RECORDED),
+    container:
+        IMAGE["training"]
     params:
         code=code("import_recording.py", "hardgrpo/completions.py"),
     message:
@@ -66,6 +70,8 @@ rule measure_difficulty:
         "results/logs/measure_difficulty/{model}/{task}.log",
     wildcard_constraints:
         task=any_of(config["tasks"]),
+    container:
+        IMAGE["training"]
     params:
         grader=lambda w: task_of(w.task)["grader"],
         samples=expected_samples,

@@ -14,6 +14,8 @@ rule select_subset:
         facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",
     log:
         "results/logs/select_subset/{model}/{task}/{policy}/seed{seed}.log",
+    container:
+        IMAGE["figures"]
     params:
         policy=lambda w: as_json(config["policies"][w.policy]),
     message:
@@ -34,6 +36,8 @@ rule export_subset:
         "results/logs/export_subset/{model}/{task}/{policy}/seed{seed}.{kind}.log",
     wildcard_constraints:
         kind="csv|jsonl",
+    container:
+        IMAGE["training"]
     params:
         files=lambda w: [path for _, path in parts_of(w.task, "train")],
         code=code("export_subset.py", "hardgrpo/sources.py"),

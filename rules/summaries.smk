@@ -13,6 +13,8 @@ rule summarize:
         [f"results/summaries/{{study}}/{table}.csv" for table in SUMMARY],
     log:
         "results/logs/summarize/{study}.log",
+    container:
+        IMAGE["figures"]
     params:
         config=lambda w: as_json(layout.of_study(config, w.study)),
         code=code("summarize.py", "hardgrpo/summaries.py", "hardgrpo/statistics.py", "hardgrpo/evaluations.py", "hardgrpo/files.py"),

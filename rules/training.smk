@@ -10,6 +10,8 @@ rule write_spec:
         "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/spec.yaml",
     log:
         "results/logs/write_spec/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    container:
+        IMAGE["figures"]
     params:
         run=lambda w: as_json(settings.specification(config, settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed)))),
     message:
@@ -31,6 +33,8 @@ rule train_grpo:
         provenance="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/provenance.json",
     log:
         "results/logs/train_grpo/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    container:
+        IMAGE["training"]
     resources:
         gpu=lambda w: training_gpus(w)["count"],
         gpu_gib=training_gpu_memory,

