@@ -23,7 +23,6 @@ PARTS = [
     "scripts",
     "laptop",
     "slurm",
-    "profiles",
     "envs",
     "inputs.lock",
     "paper/main.tex",
