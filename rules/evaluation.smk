@@ -18,18 +18,19 @@ rule evaluate_base:
     wildcard_constraints:
         model=any_of(WEIGHTED),
     resources:
-        gpu=sampling_gpus,
+        **for_gpus(sampling_gpus),
         mem_mb=sampling_memory,
         runtime=sampling_minutes,
+        hardware=lambda w: asked_gpus(sampling_gpus(w)),
     params:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.eval_task)["prompt"],
         grader=lambda w: task_of(w.eval_task)["grader"],
         conditions=evaluation_params,
     message:
-        "Evaluate {wildcards.model} untrained on {wildcards.eval_task}"
+        asking("Evaluate {wildcards.model} untrained on {wildcards.eval_task}")
     shell:
-        "python scripts/evaluate.py --model results/models/{wildcards.model} {params.sampling} --gpus {resources.gpu}"
+        "python scripts/evaluate.py --model results/models/{wildcards.model} {params.sampling} {resources.hardware}"
         " --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
         " --output {output.graded} --completions {output.completions} 2>> {log} | tee -a {log}"
@@ -48,9 +49,10 @@ rule evaluate_run:
     wildcard_constraints:
         model=any_of(WEIGHTED),
     resources:
-        gpu=sampling_gpus,
+        **for_gpus(sampling_gpus),
         mem_mb=sampling_memory,
         runtime=sampling_minutes,
+        hardware=lambda w: asked_gpus(sampling_gpus(w)),
     params:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.eval_task)["prompt"],
@@ -58,10 +60,12 @@ rule evaluate_run:
         conditions=evaluation_params,
         folder=lambda w, input: os.path.dirname(input.checkpoints),
     message:
-        "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
+        asking(
+            "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
+        )
     shell:
         "python scripts/evaluate.py --model results/models/{wildcards.model} --checkpoints {params.folder}"
-        " {params.sampling} --gpus {resources.gpu} --problems {input.problems}"
+        " {params.sampling} {resources.hardware} --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
         " --output {output.graded} --completions {output.completions} 2>> {log} | tee -a {log}"
 

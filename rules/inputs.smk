@@ -94,10 +94,11 @@ rule pretrain_model:
         model=any_of(PRETRAINED),
     threads: 2
     resources:
+        **for_gpus(lambda w: 0),
         mem_mb=2000,
         runtime=30,
     message:
-        "Pretrain {wildcards.model} from scratch"
+        asking("Pretrain {wildcards.model} from scratch")
     shell:
         "python scripts/pretrain_model.py --model {wildcards.model} --settings {input.settings} --exclude {input.exclude}"
         " --output results/models/{wildcards.model} 2>> {log} | tee -a {log}"

@@ -18,19 +18,20 @@ rule probe:
     wildcard_constraints:
         model=any_of(WEIGHTED),
     resources:
-        gpu=sampling_gpus,
+        **for_gpus(sampling_gpus),
         mem_mb=sampling_memory,
         runtime=sampling_minutes,
+        hardware=lambda w: asked_gpus(sampling_gpus(w)),
     params:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.task)["prompt"],
         tokens=lambda w: task_of(w.task)["completion_tokens"],
         probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
     message:
-        "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
+        asking("Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}")
     shell:
         "python scripts/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
-        " {params.sampling} --gpus {resources.gpu}"
+        " {params.sampling} {resources.hardware}"
         " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]}"
         " --shard {wildcards.shard} --shards {params.probe[shards]} --output {output} 2>> {log} | tee -a {log}"
 

@@ -32,16 +32,19 @@ rule train_grpo:
     log:
         "results/logs/train_grpo/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
     resources:
-        gpu=lambda w: training_gpus(w)["count"],
+        **for_gpus(training_gpus),
         gpu_gib=training_gpu_memory,
         mem_mb=training_memory,
-        runtime=lambda w: 2880 if training_gpus(w)["count"] else 30,
+        runtime=training_minutes,
+        slurm_extra=training_warning,
         hardware=training_hardware,
         track=config["track"],
     params:
         folder=lambda w, output: os.path.dirname(output.updates),
     message:
-        "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
+        asking("Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}")
     shell:
-        "python scripts/train_grpo.py --spec {input.spec} --output {params.folder}"
+        # Slurm sends its warning to every process of the job. Only the program listens: it saves its state and ends, and the
+        # shell and tee stay until it has.
+        "trap '' TERM; python scripts/train_grpo.py --spec {input.spec} --output {params.folder}"
         " {resources.hardware} --track {resources.track} 2>> {log} | tee -a {log}"
