@@ -61,8 +61,9 @@ include: "rules/training.smk"
 include: "rules/evaluation.smk"
 include: "rules/summaries.smk"
 include: "rules/paper.smk"
+include: "rules/plan.smk"
 
 
 onsuccess:
-    if not {"subset"} & set(workflow.dag_settings.targets):
+    if not {"subset", "plan"} & set(workflow.dag_settings.targets):
         shell(show_results_command())

@@ -1,5 +1,6 @@
 # Validates the configuration and names the files of a study. Nothing is computed here.
 
+import functools
 import hashlib
 import json
 import math
@@ -17,7 +18,7 @@ SCRIPTS = Path(workflow.basedir) / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 from hardgrpo import config as settings  # noqa: E402
-from hardgrpo import costs, layout  # noqa: E402
+from hardgrpo import calibration, costs, durations, layout  # noqa: E402
 from hardgrpo.errors import UserError  # noqa: E402
 
 # `--config update_inputs=true` arrives as text.
@@ -182,16 +183,56 @@ def place(count):
     return gpus + (f" in partition {partition}" if partition else "")
 
 
-def asking(message):
-    """A message that says what the job asks a cluster for; as it is where all runs on this machine."""
-    on_cluster = workflow.resource_settings.nodes is not None
-    return message + (" ({resources.place}, {resources.mem_mb} MB, {resources.runtime} min)" if on_cluster else "")
-
-
 def asked_gpus(count):
     """Arguments of a program that say which GPUs its job asked for; it checks them first."""
     kind = CLUSTER.get("gpu_name")
     return f"--gpus {count}" + (f" --gpu-name {shlex.quote(kind)}" if count and kind else "")
+
+
+def setting():
+    """Where jobs run, as a plan reckons with it: `hardgrpo.plans.Setting`."""
+    resources, plan = workflow.resource_settings, config["plan"]
+    cluster = resources.nodes is not None
+    gpus = workflow.global_resources.get("gpu")
+    return {
+        "gpu": plan["gpu"],
+        "gpus": plan["gpus"] if cluster or gpus is None else gpus.value,
+        "slots": resources.nodes if cluster else resources.cores,
+        "cluster": cluster,
+    }
+
+
+if "HARDGRPO_PLAN_FACTS" in os.environ:  # set by scripts/plan.py, which asks for this dry-run
+    Path(os.environ["HARDGRPO_PLAN_FACTS"]).write_text(json.dumps({"config": config, "setting": setting()}))
+
+
+def plan_arguments():
+    """What scripts/plan.py must be told to plan what this Snakemake would run, where it would run it."""
+    given = workflow.config_settings
+    words = ["--profile", "laptop", "--setting", json.dumps(setting())]
+    for name in given.configfiles:
+        words += ["--configfile", str(name)]
+    if given.config_args:
+        words += ["--config", *given.config_args]
+    return shlex.join(words)
+
+
+def minutes(rule):
+    """Walltime to ask for, as a resource of a rule: what the cost model expects with room to spare, and more on each attempt."""
+
+    def asked(w, attempt):
+        job = durations.Job.of(rule, dict(w.items()))
+        return capped(durations.walltime(config, job, config["plan"]["gpu"], attempt, calibrated()))
+
+    return asked
+
+
+@functools.cache
+def calibrated():
+    try:
+        return calibration.read()
+    except UserError as error:
+        raise WorkflowError(str(error))
 
 
 def sampling_gpus(w):
@@ -201,10 +242,6 @@ def sampling_gpus(w):
 def sampling_memory(w):
     """Main memory of a sampling job in MB."""
     return 64000 * sampling_gpus(w) or (2000 if w.model in PRETRAINED else 6000)
-
-
-def sampling_minutes(w):
-    return capped(240 if sampling_gpus(w) else 30)
 
 
 def sampling_params(w):
@@ -225,13 +262,9 @@ def training_gpu_memory(w):
     return math.ceil(costs.of_run(config, w.model, w.recipe, w.task)["total"]) if training_gpus(w) else 0
 
 
-def training_minutes(w):
-    return capped(2880 if training_gpus(w) else 30)
-
-
-def training_warning(w):
+def training_warning(w, attempt):
     """Slurm's option to send SIGTERM so early that the current update can end and its state be saved before the time limit."""
-    seconds = 600 if training_gpus(w) else 60
+    seconds = min(600, 15 * minutes("train_grpo")(w, attempt))
     return " ".join(filter(None, [CLUSTER.get("slurm_extra"), f"--signal=TERM@{seconds}"]))
 
 

@@ -13,6 +13,7 @@ rule evaluate_base:
     output:
         graded="results/evaluation/{model}/base/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/base/{eval_task}.jsonl.gz",
+        provenance="results/evaluation/{model}/base/{eval_task}.provenance.json",
     log:
         "results/logs/evaluate_base/{model}/{eval_task}.log",
     wildcard_constraints:
@@ -20,7 +21,7 @@ rule evaluate_base:
     resources:
         **for_gpus(sampling_gpus),
         mem_mb=sampling_memory,
-        runtime=sampling_minutes,
+        runtime=minutes("evaluate_base"),
         hardware=lambda w: asked_gpus(sampling_gpus(w)),
     params:
         sampling=sampling_params,
@@ -28,12 +29,13 @@ rule evaluate_base:
         grader=lambda w: task_of(w.eval_task)["grader"],
         conditions=evaluation_params,
     message:
-        asking("Evaluate {wildcards.model} untrained on {wildcards.eval_task}")
+        "Evaluate {wildcards.model} untrained on {wildcards.eval_task}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/evaluate.py --model results/models/{wildcards.model} {params.sampling} {resources.hardware}"
         " --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
-        " --output {output.graded} --completions {output.completions} 2>> {log} | tee -a {log}"
+        " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
 rule evaluate_run:
@@ -44,6 +46,7 @@ rule evaluate_run:
     output:
         graded="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.jsonl.gz",
+        provenance="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.provenance.json",
     log:
         "results/logs/evaluate_run/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.log",
     wildcard_constraints:
@@ -51,7 +54,7 @@ rule evaluate_run:
     resources:
         **for_gpus(sampling_gpus),
         mem_mb=sampling_memory,
-        runtime=sampling_minutes,
+        runtime=minutes("evaluate_run"),
         hardware=lambda w: asked_gpus(sampling_gpus(w)),
     params:
         sampling=sampling_params,
@@ -60,14 +63,13 @@ rule evaluate_run:
         conditions=evaluation_params,
         folder=lambda w, input: os.path.dirname(input.checkpoints),
     message:
-        asking(
-            "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
-        )
+        "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/evaluate.py --model results/models/{wildcards.model} --checkpoints {params.folder}"
         " {params.sampling} {resources.hardware} --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
-        " --output {output.graded} --completions {output.completions} 2>> {log} | tee -a {log}"
+        " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
 rule grade_recorded_base:

@@ -96,9 +96,9 @@ rule pretrain_model:
     resources:
         **for_gpus(lambda w: 0),
         mem_mb=2000,
-        runtime=30,
+        runtime=minutes("pretrain_model"),
     message:
-        asking("Pretrain {wildcards.model} from scratch")
+        "Pretrain {wildcards.model} from scratch ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/pretrain_model.py --model {wildcards.model} --settings {input.settings} --exclude {input.exclude}"
         " --output results/models/{wildcards.model} 2>> {log} | tee -a {log}"

@@ -12,7 +12,8 @@ rule probe:
         model="results/models/{model}/manifest.json",
         problems="results/tasks/{task}/train.jsonl",
     output:
-        "results/probe/{model}/{task}/shard{shard}.jsonl.gz",
+        completions="results/probe/{model}/{task}/shard{shard}.jsonl.gz",
+        provenance="results/probe/{model}/{task}/shard{shard}.provenance.json",
     log:
         "results/logs/probe/{model}/{task}/shard{shard}.log",
     wildcard_constraints:
@@ -20,7 +21,7 @@ rule probe:
     resources:
         **for_gpus(sampling_gpus),
         mem_mb=sampling_memory,
-        runtime=sampling_minutes,
+        runtime=minutes("probe"),
         hardware=lambda w: asked_gpus(sampling_gpus(w)),
     params:
         sampling=sampling_params,
@@ -28,12 +29,14 @@ rule probe:
         tokens=lambda w: task_of(w.task)["completion_tokens"],
         probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
     message:
-        asking("Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}")
+        "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " {params.sampling} {resources.hardware}"
         " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]}"
-        " --shard {wildcards.shard} --shards {params.probe[shards]} --output {output} 2>> {log} | tee -a {log}"
+        " --shard {wildcards.shard} --shards {params.probe[shards]} --output {output.completions}"
+        " --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
 rule import_recording:

@@ -35,14 +35,15 @@ rule train_grpo:
         **for_gpus(training_gpus),
         gpu_gib=training_gpu_memory,
         mem_mb=training_memory,
-        runtime=training_minutes,
+        runtime=minutes("train_grpo"),
         slurm_extra=training_warning,
         hardware=training_hardware,
         track=config["track"],
     params:
         folder=lambda w, output: os.path.dirname(output.updates),
     message:
-        asking("Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}")
+        "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         # Slurm sends its warning to every process of the job. Only the program listens: it saves its state and ends, and the
         # shell and tee stay until it has.

@@ -11,6 +11,7 @@ The seeds belong to (problem, sample), so base and checkpoints of all runs are c
 
 import argparse
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,7 +39,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=512, help="completions that transformers samples at once")
     parser.add_argument("--output", required=True, help="graded completions, CSV")
     parser.add_argument("--completions", required=True, help="their texts, JSON Lines")
+    parser.add_argument("--provenance", help="JSON file to write: machine, versions, tokens, seconds")
     args = parser.parse_args()
+    started = time.time()
 
     if args.samples < 1:
         raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
@@ -68,7 +71,8 @@ def main() -> None:
     ]
     rows, texts = [], []
     with Progress(f"evaluate {args.output}", len(requests) * len(folders), "completions") as progress:
-        options = {"gpus": args.gpus, "batch": args.batch, "done": lambda count, _: progress.advance(count)}
+        options = {"gpus": args.gpus, "batch": args.batch, "ready": progress.ready}
+        options["done"] = lambda count, _: progress.advance(count)
         for step, completions in by_step(engines, args, folders, requests, options):
             for (problem, temperature, sample), completion in zip(keys, completions):
                 verdict = grading.grade(args.grader, completion.text, problem["answer"])
@@ -77,6 +81,10 @@ def main() -> None:
                 rows.append(row)
                 texts.append({key: row[key] for key in ("step", "id", "decoding", "sample")} | {"completion": completion.text})
     files.write_jsonl(args.completions, texts)
+    if args.provenance:
+        tokens = sum(row["tokens"] for row in rows)
+        facts = provenance.of_sampling(started, args.engine, args.gpus, len(rows), tokens, progress.seconds)
+        files.write_text(args.provenance, json.dumps(facts, indent=1) + "\n")
     evaluations.write(args.output, rows)
 
 

@@ -6,6 +6,7 @@
 
 import argparse
 import json
+import time
 
 from hardgrpo import environments, errors, files, provenance, tasks
 from hardgrpo.progress import Progress
@@ -28,7 +29,9 @@ def main() -> None:
     environments.add_gpu_arguments(parser)
     parser.add_argument("--batch", type=int, default=512, help="completions that transformers samples at once")
     parser.add_argument("--output", required=True)
+    parser.add_argument("--provenance", help="JSON file to write: machine, versions, tokens, seconds")
     args = parser.parse_args()
+    started = time.time()
 
     if args.samples < 1:
         raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
@@ -57,7 +60,7 @@ def main() -> None:
     with Progress(f"probe {args.output}", len(requests), "completions") as progress:
         (completions,) = engines.sample(
             args.engine, args.model, requests, args.completion_tokens, args.chat, gpus=args.gpus, batch=args.batch,
-            done=lambda count, _: progress.advance(count),
+            done=lambda count, _: progress.advance(count), ready=progress.ready,
         )  # fmt: skip
     files.write_jsonl(
         args.output,
@@ -73,6 +76,10 @@ def main() -> None:
             for (problem, sample), request, completion in zip(keys, requests, completions)
         ),
     )
+    if args.provenance:
+        tokens = sum(completion.tokens for completion in completions)
+        facts = provenance.of_sampling(started, args.engine, args.gpus, len(requests), tokens, progress.seconds)
+        files.write_text(args.provenance, json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

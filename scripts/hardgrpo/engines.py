@@ -53,10 +53,12 @@ def sample(
     gpus: int = 0,
     batch: int = 512,
     done: Callable[[int, int], None] = lambda completions, tokens: None,
+    ready: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Completion]]:
     """The completions of all requests, in order, by the base model (None) and by each adapter on it, one list after another.
 
-    One engine serves them all. `chat` holds arguments of the chat template; `done(completions, tokens)` reports progress.
+    One engine serves them all. `chat` holds arguments of the chat template; `done(completions, tokens)` reports progress,
+    `ready()` that the engine has started.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -70,11 +72,12 @@ def sample(
     if engine == "vllm":
         from . import vllm_engine
 
-        yield from vllm_engine.sample(folder, tokenizer, ends, prompts, requests, max_tokens, adapters, gpus, done)
+        yield from vllm_engine.sample(folder, tokenizer, ends, prompts, requests, max_tokens, adapters, gpus, done, ready)
         return
     model = load(folder)
     model.generation_config.eos_token_id = ends
     print("engine transformers is ready", flush=True)
+    ready()
     for _, adapted in with_adapters(model, adapters):
         yield generate(adapted, tokenizer, prompts, requests, max_tokens, batch, done)
 

@@ -14,7 +14,8 @@ class Progress:
     def __init__(self, title: str, total: int, unit: str, start: int = 0, shown: bool = True):
         self.title, self.total, self.unit, self.done, self.first = title, total, unit, start, start
         self.quiet = not shown
-        self.started = self.last_line = time.monotonic()
+        self.started = self.last_line = self.mark = time.monotonic()
+        self.seconds = 0.0  # of work alone: see `ready`
         self.bar = (
             tqdm(total=total, initial=start, desc=title, unit=f" {unit}", file=sys.stdout, dynamic_ncols=True)
             if shown and sys.stdout.isatty()
@@ -26,8 +27,15 @@ class Progress:
             print(f"{self.title}: {self.done} of {self.total} {self.unit}", flush=True)
         return self
 
+    def ready(self) -> None:
+        """What came since the last step was getting ready (an engine's start), not work: `seconds` leaves it out."""
+        self.mark = time.monotonic()
+
     def advance(self, count: int = 1, note: str = "") -> None:
         self.done += count
+        self.seconds -= self.mark
+        self.mark = time.monotonic()
+        self.seconds += self.mark
         if self.bar is not None:
             self.bar.set_postfix_str(note, refresh=False)
             self.bar.update(count)

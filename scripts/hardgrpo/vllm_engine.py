@@ -82,11 +82,13 @@ def sample(
     adapters: list[str | None],
     gpus: int,
     done: Callable[[int, int], None],
+    ready: Callable[[], None],
 ) -> Iterator[list[Completion]]:
     """One list of completions for each of `adapters` (None: the base), all from one engine."""
     real = [adapter for adapter in adapters if adapter is not None]
     llm = start(folder, max(map(len, prompts)) + max_tokens, real, gpus)
     print("engine vllm is ready", flush=True)
+    ready()
     settings = [
         SamplingParams(
             temperature=request.temperature, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, seed=request.seed % 2**63,

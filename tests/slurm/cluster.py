@@ -62,7 +62,7 @@ SlurmctldPidFile={base}/slurmctld.pid
 SlurmdPidFile={base}/slurmd.pid
 SlurmctldDebug=info
 SlurmdDebug=info
-NodeName=here NodeHostname={host} NodeAddr=127.0.0.1 CPUs=6 RealMemory=12000 Gres=gpu:fake:2 State=UNKNOWN
+NodeName=here NodeHostname={host} NodeAddr=127.0.0.1 CPUs=12 RealMemory=256000 Gres=gpu:fake:2 State=UNKNOWN
 PartitionName=cpu Nodes=here Default=YES MaxTime=2-00:00:00 DefaultTime=10 State=UP
 PartitionName=gpu Nodes=here MaxTime=1-00:00:00 DefaultTime=10 State=UP
 """

@@ -1,0 +1,17 @@
+# What a study will cost, before it is run: see scripts/plan.py. Asks for no file and makes none that others need.
+
+
+localrules:
+    plan,
+
+
+rule plan:
+    log:
+        "results/logs/plan/plan.log",
+    params:
+        study=config["study"],
+        given=plan_arguments(),
+    message:
+        "Plan study {params.study}"
+    shell:
+        "python scripts/plan.py {params.given} 2> {log} || {{ cat {log} >&2; exit 1; }}"
