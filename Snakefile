@@ -27,6 +27,7 @@ rule all:
     default_target: True
     input:
         study_results(config["study"]),
+        study_prunings(config["study"]),
         study_paper(config["study"]),
     message:
         f"Study {config['study']} is complete"

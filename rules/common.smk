@@ -342,6 +342,33 @@ def study_results(study):
     ]
 
 
+def study_prunings(study):
+    """The runs of a study whose checkpoints may be thinned out; those that another study has yet to evaluate stay whole."""
+    if config["keep_checkpoints"] == "all":
+        return []
+    here = set(layout.evaluations(config, study))
+    needed = {
+        run
+        for other in config["studies"]
+        for run in layout.runs(config, other)
+        for name in layout.evaluations_of_run(config, other, run)
+        if name not in here and not os.path.exists(name)
+    }
+    return [
+        f"results/training/{run.path}/pruned.json"
+        for run in layout.runs(config, study)
+        if run.recipe != "recorded" and run not in needed
+    ]
+
+
+def run_evaluations(w):
+    """What the configured study asks of a run: pruning waits for it."""
+    run = settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed))
+    if run not in layout.runs(config, config["study"]):
+        return [f"config.yaml: studies.{config['study']} has no run {run.path}"]  # Snakemake names it as what is missing
+    return layout.evaluations_of_run(config, config["study"], run)
+
+
 def summaries(study):
     return expand("results/summaries/{study}/{table}.csv", study=study, table=SUMMARY)
 

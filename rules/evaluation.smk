@@ -4,6 +4,7 @@
 localrules:
     grade_recorded_base,
     grade_recorded_run,
+    prune_checkpoints,
 
 
 rule evaluate_base:
@@ -70,6 +71,22 @@ rule evaluate_run:
         " {params.sampling} {resources.hardware} --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
         " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
+
+
+rule prune_checkpoints:
+    input:
+        checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/checkpoints/manifest.json",
+        evaluations=run_evaluations,
+    output:
+        "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/pruned.json",
+    log:
+        "results/logs/prune_checkpoints/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    params:
+        folder=lambda w, input: os.path.dirname(input.checkpoints),
+    message:
+        "Remove all checkpoints but the last of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed}"
+    shell:
+        "python scripts/prune_checkpoints.py --checkpoints {params.folder} --output {output} > {log} 2>&1"
 
 
 rule grade_recorded_base:

@@ -45,7 +45,7 @@ rule train_grpo:
         "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        # Slurm sends its warning to every process of the job. Only the program listens: it saves its state and ends, and the
-        # shell and tee stay until it has.
-        "trap '' TERM; python scripts/train_grpo.py --spec {input.spec} --output {params.folder}"
-        " {resources.hardware} --track {resources.track} 2>> {log} | tee -a {log}"
+        # Slurm's SIGTERM reaches this shell, too: without a trap it would end, and the job with it, before the state is saved.
+        "trap : TERM;"
+        " python scripts/train_grpo.py --spec {input.spec} --output {params.folder}"
+        " {resources.hardware} --track {resources.track} --take-over 2>> {log} | (trap '' TERM; exec tee -a {log})"

@@ -105,11 +105,15 @@ def by_step(engines, args: argparse.Namespace, folders: dict[int, str], requests
 
 
 def find_checkpoints(folder: Path) -> dict[int, str]:
-    path = folder / "manifest.json"
-    steps = files.read_json(path).get("steps")
-    if not steps:
-        raise errors.UserError(f"{path}: not a list of checkpoints; delete {folder.parent} and run again")
-    return {step: str(folder / f"step-{step}") for step in steps}
+    found = provenance.checkpoints(folder)
+    pruned = [step for step, path in found.items() if (path / provenance.PRUNED).exists()]
+    if pruned:
+        raise errors.UserError(
+            f"{folder}: the weights after {', '.join(map(str, pruned))} updates were removed when the study was evaluated"
+            " (keep_checkpoints: last), so nothing more can be tested on them; set keep_checkpoints: all, delete"
+            f" {folder / 'manifest.json'} and run again to train them anew"
+        )
+    return {step: str(path) for step, path in found.items()}
 
 
 if __name__ == "__main__":

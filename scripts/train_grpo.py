@@ -8,21 +8,28 @@ specification and its inputs. Started again after whatever stopped it, it goes o
 and ends with the files that an uninterrupted run gives, bit for bit (where vLLM samples the rollouts: with its own random
 numbers anew). A finished run removes its state.
 
+On SIGTERM (time limit, preemption, scancel) it finishes the update that it is in, saves its state there, on the schedule of
+checkpoints or not, and exits with status 1. A second process on the same run is turned away; with --take-over it asks the first
+one to stop like this and goes on from the state that is saved.
+
 With --processes or --gpus above 1 it starts itself again as one process a GPU; where every weight is trained, weights, gradients
 and optimiser state are shared out over them (accelerate's FSDP2, what DeepSpeed calls ZeRO-3).
 """
 
 import argparse
-import fcntl
+import contextlib
 import importlib.util
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
-from hardgrpo import environments, errors, files, grading, provenance, recipes, tasks
+from hardgrpo import environments, errors, files, grading, interruption, provenance, recipes, states, tasks
+from hardgrpo.interruption import say
 from hardgrpo.progress import Progress
 
 UPDATE_COLUMNS = {  # our name: TRL's name in its log
@@ -52,15 +59,6 @@ FSDP = {
     "FSDP_ACTIVATION_CHECKPOINTING": "false",  # the trainer's gradient checkpointing does this
 }
 TRACKERS = {"tensorboard": "tensorboardX", "trackio": "trackio", "wandb": "wandb"}  # and the package each needs
-MODEL_FILES = (
-    "adapter_config.json",
-    "*.safetensors",
-    "*.safetensors.index.json",
-    "config.json",
-    "generation_config.json",
-    "tokenizer*",
-    "chat_template.jinja",
-)
 
 
 def main() -> None:
@@ -74,8 +72,13 @@ def main() -> None:
     parser.add_argument("--vllm-memory", type=float, default=0.3, help="share of a GPU's memory for vLLM")
     parser.add_argument("--vllm-sleep", action="store_true", help="vLLM gives its memory back during updates")
     parser.add_argument("--track", default="none", choices=["none", *TRACKERS], help="where training curves go as well")
+    parser.add_argument(
+        "--take-over", action="store_true", help="ask another process on this run to stop, and go on from its state"
+    )
+    parser.add_argument("--take-over-minutes", type=float, default=60, help="how long it may take to save (default: %(default)s)")
     args = parser.parse_args()
 
+    interruption.watch(quiet=os.environ.get("RANK", "0") != "0")
     started = time.time()
     spec = recipes.read_spec(args.spec)
     args.gpus = environments.granted_gpus(args.gpus)
@@ -96,45 +99,86 @@ def main() -> None:
 
     inputs = [files.sha256(path) for path in (f"{spec.model_folder}/manifest.json", spec.problems, spec.subset)]
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl", "peft")]
-    state = Path(args.state) / spec.digest(*inputs, *versions)
-    if hardware.processes > 1 and LAUNCHED not in os.environ:
-        state.mkdir(parents=True, exist_ok=True)
-        lock(state).close()  # said here, where one process says it
-        launch(spec, hardware)
+    state, output = Path(args.state) / spec.digest(*inputs, *versions), Path(args.output)
+    patience = args.take_over_minutes if args.take_over else None
+    alone = hardware.processes == 1
+    if not alone and LAUNCHED not in os.environ:
+        with states.locked(state, patience):  # said here, where one process says it
+            finished = args.take_over and finished_elsewhere(state, output)
+        sys.exit(0 if finished else launch(spec, hardware, state))
     place = Processes(hardware)
-    if place.first:
-        shutil.rmtree(state.with_suffix(".finished"), ignore_errors=True)
-        state.mkdir(parents=True, exist_ok=True)
-        held = lock(state)
-        last_whole_checkpoint(state, spec.training["checkpoint_every"])  # removes what is not whole
-    place.wait()
-    resumed_from = last_whole_checkpoint(state, spec.training["checkpoint_every"])
-    if resumed_from < spec.training["updates"]:
-        train(spec, problems, chosen, state, resumed_from, hardware, args.track)
-    place.wait()
-    if not place.first:
-        return
-    history = read_history(state, spec.training["updates"])
-    export(spec, state, Path(args.output), history, started, resumed_from, hardware)
-    finished = state.with_suffix(".finished")
-    state.rename(finished)  # at once, so that a kill while it is removed leaves nothing that looks like a state
-    shutil.rmtree(finished)
-    held.close()
+    updates = spec.training["updates"]
+    with states.locked(state, patience) if place.first else contextlib.nullcontext():
+        if alone and args.take_over and finished_elsewhere(state, output):
+            return
+        if place.first:
+            shutil.rmtree(state.with_suffix(".finished"), ignore_errors=True)
+            states.resume_point(state, spec.training["checkpoint_every"])  # removes what is of no use
+        place.wait()
+        resumed_from = states.newest(state)
+        if resumed_from < updates:
+            train(spec, problems, chosen, state, resumed_from, hardware, args.track, place)
+        place.wait()
+        stopped = place.any(interruption.asked())
+        if not place.first:
+            return
+        if stopped:
+            saved = states.newest(state)
+            said = f"stopped by SIGTERM after update {saved} of {updates}, state saved in {states.checkpoint(state, saved)}"
+            said += "; start the same command again to go on"
+            if alone:
+                raise errors.UserError(said)
+            print(f"error: {said}", file=sys.stderr)  # and no exit status: torchrun has much to say of a process that fails
+            return
+        history = read_history(state, updates)
+        export(spec, state, output, history, started, resumed_from, hardware)
+        finished = state.with_suffix(".finished")
+        state.rename(finished)  # at once, so that a kill while it is removed leaves nothing that looks like a state
+        shutil.rmtree(finished, ignore_errors=True)
 
 
-def launch(spec: recipes.Spec, hardware: recipes.Hardware) -> None:
-    """Start this program again as several processes; does not return."""
+def finished_elsewhere(state: Path, output: Path) -> bool:
+    """Whether the process that held this very run has finished it; then it has removed its state."""
+    try:
+        if files.read_json(output / "provenance.json").get("state") != state.name or states.newest(state):
+            return False
+        for folder in provenance.checkpoints(output / "checkpoints").values():
+            provenance.check_manifest(folder)
+    except errors.UserError:
+        return False
+    if not all((output / name).is_file() for name in ("updates.csv", "timing.csv")):
+        return False
+    shutil.rmtree(state)
+    say(f"{output}: another process has finished this run; nothing is left to train")
+    return True
+
+
+def launch(spec: recipes.Spec, hardware: recipes.Hardware, state: Path) -> int:
+    """Start this program again as several processes and wait for them; the exit status."""
     # torchrun starts the processes, accelerate (inside the trainer) finds them and reads the rest from the environment.
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(hardware.processes)]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(hardware.processes)]
+    # After SIGTERM torchrun would give its processes 30 seconds, less than an update may take. So it is started with that signal
+    # blocked, which the processes take back; they are a group of their own, to which signals are passed on from here.
+    command += ["--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT"]
     told = {LAUNCHED: "1"} | ({} if spec.training.get("adapter") else FSDP)
     if not hardware.gpus:
         told |= {"ACCELERATE_USE_CPU": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}
-    sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, *command, *sys.argv], os.environ | told)
+
+    def pass_on(number, _) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(torchrun.pid, number)
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    torchrun = subprocess.Popen([*command, *sys.argv], env=os.environ | told, start_new_session=True)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    # Stopped at an update the processes exit with 0, but then there is a state, which a finished run removes.
+    return 1 if torchrun.wait() or state.exists() else 0
 
 
 class Processes:
-    """The processes of this run: which of them is the first, and waiting for one another."""
+    """The processes of this run: which of them is the first, waiting for one another, and agreeing."""
 
     def __init__(self, hardware: recipes.Hardware):
         self.state = None
@@ -148,42 +192,14 @@ class Processes:
         if self.state is not None:
             self.state.wait_for_everyone()
 
+    def any(self, here: bool) -> bool:
+        """Whether it is so in one of the processes."""
+        if self.state is None:
+            return here
+        import torch
+        from accelerate.utils import reduce
 
-def lock(state: Path):
-    """An open file that holds the lock on a state folder; the system lets go of it when the process ends, however."""
-    stream = open(state / "lock", "a+")
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        stream.seek(0)
-        raise errors.UserError(
-            f"{state}: {stream.read().strip() or 'another process'} is training this run; wait for it, or stop it"
-        ) from None
-    except OSError as error:
-        raise errors.UserError(
-            f"{state}: this file system has no locks ({error.strerror}), so a second process on the run would not be noticed; name a"
-            " folder on another one with --state (a cluster's scratch or home folder)"
-        ) from None
-    stream.truncate(0)
-    stream.write(f"process {os.getpid()} on {os.uname().nodename}")
-    stream.flush()
-    return stream
-
-
-def last_whole_checkpoint(state: Path, every: int) -> int:
-    """Updates done in the last checkpoint up to which all were written in full (0: none); what comes after is removed."""
-    done, whole = 0, True
-    for step in sorted(int(folder.name.removeprefix("checkpoint-")) for folder in state.glob("checkpoint-*")):
-        folder = state / f"checkpoint-{step}"
-        try:
-            whole = whole and step == done + every and bool(provenance.check_manifest(folder))
-        except errors.UserError:
-            whole = False
-        if whole:
-            done = step
-        else:
-            shutil.rmtree(folder)
-    return done
+        return bool(reduce(torch.tensor([float(here)], device=self.state.device), "sum").item())
 
 
 def train(
@@ -194,6 +210,7 @@ def train(
     resume_from: int,
     hardware: recipes.Hardware,
     track: str,
+    place: Processes,
 ) -> None:
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
@@ -226,7 +243,7 @@ def train(
     trainer.remove_callback(PrinterCallback)
     if hardware.processes > 1 and trainer.is_world_process_zero():
         held = "shared out over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each"
-        print(f"{hardware.processes} processes, all weights {held}", flush=True)
+        say(f"{hardware.processes} processes, all weights {held}")
     if hardware.gpus > 1 and not recipe.get("adapter") and not trainer.is_fsdp_enabled:
         raise errors.UserError(
             "all weights are to be shared out over several GPUs, but accelerate does not do it; see the log above"
@@ -234,8 +251,9 @@ def train(
     title = f"train {spec.model}/{spec.task}/{spec.policy}/seed{spec.seed}"
     shown = trainer.is_world_process_zero()
     with Progress(title, recipe["updates"], "updates", start=resume_from, shown=shown) as progress:
-        trainer.add_callback(watch(progress))
-        trainer.train(resume_from_checkpoint=str(state / f"checkpoint-{resume_from}") if resume_from else None)
+        trainer.add_callback(watch(progress, place, recipe["checkpoint_every"]))
+        trainer.train(resume_from_checkpoint=str(states.checkpoint(state, resume_from)) if resume_from else None)
+    interruption.stop_at_once()
 
 
 def longest_prompt(tokenizer, rows: list[dict], chat: dict) -> int:
@@ -264,25 +282,40 @@ def reward_function(grader: str, recipe: dict, processes: int):
     return reward
 
 
-def watch(progress: Progress):
-    """A callback that shows progress, and marks a checkpoint as whole once everything of it is written."""
+def watch(progress: Progress, place: Processes, checkpoint_every: int):
+    """A callback that shows progress, marks a checkpoint as whole once everything of it is written, and heeds SIGTERM.
+
+    Not transformers' own `enable_jit_checkpoint`: it saves in the middle of an update, when the random numbers of that update
+    are already drawn, so that a run that goes on from there is another run.
+    """
     from transformers import TrainerCallback
 
     class Watch(TrainerCallback):
+        def on_train_begin(self, args, state, control, **_) -> None:
+            interruption.save_first()
+
+        def on_step_end(self, args, state, control, **_) -> None:
+            if place.any(interruption.asked()):  # the signal does not reach all processes within the same update
+                control.should_save = control.should_training_stop = True
+
         def on_log(self, args, state, control, logs=None, **_) -> None:
             if "reward" in logs:
                 progress.advance(1, f"reward {logs['reward']:.2f}, learnable {1 - logs['frac_reward_zero_std']:.2f}")
 
         def on_save(self, args, state, control, **_) -> None:
-            if state.is_world_process_zero:
-                provenance.write_manifest(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+            place.wait()  # each process writes its random numbers
+            if place.first:
+                provenance.write_manifest(states.checkpoint(Path(args.output_dir), state.global_step))
+                states.thin(Path(args.output_dir), checkpoint_every)
+            if place.any(interruption.asked()):  # it came while this was saved
+                control.should_training_stop = True
 
     return Watch()
 
 
 def read_history(state: Path, updates: int) -> list[dict]:
     """TRL's log, an entry an update, as the last checkpoint holds it (whole also after interruptions)."""
-    text = files.read_text(state / f"checkpoint-{updates}" / "trainer_state.json")
+    text = files.read_text(states.checkpoint(state, updates) / states.TRAINING_FILE)
     history = [entry for entry in json.loads(text)["log_history"] if "reward" in entry]
     if [entry["step"] for entry in history] != list(range(1, updates + 1)):
         raise RuntimeError(f"{state}: the log does not hold updates 1 to {updates} once each")
@@ -311,8 +344,8 @@ def export(
         for step in steps:
             target = folder / f"step-{step}"
             target.mkdir(parents=True)
-            for pattern in MODEL_FILES:
-                for path in (state / f"checkpoint-{step}").glob(pattern):
+            for pattern in states.MODEL_FILES:
+                for path in states.checkpoint(state, step).glob(pattern):
                     shutil.copyfile(path, target / path.name)
             if (target / "adapter_config.json").exists():
                 sort_adapter_config(target / "adapter_config.json")
@@ -337,7 +370,7 @@ def export(
     files.write_text(output / "provenance.json", json.dumps(facts, indent=1) + "\n")
     files.write_rows(output / "updates.csv", ["step", *UPDATE_COLUMNS], rows)
     last = rows[-1]
-    print(f"{output}: {last['step']} updates, last reward {last['reward_mean']:.3f}, checkpoints at {', '.join(map(str, steps))}")
+    say(f"{output}: {last['step']} updates, last reward {last['reward_mean']:.3f}, checkpoints at {', '.join(map(str, steps))}")
 
 
 if __name__ == "__main__":

@@ -239,7 +239,12 @@ def _running_helper() -> subprocess.Popen:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "bufsize": 0}
         command = [sys.executable, "-P", "-m", __name__]
         try:
-            _helper = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": "0"}, **pipes)
+            # Slurm signals every process of a job step: a helper that SIGTERM ended would leave answers of the last update unread.
+            held_back = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            try:
+                _helper = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": "0"}, **pipes)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, held_back)
             ready = _read_line(_helper, START_SECONDS)
         except BaseException as error:
             _stop_helper()

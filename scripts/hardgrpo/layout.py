@@ -39,12 +39,11 @@ def evaluations(config: dict, study: str) -> list[str]:
         for model, task in settings.pairs(config, config["studies"][study])
         for test in eval_tasks(config, study, task, model)
     ]
-    of_runs = [
-        f"results/evaluation/{run.path}/{test}.csv.gz"
-        for run in runs(config, study)
-        for test in eval_tasks(config, study, run.task, run.model)
-    ]
-    return list(dict.fromkeys(base)) + of_runs
+    return list(dict.fromkeys(base)) + [name for run in runs(config, study) for name in evaluations_of_run(config, study, run)]
+
+
+def evaluations_of_run(config: dict, study: str, run: settings.Run) -> list[str]:
+    return [f"results/evaluation/{run.path}/{test}.csv.gz" for test in eval_tasks(config, study, run.task, run.model)]
 
 
 def updates(config: dict, study: str) -> list[str]:

@@ -5,6 +5,8 @@ import time
 
 from tqdm import tqdm
 
+from .interruption import say
+
 SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -24,7 +26,7 @@ class Progress:
 
     def __enter__(self) -> "Progress":
         if self.bar is None and not self.quiet:
-            print(f"{self.title}: {self.done} of {self.total} {self.unit}", flush=True)
+            say(f"{self.title}: {self.done} of {self.total} {self.unit}")
         return self
 
     def ready(self) -> None:
@@ -48,10 +50,9 @@ class Progress:
             rate = (self.done - self.first) / max(now - self.started, 1e-9)
             left = (self.total - self.done) / rate if rate else float("nan")
             bar = ("#" * round(20 * self.done / self.total)).ljust(20, ".")
-            print(
+            say(
                 f"{self.title}: [{bar}] {self.done} of {self.total} {self.unit} ({self.done / self.total:.0%}),"
-                f" {rate:.3g}/s, {left:.0f} s left" + (f", {note}" if note else ""),
-                flush=True,
+                f" {rate:.3g}/s, {left:.0f} s left" + (f", {note}" if note else "")
             )
 
     def __exit__(self, *_) -> None:

@@ -26,6 +26,7 @@ PACKAGES = (
     "pandas",
     "snakemake",
 )
+PRUNED = "pruned.json"  # what a checkpoint's manifest is called once its weights are removed
 ROOT = Path(__file__).parents[2]
 
 
@@ -67,6 +68,10 @@ def write_manifest(folder: str | Path, **facts) -> None:
     folder = Path(folder)
     listed = files.listing(folder)
     listed.pop("manifest.json", None)
+    write_listing(folder, listed, **facts)
+
+
+def write_listing(folder: Path, listed: dict[str, dict], **facts) -> None:
     files.write_text(folder / "manifest.json", json.dumps({**facts, "files": listed}, indent=1) + "\n")
 
 
@@ -91,6 +96,15 @@ def check_manifest(folder: str | Path) -> dict:
         if files.sha256(file) != entry["sha256"]:
             raise UserError(f"{file}: the content is not what was written (checksum differs); {remedy}")
     return manifest
+
+
+def checkpoints(folder: Path) -> dict[int, Path]:
+    """{updates done: folder} of a run's checkpoints."""
+    path = folder / "manifest.json"
+    steps = files.read_json(path).get("steps")
+    if not steps:
+        raise UserError(f"{path}: not a list of checkpoints; delete {folder.parent} and run again")
+    return {step: folder / f"step-{step}" for step in steps}
 
 
 def _git(*arguments: str) -> str | None:
