@@ -65,6 +65,10 @@ include: "rules/paper.smk"
 include: "rules/plan.smk"
 
 
+onstart:
+    check_cluster(workflow.dag.needrun_jobs())
+
+
 onsuccess:
     if not {"subset", "plan"} & set(workflow.dag_settings.targets):
         shell(show_results_command())

@@ -18,7 +18,7 @@ SCRIPTS = Path(workflow.basedir) / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 from hardgrpo import config as settings  # noqa: E402
-from hardgrpo import calibration, costs, durations, layout  # noqa: E402
+from hardgrpo import calibration, cluster, costs, durations, layout  # noqa: E402
 from hardgrpo.errors import UserError  # noqa: E402
 
 # `--config update_inputs=true` arrives as text.
@@ -181,6 +181,34 @@ def place(count):
     gpus = f"{count} {CLUSTER.get('gpu_name', 'GPU')}" if count else "no GPU"
     partition = CLUSTER.get("gpu_partition" if count else "slurm_partition") or CLUSTER.get("slurm_partition")
     return gpus + (f" in partition {partition}" if partition else "")
+
+
+def check_cluster(jobs):
+    """Stop before anything is submitted if the cluster cannot run one of the jobs."""
+    if workflow.executor_plugin.name != "slurm":
+        return
+    asked = []
+    for job in jobs:
+        if job.is_local:
+            continue
+        wants = job.resources.get
+        asked.append(
+            cluster.Request(
+                job.rule.name,
+                wants("slurm_partition"),
+                wants("gpu") or 0,
+                wants("gpu_model"),
+                wants("mem_mb") or 0,
+                wants("cpus_per_task") or job.threads,
+                wants("runtime") or 0,
+                wants("constraint"),
+                wants("slurm_account"),
+            )
+        )
+    try:
+        cluster.check(asked)
+    except UserError as error:
+        raise WorkflowError(str(error))
 
 
 def asked_gpus(count):
