@@ -1,6 +1,6 @@
-"""A real Slurm of one machine for tests: munge, MariaDB, slurmdbd, slurmctld and slurmd with two GPUs that are not there.
+"""A real Slurm on one machine for tests: munge, MariaDB, slurmdbd, slurmctld and two slurmd, each a node with a GPU that is not there.
 
-    python tests/slurm/cluster.py FOLDER   # until Ctrl-C; prints what to set in another shell to use it
+    python tests/slurm_cluster.py FOLDER   # until Ctrl-C; prints what to set in another shell to use it
 
 Everything lives in one folder and on ports of 127.0.0.1 that were free: configuration, sockets, database, logs. /etc/slurm is
 neither read nor written, so a Slurm that this machine belongs to is left alone. The daemons are children of this process and
@@ -20,12 +20,12 @@ from pathlib import Path
 PROGRAMS = ["munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "sbatch", "sacctmgr"]
 PACKAGES = "munge slurmctld slurmd slurm-client slurmdbd mariadb-server"
 ACCOUNT = "study"
+NODES = ("node1", "node2")
 
 SLURM_CONF = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={controller_port}
-SlurmdPort={node_port}
 SlurmUser=root
 SlurmdUser=root
 # A job that is queued again is held back for cred_expire, 120 s by default.
@@ -57,14 +57,17 @@ SlurmdTimeout=10
 ReturnToService=2
 JobRequeue=1
 StateSaveLocation={base}/state
-SlurmdSpoolDir={base}/spool
+SlurmdSpoolDir={base}/spool.%n
 SlurmctldPidFile={base}/slurmctld.pid
-SlurmdPidFile={base}/slurmd.pid
+SlurmdPidFile={base}/slurmd.%n.pid
+SlurmctldLogFile={base}/log/slurmctld.log
+SlurmdLogFile={base}/log/slurmd.%n.log
 SlurmctldDebug=info
 SlurmdDebug=info
-NodeName=here NodeHostname={host} NodeAddr=127.0.0.1 CPUs=12 RealMemory=256000 Gres=gpu:fake:2 State=UNKNOWN
-PartitionName=cpu Nodes=here Default=YES MaxTime=2-00:00:00 DefaultTime=10 State=UP
-PartitionName=gpu Nodes=here MaxTime=1-00:00:00 DefaultTime=10 State=UP
+NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={node1_port} CPUs=6 RealMemory=128000 Gres=gpu:fake:1 State=UNKNOWN
+NodeName=node2 NodeHostname={host} NodeAddr=127.0.0.1 Port={node2_port} CPUs=6 RealMemory=128000 Gres=gpu:fake:1 State=UNKNOWN
+PartitionName=cpu Nodes=node[1-2] Default=YES MaxTime=2-00:00:00 DefaultTime=10 State=UP
+PartitionName=gpu Nodes=node[1-2] MaxTime=1-00:00:00 DefaultTime=10 State=UP
 """
 DATABASE_CONF = """\
 AuthType=auth/munge
@@ -116,16 +119,17 @@ class Cluster:
         self.env = {"SLURM_CONF": f"{self.base}/slurm.conf", "PATH": f"{self.base}/bin:{os.environ['PATH']}"}
 
     def start(self) -> None:
-        for name in ("munge", "database", "state", "spool", "log", "bin"):
+        for name in ("munge", "database", "state", "spool.node1", "spool.node2", "log", "bin"):
             (self.base / name).mkdir(parents=True, exist_ok=True)
-        names = ("controller_port", "node_port", "accounting_port", "database_port")
-        told = dict(zip(names, free_ports(4))) | {"base": self.base, "host": socket.gethostname().split(".")[0]}
-        for number in range(2):
-            device = self.base / f"gpu{number}"
+        names = ("controller_port", "node1_port", "node2_port", "accounting_port", "database_port")
+        told = dict(zip(names, free_ports(5))) | {"base": self.base, "host": socket.gethostname().split(".")[0]}
+        for node in NODES:
+            device = self.base / f"{node}.gpu"
             if not device.exists():
                 os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))  # as /dev/null: slurmd wants device files
         self.write("slurm.conf", SLURM_CONF.format(**told))
-        self.write("gres.conf", f"AutoDetect=off\nNodeName=here Name=gpu Type=fake File={self.base}/gpu[0-1]\n")
+        gres = "".join(f"NodeName={node} Name=gpu Type=fake File={self.base}/{node}.gpu\n" for node in NODES)
+        self.write("gres.conf", f"AutoDetect=off\n{gres}")
         self.write("slurmdbd.conf", DATABASE_CONF.format(**told), 0o600)
         self.write("bin/srun", f'#!/bin/sh\nSLURM_CONF={self.base}/slurm.conf exec {find("srun")} "$@"\n', 0o755)
         try:
@@ -137,7 +141,8 @@ class Cluster:
             self.call("sacctmgr", "-i", "add", "account", ACCOUNT)
             self.call("sacctmgr", "-i", "add", "user", "root", f"account={ACCOUNT}")
             self.start_controller()
-            self.start_node()
+            for node in NODES:
+                self.start_node(node)
         except BaseException:
             self.stop()
             raise
@@ -174,16 +179,17 @@ class Cluster:
         self.run("slurmctld", "-D")
         self.wait("slurmctld", "sh", "-c", "scontrol ping | grep -q 'is UP'")
 
-    def start_node(self) -> None:
-        self.run("slurmd", "-D")
-        # A node that was taken down by hand or did not answer comes back by itself or when told to.
-        ready = "sinfo -h -o %T | grep -qE 'idle|mixed|allocated' || { scontrol update nodename=here state=resume; false; }"
-        self.wait("slurmd", "sh", "-c", ready)
+    def start_node(self, node: str) -> None:
+        self.run("slurmd", "-D", "-N", node, name=node)
+        # A node that is down comes back by itself, or when told to.
+        ready = f"sinfo -h -n {node} -o %T | grep -qE '^(idle|mixed|allocated)$' || {{ scontrol update nodename={node} state=resume; false; }}"
+        self.wait(node, "sh", "-c", ready)
 
-    def run(self, program: str, *arguments: str) -> None:
+    def run(self, program: str, *arguments: str, name: str | None = None) -> None:
         """A daemon in the foreground, as a child that ends with this process."""
-        with open(self.base / "log" / f"{program}.out", "ab") as log:
-            self.daemons[program] = subprocess.Popen(
+        name = name or program
+        with open(self.base / "log" / f"{name}.out", "ab") as log:
+            self.daemons[name] = subprocess.Popen(
                 [find(program), *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ | self.env,
                 preexec_fn=end_with_parent, start_new_session=True,
             )  # fmt: skip
@@ -237,7 +243,7 @@ class Cluster:
                 self.clear()
             except (RuntimeError, subprocess.TimeoutExpired) as error:
                 print(f"jobs may be left: {error}", file=sys.stderr)
-        for daemon in ("slurmd", "slurmctld", "slurmdbd", "mariadbd", "munged"):
+        for daemon in (*NODES, "slurmctld", "slurmdbd", "mariadbd", "munged"):
             process = self.daemons.get(daemon)
             if process is None or process.poll() is not None:
                 continue
@@ -253,13 +259,13 @@ def main() -> None:
     reason = missing()
     if reason or len(sys.argv) != 2:
         sys.exit(f"error: {reason or 'expected a folder'}")
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts what is in the background with SIGINT ignored
+        signal.signal(number, lambda *_: sys.exit())
     cluster = Cluster(Path(sys.argv[1]))
     cluster.start()
     try:
         print(*(f"export {name}={value}" for name, value in cluster.env.items()), sep="\n", flush=True)
         signal.pause()
-    except KeyboardInterrupt:
-        pass
     finally:
         cluster.stop()
 
