@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-import slurm_cluster
 from hypothesis import settings
+
+import slurm_cluster
 
 settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
 settings.load_profile("busy")
@@ -189,10 +190,11 @@ class OnSlurm:
 
     def site(self, **entries) -> None:
         """Fill in the profile's site block, by taking the comment signs away."""
+        path = self.folder / "slurm/config.yaml"
         for name, value in entries.items():
-            filled = lambda text: re.sub(rf"^  (# )?{name}: [^ \n]*", f"  {name}: {value}", text, flags=re.MULTILINE)
-            self.world.edit("slurm/config.yaml", filled)
-            assert f"  {name}: {value}" in (self.folder / "slurm/config.yaml").read_text(), name
+            text, found = re.subn(rf"^  (# )?{name}: [^ \n]*", f"  {name}: {value}", path.read_text(), flags=re.MULTILINE)
+            assert found == 1, name
+            path.write_text(text)
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen:
         command = [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments]

@@ -4,6 +4,7 @@ import re
 import shutil
 
 import pytest
+
 from conftest import OnSlurm, assert_same, results, shrink
 
 pytestmark = pytest.mark.slurm
