@@ -86,6 +86,7 @@ onstart:
             images.check()
         except UserError as error:
             raise WorkflowError(str(error))
+    check_cluster(workflow.dag.needrun_jobs())
 
 
 onsuccess:

@@ -19,12 +19,15 @@ rule evaluate_base:
         "results/logs/evaluate_base/{model}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
-        gpu=sampling_gpus,
+        **for_gpus(sampling_gpus),
         mem_mb=sampling_memory,
         runtime=minutes("evaluate_base"),
+        hardware=lambda w: asked_gpus(sampling_gpus(w)),
     params:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.eval_task)["prompt"],
@@ -32,9 +35,9 @@ rule evaluate_base:
         conditions=evaluation_params,
     message:
         "Evaluate {wildcards.model} untrained on {wildcards.eval_task}"
-        " ({resources.gpu} GPUs, {resources.mem_mb} MB, up to {resources.runtime} min)"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        "python scripts/evaluate.py --model results/models/{wildcards.model} {params.sampling} --gpus {resources.gpu}"
+        "python scripts/evaluate.py --model results/models/{wildcards.model} {params.sampling} {resources.hardware}"
         " --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
         " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
@@ -53,12 +56,15 @@ rule evaluate_run:
         "results/logs/evaluate_run/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
-        gpu=sampling_gpus,
+        **for_gpus(sampling_gpus),
         mem_mb=sampling_memory,
         runtime=minutes("evaluate_run"),
+        hardware=lambda w: asked_gpus(sampling_gpus(w)),
     params:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.eval_task)["prompt"],
@@ -67,10 +73,10 @@ rule evaluate_run:
         folder=lambda w, input: os.path.dirname(input.checkpoints),
     message:
         "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
-        " ({resources.gpu} GPUs, {resources.mem_mb} MB, up to {resources.runtime} min)"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/evaluate.py --model results/models/{wildcards.model} --checkpoints {params.folder}"
-        " {params.sampling} --gpus {resources.gpu} --problems {input.problems}"
+        " {params.sampling} {resources.hardware} --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
         " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
@@ -101,6 +107,8 @@ rule grade_recorded_base:
         "results/logs/grade_recording/{model}/base/{eval_task}.log",
     wildcard_constraints:
         model=any_of(RECORDED),
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     params:
@@ -124,6 +132,8 @@ rule grade_recorded_run:
         "results/logs/grade_recording/{model}/{task}/{policy}/seed{seed}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(RECORDED),
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     params:

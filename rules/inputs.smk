@@ -17,6 +17,8 @@ rule fetch_dataset:
         owner="[^/@]+?",
         dataset="[^/@]+",
         revision="[0-9a-f]{40}",
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
@@ -36,6 +38,8 @@ rule prepare_task:
         "results/tasks/{task}/{split}.jsonl",
     log:
         "results/logs/prepare_task/{task}.{split}.log",
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
@@ -59,6 +63,8 @@ rule fetch_model:
         "results/logs/fetch_model/{model}.log",
     wildcard_constraints:
         model=any_of(FETCHED),
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
@@ -80,6 +86,8 @@ rule pretrain_settings:
         "results/logs/pretrain_settings/{model}.log",
     wildcard_constraints:
         model=any_of(PRETRAINED),
+    conda:
+        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -100,14 +108,17 @@ rule pretrain_model:
         "results/logs/pretrain_model/{model}.log",
     wildcard_constraints:
         model=any_of(PRETRAINED),
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     threads: 2
     resources:
+        **for_gpus(lambda w: 0),
         mem_mb=2000,
         runtime=minutes("pretrain_model"),
     message:
-        "Pretrain {wildcards.model} from scratch ({resources.mem_mb} MB, up to {resources.runtime} min)"
+        "Pretrain {wildcards.model} from scratch ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/pretrain_model.py --model {wildcards.model} --settings {input.settings} --exclude {input.exclude}"
         " --output results/models/{wildcards.model} 2>> {log} | tee -a {log}"

@@ -18,6 +18,8 @@ rule plot_accuracy:
         multiext("paper/{study}/figures/accuracy", ".pdf", ".png"),
     log:
         "results/logs/plot_accuracy/{study}.log",
+    conda:
+        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -37,6 +39,8 @@ rule plot_learnable:
         multiext("paper/{study}/figures/learnable", ".pdf", ".png"),
     log:
         "results/logs/plot_learnable/{study}.log",
+    conda:
+        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -55,6 +59,8 @@ rule plot_parts:
         multiext("paper/{study}/figures/parts", ".pdf", ".png"),
     log:
         "results/logs/plot_parts/{study}.log",
+    conda:
+        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -72,6 +78,8 @@ rule plot_difficulty:
         multiext("paper/{study}/figures/difficulty", ".pdf", ".png"),
     log:
         "results/logs/plot_difficulty/{study}.log",
+    conda:
+        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -89,6 +97,8 @@ rule write_tables:
         [f"paper/{{study}}/tables/{name}.{kind}" for name in TABLES for kind in ("tex", "csv")],
     log:
         "results/logs/write_tables/{study}.log",
+    conda:
+        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -109,6 +119,8 @@ rule write_numbers:
         "paper/{study}/numbers.tex",
     log:
         "results/logs/write_numbers/{study}.log",
+    conda:
+        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -130,6 +142,8 @@ rule compile_paper:
         "paper/{study}/paper.pdf",
     log:
         "results/logs/compile_paper/{study}.log",
+    conda:
+        CONDA["figures"]
     container:
         IMAGE["figures"]
     message:

@@ -18,12 +18,15 @@ rule probe:
         "results/logs/probe/{model}/{task}/shard{shard}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
-        gpu=sampling_gpus,
+        **for_gpus(sampling_gpus),
         mem_mb=sampling_memory,
         runtime=minutes("probe"),
+        hardware=lambda w: asked_gpus(sampling_gpus(w)),
     params:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.task)["prompt"],
@@ -31,10 +34,10 @@ rule probe:
         probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
     message:
         "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
-        " ({resources.gpu} GPUs, {resources.mem_mb} MB, up to {resources.runtime} min)"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
-        " {params.sampling} --gpus {resources.gpu}"
+        " {params.sampling} {resources.hardware}"
         " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]}"
         " --shard {wildcards.shard} --shards {params.probe[shards]} --output {output.completions}"
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
@@ -50,6 +53,8 @@ rule import_recording:
         "results/logs/import_recording/{model}/{task}.log",
     wildcard_constraints:
         model=any_of(RECORDED),
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     params:
@@ -70,6 +75,8 @@ rule measure_difficulty:
         "results/logs/measure_difficulty/{model}/{task}.log",
     wildcard_constraints:
         task=any_of(config["tasks"]),
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     params:

@@ -1,9 +1,10 @@
-# Container images, for `--sdm apptainer`. Without it Snakemake ignores them and uses the environments that the Makefile makes.
+# Container images, for `--sdm apptainer`, and conda environments, for `--sdm conda`. Without it Snakemake ignores them and uses the environments that the Makefile makes.
 
 from hardgrpo import images
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 IMAGE = images.PATHS
+CONDA = {name: f"{workflow.basedir}/envs/{name}.yaml" for name in IMAGE}  # for `--sdm conda`
 CONTAINERS = DeploymentMethod.APPTAINER in getattr(workflow.deployment_settings, "deployment_method", ())
 
 if CONTAINERS:

@@ -14,6 +14,8 @@ rule select_subset:
         facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",
     log:
         "results/logs/select_subset/{model}/{task}/{policy}/seed{seed}.log",
+    conda:
+        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -36,6 +38,8 @@ rule export_subset:
         "results/logs/export_subset/{model}/{task}/{policy}/seed{seed}.{kind}.log",
     wildcard_constraints:
         kind="csv|jsonl",
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     params:

@@ -13,6 +13,8 @@ rule summarize:
         [f"results/summaries/{{study}}/{table}.csv" for table in SUMMARY],
     log:
         "results/logs/summarize/{study}.log",
+    conda:
+        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:

@@ -10,6 +10,8 @@ rule write_spec:
         "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/spec.yaml",
     log:
         "results/logs/write_spec/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    conda:
+        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -33,20 +35,23 @@ rule train_grpo:
         provenance="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/provenance.json",
     log:
         "results/logs/train_grpo/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    conda:
+        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
-        gpu=lambda w: training_gpus(w)["count"],
+        **for_gpus(training_gpus),
         gpu_gib=training_gpu_memory,
         mem_mb=training_memory,
         runtime=minutes("train_grpo"),
+        slurm_extra=training_warning,
         hardware=training_hardware,
         track=config["track"],
     params:
         folder=lambda w, output: os.path.dirname(output.updates),
     message:
         "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
-        " ({resources.gpu} GPUs, {resources.mem_mb} MB, up to {resources.runtime} min)"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         # Slurm's SIGTERM reaches this shell, too: without a trap it would end, and the job with it, before the state is saved.
         "trap : TERM;"

@@ -35,7 +35,7 @@ def main() -> None:
         "--engine", default="transformers", choices=["transformers", "vllm", "auto"], help="auto: vLLM where it is installed"
     )
     parser.add_argument("--chat", default={}, type=json.loads, help="arguments of the chat template, as JSON")
-    parser.add_argument("--gpus", type=int, default=0, help="GPUs that must be there; vLLM splits the model over them")
+    environments.add_gpu_arguments(parser)
     parser.add_argument("--batch", type=int, default=512, help="completions that transformers samples at once")
     parser.add_argument("--output", required=True, help="graded completions, CSV")
     parser.add_argument("--completions", required=True, help="their texts, JSON Lines")
@@ -46,9 +46,10 @@ def main() -> None:
     if args.samples < 1:
         raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
     grading.check_grader(args.grader)
+    args.gpus = environments.granted_gpus(args.gpus)
     args.engine = environments.choose(args.engine, args.gpus)
     environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
-    environments.check_gpus(args.gpus)
+    environments.check_gpus(args.gpus, args.gpu_name, args.gpu_gib)
     from hardgrpo import engines  # after `use`, which may start this program again in another environment
 
     engines.fix_threads()

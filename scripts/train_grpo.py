@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--spec", required=True)
     parser.add_argument("--output", required=True, help="folder to write")
     parser.add_argument("--state", default="results/state", help="folder of the states of unfinished runs")
-    parser.add_argument("--gpus", type=int, default=0, help="GPUs that must be there; 0 trains on the CPU")
+    environments.add_gpu_arguments(parser)
     parser.add_argument("--processes", type=int, help="one for each GPU unless said otherwise")
     parser.add_argument("--micro-batch", type=int, help="completions that a process takes at once; all of its share without it")
     parser.add_argument("--vllm-memory", type=float, default=0.3, help="share of a GPU's memory for vLLM")
@@ -81,11 +81,12 @@ def main() -> None:
     interruption.watch(quiet=os.environ.get("RANK", "0") != "0")
     started = time.time()
     spec = recipes.read_spec(args.spec)
+    args.gpus = environments.granted_gpus(args.gpus)
     hardware = recipes.Hardware(args.gpus, args.processes or max(1, args.gpus), args.micro_batch, args.vllm_memory, args.vllm_sleep)
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)
     recipes.check_machine(spec.training, hardware)
     recipes.micro_batches(spec.training["prompts_per_update"] * spec.training["group_size"], hardware)
-    environments.check_gpus(hardware.gpus)
+    environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
     if hardware.gpus == 1:  # of several visible ones the trainer would take all, as threads of one process
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     if args.track != "none" and importlib.util.find_spec(TRACKERS[args.track]) is None:

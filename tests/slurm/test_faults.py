@@ -1,0 +1,204 @@
+"""One training on a real Slurm through whatever stops it: the files are those of a run that nothing stopped, byte for byte."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import OnSlurm, World, assert_same, results, shrink, until
+
+pytestmark = pytest.mark.slurm
+
+RUN = "tiny/swaps/mini/random/seed0"
+TARGET = f"results/training/{RUN}/updates.csv"
+UPDATES = 240
+
+
+def study(config: dict) -> None:
+    """The small world with a model that solves some problems, trained long enough to be stopped on the way."""
+    shrink(config)
+    config["models"]["tiny"]["source"]["steps"] = 400
+    config["recipes"]["mini"].update(updates=UPDATES, checkpoint_every=UPDATES // 6)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """All of that run, without Slurm and without a fault."""
+    world = World(tmp_path_factory.mktemp("undisturbed") / "world")
+    world.configure(study)
+    shutil.rmtree(world.folder / "results")
+    done = world.snakemake(TARGET)
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = results(world.folder, "training")
+    assert sum(path.endswith(".safetensors") for path in files) == 6
+    assert files[TARGET].count(b"\n") == UPDATES + 1
+    return world
+
+
+@pytest.fixture
+def run(undisturbed, slurm, tmp_path):
+    """A world on Slurm in which everything before the training is there."""
+    world = object.__new__(World)
+    world.folder = tmp_path / "world"
+    shutil.copytree(undisturbed.folder, world.folder, symlinks=True)
+    shutil.rmtree(world.folder / "results/training")
+    shutil.rmtree(world.folder / "results/logs")
+    run = OnSlurm(world, slurm)
+    run.before = len(slurm.jobs())
+    yield run
+    slurm.clear()
+
+
+def jobs(run) -> list[dict]:
+    """The Slurm jobs of this test."""
+    return run.cluster.jobs()[run.before :]
+
+
+def log(run) -> str:
+    path = run.folder / f"results/logs/train_grpo/{RUN}.log"
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def under_way(run) -> str:
+    """Wait until the training has left its first checkpoint behind; its job's id."""
+    until(lambda: list(run.folder.glob("results/state/*/checkpoint-40")), what="the first checkpoint")
+    (job,) = run.cluster.running()
+    return job
+
+
+def process(run) -> int:
+    """The training program, by what it wrote into its lock."""
+    (lock,) = run.folder.glob("results/state/*/lock")
+    return int(re.match(r"process (\d+)", lock.read_text())[1])
+
+
+def check(run, undisturbed, attempts: int) -> None:
+    """The files are those of the undisturbed run, and the last attempt did not start at the beginning."""
+    assert_same(results(run.folder, "training"), results(undisturbed.folder, "training"))
+    states = [job["State"].split()[0] for job in jobs(run)]
+    assert len(states) == attempts and states[-1] == "COMPLETED", states
+    facts = json.loads((run.folder / f"results/training/{RUN}/provenance.json").read_text())
+    assert (facts["resumed_from"] > 0) == (attempts > 1), facts["resumed_from"]
+    assert not list(run.folder.glob("results/state/*")), "a finished run keeps no state"
+
+
+def test_a_controller_that_is_gone_for_40_seconds(run, undisturbed, slurm):
+    snakemake = run.start(TARGET)
+    under_way(run)
+    slurm.kill("slurmctld")
+    time.sleep(40)
+    assert snakemake.poll() is None
+    slurm.start_controller()
+    assert run.finish(snakemake) == 0, run.said()
+    check(run, undisturbed, attempts=1)
+
+
+def test_a_job_that_is_cancelled(run, undisturbed, slurm):
+    snakemake = run.start(TARGET)
+    slurm.call("scancel", under_way(run))
+    assert run.finish(snakemake) == 0, run.said()
+    assert "SIGTERM: training stops after this update and saves its state" in log(run)
+    check(run, undisturbed, attempts=2)
+
+
+def test_the_time_limit(run, undisturbed, slurm):
+    """The program hangs until Slurm ends it at the limit, here of a minute; it saves in the seconds between SIGTERM and SIGKILL."""
+    snakemake = run.start(TARGET, "--set-resources", "train_grpo:runtime=1 if attempt == 1 else 10", "train_grpo:slurm_extra=''")
+    under_way(run)
+    os.kill(process(run), signal.SIGSTOP)
+    assert run.finish(snakemake) == 0, run.said()
+    assert jobs(run)[0]["State"] == "TIMEOUT"
+    assert re.search(r"stopped by SIGTERM after update \d+ of", log(run))
+    check(run, undisturbed, attempts=2)
+
+
+def test_the_warning_before_the_time_limit(run, undisturbed, slurm):
+    """SIGTERM comes early, to every process of the job; the job ends by itself with its state saved, and its retry goes on."""
+    warned = "train_grpo:slurm_extra='--signal=TERM@45' if attempt == 1 else ''"
+    snakemake = run.start(TARGET, "--set-resources", "train_grpo:runtime=1 if attempt == 1 else 10", warned)
+    under_way(run)
+    os.kill(process(run), signal.SIGSTOP)
+    until(lambda: pending_term(process(run)), what="the warning")
+    os.kill(process(run), signal.SIGCONT)
+    assert run.finish(snakemake) == 0, run.said()
+    assert jobs(run)[0]["State"] == "FAILED", "not TIMEOUT"
+    assert re.search(r"stopped by SIGTERM after update \d+ of", log(run))
+    check(run, undisturbed, attempts=2)
+
+
+def pending_term(pid: int) -> bool:
+    status = open(f"/proc/{pid}/status").read()
+    pending = int(re.search(r"ShdPnd:\s*(\w+)", status)[1], 16) | int(re.search(r"SigPnd:\s*(\w+)", status)[1], 16)
+    return bool(pending >> (signal.SIGTERM - 1) & 1)
+
+
+def test_a_node_that_fails(run, undisturbed, slurm):
+    """Its slurmd dies and the job's processes live on, unseen: the job is submitted again, to the other node, and takes over."""
+    snakemake = run.start(TARGET)
+    under_way(run)
+    node = jobs(run)[0]["NodeList"]
+    os.kill(process(run), signal.SIGSTOP)  # it must not finish before Slurm has noticed
+    orphan = process(run)
+    slurm.kill(node)
+    try:
+        until(lambda: "NODE_FAIL" in jobs(run)[0]["State"], what="Slurm's notice")
+        os.kill(orphan, signal.SIGCONT)
+        assert run.finish(snakemake) == 0, run.said()
+    finally:
+        slurm.start_node(node)
+    assert jobs(run)[1]["NodeList"] != node
+    check(run, undisturbed, attempts=2)
+
+
+def test_ctrl_c_cancels_the_jobs_and_the_next_start_goes_on(run, undisturbed, slurm):
+    snakemake = run.start(TARGET)
+    under_way(run)
+    snakemake.send_signal(signal.SIGINT)
+    assert run.finish(snakemake) != 0
+    until(lambda: not slurm.running(), what="the end of the job")
+    assert jobs(run)[0]["State"].startswith("CANCELLED")
+    assert run.run(TARGET) == 0, run.said()
+    check(run, undisturbed, attempts=2)
+
+
+def test_a_killed_snakemake_and_its_orphan(run, undisturbed, slurm):
+    """The job runs on without a Snakemake. The next one, after --unlock, starts its own, which asks the orphan to save and stop."""
+    snakemake = run.start(TARGET)
+    under_way(run)
+    os.killpg(snakemake.pid, signal.SIGKILL)
+    os.kill(process(run), signal.SIGSTOP)  # it must not finish before the second job is there
+    orphan = process(run)
+    assert run.run(TARGET) != 0 and "--unlock" in run.said()
+    assert run.run("--unlock") == 0
+    again = run.start(TARGET)
+    until(lambda: "asked it to stop (SIGTERM)" in log(run), what="the second job")
+    assert not [line for line in log(run).splitlines() if line.startswith("error")]
+    os.kill(orphan, signal.SIGCONT)
+    assert run.finish(again) == 0, run.said()
+    assert sorted(job["State"] for job in jobs(run)) == ["COMPLETED", "FAILED"]
+    check(run, undisturbed, attempts=2)
+
+
+def test_a_full_disk(run, undisturbed, slurm):
+    """The state is on a disk of its own that becomes full; with room again, the same command goes on."""
+    state = run.folder / "results/state"
+    state.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", state], check=True)
+    try:
+        assert run.run(TARGET, "--retries", "0") != 0
+        errors = [line for line in log(run).splitlines() if line.startswith("error")]
+        assert len(errors) == 1 and re.match(
+            "error: the disk is full.*: free some space and run the same command again", errors[0]
+        ), log(run)
+        assert "Traceback" not in log(run)
+        subprocess.run(["mount", "-o", "remount,size=100M", state], check=True)
+        assert run.run(TARGET) == 0, run.said()
+        check(run, undisturbed, attempts=2)
+    finally:
+        slurm.clear()
+        subprocess.run(["umount", "-l", state], check=True)

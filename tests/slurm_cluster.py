@@ -1,0 +1,274 @@
+"""A real Slurm on one machine for tests: munge, MariaDB, slurmdbd, slurmctld and two slurmd, each a node with a GPU that is not there.
+
+    python tests/slurm_cluster.py FOLDER   # until Ctrl-C; prints what to set in another shell to use it
+
+Everything lives in one folder and on ports of 127.0.0.1 that were free: configuration, sockets, database, logs. /etc/slurm is
+neither read nor written, so a Slurm that this machine belongs to is left alone. The daemons are children of this process and
+end with it, however it ends.
+"""
+
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PROGRAMS = ["munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "sbatch", "sacctmgr"]
+PACKAGES = "munge slurmctld slurmd slurm-client slurmdbd mariadb-server"
+ACCOUNT = "study"
+NODES = ("node1", "node2")
+
+SLURM_CONF = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller_port}
+SlurmUser=root
+SlurmdUser=root
+# A job that is queued again is held back for cred_expire, 120 s by default.
+AuthInfo=socket={base}/munge/socket,cred_expire=15
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+SlurmdParameters=config_overrides
+GresTypes=gpu
+EnforcePartLimits=ALL
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={accounting_port}
+AccountingStoragePass={base}/munge/socket
+AccountingStorageTRES=gres/gpu
+AccountingStoreFlags=job_comment
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=5
+SchedulerParameters=batch_sched_delay=0,bf_interval=1,sched_interval=2
+KillWait=10
+CompleteWait=0
+InactiveLimit=0
+MinJobAge=3600
+SlurmctldTimeout=10
+SlurmdTimeout=10
+ReturnToService=2
+JobRequeue=1
+StateSaveLocation={base}/state
+SlurmdSpoolDir={base}/spool.%n
+SlurmctldPidFile={base}/slurmctld.pid
+SlurmdPidFile={base}/slurmd.%n.pid
+SlurmctldLogFile={base}/log/slurmctld.log
+SlurmdLogFile={base}/log/slurmd.%n.log
+SlurmctldDebug=info
+SlurmdDebug=info
+NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={node1_port} CPUs=6 RealMemory=128000 Gres=gpu:fake:1 State=UNKNOWN
+NodeName=node2 NodeHostname={host} NodeAddr=127.0.0.1 Port={node2_port} CPUs=6 RealMemory=128000 Gres=gpu:fake:1 State=UNKNOWN
+PartitionName=cpu Nodes=node[1-2] Default=YES MaxTime=2-00:00:00 DefaultTime=10 State=UP
+PartitionName=gpu Nodes=node[1-2] MaxTime=1-00:00:00 DefaultTime=10 State=UP
+"""
+DATABASE_CONF = """\
+AuthType=auth/munge
+AuthInfo=socket={base}/munge/socket
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={accounting_port}
+SlurmUser=root
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={database_port}
+StorageUser=slurm
+StoragePass=slurm
+PidFile={base}/slurmdbd.pid
+"""
+
+
+def missing() -> str | None:
+    """Why no cluster can be started here; None where it can."""
+    if os.geteuid():
+        return "a cluster of its own needs root"
+    absent = [program for program in PROGRAMS if not find(program)]
+    return f"{', '.join(absent)} not installed (Debian: {PACKAGES})" if absent else None
+
+
+def find(program: str) -> str | None:
+    return shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"]))
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def end_with_parent() -> None:
+    ctypes.CDLL("libc.so.6").prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class Cluster:
+    def __init__(self, base: Path):
+        self.base = base.absolute()
+        self.daemons: dict[str, subprocess.Popen] = {}
+        # Snakemake's job step drops SLURM_CONF on its way to srun, so srun sets it again by itself.
+        self.env = {"SLURM_CONF": f"{self.base}/slurm.conf", "PATH": f"{self.base}/bin:{os.environ['PATH']}"}
+
+    def start(self) -> None:
+        for name in ("munge", "database", "state", "spool.node1", "spool.node2", "log", "bin"):
+            (self.base / name).mkdir(parents=True, exist_ok=True)
+        names = ("controller_port", "node1_port", "node2_port", "accounting_port", "database_port")
+        told = dict(zip(names, free_ports(5))) | {"base": self.base, "host": socket.gethostname().split(".")[0]}
+        for node in NODES:
+            device = self.base / f"{node}.gpu"
+            if not device.exists():
+                os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))  # as /dev/null: slurmd wants device files
+        self.write("slurm.conf", SLURM_CONF.format(**told))
+        gres = "".join(f"NodeName={node} Name=gpu Type=fake File={self.base}/{node}.gpu\n" for node in NODES)
+        self.write("gres.conf", f"AutoDetect=off\n{gres}")
+        self.write("slurmdbd.conf", DATABASE_CONF.format(**told), 0o600)
+        self.write("bin/srun", f'#!/bin/sh\nSLURM_CONF={self.base}/slurm.conf exec {find("srun")} "$@"\n', 0o755)
+        try:
+            self.start_munge()
+            self.start_database(told["database_port"])
+            self.run("slurmdbd", "-D")
+            self.wait("slurmdbd", "sacctmgr", "-n", "show", "cluster")
+            self.call("sacctmgr", "-i", "add", "cluster", "test")
+            self.call("sacctmgr", "-i", "add", "account", ACCOUNT)
+            self.call("sacctmgr", "-i", "add", "user", "root", f"account={ACCOUNT}")
+            self.start_controller()
+            for node in NODES:
+                self.start_node(node)
+        except BaseException:
+            self.stop()
+            raise
+
+    def write(self, name: str, text: str, mode: int = 0o644) -> None:
+        path = self.base / name
+        path.write_text(text)
+        path.chmod(mode)
+
+    def start_munge(self) -> None:
+        key = self.base / "munge/key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        place = f"{self.base}/munge"
+        files = [f"--key-file={key}", f"--pid-file={place}/pid", f"--seed-file={place}/seed", f"--log-file={self.base}/log/munged"]
+        self.run("munged", "--foreground", "--force", f"--socket={place}/socket", *files)
+        self.wait("munged", "munge", "-n", f"--socket={place}/socket")
+
+    def start_database(self, port: int) -> None:
+        folder = f"{self.base}/database"
+        self.call(
+            "mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={folder}", "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+        )  # fmt: skip
+        options = [f"--datadir={folder}", f"--socket={folder}/socket", "--bind-address=127.0.0.1", f"--port={port}"]
+        small = ["--innodb-buffer-pool-size=128M", "--innodb-lock-wait-timeout=900"]
+        self.run("mariadbd", "--no-defaults", "--user=root", *options, *small)
+        self.wait("mariadbd", "mariadb-admin", "--no-defaults", f"--socket={folder}/socket", "ping")
+        grant = "create user slurm@'%' identified by 'slurm'; grant all on slurm_acct_db.* to slurm@'%';"
+        grant += grant.replace("'%'", "localhost")
+        self.call("mariadb", "--no-defaults", f"--socket={folder}/socket", "-e", grant)
+
+    def start_controller(self) -> None:
+        self.run("slurmctld", "-D")
+        self.wait("slurmctld", "sh", "-c", "scontrol ping | grep -q 'is UP'")
+
+    def start_node(self, node: str) -> None:
+        self.run("slurmd", "-D", "-N", node, name=node)
+        # A node that is down comes back by itself, or when told to.
+        ready = f"sinfo -h -n {node} -o %T | grep -qE '^(idle|mixed|allocated)$' || {{ scontrol update nodename={node} state=resume; false; }}"
+        self.wait(node, "sh", "-c", ready)
+
+    def run(self, program: str, *arguments: str, name: str | None = None) -> None:
+        """A daemon in the foreground, as a child that ends with this process."""
+        name = name or program
+        with open(self.base / "log" / f"{name}.out", "ab") as log:
+            self.daemons[name] = subprocess.Popen(
+                [find(program), *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ | self.env,
+                preexec_fn=end_with_parent, start_new_session=True,
+            )  # fmt: skip
+
+    def call(self, *command: str, check: bool = True, timeout: float = 60) -> str:
+        """What a command prints; Slurm's commands ask this cluster."""
+        done = subprocess.run(
+            [find(command[0]) or command[0], *command[1:]],
+            env=os.environ | self.env, capture_output=True, text=True, timeout=timeout, check=False,
+        )  # fmt: skip
+        if check and done.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def wait(self, daemon: str, *command: str, seconds: float = 60) -> None:
+        """Until the command succeeds; it shows that the daemon answers."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.daemons[daemon].poll() is None:
+            try:
+                self.call(*command, timeout=10)
+                return
+            except (RuntimeError, subprocess.TimeoutExpired):
+                time.sleep(0.2)
+        log = (self.base / "log" / f"{daemon}.out").read_text(errors="replace")
+        raise RuntimeError(f"{daemon} does not answer; it said:\n{log[-3000:]}")
+
+    def kill(self, daemon: str, signal_: int = signal.SIGKILL) -> None:
+        self.daemons[daemon].send_signal(signal_)
+        self.daemons[daemon].wait(30)
+
+    def jobs(self, *options: str) -> list[dict]:
+        """Rows of the accounting database."""
+        names = "JobID,JobName,State,Partition,AllocTRES,ReqTRES,Comment,TimelimitRaw,ReqCPUS,NodeList"
+        table = self.call("sacct", "-X", "-nP", "--delimiter=\t", f"--format={names}", "-S", "now-1days", *options)
+        return [dict(zip(names.split(","), line.split("\t"))) for line in table.splitlines()]
+
+    def running(self) -> list[str]:
+        """Ids of the jobs that are queued or running."""
+        return self.call("squeue", "-h", "-o", "%A").split()
+
+    def clear(self) -> None:
+        """Cancel what a test left, and wait until it is gone."""
+        end = time.monotonic() + 40
+        while (left := self.running()) and time.monotonic() < end:
+            self.call("scancel", "--full", *left, check=False)
+            time.sleep(0.5)
+
+    def stop(self) -> None:
+        if (one := self.daemons.get("slurmctld")) and one.poll() is None:
+            try:
+                self.clear()
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                print(f"jobs may be left: {error}", file=sys.stderr)
+        for daemon in (*NODES, "slurmctld", "slurmdbd", "mariadbd", "munged"):
+            process = self.daemons.get(daemon)
+            if process is None or process.poll() is not None:
+                continue
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def main() -> None:
+    reason = missing()
+    if reason or len(sys.argv) != 2:
+        sys.exit(f"error: {reason or 'expected a folder'}")
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts what is in the background with SIGINT ignored
+        signal.signal(number, lambda *_: sys.exit())
+    cluster = Cluster(Path(sys.argv[1]))
+    cluster.start()
+    try:
+        print(*(f"export {name}={value}" for name, value in cluster.env.items()), sep="\n", flush=True)
+        signal.pause()
+    finally:
+        cluster.stop()
+
+
+if __name__ == "__main__":
+    main()

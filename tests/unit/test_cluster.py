@@ -1,0 +1,185 @@
+"""What a cluster can give, against what jobs ask for; what Slurm's own words about itself mean; which GPUs a job was given."""
+
+import argparse
+import math
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from conftest import SCRIPTS
+from hardgrpo import cluster, environments
+from hardgrpo.cluster import Request
+from hardgrpo.errors import UserError
+
+PARTITIONS = """\
+PartitionName=cpu AllowAccounts=ALL Default=YES MaxTime=2-00:00:00 Nodes=c[1-2] State=UP TotalNodes=2
+PartitionName=gpu AllowAccounts=ALL Default=NO MaxTime=1-00:00:00 Nodes=g[1-3] State=UP TotalNodes=3
+PartitionName=old AllowAccounts=ALL Default=NO MaxTime=UNLIMITED Nodes=g3 State=INACTIVE TotalNodes=1
+"""
+NODES = """\
+NodeName=c1 CPUEfctv=30 CPUTot=32 AvailableFeatures=(null) Gres=(null) RealMemory=64000 MemSpecLimit=1000 Partitions=cpu
+NodeName=c2 CPUTot=64 AvailableFeatures=avx512 Gres=lustre:1 RealMemory=32000 Partitions=cpu
+NodeName=g1 CPUTot=48 AvailableFeatures=hbm,ib Gres=gpu:h100:4(S:0-1) RealMemory=512000 Partitions=gpu
+NodeName=g2 CPUTot=16 AvailableFeatures=hbm Gres=gpu:nvidia_a100_80gb:8(IDX:0-7),gpu:1g.10gb:7 RealMemory=1024000 Partitions=gpu
+NodeName=g3 CPUTot=16 AvailableFeatures=(null) Gres=gpu:2 RealMemory=128000 Partitions=gpu,old State=DOWN
+"""
+FOUND = cluster.read_partitions(PARTITIONS, NODES)
+
+
+def problems(*requests, partitions=FOUND, accounts=None) -> list[str]:
+    return cluster.problems(requests, partitions, accounts)
+
+
+def test_slurms_words_are_read():
+    cpu, gpu, old = FOUND
+    assert (cpu.default, cpu.minutes, cpu.open) == (True, 2880, True)
+    assert (gpu.default, gpu.minutes, old.minutes, old.open) == (False, 1440, math.inf, False)
+    assert [(node.cpus, node.mem_mb) for node in cpu.nodes] == [(30, 63000), (64, 32000)]
+    assert [node.gpus for node in gpu.nodes] == [{"h100": 4}, {"nvidia_a100_80gb": 8, "1g.10gb": 7}, {"": 2}]
+    assert gpu.nodes[0].features == {"hbm", "ib"} and gpu.nodes[2] is not None and old.nodes == (gpu.nodes[2],)
+
+
+@pytest.mark.parametrize("text, minutes", [("02:00:00", 120), ("1-12:30:00", 2190), ("00:01:30", 1.5), ("UNLIMITED", math.inf)])
+def test_a_time_limit_in_minutes(text, minutes):
+    assert cluster.minutes(text) == minutes
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request("probe"),
+        Request("probe", "cpu", cpus=64, mem_mb=32000, minutes=2880),
+        Request("train", "gpu", gpus=4, gpu_name="h100", cpus=48, mem_mb=512000, minutes=1440, constraint="hbm&ib"),
+        Request("train", "gpu", gpus=15, mem_mb=1),  # of any kind
+        Request("train", "gpu,cpu", minutes=2880, cpus=64),
+        Request("train", "gpu", constraint="[hbm*2&ib]"),  # more than this module understands is left to Slurm
+    ],
+)
+def test_what_a_node_has_is_no_problem(request_):
+    assert problems(request_) == []
+
+
+@pytest.mark.parametrize(
+    "request_, said",
+    [
+        (Request("train", "gpus", gpus=1), "slurm_partition: the cluster has no 'gpus'; correct gpu_partition or slurm_partition"),
+        (Request("train", "old"), "slurm_partition: 'old' takes no jobs at present"),
+        (Request("train", "gpu", gpus=5, gpu_name="h100"), "gpu: 5 h100 GPUs asked for on one node, at most 4 in partition gpu"),
+        (Request("train", "gpu", gpus=1, gpu_name="v100"), "at most 0 in partition gpu; correct gpu_partition or gpu_name"),
+        (Request("train", "gpu", gpus=1, gpu_name="v100"), "(kinds there: 1g.10gb, h100, nvidia_a100_80gb)"),
+        (Request("train", "cpu", gpus=1), "gpu: 1 GPUs asked for on one node, at most 0 in partition cpu"),
+        (Request("train", "cpu", mem_mb=64000), "mem_mb: 64000 MB asked for on one node, at most 63000 in partition cpu"),
+        (Request("train", "cpu", cpus=65), "cpus_per_task: 65 CPUs asked for on one node, at most 64 in partition cpu"),
+        (Request("train", minutes=2881), "runtime: 2881 min asked for, at most 2880 allowed in partition cpu; set longest_runtime"),
+        (Request("train", "gpu", constraint="mi300"), "constraint: no node in partition gpu has 'mi300' (features: hbm, ib)"),
+        (
+            Request("train", "gpu", 4, "h100", cpus=16, mem_mb=1000000),
+            "no single node in partition gpu has 4 h100 GPUs, 1000000 MB",
+        ),
+    ],
+)
+def test_what_no_node_has_is_said_with_what_there_is(request_, said):
+    (line,) = problems(request_)
+    assert line.startswith("rule train: ") and said in line
+
+
+def test_one_line_for_a_rule_and_a_resource_with_the_largest_amount():
+    lines = problems(*(Request("train", "cpu", mem_mb=mem) for mem in (70000, 90000, 80000)), Request("probe", "cpu", mem_mb=70000))
+    assert [line.split(" MB")[0] for line in lines] == ["rule train: mem_mb: 90000", "rule probe: mem_mb: 70000"]
+
+
+def test_no_partition_and_no_default():
+    (line,) = problems(Request("train"), partitions=FOUND[1:])
+    assert (
+        "slurm_partition: not set, and the cluster has no default; set slurm_partition in slurm/config.yaml to one of gpu, old"
+        in line
+    )
+
+
+def test_accounts_are_compared_where_the_cluster_tells_them():
+    mine = Request("train", account="Lab_A")
+    assert problems(mine, accounts={"lab_a", "lab_b"}) == problems(mine, accounts=None) == []
+    (line,) = problems(mine, accounts={"lab_b"})
+    assert "slurm_account: 'Lab_A' is none of your accounts (lab_b); correct slurm_account" in line
+
+
+@pytest.mark.parametrize(
+    "asked, device, same",
+    [
+        ("h100", "NVIDIA H100 80GB HBM3", True),
+        ("nvidia_h100_80gb_hbm3", "NVIDIA H100 PCIe", True),
+        ("a100_80", "NVIDIA A100-SXM4-80GB", True),
+        ("rtx3090", "NVIDIA GeForce RTX 3090", True),
+        ("l40s", "NVIDIA L40S", True),
+        ("v100", "Tesla V100-SXM2-32GB", True),
+        ("h100", "NVIDIA A100-SXM4-80GB", False),
+        ("h200", "NVIDIA GH200 480GB", False),
+        ("a40", "NVIDIA RTX A4000", False),
+        ("big", "NVIDIA A100-SXM4-80GB", True),  # a site's own name says nothing
+        ("h100", "Graphics Device", True),
+    ],
+)
+def test_the_kind_of_gpu_is_compared_where_its_name_says_one(asked, device, same, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(name=device, total_memory=80 * 10**9))
+    if same:
+        environments.check_gpus(1, asked, 70.0)
+    else:
+        with pytest.raises(UserError, match=f"GPU 0 is a {device}, asked for: {asked}"):
+            environments.check_gpus(1, asked, 70.0)
+    with pytest.raises(UserError, match="has 75 GiB, the run needs about 76|asked for"):
+        environments.check_gpus(1, asked, 76.0)
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """What a scheduler sets, for this test."""
+
+    def told(**entries):
+        for name in ("CUDA_VISIBLE_DEVICES", environments.REHEARSAL):
+            monkeypatch.setenv(name, "")  # so that what the code sets is taken back
+            monkeypatch.delenv(name)
+            if name in entries:
+                monkeypatch.setenv(name, entries[name])
+
+    return told
+
+
+def test_the_grant_is_what_was_asked_for(environment):
+    environment(CUDA_VISIBLE_DEVICES="0,1")
+    assert environments.granted_gpus(2) == 2 and environments.granted_gpus(1) == 1 and environments.granted_gpus(0) == 0
+    with pytest.raises(UserError, match=r"GPUs asked for: 4, granted: 2 \(CUDA_VISIBLE_DEVICES is '0,1'\); check partition"):
+        environments.granted_gpus(4)
+    environment(CUDA_VISIBLE_DEVICES="")
+    with pytest.raises(UserError, match="granted: 0"):
+        environments.granted_gpus(1)
+    environment()
+    assert environments.granted_gpus(4) == 4, "no scheduler says anything: check_gpus looks at the machine"
+
+
+def test_a_rehearsal_checks_the_grant_and_computes_on_the_cpu(environment):
+    environment(CUDA_VISIBLE_DEVICES="3", HARDGRPO_REHEARSAL="1")
+    assert environments.granted_gpus(1) == 0 and os.environ["CUDA_VISIBLE_DEVICES"] == ""
+    assert environments.granted_gpus(1) == 0, "also in a program that is started again in another environment"
+    environment(CUDA_VISIBLE_DEVICES="3", HARDGRPO_REHEARSAL="1")
+    with pytest.raises(UserError, match="granted: 1"):
+        environments.granted_gpus(2)
+    environment(HARDGRPO_REHEARSAL="1")
+    with pytest.raises(UserError, match="granted: unknown, CUDA_VISIBLE_DEVICES is not set"):
+        environments.granted_gpus(1)
+
+
+def test_the_programs_take_the_same_arguments_about_gpus():
+    parser = argparse.ArgumentParser()
+    environments.add_gpu_arguments(parser)
+    assert vars(parser.parse_args(["--gpus", "2", "--gpu-name", "h100", "--gpu-gib", "70"])) == {
+        "gpus": 2, "gpu_name": "h100", "gpu_gib": 70.0,
+    }  # fmt: skip
+    for program in ("probe", "evaluate", "train_grpo"):
+        shown = subprocess.run([sys.executable, SCRIPTS / f"{program}.py", "--help"], capture_output=True, text=True, check=True)
+        assert "--gpu-name" in shown.stdout
