@@ -232,8 +232,8 @@ def setting():
     }
 
 
-if "HARDGRPO_PLAN_FACTS" in os.environ:  # set by scripts/plan.py, which asks for this dry-run
-    Path(os.environ["HARDGRPO_PLAN_FACTS"]).write_text(json.dumps({"config": config, "setting": setting()}))
+if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):  # set by scripts/plan.py, which asks for this dry-run
+    Path(facts_file).write_text(json.dumps({"config": config, "setting": setting()}))
 
 
 def plan_arguments():

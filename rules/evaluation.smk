@@ -89,6 +89,10 @@ rule prune_checkpoints:
         "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/pruned.json",
     log:
         "results/logs/prune_checkpoints/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     params:
         folder=lambda w, input: os.path.dirname(input.checkpoints),
     message:

@@ -1,7 +1,7 @@
 import pytest
-import write_conda
 import yaml
 
+import write_conda
 from conftest import ROOT
 from hardgrpo import images
 
