@@ -113,6 +113,16 @@ def test_what_if(world):
     assert plan(world, "--study", "base_wrong", "--completion-tokens", "1024")["totals"] == longer["totals"]
 
 
+def test_pruned_checkpoints_leave_less_on_the_disk(world):
+    kept = plan(world, "--study", "base_wrong")
+    world.configure(lambda config: config.update(keep_checkpoints="last"))
+    pruned = plan(world, "--study", "base_wrong")
+    of_runs = sum(row["kept_gb"] for row in kept["table"] if row["stage"] == "training")
+    assert pruned["totals"]["kept_gb"] == pytest.approx(kept["totals"]["kept_gb"] - 0.9 * of_runs), "one checkpoint of ten"
+    assert pruned["totals"]["peak_disk_gb"] < kept["totals"]["peak_disk_gb"]
+    assert pruned["totals"]["gpu_hours"] == pytest.approx(kept["totals"]["gpu_hours"])
+
+
 def test_jobs_that_studies_share_count_once(world):
     alone = {name: plan(world, "--study", name) for name in ("paper", "base_wrong")}
     both = plan(world, "--study", "paper", "--study", "base_wrong")
