@@ -125,7 +125,7 @@ def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
             f" {os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}); run on a machine or in a job that has them, or take `gpus` out"
             " of the model in config.yaml to use the CPU"
         )
-    for index in range(count):
+    for index in range(count if name or gib else 0):
         device = torch.cuda.get_device_properties(index)
         asked, found = family(name or ""), family(device.name)
         if asked and found and asked != found:
