@@ -56,4 +56,4 @@ rule train_grpo:
         # Slurm's SIGTERM reaches this shell, too: without a trap it would end, and the job with it, before the state is saved.
         "trap : TERM;"
         " python scripts/train_grpo.py --spec {input.spec} --output {params.folder}"
-        " {resources.hardware} --track {resources.track} --take-over 2>> {log} | (trap '' TERM; exec tee -a {log})"
+        " {resources.hardware} --track {resources.track} --take-over --keep-finished 2>> {log} | (trap '' TERM; exec tee -a {log})"

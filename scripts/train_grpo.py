@@ -76,6 +76,9 @@ def main() -> None:
         "--take-over", action="store_true", help="ask another process on this run to stop, and go on from its state"
     )
     parser.add_argument("--take-over-minutes", type=float, default=60, help="how long it may take to save (default: %(default)s)")
+    parser.add_argument(
+        "--keep-finished", action="store_true", help="keep in the state folder what the output can be written from again"
+    )
     args = parser.parse_args()
 
     interruption.watch(quiet=os.environ.get("RANK", "0") != "0")
@@ -112,7 +115,7 @@ def main() -> None:
         if alone and args.take_over and finished_elsewhere(state, output):
             return
         if place.first:
-            shutil.rmtree(state.with_suffix(".finished"), ignore_errors=True)
+            states.restore(state)
             states.resume_point(state, spec.training["checkpoint_every"])  # removes what is of no use
         place.wait()
         resumed_from = states.newest(state)
@@ -132,9 +135,7 @@ def main() -> None:
             return
         history = read_history(state, updates)
         export(spec, state, output, history, started, resumed_from, hardware)
-        finished = state.with_suffix(".finished")
-        state.rename(finished)  # at once, so that a kill while it is removed leaves nothing that looks like a state
-        shutil.rmtree(finished, ignore_errors=True)
+        states.finish(state, updates, spec.training["checkpoint_every"], args.keep_finished)
 
 
 def finished_elsewhere(state: Path, output: Path) -> bool:
@@ -336,6 +337,14 @@ def sort_adapter_config(path: Path) -> None:
     files.write_text(path, json.dumps(sorted_config, indent=1) + "\n")
 
 
+def link_or_copy(source: Path, target: Path) -> None:
+    """The same file under two names; a copy where the file systems differ."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 def export(
     spec: recipes.Spec,
     state: Path,
@@ -353,7 +362,7 @@ def export(
             target.mkdir(parents=True)
             for pattern in states.MODEL_FILES:
                 for path in states.checkpoint(state, step).glob(pattern):
-                    shutil.copyfile(path, target / path.name)
+                    link_or_copy(path, target / path.name)
             if (target / "adapter_config.json").exists():
                 sort_adapter_config(target / "adapter_config.json")
             provenance.write_manifest(target)

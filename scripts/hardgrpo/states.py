@@ -85,15 +85,42 @@ def thin(state: Path, every: int) -> None:
             _keep_model(checkpoint(state, step))
 
 
-def _keep_model(folder: Path) -> None:
-    manifest = files.read_json(folder / "manifest.json")
-    kept = {name: entry for name, entry in manifest["files"].items() if any(fnmatch(name, pattern) for pattern in MODEL_FILES)}
+def _keep_model(folder: Path, *others: str) -> None:
+    manifest, patterns = files.read_json(folder / "manifest.json"), (*MODEL_FILES, *others)
+    kept = {name: entry for name, entry in manifest["files"].items() if any(fnmatch(name, pattern) for pattern in patterns)}
     # The manifest first: it holds at every moment, and what a kill leaves of the other files goes with the next call.
     if kept != manifest["files"]:
         provenance.write_listing(folder, kept)
     for path in folder.rglob("*"):
         if path.is_file() and path.relative_to(folder).as_posix() not in [*kept, "manifest.json"]:
             path.unlink()
+
+
+def finish(state: Path, updates: int, every: int, keep: bool) -> None:
+    """Give up the state of a run whose output is written, or keep what its output can be written from again.
+
+    Snakemake removes the output of a job that ended unseen (it was killed meanwhile) and starts the job again: `restore` then saves the
+    training. The files are links to those of the output, so that they take no room.
+    """
+    finished = state.with_suffix(".finished")
+    if keep:
+        for step in _steps(state):
+            if step % every:
+                shutil.rmtree(checkpoint(state, step))
+            else:
+                _keep_model(checkpoint(state, step), *[TRAINING_FILE] * (step == updates))
+    state.rename(finished)  # at once, so that a kill while it is removed leaves nothing that looks like a state
+    if not keep:
+        shutil.rmtree(finished, ignore_errors=True)
+
+
+def restore(state: Path) -> None:
+    """Take back the checkpoints that `finish` kept."""
+    finished = state.with_suffix(".finished")
+    for folder in finished.glob("checkpoint-*"):
+        if not (state / folder.name).exists():
+            folder.rename(state / folder.name)
+    shutil.rmtree(finished, ignore_errors=True)
 
 
 # --- the lock ------------------------------------------------------------------------------------------------------

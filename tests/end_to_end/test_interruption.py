@@ -355,6 +355,27 @@ def test_a_whole_job_told_to_stop_saves_and_its_retry_goes_on(finished):
     assert json.loads((finished.folder / target).with_name("provenance.json").read_text())["resumed_from"] > 0
 
 
+def test_an_output_that_is_removed_after_the_run_is_written_again_without_training(run):
+    """Snakemake does so where it was killed while the job went on and finished."""
+    name = "unseen"
+    assert start(run, name, "--keep-finished").wait() == 0
+    (kept,) = (run / f"{name}.state").glob("*")
+    assert kept.suffix == ".finished"
+    assert not list(kept.rglob("optimizer*")), "what training alone needs is gone"
+    weights = f"step-{UPDATES}/model.safetensors"
+    assert os.path.samefile(kept / f"checkpoint-{UPDATES}/model.safetensors", run / name / "checkpoints" / weights), "no room taken"
+    shutil.rmtree(run / name)
+    log = run / f"{name}.log"
+    log.unlink()
+    assert start(run, name, "--keep-finished").wait() == 0, log.read_text()
+    assert "of 24 updates" not in log.read_text(), "nothing was trained"
+    assert contents(run / name) == contents(run / "clean")
+    shutil.rmtree(run / name)
+    assert start(run, name).wait() == 0
+    assert contents(run / name) == contents(run / "clean")
+    assert not list((run / f"{name}.state").glob("*")), "by hand nothing is kept"
+
+
 def test_a_disk_that_fills_up_is_one_clear_line_and_loses_nothing(run):
     """A limit on the size of files stands for the full disk: writing the weights fails in the middle."""
     name = "full"
