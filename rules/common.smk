@@ -152,6 +152,8 @@ def read_site():
 
 
 CLUSTER = read_site()
+# The kind of GPU that walltimes and plans reckon with.
+GPU = durations.gpu_kind(CLUSTER.get("gpu_name", "")) or config["plan"]["gpu"]
 
 
 def capped(minutes):
@@ -225,15 +227,15 @@ def setting():
     cluster = resources.nodes is not None
     gpus = workflow.global_resources.get("gpu")
     return {
-        "gpu": plan["gpu"],
+        "gpu": GPU,
         "gpus": plan["gpus"] if cluster or gpus is None else gpus.value,
         "slots": resources.nodes if cluster else resources.cores,
         "cluster": cluster,
     }
 
 
-if "HARDGRPO_PLAN_FACTS" in os.environ:  # set by scripts/plan.py, which asks for this dry-run
-    Path(os.environ["HARDGRPO_PLAN_FACTS"]).write_text(json.dumps({"config": config, "setting": setting()}))
+if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):  # set by scripts/plan.py, which asks for this dry-run
+    Path(facts_file).write_text(json.dumps({"config": config, "setting": setting()}))
 
 
 def plan_arguments():
@@ -252,7 +254,7 @@ def minutes(rule):
 
     def asked(w, attempt):
         job = durations.Job.of(rule, dict(w.items()))
-        return capped(durations.walltime(config, job, config["plan"]["gpu"], attempt, calibrated()))
+        return capped(durations.walltime(config, job, GPU, attempt, calibrated()))
 
     return asked
 

@@ -19,6 +19,10 @@ rule evaluate_base:
         "results/logs/evaluate_base/{model}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     resources:
         **for_gpus(sampling_gpus),
         mem_mb=sampling_memory,
@@ -52,6 +56,10 @@ rule evaluate_run:
         "results/logs/evaluate_run/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     resources:
         **for_gpus(sampling_gpus),
         mem_mb=sampling_memory,
@@ -81,6 +89,10 @@ rule prune_checkpoints:
         "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/pruned.json",
     log:
         "results/logs/prune_checkpoints/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     params:
         folder=lambda w, input: os.path.dirname(input.checkpoints),
     message:
@@ -99,6 +111,10 @@ rule grade_recorded_base:
         "results/logs/grade_recording/{model}/base/{eval_task}.log",
     wildcard_constraints:
         model=any_of(RECORDED),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     params:
         steps=[0],
         grader=lambda w: task_of(w.eval_task)["grader"],
@@ -120,6 +136,10 @@ rule grade_recorded_run:
         "results/logs/grade_recording/{model}/{task}/{policy}/seed{seed}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(RECORDED),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     params:
         steps=lambda w: list(run_recordings(w)),
         grader=lambda w: task_of(w.eval_task)["grader"],

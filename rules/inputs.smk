@@ -17,6 +17,10 @@ rule fetch_dataset:
         owner="[^/@]+?",
         dataset="[^/@]+",
         revision="[0-9a-f]{40}",
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     message:
@@ -34,6 +38,10 @@ rule prepare_task:
         "results/tasks/{task}/{split}.jsonl",
     log:
         "results/logs/prepare_task/{task}.{split}.log",
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     resources:
         # A check of the data that must not make finished work run again: resources never do, parameters would.
         grader=lambda w: task_of(w.task)["grader"],
@@ -55,6 +63,10 @@ rule fetch_model:
         "results/logs/fetch_model/{model}.log",
     wildcard_constraints:
         model=any_of(FETCHED),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
@@ -74,6 +86,10 @@ rule pretrain_settings:
         "results/logs/pretrain_settings/{model}.log",
     wildcard_constraints:
         model=any_of(PRETRAINED),
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     params:
         settings=lambda w: as_json(settings.pretraining(config, w.model)),
     message:
@@ -92,6 +108,10 @@ rule pretrain_model:
         "results/logs/pretrain_model/{model}.log",
     wildcard_constraints:
         model=any_of(PRETRAINED),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     threads: 2
     resources:
         **for_gpus(lambda w: 0),

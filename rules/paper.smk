@@ -18,6 +18,10 @@ rule plot_accuracy:
         multiext("paper/{study}/figures/accuracy", ".pdf", ".png"),
     log:
         "results/logs/plot_accuracy/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     params:
         code=code("plot_accuracy.py", *DRAWING),
     message:
@@ -35,6 +39,10 @@ rule plot_learnable:
         multiext("paper/{study}/figures/learnable", ".pdf", ".png"),
     log:
         "results/logs/plot_learnable/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     params:
         code=code("plot_learnable.py", *DRAWING),
     message:
@@ -51,6 +59,10 @@ rule plot_parts:
         multiext("paper/{study}/figures/parts", ".pdf", ".png"),
     log:
         "results/logs/plot_parts/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     params:
         code=code("plot_parts.py", *DRAWING),
     message:
@@ -66,6 +78,10 @@ rule plot_difficulty:
         multiext("paper/{study}/figures/difficulty", ".pdf", ".png"),
     log:
         "results/logs/plot_difficulty/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     params:
         code=code("plot_difficulty.py", *DRAWING),
     message:
@@ -81,6 +97,10 @@ rule write_tables:
         [f"paper/{{study}}/tables/{name}.{kind}" for name in TABLES for kind in ("tex", "csv")],
     log:
         "results/logs/write_tables/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     params:
         weaker=lambda w: config["studies"][w.study].get("weaker_signal", []),
         folder="paper/{study}/tables",
@@ -99,6 +119,10 @@ rule write_numbers:
         "paper/{study}/numbers.tex",
     log:
         "results/logs/write_numbers/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     params:
         study=lambda w: as_json(settings.described(config, w.study)),
         code=code("write_numbers.py", *WRITING),
@@ -118,6 +142,10 @@ rule compile_paper:
         "paper/{study}/paper.pdf",
     log:
         "results/logs/compile_paper/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     message:
         "Compile the paper ({wildcards.study})"
     shell:

@@ -18,6 +18,10 @@ rule probe:
         "results/logs/probe/{model}/{task}/shard{shard}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     resources:
         **for_gpus(sampling_gpus),
         mem_mb=sampling_memory,
@@ -49,6 +53,10 @@ rule import_recording:
         "results/logs/import_recording/{model}/{task}.log",
     wildcard_constraints:
         model=any_of(RECORDED),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     params:
         code=code("import_recording.py", "hardgrpo/completions.py"),
     message:
@@ -67,6 +75,10 @@ rule measure_difficulty:
         "results/logs/measure_difficulty/{model}/{task}.log",
     wildcard_constraints:
         task=any_of(config["tasks"]),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     params:
         grader=lambda w: task_of(w.task)["grader"],
         samples=expected_samples,

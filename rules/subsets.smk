@@ -14,6 +14,10 @@ rule select_subset:
         facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",
     log:
         "results/logs/select_subset/{model}/{task}/{policy}/seed{seed}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     params:
         policy=lambda w: as_json(config["policies"][w.policy]),
     message:
@@ -34,6 +38,10 @@ rule export_subset:
         "results/logs/export_subset/{model}/{task}/{policy}/seed{seed}.{kind}.log",
     wildcard_constraints:
         kind="csv|jsonl",
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     params:
         files=lambda w: [path for _, path in parts_of(w.task, "train")],
         code=code("export_subset.py", "hardgrpo/sources.py"),

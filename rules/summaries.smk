@@ -13,6 +13,10 @@ rule summarize:
         [f"results/summaries/{{study}}/{table}.csv" for table in SUMMARY],
     log:
         "results/logs/summarize/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     params:
         config=lambda w: as_json(layout.of_study(config, w.study)),
         code=code("summarize.py", "hardgrpo/summaries.py", "hardgrpo/statistics.py", "hardgrpo/evaluations.py", "hardgrpo/files.py"),

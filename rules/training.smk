@@ -10,6 +10,10 @@ rule write_spec:
         "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/spec.yaml",
     log:
         "results/logs/write_spec/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     params:
         run=lambda w: as_json(settings.specification(config, settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed)))),
     message:
@@ -31,6 +35,10 @@ rule train_grpo:
         provenance="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/provenance.json",
     log:
         "results/logs/train_grpo/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
     resources:
         **for_gpus(training_gpus),
         gpu_gib=training_gpu_memory,

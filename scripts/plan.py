@@ -56,11 +56,12 @@ def main() -> None:
     price = config["plan"]["price"] if args.price is None else args.price
     calibrated = None if args.uncalibrated else calibration.read()
     planned = plans.planned(config["study"], dry_run, config, setting, calibrated)
+    named = list(dict.fromkeys(job["study"] for job in dry_run)) or [config["study"]]
     plan = {
-        "studies": list(dict.fromkeys(job["study"] for job in dry_run)) or [config["study"]],
+        "studies": named,
         "setting": vars(setting) | {"price": price, "calibrated_on_jobs": calibrated.jobs if calibrated else 0},
         "totals": plans.totals(planned, setting, price),
-        "table": plans.table(planned, list(config["models"])),
+        "table": plans.table(planned, named, list(config["models"])),
         "critical_path": [described(job) for job in plans.critical_path(planned, setting)],
         "jobs": [described(job) for job in planned],
         "assumptions": assumptions(setting, calibrated, any(job.estimate.gpus for job in planned)),
@@ -83,19 +84,19 @@ def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[d
         environment = os.environ | {"HARDGRPO_PLAN": str(jobs), "HARDGRPO_PLAN_FACTS": str(facts)}
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "scripts/plugins"), os.environ.get("PYTHONPATH")]))
         configuration = args.config + ([f"study={study}"] if study else [])
-        command = [sys.executable, "-m", "snakemake", "-n", *args.targets, "--logger", "plan", "--profile", args.profile]
+        command = [sys.executable, "-m", "snakemake", "--profile", args.profile]
         command += ["--config", *configuration] if configuration else []
-        dry_run(command, args.configfile, environment)
+        configfiles = list(args.configfile)
+        if args.seeds or args.completion_tokens:
+            snakemake([*command, "--list-rules"], configfiles, environment)  # for the configuration alone
+            what_if.write_text(yaml.safe_dump(overrides(args, files.read_json(facts)["config"])), encoding="utf-8")
+            configfiles.append(str(what_if))
+        snakemake([*command, "-n", "--logger", "plan", *args.targets], configfiles, environment)
         found = files.read_json(facts)
-        changes = overrides(args, found["config"])
-        if changes:
-            what_if.write_text(yaml.safe_dump(changes), encoding="utf-8")
-            dry_run(command, [*args.configfile, str(what_if)], environment)
-            found = files.read_json(facts)
         return found, [json.loads(line) for line in jobs.read_text(encoding="utf-8").splitlines()]
 
 
-def dry_run(command: list[str], configfiles: list[str], environment: dict) -> None:
+def snakemake(command: list[str], configfiles: list[str], environment: dict) -> None:
     command = command + (["--configfile", *configfiles] if configfiles else [])
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -132,10 +133,11 @@ def limits_of(text: str, config: dict, tasks: list[str]) -> dict[str, int]:
 def described(job: plans.PlannedJob) -> dict:
     return {
         "number": job.number,
+        "name": job.name,
         "study": job.study,
         "stage": job.stage,
         "rule": job.rule,
-        **{name: job.wildcards.get(name, "") for name in ("model", "task", "recipe", "policy", "seed", "eval_task", "shard")},
+        **{key: job.wildcards.get(key, "") for key in ("model", "task", "recipe", "policy", "seed", "eval_task", "shard")},
         "gpus": job.estimate.gpus,
         "seconds": round(job.estimate.seconds, 1),
         "gpu_hours": job.estimate.gpu_hours,
@@ -194,12 +196,12 @@ def as_text(plan: dict) -> str:
     )
     lines += [
         "",
-        f"Wall time on {place}: {hours(totals['wall_hours'])}; on any number {hours(totals['critical_path_hours'])} (the critical path)",
+        f"Wall time on {place}: {plan_page.span(totals['wall_hours'])}; on any number {plan_page.span(totals['critical_path_hours'])} (the critical path)",
         *([f"Cost at {setting['price']:g} a GPU-hour: {totals['cost']:,.0f}"] if totals["gpu_hours"] else []),
         f"Disk at the fullest moment: {totals['peak_disk_gb']:,.1f} GB more than now",
         "",
         "Critical path:",
-        *(f"  {hours(job['seconds'] / 3600):>9}  {name(job)}" for job in plan["critical_path"]),
+        *(f"  {plan_page.span(job['seconds'] / 3600):>9}  {job['name']}" for job in plan["critical_path"]),
         "",
         *plan["assumptions"],
     ]
@@ -212,18 +214,6 @@ def as_text(plan: dict) -> str:
 
 def millions(tokens: float) -> str:
     return f"{tokens / 1e6:,.2f} M" if tokens else "-"
-
-
-def hours(value: float) -> str:
-    if value < 1:
-        return f"{value * 60:.1f} min"
-    return f"{value:.1f} h" if value < 48 else f"{value / 24:.1f} d"
-
-
-def name(job: dict) -> str:
-    shown = [job[key] for key in ("model", "task", "recipe", "policy", "eval_task") if job[key]]
-    shown += [f"{key} {job[key]}" for key in ("seed", "shard") if job[key] != ""]
-    return " ".join([job["rule"], *shown])
 
 
 def write(plan: dict, planned: list, setting: plans.Setting, text: str, folder: Path) -> None:

@@ -155,23 +155,30 @@ def finished_elsewhere(state: Path, output: Path) -> bool:
 
 def launch(spec: recipes.Spec, hardware: recipes.Hardware, state: Path) -> int:
     """Start this program again as several processes and wait for them; the exit status."""
+    import psutil  # accelerate needs it, too
+
     # torchrun starts the processes, accelerate (inside the trainer) finds them and reads the rest from the environment.
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(hardware.processes)]
     # After SIGTERM torchrun would give its processes 30 seconds, less than an update may take. So it is started with that signal
-    # blocked, which the processes take back; they are a group of their own, to which signals are passed on from here.
+    # blocked, which the processes take back, and they get it from here.
     command += ["--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT"]
     told = {LAUNCHED: "1"} | ({} if spec.training.get("adapter") else FSDP)
     if not hardware.gpus:
         told |= {"ACCELERATE_USE_CPU": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}
-
-    def pass_on(number, _) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(torchrun.pid, number)
-
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    torchrun = subprocess.Popen([*command, *sys.argv], env=os.environ | told, start_new_session=True)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, pass_on)
+    torchrun = subprocess.Popen([*command, *sys.argv], env=os.environ | told)
+
+    def pass_on(*_) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            started = psutil.Process(torchrun.pid).children()
+            if not started:
+                torchrun.send_signal(signal.SIGINT)
+            for process in started:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches torchrun, too, which ends its processes
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     # Stopped at an update the processes exit with 0, but then there is a state, which a finished run removes.
     return 1 if torchrun.wait() or state.exists() else 0

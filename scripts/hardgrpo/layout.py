@@ -32,6 +32,19 @@ def eval_tasks(config: dict, study: str, task: str, model: str) -> list[str]:
     return settings.eval_tasks(config["studies"][study], task, model)
 
 
+def inputs(config: dict, study: str) -> list[str]:
+    """Models that are downloaded and prepared problems: what a study needs of the internet, and what is made from that alone."""
+    plan = config["studies"][study]
+    weighted = [model for model in plan["models"] if not settings.is_recorded(config, model)]
+    pretrained = [model for model in weighted if config["models"][model]["source"]["kind"] == "pretrain"]
+    splits = [(task, "train") for _, task in probed(config, study)]
+    splits += [(test, "test") for model, task in settings.pairs(config, plan) for test in eval_tasks(config, study, task, model)]
+    splits += [split for model in pretrained for split in settings.never_shown(config, model)]
+    return [f"results/models/{model}/manifest.json" for model in weighted if model not in pretrained] + [
+        f"results/tasks/{task}/{split}.jsonl" for task, split in dict.fromkeys(splits)
+    ]
+
+
 def evaluations(config: dict, study: str) -> list[str]:
     """Evaluation files: the base models', then the runs'."""
     base = [

@@ -77,6 +77,8 @@ def ticks(end: float) -> list[float]:
 def span(hours: float) -> str:
     if hours == 0:
         return "0"
+    if hours < 1 / 60:
+        return f"{hours * 3600:.2g} s"
     if hours < 1:
         return f"{hours * 60:.3g} min"
     return f"{hours:.3g} h" if hours < 48 else f"{hours / 24:.3g} d"

@@ -55,7 +55,7 @@ class PlannedJob:
 
     @property
     def name(self) -> str:
-        shown = [str(value) for key, value in self.wildcards.items() if key not in ("shard", "seed", "study")]
+        shown = [str(value) for key, value in self.wildcards.items() if key not in ("shard", "seed")]
         shown += [f"{key} {self.wildcards[key]}" for key in ("shard", "seed") if key in self.wildcards]
         return " ".join([self.rule, *shown])
 
@@ -178,12 +178,11 @@ def lanes(jobs: list[PlannedJob], setting: Setting) -> dict[int, list[int]]:
     return given
 
 
-def table(jobs: list[PlannedJob], models: list[str]) -> list[dict]:
-    """A row for each study, stage and model (in the order of `models`): jobs, hours, GPU-hours, tokens, bytes kept."""
+def table(jobs: list[PlannedJob], studies: list[str], models: list[str]) -> list[dict]:
+    """A row for each study, stage and model, in the order of `studies` and `models`: jobs, hours, GPU-hours, tokens, bytes kept."""
     groups: dict[tuple, list[PlannedJob]] = defaultdict(list)
     for job in jobs:
         groups[job.study, job.stage, job.model if job.stage != LIGHT else ""].append(job)
-    studies = list(dict.fromkeys(job.study for job in jobs))
     ordered = sorted(groups, key=lambda key: (studies.index(key[0]), ORDER.index(key[1]), ["", *models].index(key[2])))
     return [
         {"study": study, "stage": stage, "model": model} | _sums(groups[study, stage, model]) for study, stage, model in ordered
@@ -227,7 +226,8 @@ def peak_disk(jobs: list[PlannedJob]) -> float:
 
 def planned(study: str, dry_run: list[dict], config: dict, setting: Setting, calibration) -> list[PlannedJob]:
     """Jobs of a dry-run (see `snakemake_logger_plugin_plan`) with their estimates, scheduled. Targets, which do nothing, are left out."""
-    doing = [job for job in dry_run if job["output"]]
+    # Snakemake lists jobs in another order each time; the plan must not depend on it.
+    doing = sorted((job for job in dry_run if job["output"]), key=lambda job: job["output"])
     jobs = [
         PlannedJob(
             number,

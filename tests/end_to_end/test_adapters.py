@@ -92,10 +92,35 @@ def test_killed_and_started_again_it_ends_with_the_same_adapters(folder, clean):
     assert contents(folder / "killed") == contents(clean)
 
 
-def test_two_processes_share_out_the_same_work(folder, clean, monkeypatch):
+TWO = ("--processes", "2", "--micro-batch", "3", "--track", "tensorboard")
+
+
+@pytest.fixture(scope="module")
+def two(folder) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TENSORBOARD_LOGGING_DIR", str(folder / "curves"))
+        train(folder, "two", *TWO)
+    return folder / "two"
+
+
+def test_two_processes_told_to_stop_do_so_after_the_same_update(folder, two):
+    """The signal goes to the process that was started by hand or by Snakemake; the others start again at what was saved."""
+    with open(folder / "stopped.log", "w") as log:
+        process = subprocess.Popen(command("stopped", *TWO), cwd=folder, stdout=log, stderr=log)
+        end = time.monotonic() + 120
+        while not list((folder / "stopped.state").glob("*/checkpoint-*")) and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 1
+    said = (folder / "stopped.log").read_text()
+    assert said.count("error: stopped by SIGTERM after update") == 1 and "Traceback" not in said
+    train(folder, "stopped", *TWO)
+    assert json.loads((folder / "stopped/provenance.json").read_text())["resumed_from"] > 0
+    assert contents(folder / "stopped") == contents(two)
+
+
+def test_two_processes_share_out_the_same_work(folder, clean, two):
     """And their training curves go to TensorBoard, as it was asked for."""
-    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(folder / "curves"))
-    train(folder, "two", "--processes", "2", "--micro-batch", "3", "--track", "tensorboard")
     assert list((folder / "curves").rglob("events.out.tfevents.*"))
     same = ("step", "prompts", "rollouts", "learning_rate")
     assert [[row[k] for k in same] for row in updates(folder / "two")] == [[row[k] for k in same] for row in updates(clean)]

@@ -1,5 +1,6 @@
 """Sampling: a completion belongs to its prompt and seed, not to its batch."""
 
+import importlib.metadata
 import importlib.util
 import shutil
 import sys
@@ -153,6 +154,17 @@ def test_the_machine_chooses_the_engine_where_the_model_leaves_it_open(monkeypat
             assert environments.choose("auto", gpus) == "vllm"
             assert environments.choose("auto", 1 - gpus) == "transformers" or name == ".venv-vllm-cpu"
     monkeypatch.setenv("HARDGRPO_VLLM_PYTHON", sys.executable)
+    assert environments.choose("auto", 0) == "vllm"
+
+
+def test_a_build_for_gpus_is_not_chosen_without_one(monkeypatch, tmp_path):
+    """As in the container's image, where jobs without GPUs see it too."""
+    monkeypatch.setattr(environments, "ROOT", tmp_path)
+    monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "vllm")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.30.0")
+    assert (environments.choose("auto", 0), environments.choose("auto", 1)) == ("transformers", "vllm")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.30.0+cpu")
     assert environments.choose("auto", 0) == "vllm"
 
 

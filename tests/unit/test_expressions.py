@@ -506,3 +506,10 @@ def test_every_answer_of_math_is_read_and_not_taken_for_another():
     known = {frozenset(pair) for pair in [("1,-2", "-2,1"), ("(-2,1)", "-2,1"), ("(-2,1)", "1,-2")]}
     for left, right in zip(clearly, clearly[1:] + clearly[:1]):
         assert not equal(left, right) or frozenset((left, right)) in known
+
+
+def test_slurms_signal_to_all_processes_of_a_job_leaves_the_helper_alone():
+    assert expressions.parses(r"\sqrt{2} + 1")
+    helper = expressions._helper
+    os.kill(helper.pid, signal.SIGTERM)
+    assert expressions.parses(r"\sqrt{2} + 2") and expressions._helper is helper and helper.poll() is None

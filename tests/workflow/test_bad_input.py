@@ -36,6 +36,7 @@ def break_(path, value):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        (break_("keep_checkpoints", "two"), ["keep_checkpoints: 'two' is not one of ['all', 'last']", "all, or last"]),
         (break_("tasks/swaps/grdaer", "x"), ["tasks.swaps", "unknown key 'grdaer'", "did you mean 'grader'"]),
         (break_("recipes/mini/learning_rte", 1.0), ["recipes.mini", "learning_rte", "did you mean 'learning_rate'"]),
         (break_("models/tiny/source/stpes", 1), ["models.tiny.source", "stpes", "did you mean 'steps'"]),

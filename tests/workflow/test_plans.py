@@ -85,6 +85,20 @@ def test_each_study_of_the_papers_is_planned_job_by_job(world, study, profile):
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10, "seconds of processor time"
 
 
+INPUTS = ("fetch_dataset", "fetch_model", "prepare_task")
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_inputs_are_all_that_a_study_needs_of_the_internet(world, study):
+    """On the login node before anything is submitted; what is computed (pretraining, too) is not among them."""
+    plan = world.plan("inputs", "--config", f"study={study}", profile="slurm")
+    assert plan == {rule: count for rule, count in STUDIES[study].items() if rule in INPUTS} | {"inputs": 1}
+
+
+def test_the_inputs_of_the_miniature_are_its_problems(world):
+    assert world.plan("inputs", profile="slurm") == {"prepare_task": 6, "inputs": 1}
+
+
 def test_the_study_of_a_fresh_clone_is_the_paper():
     assert yaml.safe_load((ROOT / "config.yaml").read_text())["study"] == "paper"
 

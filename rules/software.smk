@@ -1,0 +1,34 @@
+# Container images, for `--sdm apptainer`, and conda environments, for `--sdm conda`. Without it Snakemake ignores them and uses the environments that the Makefile makes.
+
+from hardgrpo import images
+from snakemake_interface_executor_plugins.settings import DeploymentMethod
+
+IMAGE = images.PATHS
+CONDA = {name: f"{workflow.basedir}/envs/{name}.yaml" for name in IMAGE}  # for `--sdm conda`
+CONTAINERS = DeploymentMethod.APPTAINER in getattr(workflow.deployment_settings, "deployment_method", ())
+
+if CONTAINERS:
+    TEX = TEX or "latexmk"  # in the image
+    # Both names, old and new; what the user binds stays. Jobs on other nodes read this file as well.
+    for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):
+        os.environ[name] = ",".join(filter(None, [os.getenv(name), *images.outside(config)]))
+
+
+localrules:
+    image,
+
+
+rule image:
+    input:
+        definition="envs/{name}.def",
+        pins=lambda w: images.PINS[w.name],
+    output:
+        "envs/{name}.sif",
+    log:
+        "results/logs/image/{name}.log",
+    wildcard_constraints:
+        name=any_of(IMAGE),
+    message:
+        "Build the container image {output}"
+    shell:
+        "python scripts/build_image.py --definition {input.definition} --output {output} > {log} 2>&1"

@@ -1,0 +1,55 @@
+"""Compute nodes have no internet: after `snakemake inputs` a study is made without any network."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import World, shrink
+from stand_ins import recorded, without_network
+
+REACHES_OUT = ("train_grpo.py", "evaluate.py", "probe.py", "pretrain_model.py")
+
+
+def run(world: World, env: dict, *arguments: str) -> subprocess.CompletedProcess:
+    command = [*without_network(), sys.executable, "-m", "snakemake", "--profile", "laptop", "--cores", "2", *arguments]
+    return subprocess.run(command, cwd=world.folder, env=os.environ | env, capture_output=True, text=True, check=False)
+
+
+def wanted(calls) -> list[str]:
+    """What programs of the workflow asked of the network (Snakemake's own loopback aside)."""
+    lines = calls.read_text().splitlines() if calls.exists() else []
+    return [line for line in lines if line.startswith(REACHES_OUT)]
+
+
+@pytest.fixture
+def with_inputs(world) -> World:
+    world.configure(shrink)
+    done = world.snakemake("inputs")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.name for path in (world.folder / "results/tasks").iterdir()} == {
+        "swaps",
+        "swaps_hard",
+        "arithmetic",
+        "arithmetic_hard",
+    }
+    assert not (world.folder / "results/models").exists(), "pretraining is a job"
+    return world
+
+
+def test_a_study_is_made_without_a_network_and_asks_for_none(with_inputs, tmp_path):
+    env, calls = recorded(tmp_path / "recorder")
+    done = run(with_inputs, env)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert wanted(calls) == []
+
+
+def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
+    """So the recorder sees what there is to see, and the ban is needed."""
+    finished.edit("scripts/hardgrpo/environments.py", lambda text: text.replace("os.environ.update(OFFLINE)", "pass"))
+    env, calls = recorded(tmp_path / "recorder")
+    env |= dict.fromkeys(("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"), "")
+    done = run(finished, env, "--force", "results/training/tiny/swaps/mini/hard/seed0/updates.csv")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert wanted(calls)

@@ -1,0 +1,108 @@
+"""What tests put in the place of a container runtime and of a network: they record how they are called."""
+
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# Like apptainer, as far as Snakemake and spython call it: commands run on this machine, without what the image would not have.
+APPTAINER = """#!{python}
+import json, os, sys
+arguments = sys.argv[1:]
+if arguments == ["--version"]:
+    sys.exit(print("apptainer version 1.4.5"))
+binds = {{name: os.environ.get(name) for name in ("APPTAINER_BIND", "SINGULARITY_BIND")}}
+with open({log!r}, "a") as stream:
+    stream.write(json.dumps({{"name": os.path.basename(sys.argv[0]), "arguments": arguments, "folder": os.getcwd()}} | binds) + "\\n")
+if arguments[0] == "build":
+    if os.path.exists({fails!r}):
+        sys.exit("FATAL: While performing build: no space")
+    with open(arguments[-2], "w") as stream:
+        stream.write("image of " + arguments[-1])
+    sys.exit()
+at = next(number for number, argument in enumerate(arguments) if argument.endswith(".sif"))
+hidden = os.path.join({folder!r}, os.path.basename(arguments[at]).removesuffix(".sif") + ".hidden")
+os.execvpe(arguments[at + 1], arguments[at + 1 :], os.environ | {{"PYTHONPATH": {folder!r}, "HIDDEN_MODULES": hidden}})
+"""
+
+HIDE = """
+import os, sys
+from importlib.machinery import PathFinder
+class Visible(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name in hidden else super().find_spec(name, path, target)
+hidden = set(open(os.environ["HIDDEN_MODULES"]).read().split())
+sys.meta_path[sys.meta_path.index(PathFinder)] = Visible
+"""
+
+# Every connection and every name that Python asks for, whether it comes about or not.
+RECORD = """
+import os, sys
+def record(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
+        where = arguments[1] if event == "socket.connect" else arguments[0]
+        if isinstance(where, tuple) or event != "socket.connect":  # else a local socket's path
+            with open(os.environ["RECORDED_CALLS"], "a") as stream:
+                stream.write(f"{os.path.basename(sys.argv[0])} {event} {where}\\n")
+sys.addaudithook(record)
+"""
+
+
+def names_in(pins: Path) -> set[str]:
+    """Packages that a file of pins names, as `normal` writes them."""
+    return {normal(name) for name in re.findall(r"^([\w.-]+)==", pins.read_text(encoding="utf-8"), re.MULTILINE)}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def apptainer(folder: Path, pins: dict[str, Path], name: str = "apptainer") -> "Apptainer":
+    """A folder to put on PATH, with the stand-in; modules of packages that an image's pins do not name are hidden in it."""
+    folder.mkdir()
+    stand_in = Apptainer(folder)
+    program = folder / name
+    program.write_text(
+        APPTAINER.format(python=sys.executable, log=str(stand_in.log), fails=str(stand_in.fails), folder=str(folder))
+    )
+    program.chmod(0o755)
+    (folder / "sitecustomize.py").write_text(HIDE)
+    modules = importlib.metadata.packages_distributions()
+    for image, path in pins.items():
+        kept = names_in(path) | {"pip"}
+        hidden = [module for module, packages in modules.items() if not {normal(package) for package in packages} & kept]
+        (folder / f"{image}.hidden").write_text("\n".join(hidden))
+    return stand_in
+
+
+class Apptainer:
+    def __init__(self, folder: Path):
+        self.folder, self.log, self.fails = folder, folder / "calls.jsonl", folder / "fails"
+        self.env = {"PATH": os.pathsep.join([str(folder), os.environ["PATH"]])}
+
+    def calls(self) -> list[dict]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
+
+
+def without_network() -> list[str]:
+    """Start of a command that runs in a network namespace with no interface; empty where this is not allowed."""
+    for start in (["unshare", "--net"], ["unshare", "--map-root-user", "--net"]):
+        try:
+            if subprocess.run([*start, "true"], capture_output=True, check=False).returncode == 0:
+                return start
+        except FileNotFoundError:
+            break
+    return []
+
+
+def recorded(folder: Path) -> tuple[dict, Path]:
+    """(environment, file) with which programs write down what they want of the network; proxies lead nowhere."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(RECORD)
+    nowhere = "http://127.0.0.1:9"
+    env = {"PYTHONPATH": str(folder), "RECORDED_CALLS": str(folder / "calls"), "HF_ENDPOINT": "https://hub.invalid"}
+    return env | dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), nowhere), folder / "calls"

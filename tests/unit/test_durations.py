@@ -1,0 +1,171 @@
+"""The cost model: against published throughput, and the laws that any such model must keep."""
+
+import copy
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import write_cost_table
+from conftest import ROOT
+from hardgrpo import calibration, costs, durations
+from hardgrpo.durations import Job
+
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+TRAIN = Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 0)
+PROBE = Job("probe", "qwen3-4b", "gsm8k")
+EVALUATE = Job("evaluate_run", "qwen3-4b", "gsm8k", "as_written", "hard", 0, "gsm8k")
+
+PUBLISHED = [(write_cost_table.shape_of(CONFIG, model), at_once, rate) for model, at_once, rate in write_cost_table.PUBLISHED]
+
+
+def test_sampling_is_within_a_quarter_of_every_published_figure():
+    for shape, at_once, published in PUBLISHED:
+        assert write_cost_table.tokens_per_second(shape, at_once) == pytest.approx(published, rel=0.25)
+
+
+@pytest.mark.parametrize("left_out", range(3))
+def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeypatch):
+    def rate(shape, at_once, share):
+        monkeypatch.setitem(durations.SAMPLING_SHARE, "vllm", share)
+        return write_cost_table.tokens_per_second(shape, at_once)
+
+    def share(shape, at_once, published):
+        """The share that gives the published rate; a layer's own time is not divided by it, so it is found by halving."""
+        low, high = 0.01, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if rate(shape, at_once, middle) < published else (low, middle)
+        return low
+
+    others = [share(*figure) for number, figure in enumerate(PUBLISHED) if number != left_out]
+    shape, at_once, published = PUBLISHED[left_out]
+    assert rate(shape, at_once, sum(others) / 2) == pytest.approx(published, rel=0.3)
+
+
+def test_the_tables_of_the_document_are_what_the_model_gives():
+    text = (ROOT / "docs/costs.md").read_text()
+    assert text == write_cost_table.filled(text, CONFIG), "run scripts/write_cost_table.py"
+
+
+def test_a_run_counted_by_hand():
+    found = durations.estimate(CONFIG, TRAIN, "h100")
+    assert found.completions == 1000 * 32 * 8
+    assert found.tokens_generated == pytest.approx(1000 * 256 * 250 * durations.FILL)
+    assert found.tokens_trained == pytest.approx(found.tokens_generated + 1000 * 256 * durations.PROMPT_TOKENS["gpu"])
+    # forward, backward, layers again, reference policy, vLLM's probabilities: 2 FLOPs a weight and token each
+    learning = 5 * 2 * costs.parameters(CONFIG["models"]["qwen3-14b"]["shape"]) * found.tokens_trained / (989e12 * 0.3)
+    assert learning < found.seconds < 1.6 * learning
+    assert found.gpus == 1 and found.gpu_hours == found.seconds / 3600
+    adapter = costs.adapter_parameters(CONFIG["models"]["qwen3-14b"]["shape"], 32) * 4
+    assert found.kept_bytes == 10 * adapter and found.scratch_bytes == 10 * adapter + 2 * 2 * adapter
+
+
+def test_the_completions_of_probes_and_evaluations():
+    assert durations.estimate(CONFIG, PROBE, "h100").completions == 1869 * 5  # 7,473 problems in 4 shards
+    assert durations.estimate(CONFIG, EVALUATE, "h100").completions == 1319 * 5 * 10  # four samples and greedy, ten checkpoints
+
+
+@pytest.mark.parametrize("job", [TRAIN, PROBE, EVALUATE], ids=lambda job: job.rule)
+def test_more_work_takes_longer_and_a_faster_gpu_less(job):
+    def seconds(change=lambda config: None, gpu="h100"):
+        config = copy.deepcopy(CONFIG)
+        change(config)
+        return durations.estimate(config, job, gpu).seconds
+
+    assert seconds(lambda config: config["tasks"]["gsm8k"].update(completion_tokens=1024)) > 2 * seconds()
+    assert seconds(lambda config: config["models"][job.model]["shape"].update(layers=80)) > seconds()
+    assert seconds(gpu="h200") <= seconds() < seconds(gpu="a100") < seconds(gpu="a40")
+
+
+def test_more_updates_and_a_reference_policy_cost_and_several_gpus_share():
+    def seconds(change):
+        config = copy.deepcopy(CONFIG)
+        change(config)
+        return durations.estimate(config, TRAIN, "h100").seconds
+
+    recipe = lambda **values: lambda config: config["recipes"]["as_written"].update(values)
+    now = seconds(recipe())
+    assert seconds(recipe(updates=2000)) == pytest.approx(2 * now, rel=0.05)
+    assert seconds(recipe(beta=0.0)) < now
+    four = seconds(lambda config: config["models"]["qwen3-14b"]["gpus"]["adapter"].update(count=4))
+    assert now / 4 < four < now / 2, "weights are read and handed over by each"
+
+
+@given(attempt=st.integers(1, 6))
+def test_walltime_leaves_room_and_grows_with_the_attempt(attempt):
+    for job in (TRAIN, PROBE, EVALUATE, Job("pretrain_model", "tiny")):
+        expected = durations.estimate(CONFIG, job, "h100").seconds / 60
+        asked = durations.walltime(CONFIG, job, "h100", attempt)
+        assert asked >= max(durations.LEAST_MINUTES, 2 * expected) and isinstance(asked, int)
+        assert durations.walltime(CONFIG, job, "h100", attempt + 1) > asked
+
+
+def test_a_model_of_unknown_size_is_said_to_be(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = copy.deepcopy(CONFIG)
+    config["models"]["mine"] = {"source": {"kind": "folder", "path": "mine"}}
+    job = Job("probe", "mine", "gsm8k")
+    assert not durations.estimate(config, job, "h100").known
+    (tmp_path / "results/models/mine").mkdir(parents=True)
+    facts = {
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+    }
+    facts |= {"vocab_size": 49152, "tie_word_embeddings": True}
+    (tmp_path / "results/models/mine/config.json").write_text(json.dumps(facts))
+    assert durations.model_shape(config, "mine") == CONFIG["models"]["smollm2-135m"]["shape"]
+    assert durations.estimate(config, job, "h100").known
+
+
+def finished(folder, run, seconds, work, tokens, **more):
+    path = folder / "training" / run / "provenance.json"
+    path.parent.mkdir(parents=True)
+    facts = {"seconds": seconds, "update_seconds": work, "completion_tokens": tokens, "machine": {"gpus": 1}, "resumed_from": 0}
+    path.write_text(json.dumps(facts | more))
+
+
+def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_widest(tmp_path):
+    tokens = 1000 * 256 * 100  # 100 of 250 each
+    finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, tokens)
+    finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed1", 9e9, 9e9, tokens, resumed_from=500)  # of its last part alone
+    (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2").mkdir()
+    (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2/provenance.json").write_text("not JSON")
+    known = calibration.calibrate(CONFIG, calibration.read_measured(str(tmp_path)), "h100")
+    assert known.jobs == 1
+    again = durations.estimate(CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 7), "h100", known)
+    assert again.seconds == pytest.approx(30_100, rel=1e-3) and again.start_seconds == 100
+    assert again.tokens_generated == pytest.approx(tokens)
+    # another policy of the task: as many tokens; another model: as far from the model, but tokens as assumed
+    assert (
+        durations.estimate(CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "easy", 0), "h100", known).seconds
+        == again.seconds
+    )
+    other = Job("train_grpo", "qwen3-4b", "gsm8k", "as_written", "hard", 0)
+    plain, held = durations.estimate(CONFIG, other, "h100"), durations.estimate(CONFIG, other, "h100", known)
+    assert held.tokens_generated == plain.tokens_generated and held.seconds != plain.seconds
+    # what ran on GPUs says nothing of a CPU
+    cpu = Job("train_grpo", "tiny", "swaps", "mini", "hard", 0)
+    assert durations.estimate(CONFIG, cpu, "h100", known) == durations.estimate(CONFIG, cpu, "h100")
+
+
+def test_a_calibration_comes_back_as_it_was_written(tmp_path):
+    finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, 25_600_000)
+    known = calibration.calibrate(CONFIG, calibration.read_measured(str(tmp_path)), "h100")
+    calibration.write(known, str(tmp_path / "calibration.json"))
+    again = calibration.read(str(tmp_path / "calibration.json"))
+    assert again.groups == known.groups
+    assert durations.estimate(CONFIG, TRAIN, "h100", again) == durations.estimate(CONFIG, TRAIN, "h100", known)
+
+
+def test_other_seeds_are_predicted_from_one(tmp_path):
+    for seed, seconds in enumerate([1000, 1100, 800]):
+        finished(tmp_path, f"qwen3-14b/gsm8k/as_written/hard/seed{seed}", seconds, seconds - 50, 25_600_000)
+    compared = calibration.compare(CONFIG, calibration.read_measured(str(tmp_path)), "h100", 0)
+    assert [one.measured.job.seed for one in compared] == [1, 2]
+    assert [one.error for one in compared] == pytest.approx([100 / 1100, 200 / 800], rel=1e-2)

@@ -1,0 +1,112 @@
+"""Putting jobs on GPUs: the laws of any schedule, bounds of list scheduling, and the sums."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardgrpo import plans
+from hardgrpo.durations import Estimate
+from hardgrpo.errors import UserError
+from hardgrpo.plans import PlannedJob, Setting
+
+AROUND = plans.AROUND_SECONDS[True]
+
+
+@st.composite
+def studies(draw):
+    """Jobs in a random order of dependency, and a setting that can run each of them."""
+    count = draw(st.integers(1, 14))
+    gpus = draw(st.integers(1, 4))
+    jobs = []
+    for number in range(count):
+        rule = draw(st.sampled_from(["probe", "train_grpo", "evaluate_run", "summarize"]))
+        wanted = draw(st.integers(0, gpus)) if rule != "summarize" else 0
+        estimate = Estimate(
+            draw(st.floats(1, 1000)), gpus=wanted, kept_bytes=draw(st.integers(0, 9)), scratch_bytes=draw(st.integers(0, 9))
+        )
+        needs = draw(st.sets(st.integers(0, number - 1), max_size=3)) if number else set()
+        jobs.append(PlannedJob(number, "study", rule, {"model": "m"}, estimate, needs=needs))
+    cluster = draw(st.booleans())
+    return jobs, Setting(gpus=gpus, slots=draw(st.integers(1, 5)), cluster=cluster)
+
+
+@given(studies())
+def test_every_schedule_keeps_the_laws(drawn):
+    jobs, setting = drawn
+    plans.schedule(jobs, setting)
+    for job in jobs:
+        assert job.end >= job.start + job.estimate.seconds
+        assert all(jobs[other].end <= job.start for other in job.needs), "a job waits for what it needs"
+    for moment in {job.start for job in jobs}:
+        running = [job for job in jobs if job.start <= moment < job.end]
+        assert sum(job.estimate.gpus for job in running) <= setting.gpus
+        placed = [job for job in running if not setting.cluster or job.stage != plans.LIGHT]
+        assert len(placed) <= setting.slots
+    sums = plans.totals(jobs, setting, 2.0)
+    wall = sums["wall_hours"] * 3600
+    assert wall >= sums["critical_path_hours"] * 3600 - 1e-6
+    assert wall >= sums["gpu_hours"] * 3600 / setting.gpus - 1e-6
+    assert sums["cost"] == 2 * sums["gpu_hours"]
+    assert wall <= sum(job.end - job.start for job in jobs) + 1e-6, "never worse than one after another"
+
+
+@given(studies())
+def test_gpus_are_given_to_one_job_at_a_time(drawn):
+    jobs, setting = drawn
+    plans.schedule(jobs, setting)
+    given_gpus = plans.lanes(jobs, setting)
+    for job in jobs:
+        assert len(set(given_gpus[job.number])) == job.estimate.gpus
+        for other in jobs[: job.number]:
+            if job.start < other.end and other.start < job.end:
+                assert not set(given_gpus[job.number]) & set(given_gpus[other.number])
+
+
+@given(studies())
+def test_the_critical_path_is_a_chain_and_the_longest(drawn):
+    jobs, setting = drawn
+    path = plans.critical_path(jobs, setting)
+    assert all(first.number in second.needs for first, second in zip(path, path[1:]))
+    length = sum(plans._taken(job, setting) for job in path)
+    unlimited = Setting(gpus=99, slots=99, cluster=setting.cluster)
+    plans.schedule(jobs, unlimited)
+    assert length == pytest.approx(max(job.end for job in jobs))
+
+
+def job(number, seconds, gpus=1, needs=(), rule="train_grpo", model="m", **estimate):
+    return PlannedJob(number, "s", rule, {"model": model}, Estimate(seconds, gpus=gpus, **estimate), needs=set(needs))
+
+
+def test_a_schedule_by_hand():
+    """Two GPUs: the long chain goes first although the other jobs were ready as early."""
+    jobs = [job(0, 100), job(1, 100), job(2, 100), job(3, 200, needs=[2])]
+    plans.schedule(jobs, Setting(gpus=2))
+    assert (jobs[2].start, jobs[3].start) == (0, 100 + AROUND)
+    assert max(j.end for j in jobs) == 300 + 2 * AROUND
+
+
+def test_a_job_with_more_gpus_than_there_are_is_named():
+    with pytest.raises(UserError, match="needs 8 GPUs at once, and the plan has 2"):
+        plans.schedule([job(0, 1, gpus=8)], Setting(gpus=2))
+
+
+def test_disk_counts_what_is_kept_and_what_is_in_use():
+    jobs = [job(0, 100, kept_bytes=5, scratch_bytes=20), job(1, 100, needs=[0], kept_bytes=1, scratch_bytes=10)]
+    plans.schedule(jobs, Setting(gpus=1))
+    assert plans.peak_disk(jobs) == 20  # then 5 kept and 10 in use
+    jobs[1].estimate = Estimate(100, gpus=1, scratch_bytes=30)
+    assert plans.peak_disk(jobs) == 35
+
+
+def test_rows_are_by_study_stage_and_model_and_add_up():
+    jobs = [
+        job(0, 3600, model="b"),
+        job(1, 3600, gpus=2, model="a"),
+        job(2, 60, gpus=0, rule="fetch_model"),
+        job(3, 60, rule="probe"),
+    ]
+    rows = plans.table(jobs, ["s"], ["a", "b", "m"])
+    assert [(row["stage"], row["model"], row["gpu_hours"]) for row in rows] == [
+        ("probing", "m", 1 / 60), ("training", "a", 2.0), ("training", "b", 1.0), ("light", "", 0.0),
+    ]  # fmt: skip
+    assert sum(row["jobs"] for row in rows) == 4

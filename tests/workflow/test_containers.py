@@ -1,0 +1,146 @@
+"""Container images, without a container runtime: their definitions, the rules that name them, and how Snakemake calls it."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT, SCRIPTS, World, shrink
+from hardgrpo import images
+from stand_ins import apptainer
+
+DEFINITIONS = {name: ROOT / f"envs/{name}.def" for name in images.PINS}
+
+
+def parsed(name: str):
+    from spython.main.parse.parsers import get_parser
+
+    (recipe,) = get_parser("singularity")(str(DEFINITIONS[name])).recipe.values()
+    return recipe
+
+
+@pytest.mark.parametrize("name", images.PINS)
+def test_a_definition_installs_the_pins_of_its_environment_and_nothing_else(name):
+    recipe = parsed(name)
+    assert re.fullmatch(r"python@sha256:[0-9a-f]{64}", recipe.fromHeader)
+    ((pins, copy),) = (line.split() for line in recipe.files)
+    assert pins == images.PINS[name]
+    (install,) = (line for line in recipe.install if "pip" in line)
+    assert install.split("install ")[1].split()[-2:] == ["-r", copy]
+    assert "==" not in DEFINITIONS[name].read_text(), "versions stand in the pins"
+    assert recipe.environ[0].startswith("PATH=/usr/local/bin:"), "the base image's Python"
+    assert recipe.test
+
+
+@pytest.mark.parametrize("name", images.PINS)
+def test_the_pins_of_an_image_are_one_file_of_exact_versions(name):
+    lines = [line.split("#")[0].strip() for line in (ROOT / images.PINS[name]).read_text().splitlines()]
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines if line), "no `-r`: the image has this file alone"
+
+
+def test_the_image_for_figures_has_the_tex_that_the_tests_use():
+    (install,) = re.findall(r"apt-get install .*(latexmk .*)", DEFINITIONS["figures"].read_text())
+    assert set(install.split()) == set(re.search(r"\((latexmk .*)\)", (ROOT / ".ci/run").read_text())[1].split())
+
+
+def test_every_rule_with_a_command_names_an_image():
+    for path in (ROOT / "rules").glob("*.smk"):
+        for rule in re.split(r"(?m)^(?=rule )", path.read_text())[1:]:
+            name = re.match(r"rule (\w+)", rule)[1]
+            named = re.findall(r'container:\n        IMAGE\["(\w+)"\]', rule)
+            assert len(named) == (name not in ("image", "plan")) and set(named) <= set(images.PINS), (path.name, name)
+
+
+@pytest.fixture
+def stand_in(tmp_path):
+    return apptainer(tmp_path / "bin", {name: ROOT / pins for name, pins in images.PINS.items()})
+
+
+def make_images(world: World) -> None:
+    for path in images.PATHS.values():
+        (world.folder / path).touch()
+
+
+def test_a_study_runs_in_the_images_with_what_their_pins_name(world, stand_in, tmp_path):
+    """Every job goes through `apptainer exec`; in each image only the packages of its pins can be imported."""
+    world.configure(shrink)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    make_images(world)
+    done = world.snakemake("--sdm", "apptainer", "--config", f"data={elsewhere}", env=stand_in.env)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    calls = stand_in.calls()
+    seen = {}
+    for call in calls:
+        assert call["arguments"][:3] == ["exec", "--home", str(world.folder)] and call["folder"] == str(world.folder)
+        assert "--nv" in call["arguments"]
+        assert call["APPTAINER_BIND"] == call["SINGULARITY_BIND"] == str(elsewhere)
+        for program in re.findall(r"scripts/(\w+)\.py", call["arguments"][-1]):
+            seen.setdefault(program, set()).update(argument for argument in call["arguments"] if argument.endswith(".sif"))
+    training = {"prepare_task", "pretrain_model", "probe", "measure_difficulty", "train_grpo", "evaluate"}
+    assert {program: {images.PATHS["training"]} for program in training}.items() <= seen.items()
+    assert seen["summarize"] == seen["plot_accuracy"] == seen["compile_paper"] == {images.PATHS["figures"]}
+
+
+def test_going_over_to_containers_computes_nothing_anew(finished, stand_in, monkeypatch):
+    monkeypatch.setenv("PATH", stand_in.env["PATH"])
+    make_images(finished)
+    assert finished.plan("--sdm", "apptainer") == {}
+    assert finished.plan("--sdm", "apptainer", profile="slurm") == {}
+    for path in images.PATHS.values():
+        (finished.folder / path).write_text("another image")
+    assert finished.plan("--sdm", "apptainer") == {}
+    every_reason = ["--rerun-triggers", "code", "input", "mtime", "params", "software-env"]
+    assert finished.plan("--sdm", "apptainer", *every_reason)["train_grpo"] == 2, "without what the profiles leave out"
+
+
+def test_a_missing_image_is_said_once_and_before_any_job(world, stand_in):
+    world.configure(shrink)
+    done = world.snakemake("--sdm", "apptainer", env=stand_in.env)
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and said.count("envs/training.sif: no such image") == 1 and "Traceback" not in said
+    assert stand_in.calls() == [] and not (world.folder / "results/tasks").exists()
+
+
+def test_images_are_built_by_a_target_and_stay_built(world, stand_in):
+    done = world.snakemake("images", env=stand_in.env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    built = [call for call in stand_in.calls() if call["arguments"][0] == "build"]
+    assert {call["arguments"][-1] for call in built} == {"envs/training.def", "envs/figures.def"}
+    assert {call["name"] for call in built} == {"singularity"}, "the name that spython calls"
+    for path in images.PATHS.values():
+        assert "image of" in (world.folder / path).read_text()
+    assert world.plan("images") == {}
+    world.edit(images.PINS["figures"], lambda text: text.replace("numpy==", "numpy==9."))
+    assert world.plan("images")["image"] == 1
+
+
+def build(world: World, **env: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(SCRIPTS / "build_image.py"), "--definition", "envs/figures.def", "--output", "envs/figures.sif"]
+    return subprocess.run(command, cwd=world.folder, env=os.environ | env, capture_output=True, text=True, check=False)
+
+
+def test_building_without_a_runtime_says_how_to_go_on(world, tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = build(world, PATH=str(tmp_path / "empty"))
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "neither is on PATH" in done.stderr and "apptainer build --fakeroot envs/figures.sif envs/figures.def" in done.stderr
+
+
+def test_a_build_that_fails_leaves_no_image(world, stand_in):
+    stand_in.fails.touch()
+    done = build(world, **stand_in.env)
+    assert done.returncode == 1 and "envs/figures.def: no image was built" in done.stderr
+    assert "no space" in done.stdout, "what apptainer said"
+    assert not list((world.folder / "envs").glob("*sif*"))
+
+
+def test_links_out_of_the_folder_are_shown_to_the_container(tmp_path, monkeypatch):
+    (tmp_path / "clone/inside").mkdir(parents=True)
+    (tmp_path / "scratch/models").mkdir(parents=True)
+    (tmp_path / "clone/results").symlink_to(tmp_path / "scratch")
+    monkeypatch.chdir(tmp_path / "clone")
+    config = {"data": "inside", "models": {"mine": {"source": {"kind": "folder", "path": str(tmp_path / "scratch/models")}}}}
+    assert images.outside(config) == [str(tmp_path / "scratch"), str(tmp_path / "scratch/models")]

@@ -1,0 +1,94 @@
+"""`make cluster`, with a wheel of nothing in the place of the pins: environments in a shared folder, for several clones."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, World
+
+
+class Clone(World):
+    """With a Makefile, and pins that name a package of `wheels`."""
+
+    def __init__(self, folder: Path, wheels: Path):
+        super().__init__(folder)
+        self.wheels = wheels
+        shutil.copy2(ROOT / "Makefile", folder)
+        for pins in ("training", "gpu"):
+            (folder / f"envs/{pins}.txt").write_text("tests-packages==1.0\n")
+
+    def make(self, *arguments: str, wheels: bool = True) -> subprocess.CompletedProcess:
+        index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels) if wheels else "", "PIP_EXTRA_INDEX_URL": ""}
+        command = ["make", f"PYTHON={sys.executable}", *arguments]
+        return subprocess.run(command, cwd=self.folder, env=os.environ | index, capture_output=True, text=True, check=False)
+
+    def names(self) -> tuple[str, str]:
+        return tuple((self.folder / link).resolve().name for link in (".venv", ".venv-gpu"))
+
+
+@pytest.fixture
+def wheels(tmp_path) -> Path:
+    """A package that lets an environment see the packages of these tests: nothing is downloaded."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for version in ("1.0", "2.0"):
+        info = f"tests_packages-{version}.dist-info"
+        with zipfile.ZipFile(folder / f"tests_packages-{version}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr("tests_packages.pth", sysconfig.get_path("purelib") + "\n")
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tests-packages\nVersion: {version}\n")
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", "")
+    return folder
+
+
+def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
+    shared = tmp_path / "shared"
+    first, second = Clone(tmp_path / "first", wheels), Clone(tmp_path / "second", wheels)
+    done = first.make("cluster", f"ENVIRONMENTS={shared}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.name for path in shared.iterdir()} == set(first.names())
+
+    # What was made plans a study for a cluster, and is what programs go on in on a node with GPUs.
+    planned = subprocess.run(
+        [".venv/bin/python", "-m", "snakemake", "-n", "--profile", "slurm", "--config", "study=mini"],
+        cwd=first.folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert planned.returncode == 0 and "train_grpo" in planned.stdout + planned.stderr, planned.stderr
+    said = subprocess.run(
+        [sys.executable, "-c", "from hardgrpo import environments; print(environments.other_python(1))"],
+        cwd=first.folder / "scripts", env={"PATH": os.defpath}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert said.stdout.strip() == str(first.folder / ".venv-gpu/bin/python") and os.access(said.stdout.strip(), os.X_OK)
+
+    # Another clone finds them, without a package to install from; the folder is remembered.
+    done = second.make("cluster", f"ENVIRONMENTS={shared}", wheels=False)
+    assert done.returncode == 0 and second.names() == first.names(), done.stderr
+    assert second.make("setup", wheels=False).returncode == 0 and second.names() == first.names()
+
+    # Other pins are another environment; the first clone's stays.
+    (second.folder / "envs/training.txt").write_text("tests-packages==2.0\n")
+    assert second.make("setup").returncode == 0
+    assert second.names()[0] != first.names()[0] and second.names()[1] == first.names()[1]
+    before = {path: path.stat().st_mtime_ns for path in shared.rglob("*")}
+    # In the clone again: what others use is left alone.
+    done = second.make("setup", "ENVIRONMENTS=")
+    assert done.returncode == 0 and not (second.folder / ".venv").is_symlink(), done.stderr
+    assert {path: path.stat().st_mtime_ns for path in shared.rglob("*") if "__pycache__" not in path.parts} == {
+        path: time for path, time in before.items() if "__pycache__" not in path.parts
+    }
+    assert second.make("setup").stdout.strip().endswith("Nothing to be done for 'setup'.")
+    # And back.
+    assert second.make("cluster", f"ENVIRONMENTS={shared}", wheels=False).returncode == 0 and second.names()[1] == first.names()[1]
+
+
+def test_an_environment_that_was_not_finished_is_made_again(tmp_path, wheels):
+    clone, shared = Clone(tmp_path / "clone", wheels), tmp_path / "shared"
+    assert clone.make("setup", f"ENVIRONMENTS={shared}", wheels=False).returncode != 0
+    done = clone.make("setup")
+    assert done.returncode == 0 and (clone.folder / ".venv/training.ready").exists(), done.stderr

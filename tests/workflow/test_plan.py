@@ -1,0 +1,212 @@
+"""`scripts/plan.py` and `snakemake plan`: the bill before a study is run."""
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import CHROMIUM, World
+
+
+def plan(world: World, *arguments: str, fails: bool = False) -> dict:
+    """plan.json of `scripts/plan.py` in a world."""
+    command = [sys.executable, "scripts/plan.py", *arguments]
+    done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
+    assert (done.returncode != 0) == fails, done.stdout + done.stderr
+    if fails:
+        assert "Traceback" not in done.stderr
+        return {"error": done.stderr.strip()}
+    return json.loads((world.folder / "results/plan/plan.json").read_text()) | {"text": done.stdout}
+
+
+def by_stage(found: dict) -> dict:
+    return {(row["stage"], row["model"]): row["jobs"] for row in found["table"] if row["stage"] != "light"}
+
+
+def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(world):
+    found = plan(world, "--study", "paper")
+    assert by_stage(found) == {
+        ("probing", "qwen3-4b"): 5, ("probing", "qwen3-14b"): 5, ("probing", "phi-4"): 5, ("probing", "llama-3.1-8b-instruct"): 4,
+        ("training", "qwen3-4b"): 24, ("training", "qwen3-14b"): 24, ("training", "phi-4"): 24, ("training", "llama-3.1-8b-instruct"): 12,
+        ("evaluation", "qwen3-4b"): 39, ("evaluation", "qwen3-14b"): 26, ("evaluation", "phi-4"): 26,
+        ("evaluation", "llama-3.1-8b-instruct"): 13,
+    }  # fmt: skip
+    planned = sum(world.plan("--config", "study=paper", profile="slurm").values())
+    assert found["totals"]["jobs"] == planned - 1, "all but the target itself"
+    assert found["totals"]["gpu_hours"] == pytest.approx(sum(job["gpu_hours"] for job in found["jobs"]))
+    assert found["totals"]["cost"] == pytest.approx(2.5 * found["totals"]["gpu_hours"])
+    assert found["totals"]["wall_hours"] >= found["totals"]["gpu_hours"] / 8
+    stages = [job["name"].split()[0] for job in found["critical_path"]]
+    assert stages[:2] == ["fetch_model", "probe"] and {"train_grpo", "evaluate_run", "summarize"} < set(stages)
+
+
+def test_text_csv_json_and_page_have_the_same_numbers_from_program_and_workflow(world):
+    found = plan(world, "--study", "paper")
+    folder = world.folder / "results/plan"
+    hours = f"{found['totals']['gpu_hours']:.2f}"
+    assert re.search(rf"^total +\d+ +{hours}", found["text"], re.MULTILINE)
+    with open(folder / "plan.csv") as stream:
+        rows = list(csv.DictReader(stream))
+    assert sum(float(row["gpu_hours"]) for row in rows) == pytest.approx(found["totals"]["gpu_hours"])
+    with open(folder / "jobs.csv") as stream:
+        assert sum(float(row["gpu_hours"]) for row in csv.DictReader(stream)) == pytest.approx(found["totals"]["gpu_hours"])
+    assert hours in (folder / "plan.html").read_text()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    shutil.rmtree(folder)
+    at_once = ["--slurm-init-seconds-before-status-checks", "1"]
+    done = world.snakemake("plan", *at_once, "--config", "study=paper", profile="slurm")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert found["text"].strip() in done.stdout
+    assert world.snakemake("plan", "--config", "study=paper").returncode == 0
+    here = json.loads((folder / "plan.json").read_text())
+    assert here["totals"]["gpu_hours"] == pytest.approx(found["totals"]["gpu_hours"])
+    assert here["setting"] | {"gpus": 1, "cluster": False} == here["setting"], "the laptop profile has one GPU"
+
+
+def test_what_remains_after_some_runs_is_smaller_by_exactly_these(finished):
+    """Seed 0 has been run, seed 1 has not; the model is said to need GPUs, so that there is something to pay."""
+
+    def ask_for_gpus(config):
+        config["studies"]["mini"]["seeds"] = [0, 1]
+        config["models"]["tiny"]["shape"] = config["models"]["smollm2-135m"]["shape"]
+        config["models"]["tiny"]["gpus"] = config["models"]["qwen2.5-0.5b-instruct"]["gpus"]
+
+    finished.configure(ask_for_gpus)
+    after = plan(finished)
+    (finished.folder / "results").rename(finished.folder / "elsewhere")
+    before = plan(finished)
+    left, all_ = ({job["name"]: job for job in found["jobs"]} for found in (after, before))
+    assert {name for name, job in left.items() if job["stage"] == "training"} == {
+        f"train_grpo tiny swaps mini {policy} seed 1" for policy in ("hard", "random")
+    }
+    assert all(left[name]["gpu_hours"] == all_[name]["gpu_hours"] for name in left)
+    gone = [job for name, job in all_.items() if name not in left]
+    assert {job["stage"] for job in gone} == {"pretraining", "probing", "training", "evaluation", "light"}
+    assert sum(job["gpu_hours"] for job in gone) > 0
+    for key in ("gpu_hours", "job_hours", "tokens_generated", "tokens_trained", "completions"):
+        of_gone = sum(job["seconds"] / 3600 if key == "job_hours" else job[key] for job in gone)
+        assert before["totals"][key] - after["totals"][key] == pytest.approx(of_gone, rel=1e-3), key
+    assert before["totals"]["jobs"] - after["totals"]["jobs"] == len(gone)
+
+
+def test_a_finished_study_leaves_nothing_to_pay(finished):
+    found = plan(finished, "--profile", "laptop")
+    assert found["totals"]["jobs"] == 0 and "Nothing is left to do for mini" in found["text"]
+    assert "Nothing is left to do" in (finished.folder / "results/plan/plan.html").read_text()
+
+
+def test_what_if(world):
+    now = plan(world, "--study", "base_wrong")
+    assert now["setting"] == {"gpu": "h100", "gpus": 8, "slots": 100, "cluster": True, "price": 2.5, "calibrated_on_jobs": 0}
+    seeds = plan(world, "--study", "base_wrong", "--seeds", "6")
+    trained = lambda found: sum(row["gpu_hours"] for row in found["table"] if row["stage"] == "training")
+    assert trained(seeds) == pytest.approx(2 * trained(now))
+    older = plan(world, "--study", "base_wrong", "--gpu", "a100", "--price", "1", "--gpus", "16")
+    assert trained(older) > 2 * trained(now) and older["totals"]["cost"] == pytest.approx(older["totals"]["gpu_hours"])
+    longer = plan(world, "--study", "base_wrong", "--completion-tokens", "gsm8k=1024")
+    assert longer["totals"]["tokens_generated"] == pytest.approx(1024 / 250 * now["totals"]["tokens_generated"])
+    assert plan(world, "--study", "base_wrong", "--completion-tokens", "1024")["totals"] == longer["totals"]
+
+
+def test_pruned_checkpoints_leave_less_on_the_disk(world):
+    kept = plan(world, "--study", "base_wrong")
+    world.configure(lambda config: config.update(keep_checkpoints="last"))
+    pruned = plan(world, "--study", "base_wrong")
+    of_runs = sum(row["kept_gb"] for row in kept["table"] if row["stage"] == "training")
+    assert pruned["totals"]["kept_gb"] == pytest.approx(kept["totals"]["kept_gb"] - 0.9 * of_runs), "one checkpoint of ten"
+    assert pruned["totals"]["peak_disk_gb"] < kept["totals"]["peak_disk_gb"]
+    assert pruned["totals"]["gpu_hours"] == pytest.approx(kept["totals"]["gpu_hours"])
+
+
+def test_jobs_that_studies_share_count_once(world):
+    alone = {name: plan(world, "--study", name) for name in ("paper", "base_wrong")}
+    both = plan(world, "--study", "paper", "--study", "base_wrong")
+    rows = {study: sum(row["jobs"] for row in both["table"] if row["study"] == study) for study in ("paper", "base_wrong")}
+    assert rows["paper"] == alone["paper"]["totals"]["jobs"]
+    shared = {job["name"] for job in alone["paper"]["jobs"]} & {job["name"] for job in alone["base_wrong"]["jobs"]}
+    assert shared and rows["base_wrong"] == alone["base_wrong"]["totals"]["jobs"] - len(shared)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--study", "papre"], "unknown study 'papre'; did you mean 'paper'?"),
+        (["--completion-tokens", "gsm=9"], "expected a number, or task=number pairs"),
+        (["--gpus", "0"], "not a number of at least 1"),
+        (["--gpu", "h1000"], "invalid choice"),
+        (["nowhere.csv"], "nowhere.csv"),
+    ],
+)
+def test_what_cannot_be_planned_is_said_in_words(world, arguments, words):
+    assert words in plan(world, *arguments, fails=True)["error"]
+
+
+def test_a_study_for_more_gpus_than_there_are_is_refused(world):
+    world.configure(lambda config: config["studies"]["paper"].update(recipes=["as_written_full"]))
+    assert "needs 8 GPUs at once, and the plan has 4" in plan(world, "--study", "paper", "--gpus", "4", fails=True)["error"]
+
+
+def test_calibration_moves_the_plan_and_the_walltimes(finished):
+    done = subprocess.run(
+        [sys.executable, "scripts/calibrate.py"], cwd=finished.folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    # 1 model, 2 shards, 2 runs, 2 evaluations of the base and 4 of runs
+    assert "11 finished jobs" in done.stdout
+    assert finished.plan() == {}, "calibration makes nothing run again"
+    finished.configure(lambda config: config["studies"]["mini"].update(seeds=[0, 1]))
+    calibrated, plain = plan(finished, "--profile", "laptop"), plan(finished, "--profile", "laptop", "--uncalibrated")
+    assert "Held to 11 finished jobs" in calibrated["text"] and "Not calibrated" in plain["text"]
+    assert calibrated["setting"]["calibrated_on_jobs"] == 11
+    measured = json.loads((finished.folder / "results/training/tiny/swaps/mini/hard/seed0/provenance.json").read_text())
+    (run,) = [job for job in calibrated["jobs"] if job["rule"] == "train_grpo" and job["policy"] == "hard"]
+    assert run["seconds"] == pytest.approx(measured["seconds"], rel=0.05, abs=0.2)
+    (run,) = [job for job in plain["jobs"] if job["rule"] == "train_grpo" and job["policy"] == "hard"]
+    assert run["seconds"] != pytest.approx(measured["seconds"], rel=0.05)
+
+
+def test_a_broken_calibration_is_named(finished):
+    (finished.folder / "results/calibration.json").write_text("{}")
+    assert "results/calibration.json: not a calibration; delete it" in plan(finished, fails=True)["error"]
+
+
+def test_calibration_without_finished_jobs_says_so(world):
+    done = subprocess.run([sys.executable, "scripts/calibrate.py"], cwd=world.folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("error: results: no finished job has a provenance.json")
+
+
+@pytest.mark.chromium
+def test_the_page_opens_in_a_browser_without_errors_or_requests(world):
+    from playwright.sync_api import sync_playwright
+
+    found = plan(world, "--study", "paper")
+    said, asked = [], []
+    with sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1180, "height": 900})
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto((world.folder / "results/plan/plan.html").as_uri())
+        assert page.title() == "Plan: paper"
+        assert page.locator("#gpu-hours").inner_text() == f"{found['totals']['gpu_hours']:.1f}"
+        assert page.locator("#table tr").count() == len(found["table"]) + 2
+        assert page.locator("#gantt rect").count() == found["totals"]["jobs"], "a bar a job: none here has two GPUs"
+        inside = page.evaluate(
+            "() => { const box = document.querySelector('#gantt').getBoundingClientRect();"
+            " return [...document.querySelectorAll('#gantt rect')].every(r => { const b = r.getBoundingClientRect();"
+            " return b.left >= box.left && b.right <= box.right + 1 && b.bottom <= box.bottom }) }"
+        )
+        assert inside, "no bar leaves the chart"
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing sticks out sideways"
+        browser.close()
+    assert not said and [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+def test_snakemake_plan_leaves_no_trace_in_other_targets(world):
+    assert "plan" not in world.plan("--config", "study=mini")
