@@ -37,6 +37,8 @@ os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", "4294967296")
 
 # Rules say `python`: the one that Snakemake itself runs with.
 os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), os.getenv("PATH", os.defpath)]))
+if shutil.which("sacct"):
+    os.environ.update(PATH=os.pathsep.join([os.path.join(workflow.basedir, "slurm/bin"), os.getenv("PATH")]))
 
 DATA = config["data"]
 RECORDED = [name for name in config["models"] if settings.is_recorded(config, name)]

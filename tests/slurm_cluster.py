@@ -34,6 +34,8 @@ MpiDefault=none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SwitchType=switch/none
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 SlurmdParameters=config_overrides
@@ -67,7 +69,8 @@ SlurmdDebug=info
 NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={node1_port} CPUs=6 RealMemory=128000 Gres=gpu:fake:1 State=UNKNOWN
 NodeName=node2 NodeHostname={host} NodeAddr=127.0.0.1 Port={node2_port} CPUs=6 RealMemory=128000 Gres=gpu:fake:1 State=UNKNOWN
 PartitionName=cpu Nodes=node[1-2] Default=YES MaxTime=2-00:00:00 DefaultTime=10 State=UP
-PartitionName=gpu Nodes=node[1-2] MaxTime=1-00:00:00 DefaultTime=10 State=UP
+PartitionName=gpu Nodes=node[1-2] MaxTime=1-00:00:00 DefaultTime=10 State=UP PriorityTier=1
+PartitionName=urgent Nodes=node[1-2] MaxTime=60 DefaultTime=10 State=UP PriorityTier=10
 """
 DATABASE_CONF = """\
 AuthType=auth/munge

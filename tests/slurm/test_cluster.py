@@ -52,7 +52,7 @@ REFUSED = {  # how the world is made impossible: the site's entries, arguments; 
     "longer than allowed": ({}, ["--set-resources", "train_grpo:runtime=9999"],
         r"rule train_grpo: runtime: 9999 min asked for, at most 1440 allowed in partition gpu; set longest_runtime: 1440"),
     "a partition that is not there": ({"gpu_partition": "gpus"}, [],
-        r"rule train_grpo: slurm_partition: the cluster has no 'gpus'; correct gpu_partition .*\(partitions: cpu, gpu\)"),
+        r"rule train_grpo: slurm_partition: the cluster has no 'gpus'; correct gpu_partition .*\(partitions: cpu, gpu, urgent\)"),
     "an account of nobody": ({"slurm_account": "stduy"}, [],
         r"rule train_grpo: slurm_account: 'stduy' is none of your accounts \(root, study\)"),
 }  # fmt: skip

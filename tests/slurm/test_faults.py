@@ -56,7 +56,7 @@ def run(undisturbed, slurm, tmp_path):
 
 def jobs(run) -> list[dict]:
     """The Slurm jobs of this test."""
-    return run.cluster.jobs()[run.before :]
+    return [job for job in run.cluster.jobs()[run.before :] if job["Comment"].startswith("rule_")]
 
 
 def log(run) -> str:
@@ -103,6 +103,17 @@ def test_a_job_that_is_cancelled(run, undisturbed, slurm):
     slurm.call("scancel", under_way(run))
     assert run.finish(snakemake) == 0, run.said()
     assert "SIGTERM: training stops after this update and saves its state" in log(run)
+    check(run, undisturbed, attempts=2)
+
+
+def test_a_job_that_makes_room_for_a_more_urgent_one(run, undisturbed, slurm):
+    snakemake = run.start(TARGET)
+    under_way(run)
+    urgent = slurm.call("sbatch", "--parsable", "-p", "urgent", "-N", "2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 600")
+    until(lambda: jobs(run)[0]["State"] == "PREEMPTED", what="preemption")
+    slurm.call("scancel", urgent.strip())
+    assert run.finish(snakemake) == 0, run.said()
+    assert re.search(r"stopped by SIGTERM after update \d+ of", log(run))
     check(run, undisturbed, attempts=2)
 
 
