@@ -225,13 +225,13 @@ class Cluster:
 
     def jobs(self, *options: str) -> list[dict]:
         """Rows of the accounting database."""
-        names = "JobID,JobName,State,Partition,AllocTRES,ReqTRES,Comment,TimelimitRaw,ReqCPUS,NodeList"
+        names = "JobID,JobName,State,Partition,AllocTRES,ReqTRES,Comment,TimelimitRaw,ReqCPUS,NodeList,WorkDir"
         table = self.call("sacct", "-X", "-nP", "--delimiter=\t", f"--format={names}", "-S", "now-1days", *options)
         return [dict(zip(names.split(","), line.split("\t"))) for line in table.splitlines()]
 
     def running(self) -> list[str]:
         """Ids of the jobs that are queued or running."""
-        return self.call("squeue", "-h", "-o", "%A").split()
+        return self.call("squeue", "-h", "-t", "PD,R,S,CF", "-o", "%A").split()
 
     def clear(self) -> None:
         """Cancel what a test left, and wait until it is gone."""
