@@ -210,7 +210,8 @@ def check_cluster(jobs):
             )
         )
     try:
-        cluster.check(asked)
+        if asked:
+            cluster.check(asked)
     except UserError as error:
         raise WorkflowError(str(error))
 

@@ -14,7 +14,7 @@ rule evaluate_base:
     output:
         graded="results/evaluation/{model}/base/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/base/{eval_task}.jsonl.gz",
-        provenance="results/evaluation/{model}/base/{eval_task}.provenance.json",
+        provenance="results/provenance/evaluation/{model}/base/{eval_task}.json",
     log:
         "results/logs/evaluate_base/{model}/{eval_task}.log",
     wildcard_constraints:
@@ -51,7 +51,7 @@ rule evaluate_run:
     output:
         graded="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.jsonl.gz",
-        provenance="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.provenance.json",
+        provenance="results/provenance/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.json",
     log:
         "results/logs/evaluate_run/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.log",
     wildcard_constraints:

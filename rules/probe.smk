@@ -13,7 +13,7 @@ rule probe:
         problems="results/tasks/{task}/train.jsonl",
     output:
         completions="results/probe/{model}/{task}/shard{shard}.jsonl.gz",
-        provenance="results/probe/{model}/{task}/shard{shard}.provenance.json",
+        provenance="results/provenance/probe/{model}/{task}/shard{shard}.json",
     log:
         "results/logs/probe/{model}/{task}/shard{shard}.log",
     wildcard_constraints:

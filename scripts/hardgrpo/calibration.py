@@ -49,15 +49,16 @@ def read_measured(results: str = "results") -> list[Measured]:
     for path in sorted([*root.glob("training/*/*/*/*/seed*/provenance.json")]):
         model, task, recipe, policy, seed, _ = path.relative_to(root / "training").parts
         found.append((path, Job("train_grpo", model, task, recipe, policy, int(seed.removeprefix("seed")))))
-    for path in sorted(root.glob("probe/*/*/shard*.provenance.json")):
-        model, task, _ = path.relative_to(root / "probe").parts
+    sampled = root / "provenance"
+    for path in sorted(sampled.glob("probe/*/*/shard*.json")):
+        model, task, _ = path.relative_to(sampled / "probe").parts
         found.append((path, Job("probe", model, task)))
-    for path in sorted(root.glob("evaluation/*/base/*.provenance.json")):
-        model, _, name = path.relative_to(root / "evaluation").parts
-        found.append((path, Job("evaluate_base", model, eval_task=name.removesuffix(".provenance.json"))))
-    for path in sorted(root.glob("evaluation/*/*/*/*/seed*/*.provenance.json")):
-        model, task, recipe, policy, seed, name = path.relative_to(root / "evaluation").parts
-        test = name.removesuffix(".provenance.json")
+    for path in sorted(sampled.glob("evaluation/*/base/*.json")):
+        model, _, name = path.relative_to(sampled / "evaluation").parts
+        found.append((path, Job("evaluate_base", model, eval_task=name.removesuffix(".json"))))
+    for path in sorted(sampled.glob("evaluation/*/*/*/*/seed*/*.json")):
+        model, task, recipe, policy, seed, name = path.relative_to(sampled / "evaluation").parts
+        test = name.removesuffix(".json")
         found.append((path, Job("evaluate_run", model, task, recipe, policy, int(seed.removeprefix("seed")), test)))
     for path in sorted(root.glob("models/*/provenance.json")):
         found.append((path, Job("pretrain_model", path.parent.name)))
