@@ -203,6 +203,20 @@ def test_a_killed_snakemake_and_its_orphan(run, undisturbed, slurm):
     check(run, undisturbed, attempts=2)
 
 
+def test_a_job_that_finishes_after_its_snakemake_was_killed(run, undisturbed, slurm):
+    """The next Snakemake removes the files, because it did not see the end of their job; they are written again without training."""
+    snakemake = run.start(TARGET)
+    under_way(run)
+    os.killpg(snakemake.pid, signal.SIGKILL)
+    until(lambda: not slurm.running(), what="the end of the job")
+    assert (run.folder / TARGET).exists()
+    assert run.run("--unlock") == 0
+    assert run.run(TARGET) == 0, run.said()
+    check(run, undisturbed, attempts=2)
+    facts = json.loads((run.folder / f"results/training/{RUN}/provenance.json").read_text())
+    assert facts["resumed_from"] == UPDATES
+
+
 def test_a_full_disk(run, undisturbed, slurm):
     """The state is on a disk of its own that becomes full; with room again, the same command goes on."""
     state = run.folder / "results/state"
