@@ -123,6 +123,7 @@ def main() -> None:
             train(spec, problems, chosen, state, resumed_from, hardware, args.track, place)
         place.wait()
         stopped = place.any(interruption.asked())
+        place.part()
         if not place.first:
             return
         if stopped:
@@ -199,6 +200,16 @@ class Processes:
     def wait(self) -> None:
         if self.state is not None:
             self.state.wait_for_everyone()
+
+    def part(self) -> None:
+        """Nothing is said between the processes from here on. An interpreter that ends with gloo's threads alive can abort."""
+        if self.state is None:
+            return
+        self.state.destroy_process_group()
+        if not self.first:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
 
     def any(self, here: bool) -> bool:
         """Whether it is so in one of the processes."""

@@ -49,7 +49,7 @@ def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
     """So the recorder sees what there is to see, and the ban is needed."""
     finished.edit("scripts/hardgrpo/environments.py", lambda text: text.replace("os.environ.update(OFFLINE)", "pass"))
     env, calls = recorded(tmp_path / "recorder")
-    env |= dict.fromkeys(("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"), "")
+    env |= dict.fromkeys(("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK", "CI"), "")
     done = run(finished, env, "--force", "results/training/tiny/swaps/mini/hard/seed0/updates.csv")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert wanted(calls)
