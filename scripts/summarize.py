@@ -72,7 +72,10 @@ def main() -> None:
         "accuracy": summaries.accuracy(cells),
         "gains": summaries.gains(cells),
         "differences": summaries.differences(cells),
+        "mcnemar": summaries.mcnemar(cells),
         "parts": summaries.parts(cells),
+        "decomposition": summaries.decomposition(cells),
+        "decomposition_runs": summaries.decomposition_runs(cells),
         "pass_at_k": summaries.pass_at_k(cells),
         "learnable": summaries.learnable(updates, plan),
         "parity": summaries.parity(updates, plan),
@@ -82,6 +85,9 @@ def main() -> None:
         "difficulty": summaries.difficulty(difficulties, subsets),
         "published": summaries.published(layout.recorded_probes(config, study)),
     }
+    tables["sentences"] = summaries.sentences(tables["decomposition"])
+    tables["budgets"] = summaries.budgets(tables["parity"], summaries.read_seconds(updates, plan))
+    tables["regressions"] = summaries.regressions(tables["gains"], tables["learnable"], tables["accuracy"])
     tables["fit"] = summaries.fit(tables["gains"], tables["learnable"])
     tables["claims"] = summaries.claims(tables["differences"], tables["parts"], tables["fit"])
     for name, rows in tables.items():

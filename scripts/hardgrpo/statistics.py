@@ -129,7 +129,9 @@ def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray
     policies, seeds = means.shape[-2:]
     if not differences:
         return means.var(axis=-1, ddof=1).mean(axis=-1) / seeds, policies * (seeds - 1)
-    residuals = means - means.mean(axis=-1, keepdims=True) - means.mean(axis=-2, keepdims=True) + means.mean(axis=(-2, -1), keepdims=True)
+    residuals = (
+        means - means.mean(axis=-1, keepdims=True) - means.mean(axis=-2, keepdims=True) + means.mean(axis=(-2, -1), keepdims=True)
+    )
     df = (policies - 1) * (seeds - 1)
     return 2 * (residuals**2).sum(axis=(-2, -1)) / df / seeds, df
 
@@ -140,7 +142,9 @@ def p_value(estimate, over_seeds, over_problems, df: float) -> np.ndarray:
     Solves t^2(1-p/2, df) Vs + z^2(1-p/2) V = estimate^2 for p by bisection, for whole arrays. Without variance over seeds (one
     seed: nan) it is the normal test over problems.
     """
-    estimate, over_seeds, over_problems = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (estimate, over_seeds, over_problems)))
+    estimate, over_seeds, over_problems = np.broadcast_arrays(
+        *(np.asarray(x, dtype=float) for x in (estimate, over_seeds, over_problems))
+    )
     over_seeds = np.nan_to_num(over_seeds)
     low, high = np.full(estimate.shape, -700.0), np.zeros(estimate.shape)  # of log p
     for _ in range(60):
@@ -303,4 +307,6 @@ def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
         return [(Estimate(np.nan, np.nan, np.nan), np.nan)] * k
     found = sm.OLS(y, sm.add_constant(x)).fit()
     ends = found.conf_int()
-    return [(Estimate(float(found.params[i]), float(ends[i][0]), float(ends[i][1])), float(found.pvalues[i])) for i in range(1, k + 1)]
+    return [
+        (Estimate(float(found.params[i]), float(ends[i][0]), float(ends[i][1])), float(found.pvalues[i])) for i in range(1, k + 1)
+    ]
