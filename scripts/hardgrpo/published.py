@@ -48,7 +48,7 @@ def compare(tables: dict[str, list[dict]], published: list[dict], readings: set[
     here, rows = measured(tables), []
     for row in (row for row in published if row["unit"] in SCALE and row["policy"]):
         rows += [_beside(row, found) for found in here if _matches(row, found, readings)]
-    if rows:  # numbers over all cells are comparable where cells are
+    if any(row["quantity"] == "gain" for row in rows):  # numbers over all cells are comparable where the cells' gains are
         over_all = [found for found in here if found["quantity"] in ("r_squared", "largest_gain")]
         for row in (row for row in published if row["unit"] in SCALE and not row["policy"]):
             rows += [_beside(row, found) for found in over_all if found["quantity"] == row["quantity"]]
