@@ -71,8 +71,22 @@ SUMMARY = [
     "subsets",
     "difficulty",
     "published",
-    "claims",
 ]
+PUBLISHED = [
+    f"results/published/{name}.csv"
+    for name in (
+        "base_wrong",
+        "gains",
+        "learnable",
+        "lengths",
+        "limits",
+        "out_of_distribution",
+        "readings",
+        "recordings",
+        "yardsticks",
+    )
+]
+JUDGED = ["claims", "compared"]  # tables made from those
 TABLES = ["gain", "learnable", "weaker_signal", "out_of_distribution", "subsets", "parts", "differences", "claims"]
 
 
