@@ -87,7 +87,44 @@ PUBLISHED = [
     )
 ]
 JUDGED = ["claims", "compared"]  # tables made from those
-TABLES = ["gain", "learnable", "weaker_signal", "out_of_distribution", "subsets", "parts", "differences", "claims"]
+# The paper's tables, and the summary tables that they are written from.
+TABLES = [
+    "gain",
+    "learnable",
+    "weaker_signal",
+    "out_of_distribution",
+    "transfer",
+    "differences",
+    "parts",
+    "graders",
+    "tier_parts",
+    "tiers",
+    "reach",
+    "subsets",
+    "budgets",
+    "regressions",
+    "single_samples",
+    "compared",
+    "claims",
+    "deviations",
+]
+NUMBERED = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences"]
+TABULATED = [
+    "gains",
+    "learnable",
+    "compared",
+    "pass_at_k",
+    "tiers",
+    "differences",
+    "decomposition",
+    "parts",
+    "mcnemar",
+    "reach",
+    "subsets",
+    "budgets",
+    "regressions",
+    "claims",
+]
 
 
 def any_of(names):

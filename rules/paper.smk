@@ -92,7 +92,8 @@ rule plot_difficulty:
 
 rule write_tables:
     input:
-        **{name: table(name) for name in ["gains", "learnable", "pass_at_k", "subsets", "parts", "differences", "claims"]},
+        [table(name) for name in TABULATED],
+        PUBLISHED + ["results/published/deviations.csv"],
     output:
         [f"paper/{{study}}/tables/{name}.{kind}" for name in TABLES for kind in ("tex", "csv")],
     log:
@@ -102,21 +103,21 @@ rule write_tables:
     container:
         IMAGE["figures"]
     params:
-        weaker=lambda w: config["studies"][w.study].get("weaker_signal", []),
+        study=lambda w: as_json(settings.described(config, w.study)),
         folder="paper/{study}/tables",
         code=code("write_tables.py", *WRITING),
     message:
         "Write the tables ({wildcards.study})"
     shell:
-        "python scripts/write_tables.py --summaries results/summaries/{wildcards.study} --weaker-signal {params.weaker}"
-        " --output {params.folder} > {log} 2>&1"
+        "python scripts/write_tables.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
+        " --published results/published --output {params.folder} > {log} 2>&1"
 
 
 rule write_numbers:
     input:
-        **{name: table(name) for name in ["gains", "learnable", "parts", "subsets", "fit", "claims"]},
+        [table(name) for name in NUMBERED],
     output:
-        "paper/{study}/numbers.tex",
+        multiext("paper/{study}/numbers", ".tex", ".csv"),
     log:
         "results/logs/write_numbers/{study}.log",
     conda:
@@ -130,7 +131,7 @@ rule write_numbers:
         "Write the numbers of the text ({wildcards.study})"
     shell:
         "python scripts/write_numbers.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
-        " --output {output} > {log} 2>&1"
+        " --output {output[0]} > {log} 2>&1"
 
 
 rule compile_paper:

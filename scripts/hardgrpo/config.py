@@ -467,7 +467,13 @@ def described(config: dict, study: str) -> dict:
     return {
         "study": study,
         "title": plan["title"],
+        "models": plan["models"],
         "tasks": plan["tasks"],
+        "cut_from": {task: config["tasks"][task]["cut_from"] for task in plan["tasks"] if "cut_from" in config["tasks"][task]},
+        "pretrained": any(config["models"][model]["source"]["kind"] == "pretrain" for model in plan["models"]),
+        "held_constant": plan.get("held_constant", []),
+        "weaker_signal": plan.get("weaker_signal", []),
+        "graders": sorted({config["tasks"][task]["grader"] for task in plan["tasks"]}),
         "policies": plan["policies"],
         "seeds": len(plan["seeds"]),
         "budget": min(budgets, default=None),
