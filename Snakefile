@@ -49,6 +49,13 @@ rule paper:
         f"The paper of study {config['study']} is made"
 
 
+rule explorer:
+    input:
+        f"paper/{config['study']}/explorer.html",
+    message:
+        f"The explorer of study {config['study']} is made"
+
+
 rule subset:
     input:
         chosen_rows(config["subset"]),
@@ -77,6 +84,7 @@ include: "rules/training.smk"
 include: "rules/evaluation.smk"
 include: "rules/summaries.smk"
 include: "rules/paper.smk"
+include: "rules/explorer.smk"
 include: "rules/plan.smk"
 
 

@@ -397,6 +397,13 @@ def study_results(study):
     ]
 
 
+def study_texts(study):
+    """Evaluations, the completions that were graded in them, and the problems."""
+    graded = layout.evaluations(config, study)
+    texts = [name.replace(".csv.gz", ".jsonl.gz") for name in graded]
+    return graded + texts + [f"results/tasks/{test}/test.jsonl" for test in layout.of_study(config, study)["tasks"]]
+
+
 def study_prunings(study):
     """The runs of a study whose checkpoints may be thinned out; those that another study has yet to evaluate stay whole."""
     if config["keep_checkpoints"] == "all":

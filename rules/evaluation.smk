@@ -139,7 +139,8 @@ rule grade_recorded_base:
         recordings=lambda w: f"{DATA}/{recording(w.model, w.eval_task)['base']}",
         problems="results/tasks/{eval_task}/test.jsonl",
     output:
-        "results/evaluation/{model}/base/{eval_task}.csv.gz",
+        graded="results/evaluation/{model}/base/{eval_task}.csv.gz",
+        completions="results/evaluation/{model}/base/{eval_task}.jsonl.gz",
     log:
         "results/logs/grade_recording/{model}/base/{eval_task}.log",
     wildcard_constraints:
@@ -156,7 +157,7 @@ rule grade_recorded_base:
         "Grade the recorded completions of {wildcards.model} untrained on {wildcards.eval_task}"
     shell:
         "python scripts/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
-        " --grader {params.grader} --output {output} > {log} 2>&1"
+        " --grader {params.grader} --output {output.graded} --completions {output.completions} > {log} 2>&1"
 
 
 rule grade_recorded_run:
@@ -164,7 +165,8 @@ rule grade_recorded_run:
         recordings=lambda w: list(run_recordings(w).values()),
         problems="results/tasks/{eval_task}/test.jsonl",
     output:
-        "results/evaluation/{model}/{task}/recorded/{policy}/seed{seed}/{eval_task}.csv.gz",
+        graded="results/evaluation/{model}/{task}/recorded/{policy}/seed{seed}/{eval_task}.csv.gz",
+        completions="results/evaluation/{model}/{task}/recorded/{policy}/seed{seed}/{eval_task}.jsonl.gz",
     log:
         "results/logs/grade_recording/{model}/{task}/{policy}/seed{seed}/{eval_task}.log",
     wildcard_constraints:
@@ -181,4 +183,4 @@ rule grade_recorded_run:
         "Grade the recorded checkpoints of {wildcards.model} trained on {wildcards.policy}"
     shell:
         "python scripts/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
-        " --grader {params.grader} --output {output} > {log} 2>&1"
+        " --grader {params.grader} --output {output.graded} --completions {output.completions} > {log} 2>&1"

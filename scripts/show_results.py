@@ -57,6 +57,7 @@ def main() -> None:
         (paper / "paper.pdf", "the paper"),
         (paper / "figures", "figures, PDF and PNG"),
         (paper / "tables", "tables, LaTeX and CSV"),
+        (paper / "explorer.html", "every completion beside its base model's"),
         (summaries / "claims.csv", "the papers' claims, each with its test and verdict"),
     ]:
         if path.exists():
