@@ -42,7 +42,7 @@ ALPHA = 0.05
 TESTED = ("same", "other", "roomier", "tighter")
 ONLY = ("model", "task", "eval_task")
 # The summary tables that claims are decided by.
-TABLES = ["accuracy", "gains", "differences", "parts", "pass_at_k", "learnable", "fit", "tiers", "reach"]
+TABLES = ["accuracy", "gains", "differences", "parts", "pass_at_k", "learnable", "fit", "regressions", "tiers", "reach"]
 
 
 @dataclass(frozen=True)
@@ -336,10 +336,9 @@ def parts(claim: dict, study: Study) -> list[dict]:
 
 
 def _fits(study: Study, predictor: str) -> dict[str, dict]:
-    """{task or "all": row} of a predictor by itself, from `regressions` or, for the learnable share, `fit`."""
-    table = [r for r in study.tables.get("regressions", []) if r["predictor"] == predictor and not r.get("adjusted_for")]
-    table = table or (study.tables["fit"] if predictor == "learnable" else [])
-    return {row["task"]: row for row in table}
+    """{task or "all": row} of the regression of the gain on a predictor by itself."""
+    rows = study.tables.get("regressions", [])
+    return {row["task"]: row for row in rows if row["predictor"] == predictor and not row["adjusted_for"]}
 
 
 def fit(claim: dict, study: Study) -> list[dict]:
