@@ -43,6 +43,8 @@ if shutil.which("sacct"):
 DATA = config["data"]
 RECORDED = [name for name in config["models"] if settings.is_recorded(config, name)]
 WEIGHTED = [name for name in config["models"] if name not in RECORDED]
+CUT = [name for name, task in config["tasks"].items() if "cut_from" in task]
+SAMPLED = [name for name in config["tasks"] if name not in CUT]
 PRETRAINED = [name for name in WEIGHTED if config["models"][name]["source"]["kind"] == "pretrain"]
 FETCHED = [name for name in WEIGHTED if name not in PRETRAINED]
 UPDATE_INPUTS = "--update-inputs" if config["update_inputs"] else ""
@@ -53,18 +55,38 @@ SUMMARY = [
     "accuracy",
     "gains",
     "differences",
+    "mcnemar",
     "parts",
+    "decomposition",
+    "decomposition_runs",
+    "sentences",
     "pass_at_k",
     "learnable",
     "fit",
+    "regressions",
     "tiers",
     "reach",
     "parity",
+    "budgets",
     "subsets",
     "difficulty",
     "published",
-    "claims",
 ]
+PUBLISHED = [
+    f"results/published/{name}.csv"
+    for name in (
+        "base_wrong",
+        "gains",
+        "learnable",
+        "lengths",
+        "limits",
+        "out_of_distribution",
+        "readings",
+        "recordings",
+        "yardsticks",
+    )
+]
+JUDGED = ["claims", "compared"]  # tables made from those
 TABLES = ["gain", "learnable", "weaker_signal", "out_of_distribution", "subsets", "parts", "differences", "claims"]
 
 

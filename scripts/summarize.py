@@ -10,30 +10,45 @@ import argparse
 import json
 from pathlib import Path
 
-import numpy as np
-
 from hardgrpo import errors, files, layout, summaries
 
-# Columns are fixed by name, so that a table without rows still says what it would hold.
+# Columns are fixed by name, so that a table without rows still says what it would hold. X, X_low, X_high is for new problems and
+# new seeds, X_low_a, X_high_a for these problems and new seeds, *_pooled with the variance over seeds of all policies together.
 INTERVAL = lambda name: [name, f"{name}_low", f"{name}_high"]
+INTERVALS = lambda name: [*INTERVAL(name), f"{name}_low_a", f"{name}_high_a", f"{name}_low_pooled", f"{name}_high_pooled"]
+ANSWERED = ["base_answered", "answered", "base_accuracy", "accuracy", "base_accuracy_answered", "accuracy_answered"]
+LENGTHS = ["base_truncated", "truncated", "base_tokens", "tokens"]
 COLUMNS = {
     "accuracy": [*summaries.CELL, "decoding", "step", *INTERVAL("accuracy"), "answered_mean", "truncated_mean", "tokens_mean", "problems", "samples", "seeds"],
-    "gains": [*summaries.CELL, "decoding", "step", "base_accuracy", *INTERVAL("gain"), "problems", "samples", "seeds"],
-    "differences": [*summaries.CELL, "minus", *INTERVAL("difference"), "problems", "seeds"],
+    "gains": [*summaries.CELL, "decoding", "step", "base_accuracy", *INTERVALS("gain"), "mdd", "problems", "samples", "seeds"],
+    "differences": [*summaries.CELL, "minus", *INTERVALS("difference"), "p", "p_holm", "mdd", "problems", "seeds"],
+    "mcnemar": [*summaries.CELL, "minus", "decoding", "seed", "step", "only_this", "only_other", "difference", "p", "p_holm", "problems"],
     "parts": [
         *summaries.CELL, "step", "gain", *INTERVAL("finishing"), *INTERVAL("correctness"), *INTERVAL("finishing_minus_correctness"),
-        "base_answered", "answered", "base_accuracy", "accuracy", "base_accuracy_answered", "accuracy_answered", "problems", "seeds",
+        *ANSWERED, "problems", "seeds",
     ],
+    "decomposition": [
+        *summaries.CELL, "tier", "grading", "step", *INTERVAL("gain"), *INTERVAL("finishing"), *INTERVAL("correctness"),
+        *ANSWERED, *LENGTHS, "problems", "seeds",
+    ],
+    "decomposition_runs": [
+        *summaries.CELL, "seed", "grading", "step", "gain", "finishing", "correctness", *ANSWERED, *LENGTHS, "problems",
+    ],
+    "sentences": ["model", "task", "eval_task", "sentence"],
     "pass_at_k": [*summaries.CELL, "k", "step", "base", *INTERVAL("pass"), *INTERVAL("gain"), "problems", "seeds"],
     "learnable": ["model", "task", "policy", *INTERVAL("learnable"), "updates", "seeds"],
     "tiers": [*summaries.CELL, "tier", "step", "base_accuracy", *INTERVAL("accuracy"), *INTERVAL("gain"), "problems", "seeds"],
     "reach": [*summaries.CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"],
     "parity": ["model", "task", "policy", "seed", "updates", "prompts", "rollouts", "completion_tokens", "tokens"],
+    "budgets": [
+        "model", "task", "policy", "updates", "prompts", "rollouts", "completion_tokens", "tokens", "tokens_least", "tokens_most",
+        "seconds", "seconds_least", "seconds_most", "seeds",
+    ],
     "subsets": ["model", "task", "policy", "pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate", "tied", "tied_chosen", "seeds"],
     "difficulty": ["model", "task", "group", "pass_rate", "problems"],
     "fit": ["task", *INTERVAL("r_squared"), "slope", "cells"],
+    "regressions": ["task", "predictor", "adjusted_for", *INTERVAL("r_squared"), *INTERVAL("slope"), "p", "cells"],
     "published": ["model", "task", "id", "published", "with_prompt", "alone"],
-    "claims": ["paper", "model", "task", "claim", "test", "estimate", "low", "high", "seeds", "n", "verdict"],
 }  # fmt: skip
 
 
@@ -54,7 +69,10 @@ def main() -> None:
         "accuracy": summaries.accuracy(cells),
         "gains": summaries.gains(cells),
         "differences": summaries.differences(cells),
+        "mcnemar": summaries.mcnemar(cells),
         "parts": summaries.parts(cells),
+        "decomposition": summaries.decomposition(cells),
+        "decomposition_runs": summaries.decomposition_runs(cells),
         "pass_at_k": summaries.pass_at_k(cells),
         "learnable": summaries.learnable(updates, plan),
         "parity": summaries.parity(updates, plan),
@@ -64,17 +82,13 @@ def main() -> None:
         "difficulty": summaries.difficulty(difficulties, subsets),
         "published": summaries.published(layout.recorded_probes(config, study)),
     }
+    tables["sentences"] = summaries.sentences(tables["decomposition"])
+    tables["budgets"] = summaries.budgets(tables["parity"], summaries.read_seconds(updates, plan))
+    tables["regressions"] = summaries.regressions(tables["gains"], tables["learnable"], tables["accuracy"])
     tables["fit"] = summaries.fit(tables["gains"], tables["learnable"])
-    tables["claims"] = summaries.claims(tables["differences"], tables["parts"], tables["fit"])
     for name, rows in tables.items():
-        rounded = [{key: _round(value) for key, value in row.items()} for row in rows]
-        files.write_rows(Path(args.output) / f"{name}.csv", COLUMNS[name], rounded)
+        files.write_rows(Path(args.output) / f"{name}.csv", COLUMNS[name], files.rounded(rows))
     print(f"{args.output}: {len(cells)} cells of {len(runs)} runs, {sum(map(len, tables.values()))} rows in {len(tables)} tables")
-
-
-def _round(value):
-    """Ten significant digits: more than anyone needs, few enough to be the same on every machine."""
-    return float(f"{value:.10g}") if isinstance(value, (float, np.floating)) else value
 
 
 if __name__ == "__main__":

@@ -91,7 +91,9 @@ def sentences(tables: dict[str, pd.DataFrame]) -> str:
         if len(zero):
             shares = [f"{escape(r.policy)} {points(r.zero_share)}\\,\\%" for r in zero.itertuples()]
             text += f"Never solved by the base model: {listed(shares)}. "
-        for r in claims[(claims.model == model) & (claims.task == task) & (claims.paper != "here")].itertuples():
+        for r in claims[
+            (claims.model == model) & (claims.task == task) & (claims.eval_task == task) & (claims.paper != "here")
+        ].itertuples():
             text += f"Claim ({r.paper}) that {escape(r.claim)}: {r.verdict} here, {escape(r.test)} = {with_interval(r.estimate, r.low, r.high)}. "
         paragraphs.append(text.strip())
     return "\n\n".join(paragraphs)

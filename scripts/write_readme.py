@@ -73,24 +73,26 @@ def section(folder: Path) -> str:
     for row in tables["claims"].itertuples():
         if row.paper == "here":
             continue
-        r2 = row.test.startswith("R^2")
+        r2 = "R^2" in row.test
+        task = row.task if row.task == row.eval_task else f"{row.task} → {row.eval_task}"
         figure = f"{row.estimate:.2f} [{row.low:.2f}, {row.high:.2f}]" if r2 else spread(row.estimate, row.low, row.high)
-        lines.append(f"| {row.paper} | {row.task} | {row.claim} | {row.test.replace('R^2', 'R²')} | {figure} | {row.verdict} |")
+        lines.append(
+            f"| {row.paper} | {task} | {row.claim} | {row.test.replace('R^2', 'R²').replace('|', '¦')} | {figure} | {row.verdict} |"
+        )
     return "\n".join([*lines, "", *verdicts(tables["claims"]), ""])
 
 
 def verdicts(claims: pd.DataFrame) -> list[str]:
-    """A sentence a task: what of the two papers' claims the numbers support, contradict, or leave open."""
+    """A sentence a task: what of the two papers' claims the numbers support and contradict, and how many they leave open."""
     claims = claims[claims.paper != "here"]
     sentences = []
     for task in dict.fromkeys(claims.task):
-        said = []
-        for verdict, verb in (("supported", "support"), ("contradicted", "contradict"), ("undecided", "leave undecided")):
-            which = [
-                f"{row.claim} ({row.paper})" for row in claims[(claims.task == task) & (claims.verdict == verdict)].itertuples()
-            ]
+        here, said = claims[claims.task == task], []
+        for verdict, verb in (("supported", "support"), ("contradicted", "contradict")):
+            which = [f"{row.claim} ({row.paper})" for row in here[here.verdict == verdict].itertuples()]
             if which:
                 said.append(f"{verb} that {'; that '.join(which)}")
+        said.append(f"leave {(here.verdict == 'undecided').sum()} of {len(here)} claims undecided")
         sentences.append(f"- {'Over all cells' if task == 'all' else f'On {task}'} the numbers {', and '.join(said)}.")
     return sentences
 

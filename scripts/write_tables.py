@@ -167,14 +167,15 @@ def claim_rows(frame: pd.DataFrame):
     columns = ["paper", "task", "claim", "test", "estimate [95\\,\\%]", "$n$", "seeds", "verdict"]
     rows = []
     for r in frame.itertuples():
-        if r.test.startswith("R^2"):
+        if "R^2" in r.test:
             figure = f"{r.estimate:.2f} [{r.low:.2f}, {r.high:.2f}]"
         else:
             figure = with_interval(r.estimate, r.low, r.high)
-        test = escape(r.test) if not r.test.startswith("R^2") else r"$R^2$"
+        test = escape(r.test).replace(escape("R^2"), "$R^2$")
+        tested = escape(r.task) + (f" $\\to$ {escape(r.eval_task)}" if r.eval_task != r.task else "")
         seeds = "--" if pd.isna(r.seeds) else f"{r.seeds:.0f}"
-        rows.append([r.paper, escape(r.task), escape(r.claim), test, figure, f"{r.n:.0f}", seeds, r.verdict])
-    return columns, rows, "llp{6cm}lrrrl"
+        rows.append([r.paper, tested, escape(r.claim), test, figure, f"{r.n:.0f}", seeds, r.verdict])
+    return columns, rows, "llp{6cm}p{4cm}rrrl"
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from .grading import Verdict
 COLUMNS = ["step", "id", "tier", "decoding", "sample", "correct", "answered", "strict", "lenient", "truncated", "tokens"]
 KEY = ["step", "id", "decoding", "sample"]  # what names a completion, here and in the file of texts beside it
 
+VERDICTS = ("correct", "answered", "strict", "lenient")
+
 
 def row(step: int, problem: dict, temperature: float, sample: int, verdict: Verdict) -> dict:
     """A row without truncated and tokens (None: not known, as in recordings)."""
@@ -42,8 +44,8 @@ def write(path: str, rows: list[dict]) -> None:
 
 def read(path: str) -> pd.DataFrame:
     """An evaluation with checked columns and values; `truncated` and `tokens` are nan where they are not known."""
-    kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int, "correct": int, "answered": int}
-    kinds |= {"truncated": float, "tokens": float}
+    kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
+    kinds |= dict.fromkeys(VERDICTS, int) | {"truncated": float, "tokens": float}
     text = files.read_text(path)
     try:
         # Only an empty cell is a missing one: a problem may be called "NA".
@@ -54,7 +56,7 @@ def read(path: str) -> pd.DataFrame:
         raise UserError(f"{path}: not an evaluation file; delete it and run again") from None
     if frame.empty:
         raise UserError(f"{path}: the file has no rows; delete it and run again")
-    for column in ("correct", "answered"):
+    for column in VERDICTS:
         bad = ~frame[column].isin((0, 1))
         if bad.any():
             row = int(bad.idxmax()) + 2
@@ -74,3 +76,18 @@ def counts(frame: pd.DataFrame, step: int) -> tuple[np.ndarray, np.ndarray]:
     """(samples, correct) by problem among the sampled completions of one step."""
     groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True).correct
     return groups.size().to_numpy(), groups.sum().to_numpy()
+
+
+def by_sample(frame: pd.DataFrame, step: int, decoding: str = "sampled") -> np.ndarray | None:
+    """(N, m) verdicts of the completions at one step, problems in sorted order and samples by their number.
+
+    None where problems differ in their samples, as in some recordings.
+    """
+    kept = frame[(frame.step == step) & (frame.decoding == decoding)].sort_values(["id", "sample"])
+    problems = kept.id.nunique()
+    if not problems or len(kept) % problems:
+        return None
+    numbers = kept["sample"].to_numpy().reshape(problems, -1)
+    names = kept.id.to_numpy(object).reshape(problems, -1)
+    same = (numbers == numbers[0]).all() and (names == names[:, :1]).all()
+    return kept.correct.to_numpy(float).reshape(problems, -1) if same else None

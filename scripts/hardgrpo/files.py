@@ -128,6 +128,11 @@ def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> No
     write_text(path, buffer.getvalue())
 
 
+def rounded(rows: Iterable[dict]) -> list[dict]:
+    """Numbers to ten significant digits: more than anyone needs, few enough to be the same on every machine."""
+    return [{key: float(f"{value:.10g}") if isinstance(value, float) else value for key, value in row.items()} for row in rows]
+
+
 def _cell(value):
     if value is None or (isinstance(value, float) and value != value):
         return ""

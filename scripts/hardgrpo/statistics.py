@@ -1,15 +1,21 @@
-"""Estimates and intervals of a study. Arrays are pass rates by problem: runs `(S, N)` seeds x problems, base `(N,)`.
+"""Estimates, intervals and tests of a study. Arrays are pass rates by problem: runs `(S, N)` seeds x problems, base `(N,)`.
 
-Intervals follow the sum of squared half-widths (Banerjee 1960) of a t term over seeds and a normal term over problems,
-with the two-way correction of Cameron, Gelbach and Miller (2011). They cover *target B*: new problems and new seeds.
-Bootstraps and naive binomial intervals cover far too little with three seeds.
+Intervals follow the sum of squared half-widths (Banerjee 1960) of a t term over seeds and a normal term over problems, with the
+two-way correction of Cameron, Gelbach and Miller (2011). *Target B*, which is reported, is new problems and new seeds; *target A* is
+these problems and new seeds. Bootstraps and naive binomial intervals cover far too little with three seeds: docs/statistics.md
+compares them. Functions that take `(..., S, N)` work on many studies at once, which is how they are simulated.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from math import comb
 
 import numpy as np
-from scipy import stats
+import statsmodels.api as sm
+from scipy import optimize, stats
+from statsmodels.stats import contingency_tables, multitest, power
+
+Z = stats.norm.ppf(0.975)
 
 
 @dataclass(frozen=True)
@@ -20,28 +26,171 @@ class Estimate:
     low: float
     high: float
 
+    @classmethod
+    def around(cls, estimate: float, half: float) -> "Estimate":
+        return cls(float(estimate), float(estimate - half), float(estimate + half))
+
+
+@dataclass(frozen=True)
+class Components:
+    """Of values (..., S, N): the mean, the variance that seeds give it, and the one that problems give it beyond their
+    interaction with seeds; nan where one seed, or one problem, cannot tell."""
+
+    estimate: np.ndarray
+    over_seeds: np.ndarray  # Vs: holds the interaction and each run's own sampling noise
+    over_problems: np.ndarray  # max(Vp - Vx, 0)
+    seeds: int
+    problems: int
+
+
+def components(values: np.ndarray) -> Components:
+    """Variances of the mean of gains or paired differences (..., S, N), in the words of Cameron, Gelbach and Miller (2011).
+
+    Vs = var over seeds of the seed means / S, Vp = var over problems of the problem means / N, and Vx, which both hold, the
+    residual mean square of the two-way layout / (N S). With one seed Vx is not known and over_problems is Vp.
+    """
+    values = np.asarray(values, dtype=float)
+    seeds, problems = values.shape[-2:]
+    mean = values.mean(axis=(-2, -1))
+    unknown = np.full_like(mean, np.nan)
+    of_seeds, of_problems = values.mean(axis=-1), values.mean(axis=-2)
+    over_problems = of_problems.var(axis=-1, ddof=1) / problems if problems > 1 else unknown
+    if seeds == 1:
+        return Components(mean, unknown, over_problems, seeds, problems)
+    over_seeds = of_seeds.var(axis=-1, ddof=1) / seeds
+    if problems == 1:
+        return Components(mean, over_seeds, unknown, seeds, problems)
+    # The residuals' sum of squares, as the total less what rows and columns hold of it: no array of residuals is needed.
+    total = ((values - mean[..., None, None]) ** 2).sum(axis=(-2, -1))
+    residual = total - seeds * (seeds - 1) * problems * over_seeds - problems * (problems - 1) * seeds * over_problems
+    interaction = np.maximum(residual, 0.0) / ((problems - 1) * (seeds - 1)) / (problems * seeds)
+    return Components(mean, over_seeds, np.maximum(over_problems - interaction, 0.0), seeds, problems)
+
+
+def half_width(over_seeds, over_others, df: float) -> np.ndarray:
+    """h = sqrt(t^2(.975, df) Vs + 1.96^2 V), the half of a 95 % interval."""
+    return np.sqrt(stats.t.ppf(0.975, df) ** 2 * np.asarray(over_seeds) + Z**2 * np.asarray(over_others))
+
 
 def mean_interval(values: np.ndarray) -> Estimate:
-    """Mean of `values` (S, N) with its 95 % interval: gains, paired differences, or their finishing and correctness parts.
+    """Mean of `values` (S, N) with its 95 % interval for target B: gains, paired differences, or their parts.
 
     h^2 = t^2(.975, S-1) Vs + 1.96^2 max(Vp - Vx, 0) for new problems and new seeds. With one seed nothing is known of the
     seeds: the interval is then over problems for *this* run, and the caller must say so.
     """
+    found = components(values)
+    if found.seeds == 1:
+        return Estimate.around(found.estimate, Z * np.sqrt(found.over_problems))
+    return Estimate.around(found.estimate, half_width(found.over_seeds, found.over_problems, found.seeds - 1))
+
+
+def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
+    """Mean of `values` (S, N) with its 95 % interval for target A: these problems, new seeds; nan with one seed.
+
+    h^2 = t^2(.975, S-1) Vs + 1.96^2 V, where `shared` (V) is the noise that all seeds have in common and that their spread does
+    therefore not show: see `shared_noise`.
+    """
+    found = components(values)
+    return Estimate.around(found.estimate, half_width(found.over_seeds, shared, found.seeds - 1) if found.seeds > 1 else np.nan)
+
+
+def shared_noise(values: np.ndarray) -> np.ndarray:
+    """Variance of the mean of `values` (..., S, N, m) due to sampling noise that all seeds share; nan with one seed or sample.
+
+    `values` are verdicts of single completions, less those of what they are compared with (same problem, same sample number). A
+    gain's seeds share the base's completions; and where completions of the same number are drawn with the same random numbers, as
+    here, they share those, too. So the noise is not sum b(1-b)/(m-1)/N^2, the base's own, but the mean covariance within problems
+    between two seeds, / (m N): the same where random numbers are independent. Twice the covariance of all pairs is the
+    variance of the sum less the sum of the variances.
+    """
     values = np.asarray(values, dtype=float)
-    seeds, problems = values.shape
-    estimate = float(values.mean())
-    if problems < 2:
-        return Estimate(estimate, np.nan, np.nan)
-    over_problems = values.mean(axis=0).var(ddof=1) / problems
+    seeds, problems, samples = values.shape[-3:]
+    if seeds < 2 or samples < 2:
+        return np.full(values.shape[:-3], np.nan)
+    centred = values - values.mean(axis=-1, keepdims=True)
+    of_sums = (centred.sum(axis=-3) ** 2).sum(axis=(-2, -1))
+    own = (centred**2).sum(axis=(-3, -2, -1))
+    return np.maximum(of_sums - own, 0.0) / (seeds * (seeds - 1)) / (samples - 1) / samples / problems**2
+
+
+def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
+    """Vb = sum b(1-b)/(m-1)/N^2 for a base with pass rates b (..., N): what a gain's seeds share if random numbers are independent."""
+    base = np.asarray(base, dtype=float)
+    return (base * (1 - base)).sum(axis=-1) / (samples - 1) / base.shape[-1] ** 2
+
+
+def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray, int]:
+    """(Vs, degrees of freedom) with one seed variance for all policies of `values` (..., policies, S, N).
+
+    For a gain the mean of the policies' Vs, with P(S-1) degrees of freedom; for the difference of two policies twice the residual
+    mean square of the policies x seeds layout / S, with (P-1)(S-1). Right only where all policies spread alike over seeds.
+    """
+    means = np.asarray(values, dtype=float).mean(axis=-1)
+    policies, seeds = means.shape[-2:]
+    if not differences:
+        return means.var(axis=-1, ddof=1).mean(axis=-1) / seeds, policies * (seeds - 1)
+    residuals = (
+        means - means.mean(axis=-1, keepdims=True) - means.mean(axis=-2, keepdims=True) + means.mean(axis=(-2, -1), keepdims=True)
+    )
+    df = (policies - 1) * (seeds - 1)
+    return 2 * (residuals**2).sum(axis=(-2, -1)) / df / seeds, df
+
+
+def p_value(estimate, over_seeds, over_problems, df: float) -> np.ndarray:
+    """Two-sided p of 'the mean is 0': 1 less the level at which the interval just reaches 0, so p < 0.05 where it excludes 0.
+
+    Solves t^2(1-p/2, df) Vs + z^2(1-p/2) V = estimate^2 for p by bisection, for whole arrays. Without variance over seeds (one
+    seed: nan) it is the normal test over problems.
+    """
+    estimate, over_seeds, over_problems = np.broadcast_arrays(
+        *(np.asarray(x, dtype=float) for x in (estimate, over_seeds, over_problems))
+    )
+    over_seeds = np.nan_to_num(over_seeds)
+    low, high = np.full(estimate.shape, -700.0), np.zeros(estimate.shape)  # of log p
+    for _ in range(60):
+        middle = (low + high) / 2
+        tail = np.exp(middle) / 2
+        reach = (stats.t.isf(tail, df) if np.any(over_seeds) else 0.0) ** 2 * over_seeds + stats.norm.isf(tail) ** 2 * over_problems
+        inside = reach < estimate**2  # the interval at this p is too short to reach 0: p is smaller
+        high, low = np.where(inside, middle, high), np.where(inside, low, middle)
+    p = np.exp(high)
+    return np.where(np.isnan(over_problems), np.nan, np.where(estimate == 0, 1.0, np.where(reach == 0, 0.0, p)))
+
+
+def holm(p_values) -> np.ndarray:
+    """p-values corrected for the number of comparisons (Holm 1979); nan, which is no comparison, stays nan."""
+    p_values = np.asarray(p_values, dtype=float)
+    corrected, known = np.full(p_values.shape, np.nan), ~np.isnan(p_values)
+    if known.any():
+        corrected[known] = multitest.multipletests(p_values[known], method="holm")[1]
+    return corrected
+
+
+def mcnemar(one: np.ndarray, other: np.ndarray) -> tuple[int, int, float]:
+    """(right in `one` alone, right in `other` alone, exact two-sided p) of single verdicts 0/1 on the same problems."""
+    only_one, only_other = int(((one == 1) & (other == 0)).sum()), int(((one == 0) & (other == 1)).sum())
+    table = [[int(((one == 1) & (other == 1)).sum()), only_one], [only_other, int(((one == 0) & (other == 0)).sum())]]
+    return only_one, only_other, float(contingency_tables.mcnemar(table, exact=True).pvalue)
+
+
+@cache
+def detectable_factor(seeds: int) -> float:
+    """How many standard errors a difference must be to be found with power 80 % by a two-sided t test at 5 % over `seeds` seeds.
+
+    By the non-central t distribution; t(.975) + t(.80), which is often taken for it, is too small with few seeds (5.4 for 5.6).
+    """
+    return float(power.TTestPower().solve_power(nobs=seeds, alpha=0.05, power=0.8, alternative="two-sided") * np.sqrt(seeds))
+
+
+def smallest_detectable(over_seeds: float, over_problems: float, seeds: int) -> float:
+    """The smallest effect that the design finds with power 80 % at a two-sided 5 %, from the two variances of its estimate.
+
+    The square root of (factor over seeds)^2 Vs + 2.80^2 V, as the interval is. With one seed it is of this run: over problems alone.
+    """
+    normal = Z + stats.norm.ppf(0.8)
     if seeds == 1:
-        half = float(1.96 * np.sqrt(over_problems))
-        return Estimate(estimate, estimate - half, estimate + half)
-    over_seeds = values.mean(axis=1).var(ddof=1) / seeds
-    residuals = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + estimate
-    interaction = (residuals**2).sum() / ((problems - 1) * (seeds - 1)) / (problems * seeds)
-    t = stats.t.ppf(0.975, seeds - 1)
-    half = float(np.sqrt(t**2 * over_seeds + 1.96**2 * max(over_problems - interaction, 0.0)))
-    return Estimate(estimate, estimate - half, estimate + half)
+        return float(normal * np.sqrt(over_problems))
+    return float(np.sqrt(detectable_factor(seeds) ** 2 * over_seeds + normal**2 * over_problems))
 
 
 def seeds_interval(values: np.ndarray) -> Estimate:
@@ -104,10 +253,60 @@ def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return Estimate(np.nan, np.nan, np.nan)
-    r = float(stats.pearsonr(x, y).statistic)
-    if len(x) < 4 or abs(r) > 1 - 1e-12:
+    return _fisher(float(stats.pearsonr(x, y).statistic), len(x))
+
+
+def _fisher(r: float, n: int) -> Estimate:
+    """The square of a correlation of `n` points (one less for each variable it is adjusted for) and its interval."""
+    if n < 4 or abs(r) > 1 - 1e-12:
         return Estimate(r**2, np.nan, np.nan)
-    half = 1.96 / np.sqrt(len(x) - 3)
+    half = Z / np.sqrt(n - 3)
     low, high = np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half)
     ends = sorted((low**2, high**2))
     return Estimate(r**2, 0.0 if low < 0 < high else ends[0], ends[1])
+
+
+def partial_r_squared(y: np.ndarray, x: np.ndarray, given: np.ndarray) -> Estimate:
+    """Share of the variance of `y` beyond what `given` explains that `x` explains, with an interval by Fisher's z."""
+    if min(np.ptp(x), np.ptp(given), np.ptp(y)) == 0:
+        return Estimate(np.nan, np.nan, np.nan)
+    rest = lambda v: sm.OLS(v, sm.add_constant(given)).fit().resid
+    x_rest, y_rest = rest(x), rest(y)
+    if min(np.ptp(x_rest), np.ptp(y_rest)) < 1e-12:
+        return Estimate(np.nan, np.nan, np.nan)
+    return _fisher(float(stats.pearsonr(x_rest, y_rest).statistic), len(y) - 1)
+
+
+def joint_r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
+    """R^2 of a regression of `y` (n,) on `x` (n, k), with the interval of the non-central F distribution (Steiger 2004, fixed x)."""
+    n, k = x.shape
+    if n < k + 2 or np.ptp(y) == 0:
+        return Estimate(np.nan, np.nan, np.nan)
+    found = sm.OLS(y, sm.add_constant(x)).fit()
+    if found.df_model < k or found.rsquared > 1 - 1e-12:
+        return Estimate(float(found.rsquared), np.nan, np.nan)
+    ends = [_noncentrality(found.fvalue, k, n - k - 1, tail) for tail in (0.975, 0.025)]
+    return Estimate(float(found.rsquared), *(end / (end + n) for end in ends))
+
+
+def _noncentrality(f: float, k: int, df: int, tail: float) -> float:
+    """The non-centrality under which an F as small as `f` has probability `tail`; 0 where even none is too much."""
+    excess = lambda noncentrality: stats.ncf.cdf(f, k, df, noncentrality) - tail
+    if stats.f.cdf(f, k, df) <= tail:
+        return 0.0
+    top = 1.0
+    while excess(top) > 0:
+        top *= 2
+    return float(optimize.brentq(excess, 1e-9, top))
+
+
+def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
+    """(slope with its 95 % interval, p) of each column of `x` (n, k) in a least-squares regression of `y` (n,) on all of them."""
+    n, k = x.shape
+    if n < k + 2 or np.linalg.matrix_rank(sm.add_constant(x)) < k + 1:
+        return [(Estimate(np.nan, np.nan, np.nan), np.nan)] * k
+    found = sm.OLS(y, sm.add_constant(x)).fit()
+    ends = found.conf_int()
+    return [
+        (Estimate(float(found.params[i]), float(ends[i][0]), float(ends[i][1])), float(found.pvalues[i])) for i in range(1, k + 1)
+    ]

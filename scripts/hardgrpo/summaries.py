@@ -1,8 +1,11 @@
 """From graded completions to the tables that figures are drawn from, each with estimate, interval, n and its keys."""
 
+import io
 import itertools
 import json
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,8 @@ from .config import Run
 from .errors import UserError
 
 CELL = ["model", "task", "eval_task", "policy"]
+# Columns of tables that hold names, whatever they look like (a tier is called 3, a task may be called 7).
+NAMES = [*CELL, "minus", "decoding", "tier", "grading", "group", "id", "predictor", "adjusted_for"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Cell:
     policy: str
     base: pd.DataFrame
     runs: list[pd.DataFrame]
+    seeds: list[int]
 
     @property
     def keys(self) -> dict:
@@ -49,6 +55,18 @@ class Cell:
                 )
         return np.stack([one.to_numpy() for one in series])
 
+    def verdicts(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
+        """(S, N, m) verdicts of single completions, of the base (N, m) at step 0; None where the numbers of samples differ."""
+        found = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else [self.base])]
+        if any(one is None or one.shape != found[0].shape for one in found):
+            return None
+        return np.stack(found) if step else found[0]
+
+    def tiers(self) -> pd.Series:
+        """Tier of each problem, in the base's order; missing where a problem has none."""
+        tier = self.base[self.base.step == 0].drop_duplicates("id").set_index("id").tier
+        return tier.reindex(evaluations.by_problem(self.base, 0, "correct").index)
+
     def samples(self, step: int) -> int:
         """The fewest completions that any problem has at a step, over the runs (the base model at step 0)."""
         frames = self.runs if step else [self.base]
@@ -70,7 +88,7 @@ def load_cells(config: dict, study: str, folder: str = "results/evaluation") -> 
             if (model, test) not in bases:
                 bases[model, test] = evaluations.read(f"{folder}/{model}/base/{test}.csv.gz")
             frames = [evaluations.read(f"{folder}/{run.path}/{test}.csv.gz") for run in replicates]
-            cells.append(Cell(model, task, test, policy, bases[model, test], frames))
+            cells.append(Cell(model, task, test, policy, bases[model, test], frames, [run.seed for run in replicates]))
     return cells
 
 
@@ -99,42 +117,146 @@ def accuracy(cells: list[Cell]) -> list[dict]:
     return rows
 
 
+def _families(cells: list[Cell]) -> list[list[Cell]]:
+    """Cells that are compared with each other: those of one model, task and test, in the study's order."""
+    keys = lambda cell: (cell.model, cell.task, cell.eval_task)
+    return [sorted(group, key=cells.index) for _, group in itertools.groupby(sorted(cells, key=keys), key=keys)]
+
+
+def _other_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None) -> dict:
+    """The intervals beside the reported one: for target A, and with the seeds' variance of all policies together."""
+    fixed = statistics.fixed_problems_interval(values, shared)
+    found = statistics.components(values)
+    half = np.nan if pooled is None else statistics.half_width(pooled[0], found.over_problems, pooled[1])
+    return {
+        f"{name}_low_a": fixed.low,
+        f"{name}_high_a": fixed.high,
+        f"{name}_low_pooled": found.estimate - half,
+        f"{name}_high_pooled": found.estimate + half,
+    }
+
+
+def _shared_noise(one: Cell, other: Cell | None, decoding: str) -> float:
+    """`statistics.shared_noise` of a gain (`other` is None) or a difference; nan where samples cannot be matched by number.
+
+    Greedy completions have no sampling noise.
+    """
+    if decoding == "greedy":
+        return 0.0
+    last = one.steps()[-1]
+    verdicts, others = one.verdicts(last), one.verdicts(0) if other is None else other.verdicts(other.steps()[-1])
+    if verdicts is None or others is None or verdicts.shape[-2:] != others.shape[-2:]:
+        return np.nan
+    return float(statistics.shared_noise(verdicts - others))
+
+
+def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None) -> float:
+    """What the design of several gains or differences can detect: their seeds' variance together, the mean of that over problems."""
+    seeds = {one.shape[0] for one in values}
+    if pooled is None and seeds != {1}:
+        return np.nan
+    over_problems = float(np.mean([statistics.components(one).over_problems for one in values]))
+    return statistics.smallest_detectable(pooled[0] if pooled else np.nan, over_problems, min(seeds))
+
+
+def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
+    """`statistics.pooled_over_seeds` of policies that have the same seeds, at least two; None otherwise."""
+    if len({one.shape for one in values}) > 1 or values[0].shape[0] == 1 or (differences and len(values) < 2):
+        return None
+    over_seeds, df = statistics.pooled_over_seeds(np.stack(values), differences)
+    return float(over_seeds), df
+
+
 def gains(cells: list[Cell]) -> list[dict]:
-    """Accuracy at the last checkpoint less that of the base model."""
-    rows = []
-    for cell in cells:
-        last = cell.steps()[-1]
-        for decoding in cell.decodings():
-            base = cell.base_rates(decoding=decoding)
-            values = cell.rates(last, decoding=decoding) - base
-            samples = cell.samples(last) if decoding == "sampled" else 1
-            rows.append(
-                cell.keys
-                | {"decoding": decoding, "step": last, "base_accuracy": base.mean()}
-                | _interval("gain", statistics.mean_interval(values))
-                | {"problems": values.shape[1], "samples": samples, "seeds": values.shape[0]}
-            )
-    return rows
+    """Accuracy at the last checkpoint less that of the base model, with what the design could have detected.
+
+    `gain_low` and `gain_high` are for new problems and new seeds, `*_a` for these problems and new seeds, `*_pooled` with the
+    variance over seeds of all policies together, which holds where they spread alike.
+    """
+    rows = {}
+    for family in _families(cells):
+        for decoding in family[0].decodings():
+            values = {id(c): c.rates(c.steps()[-1], decoding=decoding) - c.base_rates(decoding=decoding) for c in family}
+            pooled = _pooled(list(values.values()), differences=False)
+            mdd = _detectable(list(values.values()), pooled)
+            for cell in family:
+                last, one = cell.steps()[-1], values[id(cell)]
+                samples = cell.samples(last) if decoding == "sampled" else 1
+                rows[id(cell), decoding] = (
+                    cell.keys
+                    | {"decoding": decoding, "step": last, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
+                    | _interval("gain", statistics.mean_interval(one))
+                    | _other_intervals("gain", one, _shared_noise(cell, None, decoding), pooled)
+                    | {"mdd": mdd, "problems": one.shape[1], "samples": samples, "seeds": one.shape[0]}
+                )
+    return [rows[id(cell), decoding] for cell in cells for decoding in cell.decodings()]
 
 
 def differences(cells: list[Cell]) -> list[dict]:
-    """Policy minus policy at the last checkpoint, paired by problem and seed; the base cancels."""
+    """Policy minus policy at the last checkpoint, sampled, paired by problem and seed; the base cancels.
+
+    `p` inverts the interval (`statistics.p_value`), `p_holm` is corrected for the comparisons within model, task and test.
+    """
     rows = []
-    groups = itertools.groupby(
-        sorted(cells, key=lambda c: (c.model, c.task, c.eval_task)), key=lambda c: (c.model, c.task, c.eval_task)
-    )
-    for _, group in groups:
-        group = sorted(group, key=cells.index)
-        for one, other in itertools.combinations(group, 2):
-            a, b = one.rates(one.steps()[-1]), other.rates(other.steps()[-1])
-            if a.shape != b.shape:
-                continue
-            rows.append(
+    for family in _families(cells):
+        rates = {id(cell): cell.rates(cell.steps()[-1]) for cell in family}
+        pairs = [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds]
+        pooled = _pooled(list(rates.values()), differences=True)
+        mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in pairs], pooled) if pairs else np.nan
+        found = []
+        for one, other in pairs:
+            values = rates[id(one)] - rates[id(other)]
+            parts = statistics.components(values)
+            found.append(
                 one.keys
                 | {"minus": other.policy}
-                | _interval("difference", statistics.mean_interval(a - b))
-                | {"problems": a.shape[1], "seeds": a.shape[0]}
+                | _interval("difference", statistics.mean_interval(values))
+                | _other_intervals("difference", values, _shared_noise(one, other, "sampled"), pooled)
+                | {"p": float(statistics.p_value(parts.estimate, parts.over_seeds, parts.over_problems, parts.seeds - 1))}
+                | {"mdd": mdd, "problems": parts.problems, "seeds": parts.seeds}
             )
+        rows += _with_holm(found)
+    return rows
+
+
+def _with_holm(rows: list[dict]) -> list[dict]:
+    """One family of comparisons with `p_holm` beside `p`."""
+    return [row | {"p_holm": p} for row, p in zip(rows, statistics.holm([row["p"] for row in rows]).tolist())]
+
+
+def mcnemar(cells: list[Cell]) -> list[dict]:
+    """McNemar's exact test of single verdicts on the same problems: each run against the base, and against the other policies'
+    run of the same seed, greedy or where there is one sample.
+
+    It is a test of two *runs*: it says nothing about another seed. A family of Holm is the comparisons of one seed and decoding
+    within model, task and test, those with the base and those between policies apart.
+    """
+    rows = []
+    for family in _families(cells):
+        for decoding in family[0].decodings():
+            single = {}  # (policy, seed) -> (step, verdicts (N,))
+            for cell in family:
+                last = cell.steps()[-1]
+                verdicts, base = cell.verdicts(last, decoding), cell.verdicts(0, decoding)
+                if verdicts is not None and base is not None and verdicts.shape[-1] == base.shape[-1] == 1:
+                    single |= {(cell.policy, seed): (last, one[:, 0]) for seed, one in zip(cell.seeds, verdicts)}
+                    single["base"] = (0, base[:, 0])
+            for seed in sorted({key[1] for key in single if key != "base"}):
+                arms = [cell for cell in family if (cell.policy, seed) in single]
+                with_base = [(cell, "base", "base") for cell in arms]
+                between = [(a, b.policy, (b.policy, seed)) for a, b in itertools.combinations(arms, 2)]
+                for kind in (with_base, between):
+                    found = []
+                    for cell, minus, key in kind:
+                        step, one = single[cell.policy, seed]
+                        only_this, only_other, p = statistics.mcnemar(one, single[key][1])
+                        found.append(
+                            cell.keys
+                            | {"minus": minus, "decoding": decoding, "seed": seed, "step": step}
+                            | {"only_this": only_this, "only_other": only_other}
+                            | {"difference": (only_this - only_other) / len(one), "p": p, "problems": len(one)}
+                        )
+                    rows += _with_holm(found)
     return rows
 
 
@@ -152,12 +274,133 @@ def parts(cells: list[Cell]) -> list[dict]:
             | _interval("finishing", statistics.mean_interval(finishing))
             | _interval("correctness", statistics.mean_interval(correctness))
             | _interval("finishing_minus_correctness", statistics.mean_interval(finishing - correctness))
-            | {"base_answered": base_answered.mean(), "answered": answered.mean()}
-            | {"base_accuracy": base_correct.mean(), "accuracy": correct.mean()}
-            | {"base_accuracy_answered": _ratio(base_correct, base_answered), "accuracy_answered": _ratio(correct, answered)}
+            | _answered(base_answered, base_correct, answered, correct)
             | {"problems": answered.shape[1], "seeds": answered.shape[0]}
         )
     return rows
+
+
+GRADINGS = {"task": "correct", "strict": "strict", "lenient": "lenient"}
+DECOMPOSED = ("answered", "correct", "strict", "lenient", "truncated", "tokens")
+
+
+def decomposition(cells: list[Cell]) -> list[dict]:
+    """Every gain split into finishing and correctness, by checkpoint, by grading, and within each tier (`tier` is empty for all).
+
+    `grading` is the task's own, strict or lenient; what is answered is the same for all. Within a tier the split is that of its
+    problems alone: where difficulty is mostly length, the split over all problems mixes tiers that differ in finishing.
+    """
+    rows = []
+    for cell in cells:
+        tier = cell.tiers()
+        groups = {None: np.ones(len(tier), bool)} | {name: (tier == name).to_numpy() for name in _tier_names(tier)}
+        base = {column: cell.base_rates(column) for column in DECOMPOSED}
+        for step in cell.steps():
+            trained = {column: cell.rates(step, column) for column in DECOMPOSED}
+            for name, kept in groups.items():
+                of = {column: (base[column][kept], trained[column][:, kept]) for column in DECOMPOSED}
+                for grading, column in GRADINGS.items():
+                    (base_answered, answered), (base_correct, correct) = of["answered"], of[column]
+                    finishing, correctness = statistics.decompose_by_problem(base_answered, base_correct, answered, correct)
+                    rows.append(
+                        cell.keys
+                        | {"tier": name, "grading": grading, "step": step}
+                        | _interval("gain", statistics.mean_interval(correct - base_correct))
+                        | _interval("finishing", statistics.mean_interval(finishing))
+                        | _interval("correctness", statistics.mean_interval(correctness))
+                        | _answered(base_answered, base_correct, answered, correct)
+                        | _lengths(of)
+                        | {"problems": int(kept.sum()), "seeds": len(cell.runs)}
+                    )
+    return rows
+
+
+def decomposition_runs(cells: list[Cell]) -> list[dict]:
+    """The exact split of every run at every checkpoint, by grading. A mean over runs is not quite the split of the mean rates."""
+    rows = []
+    for cell in cells:
+        base = {column: cell.base_rates(column) for column in DECOMPOSED}
+        for step in cell.steps():
+            trained = {column: cell.rates(step, column) for column in DECOMPOSED}
+            for grading, column in GRADINGS.items():
+                for i, seed in enumerate(cell.seeds):
+                    of = {name: (base[name], trained[name][i]) for name in DECOMPOSED}
+                    four = (*of["answered"], *of[column])
+                    base_answered, answered, base_correct, correct = (float(one.mean()) for one in four)
+                    finishing, correctness = statistics.decompose(base_answered, base_correct, answered, correct)
+                    rows.append(
+                        cell.keys
+                        | {"seed": seed, "grading": grading, "step": step}
+                        | {"gain": correct - base_correct, "finishing": finishing, "correctness": correctness}
+                        | _answered(four[0], four[2], four[1], four[3])
+                        | _lengths(of)
+                        | {"problems": len(four[0])}
+                    )
+    return rows
+
+
+def _answered(base_answered, base_correct, answered, correct) -> dict:
+    return (
+        {"base_answered": base_answered.mean(), "answered": answered.mean()}
+        | {"base_accuracy": base_correct.mean(), "accuracy": correct.mean()}
+        | {"base_accuracy_answered": _ratio(base_correct, base_answered), "accuracy_answered": _ratio(correct, answered)}
+    )
+
+
+def _lengths(of: dict) -> dict:
+    """Share cut off at the limit and mean length in tokens, before and after; nan where recordings do not tell."""
+    return {f"{when}{column}": of[column][i].mean() for column in ("truncated", "tokens") for i, when in enumerate(("base_", ""))}
+
+
+def sentences(decomposition_rows: list[dict]) -> list[dict]:
+    """What the gains are made of in one English sentence for each model, task and test, at the last checkpoint (plain text)."""
+    rows = []
+    whole = [row for row in decomposition_rows if row["tier"] is None]
+    for key in dict.fromkeys((r["model"], r["task"], r["eval_task"]) for r in whole):
+        group = [r for r in whole if (r["model"], r["task"], r["eval_task"]) == key]
+        last = {r["policy"]: max(s["step"] for s in group if s["policy"] == r["policy"]) for r in group}
+        group = [r for r in group if r["step"] == last[r["policy"]]]
+        of_task = [r for r in group if r["grading"] == "task"]
+        rows.append(dict(zip(("model", "task", "eval_task"), key)) | {"sentence": _sentence(*key, of_task, group)})
+    return rows
+
+
+def _sentence(model: str, task: str, test: str, rows: list[dict], all_gradings: list[dict]) -> str:
+    best = max(rows, key=lambda r: r["gain"])
+    where = f"In {model} trained on {task}" + ("" if test == task else f" and tested on {test}")
+    many = (
+        f"of {len(rows)} policies '{best['policy']}' changes accuracy most"
+        if len(rows) > 1
+        else f"'{best['policy']}' changes accuracy"
+    )
+    text = (
+        f"{where}, {many}, by {_points(best['gain'])} points [{_points(best['gain_low'])},"
+        f" {_points(best['gain_high'])}], of which finishing is {_points(best['finishing'])} [{_points(best['finishing_low'])},"
+        f" {_points(best['finishing_high'])}] and correctness {_points(best['correctness'])} [{_points(best['correctness_low'])},"
+        f" {_points(best['correctness_high'])}] (answered {100 * best['base_answered']:.1f} % before, {100 * best['answered']:.1f} %"
+        " after"
+    )
+    if not np.isnan(best["truncated"]) and not np.isnan(best["base_truncated"]):
+        text += f"; cut off {100 * best['base_truncated']:.1f} and {100 * best['truncated']:.1f} %"
+    if not np.isnan(best["tokens"]) and not np.isnan(best["base_tokens"]):
+        text += f"; {best['base_tokens']:.0f} and {best['tokens']:.0f} tokens"
+    text += ")"
+    graded = {r["grading"]: r for r in all_gradings if r["policy"] == best["policy"]}
+    if abs(graded["strict"]["finishing"] - graded["lenient"]["finishing"]) >= 0.0005 and best["gain"] > 0:
+        shares = [f"{_of_gain(graded[name])} by the {name} grader" for name in ("strict", "lenient")]
+        text += f", and finishing is {' and '.join(shares)}"
+    if len(rows) > 1:
+        parts = [100 * row["finishing"] for row in rows]
+        text += f"; over the policies finishing ranges from {_points(min(parts) / 100)} to {_points(max(parts) / 100)} points"
+    return text + "."
+
+
+def _points(share: float) -> str:
+    return f"{round(100 * share, 1) + 0.0:+.1f}"
+
+
+def _of_gain(row: dict) -> str:
+    return f"{100 * row['finishing'] / row['gain']:.1f} % of the gain" if row["gain"] else "no part of a gain of 0"
 
 
 def _ratio(correct: np.ndarray, answered: np.ndarray) -> float:
@@ -165,11 +408,12 @@ def _ratio(correct: np.ndarray, answered: np.ndarray) -> float:
 
 
 def pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of base model and last checkpoint, k = 1 (which is avg@k) and k = all samples."""
+    """Unbiased pass@k of base model and last checkpoint, k = 1 (which is avg@k), 8 where there are as many, and all samples."""
     rows = []
     for cell in cells:
         last = cell.steps()[-1]
-        for k in sorted({1, min(cell.samples(0), cell.samples(last))}):
+        most = min(cell.samples(0), cell.samples(last))
+        for k in sorted({1, min(8, most), most}):
             base = _pass_rates(cell.base, 0, k)
             values = np.stack([_pass_rates(run, last, k) for run in cell.runs])
             rows.append(
@@ -192,12 +436,9 @@ def tiers(cells: list[Cell]) -> list[dict]:
     rows = []
     for cell in cells:
         last = cell.steps()[-1]
-        tier = cell.base[cell.base.step == 0].drop_duplicates("id").set_index("id").tier
-        tier = tier.reindex(evaluations.by_problem(cell.base, 0, "correct").index)
-        if tier.isna().all():
-            continue
+        tier = cell.tiers()
         base, trained = cell.base_rates(), cell.rates(last)
-        for name in sorted(tier.dropna().unique(), key=lambda t: (_number(t), t)):
+        for name in _tier_names(tier):
             kept = (tier == name).to_numpy()
             rows.append(
                 cell.keys
@@ -207,6 +448,10 @@ def tiers(cells: list[Cell]) -> list[dict]:
                 | {"problems": int(kept.sum()), "seeds": len(cell.runs)}
             )
     return rows
+
+
+def _tier_names(tier: pd.Series) -> list[str]:
+    return sorted(tier.dropna().unique(), key=lambda t: (_number(t), t))
 
 
 def _number(text: str) -> float:
@@ -303,6 +548,35 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     return rows
 
 
+def budgets(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
+    """What a policy's runs spent: means over seeds, tokens and wall time also of the least and the most.
+
+    `seconds` are those of a run's updates by (model, task, policy, seed), nan where they are not known. Time depends on the
+    machine and on what else it did: it is told, never held constant.
+    """
+    rows = []
+    frame = pd.DataFrame(parity_rows)
+    for key, group in frame.groupby(["model", "task", "policy"], sort=False) if len(frame) else []:
+        times = np.array([seconds[(*key, seed)] for seed in group.seed])
+        rows.append(
+            dict(zip(("model", "task", "policy"), key))
+            | {name: group[name].mean() for name in ("updates", "prompts", "rollouts", "completion_tokens", "tokens")}
+            | {"tokens_least": group.tokens.min(), "tokens_most": group.tokens.max()}
+            | {"seconds": times.mean(), "seconds_least": times.min(), "seconds_most": times.max(), "seeds": len(group)}
+        )
+    return rows
+
+
+def read_seconds(updates: dict[Run, pd.DataFrame], study: dict) -> dict[tuple, float]:
+    """Wall time of each run's updates, from `timing.csv` beside its `updates.csv`; nan where the file is gone."""
+    seconds = {}
+    for run in updates:
+        path = f"results/training/{run.path}/timing.csv"
+        times = [row["seconds"] for row in files.read_rows(path, {"seconds": float})] if os.path.exists(path) else [np.nan]
+        seconds[run.model, run.task, settings.arm(study, run), run.seed] = float(sum(times))
+    return seconds
+
+
 def _grouped(updates: dict[Run, pd.DataFrame], study: dict):
     groups: dict[tuple, list[Run]] = {}
     for run in updates:
@@ -365,6 +639,48 @@ def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
     return rows
 
 
+def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows: list[dict]) -> list[dict]:
+    """Gain against learnable share, against mean completion length after training (the rival explanation), and against both.
+
+    Over the policies of all tasks, and within each task. `adjusted_for` names the other predictor of a regression on both: the slope
+    is then its coefficient there, and r_squared what it explains of the rest (partial R^2). The row `both` has the R^2 of the two
+    together. Slopes are per 100 points of learnable share, and per token. `cells` is the number of points, one a model, task and
+    policy: not runs, and not independent, since policies share a base model, test problems and seeds.
+    """
+    shares = {(r["model"], r["task"], r["policy"]): r["learnable"] for r in learnable_rows}
+    lengths = {
+        (r["model"], r["task"], r["policy"], r["step"]): r["tokens_mean"]
+        for r in accuracy_rows
+        if r["eval_task"] == r["task"] and r["decoding"] == "sampled"
+    }
+    points = []
+    for r in gain_rows:
+        key = (r["model"], r["task"], r["policy"])
+        if r["eval_task"] == r["task"] and r["decoding"] == "sampled" and key in shares:
+            points.append((r["task"], shares[key], lengths[(*key, r["step"])], r["gain"]))
+    rows = []
+    for task in [None, *dict.fromkeys(point[0] for point in points)]:
+        kept = np.array([point[1:] for point in points if task in (None, point[0])], dtype=float)
+        if len(kept) < 3 or np.isnan(kept).any():
+            continue
+        learned, tokens, gain = kept.T
+        facts = {"task": task or "all", "cells": len(kept)}
+        both = statistics.coefficients(kept[:, :2], gain)
+        for i, (name, other, x, z) in enumerate(
+            (("learnable", "tokens", learned, tokens), ("tokens", "learnable", tokens, learned))
+        ):
+            ((slope, p),) = statistics.coefficients(x[:, None], gain)
+            alone = {"predictor": name, "adjusted_for": None} | _interval("r_squared", statistics.r_squared(x, gain))
+            rows.append(facts | alone | _interval("slope", slope) | {"p": p})
+            slope, p = both[i]
+            adjusted = {"predictor": name, "adjusted_for": other} | _interval("r_squared", statistics.partial_r_squared(gain, x, z))
+            rows.append(facts | adjusted | _interval("slope", slope) | {"p": p})
+        unknown = statistics.Estimate(np.nan, np.nan, np.nan)
+        joint = {"predictor": "both", "adjusted_for": None} | _interval("r_squared", statistics.joint_r_squared(kept[:, :2], gain))
+        rows.append(facts | joint | _interval("slope", unknown) | {"p": np.nan})
+    return rows
+
+
 def published(probes: list[tuple[str, str, str]]) -> list[dict]:
     """Pass rates of recorded problems: as their authors published them, ours with the prompt graded too, ours alone.
 
@@ -390,62 +706,15 @@ def published(probes: list[tuple[str, str, str]]) -> list[dict]:
     return rows
 
 
-def claims(difference_rows: list[dict], part_rows: list[dict], fit_rows: list[dict]) -> list[dict]:
-    """Each paper's claim, the figure that decides it, and a verdict at this scale: supported, contradicted or undecided."""
-    rows = []
-    find = {(r["model"], r["task"], r["policy"], r["minus"]): r for r in difference_rows if r["eval_task"] == r["task"]}
-    tested = [
-        ("HE", "hard", "random", "the hardest prompts gain more than a random choice"),
-        ("HE", "hard", "middle", "the hardest prompts gain more than those of middling difficulty"),
-        ("HE", "hard", "easy", "the hardest prompts gain more than the easiest"),
-        ("LDS", "easy", "hard", "the hardest prompts yield diminishing returns: easier ones gain more"),
-    ]
-    for model, task in dict.fromkeys((key[0], key[1]) for key in find):
-        for paper, one, other, claim in tested:
-            if (model, task, one, other) in find:
-                row, sign = find[model, task, one, other], 1
-            elif (model, task, other, one) in find:
-                row, sign = find[model, task, other, one], -1
-            else:
-                continue
-            ends = sorted((sign * row["difference_low"], sign * row["difference_high"]))
-            rows.append(
-                _claim(
-                    paper, model, task, claim, f"{one} - {other}", sign * row["difference"], *ends, row["seeds"], row["problems"]
-                )
-            )
-    for row in part_rows:
-        if row["eval_task"] == row["task"]:
-            ends = (row["finishing_minus_correctness_low"], row["finishing_minus_correctness_high"])
-            claim = f"the gain of '{row['policy']}' is more finishing than correctness"
-            estimate = row["finishing_minus_correctness"]
-            rows.append(
-                _claim(
-                    "here",
-                    row["model"],
-                    row["task"],
-                    claim,
-                    "finishing - correctness",
-                    estimate,
-                    *ends,
-                    row["seeds"],
-                    row["problems"],
-                )
-            )
-    for row in fit_rows:
-        sign = np.sign(row["slope"])
-        claim = "the larger the learnable share, the larger the gain"
-        verdict = "undecided" if not row["r_squared_low"] > 0 else "supported" if sign > 0 else "contradicted"
-        rows.append(
-            {"paper": "HE", "model": "", "task": row["task"], "claim": claim, "test": "R^2 (learnable, gain)"}
-            | {"estimate": row["r_squared"], "low": row["r_squared_low"], "high": row["r_squared_high"]}
-            | {"seeds": None, "n": row["cells"], "verdict": verdict}
+def read_tables(folder: str | Path, names: list[str]) -> dict[str, list[dict]]:
+    """Rows of summary tables by name: text where a column names something, numbers elsewhere, nan where a cell is empty."""
+    tables = {}
+    for name in names:
+        path = Path(folder) / f"{name}.csv"
+        frame = pd.read_csv(
+            io.StringIO(files.read_text(path)), dtype=dict.fromkeys(NAMES, str), keep_default_na=False, na_values=[""]
         )
-    return rows
-
-
-def _claim(paper, model, task, claim, test, estimate, low, high, seeds, n) -> dict:
-    verdict = "supported" if low > 0 else "contradicted" if high < 0 else "undecided"
-    return {"paper": paper, "model": model, "task": task, "claim": claim, "test": test} | {
-        "estimate": estimate, "low": low, "high": high, "seeds": seeds, "n": n, "verdict": verdict
-    }  # fmt: skip
+        for column in frame.columns.intersection(NAMES):
+            frame[column] = frame[column].fillna("")
+        tables[name] = frame.to_dict("records")
+    return tables

@@ -74,7 +74,7 @@ def test_the_interval_by_hand():
     over_seeds = seed_means.var(ddof=1) / 3
     over_problems = problem_means.var(ddof=1) / 3
     interaction = (residuals**2).sum() / (2 * 2) / 9
-    half = np.sqrt(4.302652729911275**2 * over_seeds + 1.96**2 * (over_problems - interaction))
+    half = np.sqrt(4.302652729911275**2 * over_seeds + statistics.Z**2 * (over_problems - interaction))
     got = statistics.mean_interval(values)
     assert (got.high - got.low) / 2 == pytest.approx(half, rel=1e-9)
 
@@ -107,7 +107,7 @@ TRUE_GAIN = true_gain()
 def test_one_seed_gives_no_interval_for_new_seeds():
     values = np.random.default_rng(0).random((1, 50))
     got = statistics.mean_interval(values)
-    assert (got.high - got.low) / 2 == pytest.approx(1.96 * values.std(ddof=1) / np.sqrt(50)), "over problems only"
+    assert (got.high - got.low) / 2 == pytest.approx(statistics.Z * values.std(ddof=1) / np.sqrt(50)), "over problems only"
     assert np.isnan(statistics.seeds_interval(np.array([0.4])).low)
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from conftest import ROOT, SCRIPTS
 from hardgrpo import config as settings
-from hardgrpo import evaluations, files, layout, summaries
+from hardgrpo import evaluations, files, layout, statistics, summaries
 from hardgrpo.config import Run
 from hardgrpo.errors import UserError
 
@@ -98,7 +98,7 @@ def test_the_interval_of_a_tier_is_over_its_problems_only(tmp_path):
     (row,) = [r for r in summaries.tiers(cells(tmp_path)) if (r["policy"], r["tier"]) == ("low", "10")]
     # Of b and d, each seed: 1, 1 and 0, 1/2. Means 1 and 1/4 over seeds, 1/2 and 3/4 over problems; residuals 1/8.
     over_seeds, over_problems, interaction = 0.28125 / 2, 0.03125 / 2, 4 * 0.015625 / 4
-    half = (12.706204736432095**2 * over_seeds + 1.96**2 * (over_problems - interaction)) ** 0.5
+    half = (12.706204736432095**2 * over_seeds + statistics.Z**2 * (over_problems - interaction)) ** 0.5
     assert row["accuracy_high"] - row["accuracy"] == pytest.approx(half, rel=1e-9)
 
 

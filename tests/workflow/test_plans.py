@@ -4,7 +4,6 @@ import os
 import random
 import re
 import resource
-import shutil
 
 import pytest
 import yaml
@@ -12,6 +11,7 @@ import yaml
 from conftest import ROOT
 
 DRAWING = {"plot_accuracy", "plot_learnable", "plot_parts", "plot_difficulty", "write_tables", "write_numbers", "compile_paper"}
+JUDGING = {"judge_claims"}  # cheap, from the committed summaries
 TARGETS = {"all", "figures", "paper"}
 
 
@@ -21,7 +21,7 @@ def jobs(plan: dict) -> dict:
 
 
 def test_the_miniature_is_planned_job_by_job(world):
-    shutil.rmtree(world.folder / "results")
+    world.clear()
     assert jobs(world.plan()) == {
         "prepare_task": 6,  # train and test of two tasks, test of their harder twins
         "pretrain_settings": 1,
@@ -34,6 +34,7 @@ def test_the_miniature_is_planned_job_by_job(world):
         "evaluate_base": 4,
         "evaluate_run": 48,  # on the task itself and out of distribution
         "summarize": 1,
+        "judge_claims": 1,
         "plot_accuracy": 1,
         "plot_learnable": 1,
         "plot_parts": 1,
@@ -43,7 +44,7 @@ def test_the_miniature_is_planned_job_by_job(world):
     }
 
 
-DRAWN = dict.fromkeys(DRAWING - {"compile_paper"}, 1) | {"summarize": 1}
+DRAWN = dict.fromkeys(DRAWING - {"compile_paper"}, 1) | {"summarize": 1, "judge_claims": 1}
 STUDIES = {  # jobs by rule, counted by hand from the designs
     "paper": {  # 3 models x 2 tasks and Llama on GSM8K = 7 pairs, x 4 policies x 3 seeds
         "fetch_dataset": 3, "fetch_model": 4, "prepare_task": 5,
@@ -142,7 +143,7 @@ def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_
     for seconds, path in enumerate(shuffled):
         os.utime(path, (1_700_000_000 + seconds, 1_700_000_000 + seconds))
     for target in ("figures", "paper"):
-        assert set(world.plan(target)) <= DRAWING | TARGETS
+        assert set(world.plan(target)) <= DRAWING | JUDGING | TARGETS
     assert world.plan("figures")["plot_accuracy"] == 1
     assert world.plan()["train_grpo"] == 24, "`all` asks for the runs as well"
 
