@@ -93,7 +93,7 @@ rule plot_difficulty:
 rule write_tables:
     input:
         [table(name) for name in TABULATED],
-        PUBLISHED + ["results/published/deviations.csv"],
+        "paper/deviations.csv",
     output:
         [f"paper/{{study}}/tables/{name}.{kind}" for name in TABLES for kind in ("tex", "csv")],
     log:
@@ -110,7 +110,7 @@ rule write_tables:
         "Write the tables ({wildcards.study})"
     shell:
         "python scripts/write_tables.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
-        " --published results/published --output {params.folder} > {log} 2>&1"
+        " --deviations paper/deviations.csv --output {params.folder} > {log} 2>&1"
 
 
 rule write_numbers:

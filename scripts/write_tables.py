@@ -1,6 +1,6 @@
 """The paper's tables as LaTeX (points, with intervals) and CSV (shares, all digits), from a study's summaries.
 
-    python scripts/write_tables.py --summaries results/summaries/mini --study '{...}' --published results/published \\
+    python scripts/write_tables.py --summaries results/summaries/mini --study '{...}' --deviations paper/deviations.csv \\
         --output paper/mini/tables
 
 --study is the study's design (config.described) as JSON. In a table of gains the best policy is bold and the second best
@@ -21,7 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
     parser.add_argument("--study", required=True, type=json.loads, help="the design, from the configuration")
-    parser.add_argument("--published", required=True, help="folder of the published numbers")
+    parser.add_argument("--deviations", required=True, help="what HE wrote and released, setting by setting")
     parser.add_argument("--output", required=True, help="folder of the tables")
     args = parser.parse_args()
 
@@ -33,7 +33,7 @@ def main() -> None:
     last = decomposition[decomposition.step == decomposition.groupby(CELL).step.transform("max")]
     elsewhere = passes[passes.task != passes.eval_task]
     mcnemar = read("mcnemar")
-    deviations = read_table(Path(args.published) / "deviations.csv")
+    deviations = read_table(Path(args.deviations))
     tables = {
         "gain": (at_home(gains).sort_values("decoding", ascending=False, kind="stable"), gain_columns, differences, compared),
         "learnable": (learnable, learnable_columns, compared),
