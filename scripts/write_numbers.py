@@ -46,7 +46,9 @@ class Numbers:
         self.origins.append({"key": key, "text": text, "table": "", "line": "", "columns": "", "written": ""})
 
     def add(self, key: str, table: str, line: int, columns: list[str], written: str) -> str:
-        """Define a macro; its use."""
+        """Define a macro, unless it is there; its use."""
+        if key in self.values:
+            return rf"\result{{{key}}}"
         row = self.tables[table].iloc[line - 2]
         self.values[key] = WRITTEN[written](*(row[column] for column in columns))
         origin = {"table": table, "line": line, "columns": " ".join(columns), "written": written}

@@ -61,9 +61,11 @@ STUDIES = {  # jobs by rule, counted by hand from the designs
         "fetch_dataset": 1, "fetch_model": 3, "prepare_task": 2, "probe": 12, "measure_difficulty": 3,
         "select_subset": 36, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3, "evaluate_run": 36,
     },
-    "truncation": {  # 3 conditions x 3 policies x 3 seeds, and 3 x 3 rewarded for finishing; each on two conditions
-        "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 6, "probe": 12, "measure_difficulty": 3,
-        "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3, "evaluate_run": 72,
+    "truncation": {  # 3 conditions x 3 policies x 3 seeds, and 3 x 3 rewarded for finishing
+        "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
+        "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
+        "evaluate_run": 18 * 2 + 9 * 1 + 9 * 2,  # on the own condition and with room
+        "cut_evaluation": 1 + 18 + 9,  # base; what was trained at 250 and at 1,024 tokens, tested with room and cut
     },
     "budget": {  # 5, 10, 25 and 50 % of two policies, and all
         "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 2, "probe": 4, "measure_difficulty": 1,
