@@ -493,8 +493,8 @@ def study_tables(study):
 
 
 def study_paper(study):
-    """All that is drawn, and the PDF where a TeX is installed."""
-    return study_figures(study) + study_tables(study) + ([f"paper/{study}/paper.pdf"] if TEX else [])
+    """All that is drawn, the report of what was verified, and the PDF where a TeX is installed."""
+    return study_figures(study) + study_tables(study) + [f"paper/{study}/verified.txt"] + ([f"paper/{study}/paper.pdf"] if TEX else [])
 
 
 def show_results_command():

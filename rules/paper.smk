@@ -8,6 +8,7 @@ localrules:
     plot_difficulty,
     write_tables,
     write_numbers,
+    verify,
     compile_paper,
 
 
@@ -134,9 +135,36 @@ rule write_numbers:
         " --output {output[0]} > {log} 2>&1"
 
 
+rule verify:
+    input:
+        [table(name) for name in SUMMARY + JUDGED],
+        claims="paper/claims.yaml",
+        published=PUBLISHED,
+    output:
+        "paper/{study}/verified.txt",
+    log:
+        "results/logs/verify/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    params:
+        config=lambda w: as_json(layout.of_study(config, w.study)),
+        conditions=lambda w: as_json(layout.conditions(config, w.study)),
+        graders=lambda w: as_json({task: task_of(task)["grader"] for task in layout.of_study(config, w.study)["tasks"]}),
+        data=DATA,
+        code=code("verify.py", "checks/test_outputs.py", "summarize.py", "hardgrpo/claims.py", "hardgrpo/published.py"),
+    message:
+        "Verify the outputs of study {wildcards.study}"
+    shell:
+        "python scripts/verify.py --study {wildcards.study} --config {params.config:q} --conditions {params.conditions:q}"
+        " --graders {params.graders:q} --data {params.data:q} --output {output} > {log} 2>&1"
+
+
 rule compile_paper:
     input:
         lambda w: study_figures(w.study) + study_tables(w.study),
+        verified="paper/{study}/verified.txt",
         text="paper/main.tex",
         references="paper/references.bib",
     output:

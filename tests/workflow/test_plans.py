@@ -11,7 +11,7 @@ import yaml
 from conftest import ROOT
 
 DRAWING = {"plot_accuracy", "plot_learnable", "plot_parts", "plot_difficulty", "write_tables", "write_numbers", "compile_paper"}
-JUDGING = {"judge_claims"}  # cheap, from the committed summaries
+JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
 TARGETS = {"all", "figures", "paper"}
 
 
@@ -35,6 +35,7 @@ def test_the_miniature_is_planned_job_by_job(world):
         "evaluate_run": 48,  # on the task itself and out of distribution
         "summarize": 1,
         "judge_claims": 1,
+        "verify": 1,
         "plot_accuracy": 1,
         "plot_learnable": 1,
         "plot_parts": 1,
@@ -44,7 +45,7 @@ def test_the_miniature_is_planned_job_by_job(world):
     }
 
 
-DRAWN = dict.fromkeys(DRAWING - {"compile_paper"}, 1) | {"summarize": 1, "judge_claims": 1}
+DRAWN = dict.fromkeys(DRAWING - {"compile_paper"}, 1) | {"summarize": 1, "judge_claims": 1, "verify": 1}
 STUDIES = {  # jobs by rule, counted by hand from the designs
     "paper": {  # 3 models x 2 tasks and Llama on GSM8K = 7 pairs, x 4 policies x 3 seeds
         "fetch_dataset": 3, "fetch_model": 4, "prepare_task": 5,
