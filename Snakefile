@@ -30,6 +30,7 @@ rule all:
         study_results(config["study"]),
         study_prunings(config["study"]),
         study_paper(config["study"]),
+        f"paper/{config['study']}/explorer.html",
     message:
         f"Study {config['study']} is complete"
 

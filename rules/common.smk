@@ -487,14 +487,16 @@ def study_figures(study):
 
 
 def study_tables(study):
-    return expand("paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=["tex", "csv"]) + [
+    return expand("paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=["tex", "csv", "html"]) + [
         f"paper/{study}/numbers.tex"
     ]
 
 
 def study_paper(study):
     """All that is drawn, the report of what was verified, and the PDF where a TeX is installed."""
-    return study_figures(study) + study_tables(study) + [f"paper/{study}/verified.txt"] + ([f"paper/{study}/paper.pdf"] if TEX else [])
+    return (
+        study_figures(study) + study_tables(study) + [f"paper/{study}/verified.txt"] + ([f"paper/{study}/paper.pdf"] if TEX else [])
+    )
 
 
 def show_results_command():

@@ -97,6 +97,15 @@ rule write_tables:
         "paper/deviations.csv",
     output:
         [f"paper/{{study}}/tables/{name}.{kind}" for name in TABLES for kind in ("tex", "csv")],
+        [
+            report(
+                f"paper/{{study}}/tables/{name}.html",
+                caption="report/table.rst",
+                category="Tables",
+                labels={"table": name.replace("_", " ")},
+            )
+            for name in TABLES
+        ],
     log:
         "results/logs/write_tables/{study}.log",
     conda:
@@ -141,7 +150,9 @@ rule verify:
         claims="paper/claims.yaml",
         published=PUBLISHED,
     output:
-        "paper/{study}/verified.txt",
+        report(
+            "paper/{study}/verified.txt", caption="report/verified.rst", category="Paper", labels={"file": "checks of the outputs"}
+        ),
     log:
         "results/logs/verify/{study}.log",
     conda:
@@ -168,7 +179,7 @@ rule compile_paper:
         text="paper/main.tex",
         references="paper/references.bib",
     output:
-        "paper/{study}/paper.pdf",
+        report("paper/{study}/paper.pdf", caption="report/paper.rst", category="Paper", labels={"file": "the paper"}),
     log:
         "results/logs/compile_paper/{study}.log",
     conda:
