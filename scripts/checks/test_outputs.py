@@ -343,9 +343,8 @@ def test_intervals_again(tables, raw):
             of_seeds, of_problems, all_ = [mean(one) for one in x], [mean(one) for one in zip(*x)], mean(map(mean, x))
             residual = sum((x[s][i] - of_seeds[s] - of_problems[i] + all_) ** 2 for s in range(seeds) for i in range(problems))
             shared = variance(of_problems) / problems - residual / ((problems - 1) * (seeds - 1) * problems * seeds)
-            half = sqrt(
-                stats.t.ppf(0.975, seeds - 1) ** 2 * variance(of_seeds) / seeds + stats.norm.ppf(0.975) ** 2 * max(shared, 0)
-            )
+            t = lambda n: stats.t.ppf(0.975, n - 1)
+            half = sqrt(t(seeds) ** 2 * variance(of_seeds) / seeds + t(problems) ** 2 * max(shared, 0))
             for end, value in (("gain_low", all_ - half), ("gain_high", all_ + half)):
                 if not isclose(row[end], value, rel_tol=1e-6, abs_tol=1e-8):
                     wrong.append(f"{at('gains', number, row)}: {end} is {row[end]}, from the completions {value}")
