@@ -30,6 +30,7 @@ rule all:
         study_results(config["study"]),
         study_prunings(config["study"]),
         study_paper(config["study"]),
+        f"paper/{config['study']}/explorer.html",
     message:
         f"Study {config['study']} is complete"
 
@@ -47,6 +48,13 @@ rule paper:
         study_paper(config["study"]),
     message:
         f"The paper of study {config['study']} is made"
+
+
+rule explorer:
+    input:
+        f"paper/{config['study']}/explorer.html",
+    message:
+        f"The explorer of study {config['study']} is made"
 
 
 rule subset:
@@ -77,6 +85,7 @@ include: "rules/training.smk"
 include: "rules/evaluation.smk"
 include: "rules/summaries.smk"
 include: "rules/paper.smk"
+include: "rules/explorer.smk"
 include: "rules/plan.smk"
 
 

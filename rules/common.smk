@@ -43,6 +43,8 @@ if shutil.which("sacct"):
 DATA = config["data"]
 RECORDED = [name for name in config["models"] if settings.is_recorded(config, name)]
 WEIGHTED = [name for name in config["models"] if name not in RECORDED]
+CUT = [name for name, task in config["tasks"].items() if "cut_from" in task]
+SAMPLED = [name for name in config["tasks"] if name not in CUT]
 PRETRAINED = [name for name in WEIGHTED if config["models"][name]["source"]["kind"] == "pretrain"]
 FETCHED = [name for name in WEIGHTED if name not in PRETRAINED]
 UPDATE_INPUTS = "--update-inputs" if config["update_inputs"] else ""
@@ -69,9 +71,60 @@ SUMMARY = [
     "subsets",
     "difficulty",
     "published",
+]
+PUBLISHED = [
+    f"results/published/{name}.csv"
+    for name in (
+        "base_wrong",
+        "gains",
+        "learnable",
+        "lengths",
+        "limits",
+        "out_of_distribution",
+        "readings",
+        "recordings",
+        "yardsticks",
+    )
+]
+JUDGED = ["claims", "compared"]  # tables made from those
+# The paper's tables, and the summary tables that they are written from.
+TABLES = [
+    "gain",
+    "learnable",
+    "weaker_signal",
+    "out_of_distribution",
+    "transfer",
+    "differences",
+    "parts",
+    "graders",
+    "tier_parts",
+    "tiers",
+    "reach",
+    "subsets",
+    "budgets",
+    "regressions",
+    "single_samples",
+    "compared",
+    "claims",
+    "deviations",
+]
+NUMBERED = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences"]
+TABULATED = [
+    "gains",
+    "learnable",
+    "compared",
+    "pass_at_k",
+    "tiers",
+    "differences",
+    "decomposition",
+    "parts",
+    "mcnemar",
+    "reach",
+    "subsets",
+    "budgets",
+    "regressions",
     "claims",
 ]
-TABLES = ["gain", "learnable", "weaker_signal", "out_of_distribution", "subsets", "parts", "differences", "claims"]
 
 
 def any_of(names):
@@ -381,6 +434,13 @@ def study_results(study):
     ]
 
 
+def study_texts(study):
+    """Evaluations, the completions that were graded in them, and the problems."""
+    graded = layout.evaluations(config, study)
+    texts = [name.replace(".csv.gz", ".jsonl.gz") for name in graded]
+    return graded + texts + [f"results/tasks/{test}/test.jsonl" for test in layout.of_study(config, study)["tasks"]]
+
+
 def study_prunings(study):
     """The runs of a study whose checkpoints may be thinned out; those that another study has yet to evaluate stay whole."""
     if config["keep_checkpoints"] == "all":
@@ -427,14 +487,16 @@ def study_figures(study):
 
 
 def study_tables(study):
-    return expand("paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=["tex", "csv"]) + [
+    return expand("paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=["tex", "csv", "html"]) + [
         f"paper/{study}/numbers.tex"
     ]
 
 
 def study_paper(study):
-    """All that is drawn, and the PDF where a TeX is installed."""
-    return study_figures(study) + study_tables(study) + ([f"paper/{study}/paper.pdf"] if TEX else [])
+    """All that is drawn, the report of what was verified, and the PDF where a TeX is installed."""
+    return (
+        study_figures(study) + study_tables(study) + [f"paper/{study}/verified.txt"] + ([f"paper/{study}/paper.pdf"] if TEX else [])
+    )
 
 
 def show_results_command():

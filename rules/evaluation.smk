@@ -2,6 +2,7 @@
 
 
 localrules:
+    cut_evaluation,
     grade_recorded_base,
     grade_recorded_run,
     prune_checkpoints,
@@ -19,6 +20,7 @@ rule evaluate_base:
         "results/logs/evaluate_base/{model}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
+        eval_task=any_of(SAMPLED),
     conda:
         CONDA["training"]
     container:
@@ -56,6 +58,7 @@ rule evaluate_run:
         "results/logs/evaluate_run/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
+        eval_task=any_of(SAMPLED),
     conda:
         CONDA["training"]
     container:
@@ -79,6 +82,36 @@ rule evaluate_run:
         " {params.sampling} {resources.hardware} --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
         " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
+
+
+rule cut_evaluation:
+    input:
+        graded=lambda w: f"results/evaluation/{w.model}/{w.what}/{task_of(w.eval_task)['cut_from']}.csv.gz",
+        completions=lambda w: f"results/evaluation/{w.model}/{w.what}/{task_of(w.eval_task)['cut_from']}.jsonl.gz",
+        model="results/models/{model}/manifest.json",
+        problems="results/tasks/{eval_task}/test.jsonl",
+    output:
+        graded="results/evaluation/{model}/{what}/{eval_task}.csv.gz",
+        completions="results/evaluation/{model}/{what}/{eval_task}.jsonl.gz",
+    log:
+        "results/logs/cut_evaluation/{model}/{what}/{eval_task}.log",
+    wildcard_constraints:
+        model=any_of(WEIGHTED),
+        what=r"base|.+/seed\d+",
+        eval_task=any_of(CUT),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
+    params:
+        tokens=lambda w: task_of(w.eval_task)["completion_tokens"],
+        grader=lambda w: task_of(w.eval_task)["grader"],
+    message:
+        "Cut the completions of {wildcards.model}/{wildcards.what} at the limit of {wildcards.eval_task} and grade them"
+    shell:
+        "python scripts/cut_completions.py --model results/models/{wildcards.model} --completions {input.completions}"
+        " --graded {input.graded} --problems {input.problems} --grader {params.grader} --completion-tokens {params.tokens}"
+        " --output {output.completions} --output-graded {output.graded} > {log} 2>&1"
 
 
 rule prune_checkpoints:
@@ -106,7 +139,8 @@ rule grade_recorded_base:
         recordings=lambda w: f"{DATA}/{recording(w.model, w.eval_task)['base']}",
         problems="results/tasks/{eval_task}/test.jsonl",
     output:
-        "results/evaluation/{model}/base/{eval_task}.csv.gz",
+        graded="results/evaluation/{model}/base/{eval_task}.csv.gz",
+        completions="results/evaluation/{model}/base/{eval_task}.jsonl.gz",
     log:
         "results/logs/grade_recording/{model}/base/{eval_task}.log",
     wildcard_constraints:
@@ -123,7 +157,7 @@ rule grade_recorded_base:
         "Grade the recorded completions of {wildcards.model} untrained on {wildcards.eval_task}"
     shell:
         "python scripts/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
-        " --grader {params.grader} --output {output} > {log} 2>&1"
+        " --grader {params.grader} --output {output.graded} --completions {output.completions} > {log} 2>&1"
 
 
 rule grade_recorded_run:
@@ -131,7 +165,8 @@ rule grade_recorded_run:
         recordings=lambda w: list(run_recordings(w).values()),
         problems="results/tasks/{eval_task}/test.jsonl",
     output:
-        "results/evaluation/{model}/{task}/recorded/{policy}/seed{seed}/{eval_task}.csv.gz",
+        graded="results/evaluation/{model}/{task}/recorded/{policy}/seed{seed}/{eval_task}.csv.gz",
+        completions="results/evaluation/{model}/{task}/recorded/{policy}/seed{seed}/{eval_task}.jsonl.gz",
     log:
         "results/logs/grade_recording/{model}/{task}/{policy}/seed{seed}/{eval_task}.log",
     wildcard_constraints:
@@ -148,4 +183,4 @@ rule grade_recorded_run:
         "Grade the recorded checkpoints of {wildcards.model} trained on {wildcards.policy}"
     shell:
         "python scripts/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
-        " --grader {params.grader} --output {output} > {log} 2>&1"
+        " --grader {params.grader} --output {output.graded} --completions {output.completions} > {log} 2>&1"

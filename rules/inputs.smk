@@ -46,12 +46,13 @@ rule prepare_task:
         # A check of the data that must not make finished work run again: resources never do, parameters would.
         grader=lambda w: task_of(w.task)["grader"],
         lock_mode=UPDATE_INPUTS,
+        named=lambda w: settings.sampled_as(config, w.task),  # in the problems' ids
     params:
         source=lambda w: as_json(settings.source_of_split(task_of(w.task), w.split)),
         files=lambda w: [path for _, path in parts_of(w.task, w.split)],
         difficulty=lambda w: difficulty_of(w.task),
     shell:
-        "python scripts/prepare_task.py --task {wildcards.task} --split {wildcards.split} --source {params.source:q}"
+        "python scripts/prepare_task.py --task {resources.named} --split {wildcards.split} --source {params.source:q}"
         " --files {params.files:q} --grader {resources.grader} {params.difficulty} --lock inputs.lock {resources.lock_mode}"
         " --output {output} > {log} 2>&1"
 

@@ -2,6 +2,7 @@
 
 
 localrules:
+    cut_probe,
     import_recording,
     measure_difficulty,
     measure_difficulty_with_prompt,
@@ -18,6 +19,7 @@ rule probe:
         "results/logs/probe/{model}/{task}/shard{shard}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
+        task=any_of(SAMPLED),
     conda:
         CONDA["training"]
     container:
@@ -41,6 +43,30 @@ rule probe:
         " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]}"
         " --shard {wildcards.shard} --shards {params.probe[shards]} --output {output.completions}"
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
+
+
+rule cut_probe:
+    input:
+        completions=lambda w: f"results/probe/{w.model}/{task_of(w.task)['cut_from']}/shard{w.shard}.jsonl.gz",
+        model="results/models/{model}/manifest.json",
+    output:
+        "results/probe/{model}/{task}/shard{shard}.jsonl.gz",
+    log:
+        "results/logs/cut_probe/{model}/{task}/shard{shard}.log",
+    wildcard_constraints:
+        model=any_of(WEIGHTED),
+        task=any_of(CUT),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
+    params:
+        tokens=lambda w: task_of(w.task)["completion_tokens"],
+    message:
+        "Cut the probe of {wildcards.model}, shard {wildcards.shard}, at the limit of {wildcards.task}"
+    shell:
+        "python scripts/cut_completions.py --model results/models/{wildcards.model} --completions {input.completions}"
+        " --completion-tokens {params.tokens} --output {output} > {log} 2>&1"
 
 
 rule import_recording:

@@ -8,7 +8,7 @@ localrules:
 
 rule select_subset:
     input:
-        "results/difficulty/{model}/{task}.csv",
+        lambda w: f"results/difficulty/{w.model}/{config['policies'][w.policy].get('probed_on', w.task)}.csv",
     output:
         subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
         facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",
@@ -19,7 +19,7 @@ rule select_subset:
     container:
         IMAGE["figures"]
     params:
-        policy=lambda w: as_json(config["policies"][w.policy]),
+        policy=lambda w: as_json({key: value for key, value in config["policies"][w.policy].items() if key != "probed_on"}),
     message:
         "Choose subset {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
     shell:

@@ -3,6 +3,7 @@
 
 localrules:
     summarize,
+    judge_claims,
 
 
 rule summarize:
@@ -25,3 +26,26 @@ rule summarize:
     shell:
         "python scripts/summarize.py --study {wildcards.study} --config {params.config:q}"
         " --output results/summaries/{wildcards.study} > {log} 2>&1"
+
+
+rule judge_claims:
+    input:
+        tables=[table(name) for name in SUMMARY],
+        claims="paper/claims.yaml",
+        published=PUBLISHED,
+    output:
+        [table(name) for name in JUDGED],
+    log:
+        "results/logs/judge_claims/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    params:
+        conditions=lambda w: as_json(layout.conditions(config, w.study)),
+        code=code("judge_claims.py", "hardgrpo/claims.py", "hardgrpo/published.py", "hardgrpo/files.py"),
+    message:
+        "Judge the claims and set published numbers beside those of study {wildcards.study}"
+    shell:
+        "python scripts/judge_claims.py --summaries results/summaries/{wildcards.study} --claims {input.claims}"
+        " --published results/published --conditions {params.conditions:q} > {log} 2>&1"

@@ -79,7 +79,7 @@ def main() -> None:
                 row = evaluations.row(step, problem, temperature, sample, verdict)
                 row |= {"truncated": completion.finish_reason == "length", "tokens": completion.tokens}
                 rows.append(row)
-                texts.append({key: row[key] for key in ("step", "id", "decoding", "sample")} | {"completion": completion.text})
+                texts.append({key: row[key] for key in evaluations.KEY} | {"completion": completion.text})
     files.write_jsonl(args.completions, texts)
     if args.provenance:
         tokens = sum(row["tokens"] for row in rows)

@@ -1,12 +1,13 @@
 """Grade recorded completions of test problems, a file a checkpoint, into an evaluation file.
 
     python scripts/grade_recording.py --problems results/tasks/T/test.jsonl --recordings checkpoint-100.jsonl checkpoint-200.jsonl \\
-        --steps 100 200 --grader choice_letter --output results/evaluation/M/T/recorded/all/seed0/T.csv.gz
+        --steps 100 200 --grader choice_letter --output results/evaluation/M/T/recorded/all/seed0/T.csv.gz \\
+        --completions results/evaluation/M/T/recorded/all/seed0/T.jsonl.gz
 """
 
 import argparse
 
-from hardgrpo import completions, errors, evaluations, grading, tasks
+from hardgrpo import completions, errors, evaluations, files, grading, tasks
 
 
 def main() -> None:
@@ -15,7 +16,8 @@ def main() -> None:
     parser.add_argument("--recordings", required=True, nargs="+")
     parser.add_argument("--steps", required=True, nargs="+", type=int, help="updates before each recording; 0 is the base model")
     parser.add_argument("--grader", required=True)
-    parser.add_argument("--output", required=True)
+    parser.add_argument("--output", required=True, help="graded completions, CSV")
+    parser.add_argument("--completions", required=True, help="their texts, JSON Lines")
     args = parser.parse_args()
 
     grading.check_grader(args.grader)
@@ -23,7 +25,7 @@ def main() -> None:
     graded = tasks.read_by_grader(problems, args.grader, args.problems)
     if len(args.steps) != len(args.recordings):
         raise errors.UserError(f"{len(args.recordings)} recordings but {len(args.steps)} steps; give one step for each")
-    rows = []
+    rows, texts = [], []
     for step, path in sorted(zip(args.steps, args.recordings)):
         by_problem = completions.read_recording(path, problems)
         for problem in graded:
@@ -32,6 +34,8 @@ def main() -> None:
                 row = evaluations.row(step, problem, 1.0, completion["sample"], verdict)
                 reason = completion["finish_reason"]
                 rows.append(row | {"truncated": reason == "length" if reason else None, "tokens": completion["tokens"]})
+                texts.append({key: row[key] for key in evaluations.KEY} | {"completion": completion["completion"]})
+    files.write_jsonl(args.completions, texts)
     evaluations.write(args.output, rows)
 
 

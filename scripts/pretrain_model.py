@@ -186,9 +186,10 @@ def draw_batches(settings: dict, excluded: set, tokenizer):
             shown = settings["demonstrations"][rng.choices(names, shares)[0]]
             family = shown["source"]["family"]
             chain = tasks.FAMILIES[family](rng, shown["source"] | {"length": shown["length"]})
+            manner = [shown["restated"]] if "restated" in shown else []
             if chain.question not in excluded:
                 prompts.append(tasks.messages(shown["prompt"], chain.question))
-                solutions.append(" " + generated.DEMONSTRATE[family](chain, rng, shown["slip"]) + tokenizer.eos_token)
+                solutions.append(" " + generated.DEMONSTRATE[family](chain, rng, shown["slip"], *manner) + tokenizer.eos_token)
         texts = tokenizer.apply_chat_template(prompts, add_generation_prompt=True, tokenize=False)
         rows = list(zip(tokenizer(texts)["input_ids"], tokenizer(solutions)["input_ids"]))
         rows.sort(key=lambda row: len(row[0]) + len(row[1]))

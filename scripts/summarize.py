@@ -10,8 +10,6 @@ import argparse
 import json
 from pathlib import Path
 
-import numpy as np
-
 from hardgrpo import errors, files, layout, summaries
 
 # Columns are fixed by name, so that a table without rows still says what it would hold. X, X_low, X_high is for new problems and
@@ -51,7 +49,6 @@ COLUMNS = {
     "fit": ["task", *INTERVAL("r_squared"), "slope", "cells"],
     "regressions": ["task", "predictor", "adjusted_for", *INTERVAL("r_squared"), *INTERVAL("slope"), "p", "cells"],
     "published": ["model", "task", "id", "published", "with_prompt", "alone"],
-    "claims": ["paper", "model", "task", "claim", "test", "estimate", "low", "high", "seeds", "n", "verdict"],
 }  # fmt: skip
 
 
@@ -89,16 +86,9 @@ def main() -> None:
     tables["budgets"] = summaries.budgets(tables["parity"], summaries.read_seconds(updates, plan))
     tables["regressions"] = summaries.regressions(tables["gains"], tables["learnable"], tables["accuracy"])
     tables["fit"] = summaries.fit(tables["gains"], tables["learnable"])
-    tables["claims"] = summaries.claims(tables["differences"], tables["parts"], tables["fit"])
     for name, rows in tables.items():
-        rounded = [{key: _round(value) for key, value in row.items()} for row in rows]
-        files.write_rows(Path(args.output) / f"{name}.csv", COLUMNS[name], rounded)
+        files.write_rows(Path(args.output) / f"{name}.csv", COLUMNS[name], files.rounded(rows))
     print(f"{args.output}: {len(cells)} cells of {len(runs)} runs, {sum(map(len, tables.values()))} rows in {len(tables)} tables")
-
-
-def _round(value):
-    """Ten significant digits: more than anyone needs, few enough to be the same on every machine."""
-    return float(f"{value:.10g}") if isinstance(value, (float, np.floating)) else value
 
 
 if __name__ == "__main__":

@@ -32,7 +32,10 @@ PARTS = [
     "inputs.lock",
     "paper/main.tex",
     "paper/references.bib",
+    "paper/claims.yaml",
+    "paper/deviations.csv",
     "results/summaries",
+    "results/published",
 ]
 RECORDINGS = os.environ.get("HARDGRPO_DATA")
 VLLM = os.environ.get("HARDGRPO_VLLM_PYTHON") or next(
@@ -87,6 +90,12 @@ class World:
         """Rewrite a file: `change` takes and returns its text."""
         path = self.folder / name
         path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+    def clear(self) -> None:
+        """Remove all results: what others published is no result."""
+        for path in (self.folder / "results").iterdir():
+            if path.name != "published":
+                shutil.rmtree(path)
 
     def configure(self, change) -> None:
         """Change config.yaml as a dictionary, in place."""
@@ -143,7 +152,7 @@ def finished_world(tmp_path_factory) -> World:
     """A small study, really pretrained, probed, trained, evaluated and drawn. Not to be changed: see `finished`."""
     world = World(tmp_path_factory.mktemp("finished") / "world")
     world.configure(shrink)
-    shutil.rmtree(world.folder / "results", ignore_errors=True)
+    world.clear()
     world.first_run = world.snakemake()
     assert world.first_run.returncode == 0, world.first_run.stdout[-5000:] + world.first_run.stderr[-5000:]
     return world

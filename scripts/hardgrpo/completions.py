@@ -72,3 +72,24 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
             " add them to the task's split or take them out"
         )
     return found
+
+
+def cut(tokenizer, text: str, tokens: int, finish_reason: str, limit: int) -> tuple[str, int, str]:
+    """(text, tokens, finish reason) of a completion as it would have been under a smaller limit.
+
+    A completion is sampled token by token, so its first `limit` tokens are what the smaller limit leaves. `tokens` counts the
+    token that ends a completion, as in probe and evaluation files. The text is tokenized again: see `retokenized`.
+    """
+    if tokens <= limit:
+        return text, tokens, finish_reason
+    return tokenizer.decode(_ids(tokenizer, text)[:limit], skip_special_tokens=True), limit, "length"
+
+
+def retokenized(tokenizer, text: str, tokens: int, finish_reason: str) -> bool:
+    """Whether the text's tokens are as many as were sampled. Where not (a model can write a word in other pieces than its
+    tokenizer would), a cut may fall some tokens early or late."""
+    return len(_ids(tokenizer, text)) == tokens - (finish_reason == "stop")
+
+
+def _ids(tokenizer, text: str) -> list[int]:
+    return tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -109,6 +109,8 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
         if task["grader"] not in grading.GRADERS:
             yield f"{place}.grader", f"unknown grader '{task['grader']}'; expected one of {', '.join(grading.GRADERS)}"
         source = task["source"]
+        if "cut_from" in task:
+            yield from _not_cut(config, name, place)
         if source["kind"] == "generated":
             if task["probe"]["shards"] > max(1, source["train"]):
                 yield f"{place}.probe.shards", f"{task['probe']['shards']} shards for {source['train']} problems; lower it"
@@ -149,11 +151,12 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                     )
     for name, policy in config["policies"].items():
         rule, place = policy["rule"], f"policies.{name}"
+        yield from unknown(f"{place}.probed_on", "tasks", [policy["probed_on"]] if "probed_on" in policy else [])
         needs = policies.NEEDS.get(rule, set())
         for key in sorted(needs - set(policy)):
             example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3}[key]
             yield place, f"rule '{rule}' needs '{key}'; add it, e.g. {key}: {example}"
-        for key in sorted(set(policy) - needs - {"rule"}):
+        for key in sorted(set(policy) - needs - {"rule", "probed_on"}):
             yield f"{place}.{key}", f"rule '{rule}' takes no '{key}'; remove it"
     for name, recipe in config["recipes"].items():
         if recipe["updates"] % recipe["checkpoint_every"]:
@@ -185,6 +188,17 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 yield f"{place}.{kind}", "a name stands here twice; remove one"
         if len(set(study["seeds"])) < len(study["seeds"]):
             yield f"{place}.seeds", f"{study['seeds']} are not distinct; a seed that stands twice is one replicate counted twice"
+        for policy in study["policies"]:
+            for task in study["tasks"]:
+                other = config["policies"].get(policy, {}).get("probed_on", task)
+                if is_excluded(study, policy=policy, task=task) or {task, other} - set(config["tasks"]):
+                    continue
+                if sampled_as(config, other) != sampled_as(config, task):
+                    yield (
+                        f"{place}.policies",
+                        f"'{policy}' is probed on '{other}', whose problems are not those of '{task}'; exclude the pair, or name a task"
+                        " with the same cut_from",
+                    )
         kinds = {config["models"][model]["source"]["kind"] == "recorded" for model in study["models"]}
         if len(kinds) > 1:
             yield f"{place}.models", "recorded models and models with weights cannot share a study; make two studies"
@@ -208,6 +222,9 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
             for model in study["models"]:
                 yield from _unable(config, study, model, place)
         else:
+            for task in study["tasks"]:
+                if "cut_from" in config["tasks"][task]:
+                    yield f"{place}.tasks", f"recorded completions are taken as they are, but task '{task}' cuts them; take it out"
             if len(study["seeds"]) != 1:
                 yield f"{place}.seeds", "recorded completions have one seed; expected one"
             if study.get("also_tested_on"):
@@ -248,7 +265,7 @@ def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple
     """What a model of a study cannot do: tasks it was never shown, completions longer than its context."""
     source = config["models"][model]["source"]
     for task in study["tasks"]:
-        if source["kind"] == "pretrain" and task not in source["demonstrations"]:
+        if source["kind"] == "pretrain" and sampled_as(config, task) not in source["demonstrations"]:
             yield (
                 f"{place}.tasks",
                 f"model '{model}' was never shown task '{task}'; add it to models.{model}.source.demonstrations",
@@ -276,6 +293,22 @@ def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple
                 yield f"models.{model}.gpus.{kind}", str(error)
 
 
+def _not_cut(config: dict, name: str, place: str) -> Iterator[tuple[str, str]]:
+    """Why the completions of a task's `cut_from` cannot be cut into its own."""
+    task, other = config["tasks"][name], config["tasks"].get(config["tasks"][name]["cut_from"])
+    if other is None or "cut_from" in other:
+        yield f"{place}.cut_from", f"'{task['cut_from']}' is no task, or is cut from another itself; name one that is sampled"
+        return
+    for key in sorted((set(task) | set(other)) - {"cut_from", "completion_tokens"}):
+        if task.get(key) != other.get(key):
+            yield f"{place}.{key}", f"differs from that of '{task['cut_from']}', whose completions it cuts; make them equal"
+    if task["completion_tokens"] >= other["completion_tokens"]:
+        yield (
+            f"{place}.completion_tokens",
+            f"{task['completion_tokens']} is no cut of the {other['completion_tokens']} of '{task['cut_from']}'; lower it",
+        )
+
+
 SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes": "recipe", "studies": "study"}
 
 
@@ -293,6 +326,11 @@ def source_of_split(task: dict, split: str) -> dict:
     if "problems" in source:
         source["problems"] = source["problems"].get(split)
     return source
+
+
+def sampled_as(config: dict, task: str) -> str:
+    """The task whose completions a task's are: itself, or the one that they are cut from."""
+    return config["tasks"][task].get("cut_from", task)
 
 
 def is_recorded(config: dict, model: str) -> bool:
@@ -366,13 +404,17 @@ def pretraining(config: dict, model: str) -> dict:
 
 
 def never_shown(config: dict, model: str) -> list[tuple[str, str]]:
-    """(task, split) whose problems a pretrained model must not have seen: all splits of the families it is shown."""
+    """(task, split) whose problems a pretrained model must not have seen: all that a study trains or tests it on, of the families
+    it is shown. Other tasks of these families stay out, so that adding one does not train it again."""
     shown = config["models"][model]["source"]["demonstrations"]
     families = {config["tasks"][task]["source"]["family"] for task in shown}
+    used = set(shown)
+    for study in config["studies"].values():
+        used |= {test for one, task in pairs(config, study) if one == model for test in eval_tasks(study, task, model)}
     return [
         (name, split)
         for name, task in config["tasks"].items()
-        if task["source"].get("family") in families
+        if name in {sampled_as(config, task) for task in used} and task["source"].get("family") in families
         for split in ("train", "test")
         if task["source"][split]
     ]
@@ -425,7 +467,13 @@ def described(config: dict, study: str) -> dict:
     return {
         "study": study,
         "title": plan["title"],
+        "models": plan["models"],
         "tasks": plan["tasks"],
+        "cut_from": {task: config["tasks"][task]["cut_from"] for task in plan["tasks"] if "cut_from" in config["tasks"][task]},
+        "pretrained": any(config["models"][model]["source"]["kind"] == "pretrain" for model in plan["models"]),
+        "held_constant": plan.get("held_constant", []),
+        "weaker_signal": plan.get("weaker_signal", []),
+        "graders": sorted({config["tasks"][task]["grader"] for task in plan["tasks"]}),
         "policies": plan["policies"],
         "seeds": len(plan["seeds"]),
         "budget": min(budgets, default=None),

@@ -10,6 +10,7 @@ from .errors import UserError
 from .grading import Verdict
 
 COLUMNS = ["step", "id", "tier", "decoding", "sample", "correct", "answered", "strict", "lenient", "truncated", "tokens"]
+KEY = ["step", "id", "decoding", "sample"]  # what names a completion, here and in the file of texts beside it
 
 VERDICTS = ("correct", "answered", "strict", "lenient")
 

@@ -61,13 +61,16 @@ def write_text(path: str | Path, text: str) -> None:
         temporary.write_bytes(data)
 
 
-def read_text(path: str | Path) -> str:
-    """Read UTF-8 text, decompressing `.gz`; a missing, truncated or garbled file is a `UserError`."""
+def read_text(path: str | Path, errors: str = "strict") -> str:
+    """Read UTF-8 text, decompressing `.gz`; a missing, truncated or garbled file is a `UserError`.
+
+    `errors` is Python's name for what becomes of bytes that are not UTF-8.
+    """
     try:
         data = Path(path).read_bytes()
         if str(path).endswith(".gz"):
             data = gzip.decompress(data)
-        return data.decode("utf-8")
+        return data.decode("utf-8", errors)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -84,10 +87,10 @@ def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def read_jsonl(path: str | Path, keys: dict[str, type | tuple[type, ...]]) -> list[dict]:
+def read_jsonl(path: str | Path, keys: dict[str, type | tuple[type, ...]], errors: str = "strict") -> list[dict]:
     """Rows of a JSON Lines file, each an object with at least `keys` of the given types; at least one row."""
     rows = []
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+    for number, line in enumerate(read_text(path, errors).split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -123,6 +126,11 @@ def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> No
     for row in rows:
         writer.writerow({column: _cell(row[column]) for column in columns} | {k: v for k, v in row.items() if k not in columns})
     write_text(path, buffer.getvalue())
+
+
+def rounded(rows: Iterable[dict]) -> list[dict]:
+    """Numbers to ten significant digits: more than anyone needs, few enough to be the same on every machine."""
+    return [{key: float(f"{value:.10g}") if isinstance(value, float) else value for key, value in row.items()} for row in rows]
 
 
 def _cell(value):

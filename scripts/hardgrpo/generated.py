@@ -53,18 +53,25 @@ def draw_swaps(rng: random.Random, objects: list[int], swaps: list[int]) -> Chai
     return Chain(" ".join(lines), held[asked], tier, start, steps, asked)
 
 
-def demonstrate_swaps(chain: Chain, rng: random.Random, slip: float) -> str:
+RESTATED = ("has", "hold")  # how the first and the second restatement of all holdings begin
+
+
+def demonstrate_swaps(chain: Chain, rng: random.Random, slip: float, restated: tuple[float, ...] = (1.0,)) -> str:
     """Each step recalls the swap and both holdings before it states the result; without the recall, nothing is learned.
 
     A holding is always a name followed by a colour, in the question too: one habit of looking up serves everywhere.
+    `restated` gives the shares of solutions that state all holdings again after each step no time, once, twice: the same
+    solution, short or long.
     """
     held = dict(chain.start)
+    times = rng.choices(range(len(restated)), restated)[0] if len(restated) > 1 else 0
     lines = []
     for hour, a, b in chain.steps:
         before = f"{hour} {a} {held[a]} {b} {held[b]}"
         if rng.random() >= slip:
             held[a], held[b] = held[b], held[a]
         lines.append(f"{before} : {a} {held[a]} {b} {held[b]} ;")
+        lines += [f"{mark} " + " ".join(f"{name} {colour}" for name, colour in held.items()) + " ;" for mark in RESTATED[:times]]
     return " ".join(lines) + f" {chain.asked} {held[chain.asked]} #### {held[chain.asked]}"
 
 

@@ -18,6 +18,23 @@ def of_study(config: dict, study: str) -> dict:
     }
 
 
+def conditions(config: dict, study: str) -> dict:
+    """What decides which claims a study can be asked: how its tasks relate to each other, and where the signal is weaker.
+
+    Tasks over the same problems share the name under `problems`.
+    """
+    tested = of_study(config, study)["tasks"]
+    problems = {}
+    for task in tested:
+        source = config["tasks"][task]["source"]
+        same = next((name for name in problems if config["tasks"][name]["source"] == source), task)
+        problems[task] = problems.get(same, task)
+    return {
+        "tasks": {task: facts | {"problems": problems[task]} for task, facts in tested.items()},
+        "weaker": config["studies"][study].get("weaker_signal", []),
+    }
+
+
 def dataset_folder(part: dict) -> str:
     """Where a dataset of the hub is downloaded to; `part` is an entry of a task's source."""
     owner, name = part["dataset"].split("/")

@@ -1,9 +1,11 @@
 """From graded completions to the tables that figures are drawn from, each with estimate, interval, n and its keys."""
 
+import io
 import itertools
 import json
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,8 @@ from .config import Run
 from .errors import UserError
 
 CELL = ["model", "task", "eval_task", "policy"]
+# Columns of tables that hold names, whatever they look like (a tier is called 3, a task may be called 7).
+NAMES = [*CELL, "minus", "decoding", "tier", "grading", "group", "id", "predictor", "adjusted_for"]
 
 
 @dataclass(frozen=True)
@@ -702,62 +706,15 @@ def published(probes: list[tuple[str, str, str]]) -> list[dict]:
     return rows
 
 
-def claims(difference_rows: list[dict], part_rows: list[dict], fit_rows: list[dict]) -> list[dict]:
-    """Each paper's claim, the figure that decides it, and a verdict at this scale: supported, contradicted or undecided."""
-    rows = []
-    find = {(r["model"], r["task"], r["policy"], r["minus"]): r for r in difference_rows if r["eval_task"] == r["task"]}
-    tested = [
-        ("HE", "hard", "random", "the hardest prompts gain more than a random choice"),
-        ("HE", "hard", "middle", "the hardest prompts gain more than those of middling difficulty"),
-        ("HE", "hard", "easy", "the hardest prompts gain more than the easiest"),
-        ("LDS", "easy", "hard", "the hardest prompts yield diminishing returns: easier ones gain more"),
-    ]
-    for model, task in dict.fromkeys((key[0], key[1]) for key in find):
-        for paper, one, other, claim in tested:
-            if (model, task, one, other) in find:
-                row, sign = find[model, task, one, other], 1
-            elif (model, task, other, one) in find:
-                row, sign = find[model, task, other, one], -1
-            else:
-                continue
-            ends = sorted((sign * row["difference_low"], sign * row["difference_high"]))
-            rows.append(
-                _claim(
-                    paper, model, task, claim, f"{one} - {other}", sign * row["difference"], *ends, row["seeds"], row["problems"]
-                )
-            )
-    for row in part_rows:
-        if row["eval_task"] == row["task"]:
-            ends = (row["finishing_minus_correctness_low"], row["finishing_minus_correctness_high"])
-            claim = f"the gain of '{row['policy']}' is more finishing than correctness"
-            estimate = row["finishing_minus_correctness"]
-            rows.append(
-                _claim(
-                    "here",
-                    row["model"],
-                    row["task"],
-                    claim,
-                    "finishing - correctness",
-                    estimate,
-                    *ends,
-                    row["seeds"],
-                    row["problems"],
-                )
-            )
-    for row in fit_rows:
-        sign = np.sign(row["slope"])
-        claim = "the larger the learnable share, the larger the gain"
-        verdict = "undecided" if not row["r_squared_low"] > 0 else "supported" if sign > 0 else "contradicted"
-        rows.append(
-            {"paper": "HE", "model": "", "task": row["task"], "claim": claim, "test": "R^2 (learnable, gain)"}
-            | {"estimate": row["r_squared"], "low": row["r_squared_low"], "high": row["r_squared_high"]}
-            | {"seeds": None, "n": row["cells"], "verdict": verdict}
+def read_tables(folder: str | Path, names: list[str]) -> dict[str, list[dict]]:
+    """Rows of summary tables by name: text where a column names something, numbers elsewhere, nan where a cell is empty."""
+    tables = {}
+    for name in names:
+        path = Path(folder) / f"{name}.csv"
+        frame = pd.read_csv(
+            io.StringIO(files.read_text(path)), dtype=dict.fromkeys(NAMES, str), keep_default_na=False, na_values=[""]
         )
-    return rows
-
-
-def _claim(paper, model, task, claim, test, estimate, low, high, seeds, n) -> dict:
-    verdict = "supported" if low > 0 else "contradicted" if high < 0 else "undecided"
-    return {"paper": paper, "model": model, "task": task, "claim": claim, "test": test} | {
-        "estimate": estimate, "low": low, "high": high, "seeds": seeds, "n": n, "verdict": verdict
-    }  # fmt: skip
+        for column in frame.columns.intersection(NAMES):
+            frame[column] = frame[column].fillna("")
+        tables[name] = frame.to_dict("records")
+    return tables

@@ -31,7 +31,7 @@ def undisturbed(tmp_path_factory):
     """All of that run, without Slurm and without a fault."""
     world = World(tmp_path_factory.mktemp("undisturbed") / "world")
     world.configure(study)
-    shutil.rmtree(world.folder / "results")
+    world.clear()
     done = world.snakemake(TARGET)
     assert done.returncode == 0, done.stdout + done.stderr
     files = results(world.folder, "training")

@@ -24,9 +24,17 @@ def draw(family, seed, length):
     return tasks.FAMILIES[family](rng, {"objects": [3, 4], "length": length}), rng
 
 
-def test_no_question_stands_in_two_splits_or_tasks_and_every_split_has_its_size():
-    seen = {}
+def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_split_has_its_size():
+    studied = [set(study["tasks"]).union(*study.get("also_tested_on", {}).values()) for study in CONFIG["studies"].values()]
+    questions = {}
     for name, task in GENERATED.items():
+        seen = {}
+        if "cut_from" in task:  # the same problems, under another limit
+            assert task["source"] == GENERATED[task["cut_from"]]["source"]
+            continue
+        for other, asked in questions.items():
+            if any({name, other} <= tasks_of_study for tasks_of_study in studied):
+                seen |= asked
         for split in ("train", "test"):
             if task["source"][split]:
                 problems = tasks.generate_problems(name, task["source"], split)
@@ -36,6 +44,7 @@ def test_no_question_stands_in_two_splits_or_tasks_and_every_split_has_its_size(
                     assert problem["question"] not in seen, (problem["id"], seen[problem["question"]])
                     seen[problem["question"]] = problem["id"]
                     assert grading.readable(task["grader"], problem["answer"])
+        questions[name] = seen
 
 
 def test_out_of_distribution_chains_are_longer_than_any_in_training():
@@ -114,6 +123,29 @@ def test_a_worked_solution_without_slips_is_right_and_one_with_slips_still_answe
     grader = {"swaps": "final_word", "arithmetic": "final_number"}[family]
     assert grading.grade(grader, generated.DEMONSTRATE[family](chain, rng, NO_SLIP[family]), chain.answer).correct
     assert grading.grade(grader, generated.DEMONSTRATE[family](chain, rng, ALWAYS[family]), chain.answer).answered
+
+
+@given(st.integers(0, 10**6), st.integers(3, 5), st.integers(1, 5), st.integers(0, 2))
+def test_a_solution_written_longer_is_the_same_solution(seed, objects, length, times):
+    from pretrain_model import build_tokenizer
+
+    chain = generated.draw_swaps(random.Random(seed), [objects], [length])
+    restated = tuple(float(number == times) for number in range(3))
+    text = generated.demonstrate_swaps(chain, random.Random(seed), 0.3, restated)
+    tokenizer = build_tokenizer()
+    # With the end-of-text token: 11 tokens a step, a restatement of N holdings 2 N + 2, the answer 4.
+    assert len(tokenizer(text)["input_ids"]) + 1 == (11 + times * (2 * objects + 2)) * length + 5
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    lines = text.split(" ; ")
+    held = dict(chain.start)
+    for line in lines[:-1]:
+        if line.startswith(generated.RESTATED):
+            words = line.split()[1:]
+            assert dict(zip(words[::2], words[1::2])) == held
+        else:
+            a, first, b, second = line.split(" : ")[1].split()
+            held[a], held[b] = first, second
+    assert lines[-1].split()[:2] == [chain.asked, held[chain.asked]]
 
 
 @given(st.integers(0, 10**6))

@@ -51,6 +51,17 @@ def break_(path, value):
             break_("studies/mini/recipes", ["as_writen"]),
             ["studies.mini.recipes", "unknown recipe 'as_writen'", "did you mean 'as_written'"],
         ),
+        (
+            break_("tasks/swaps_tight/completion_tokens", 192),
+            ["tasks.swaps_tight.completion_tokens", "192 is no cut of the 192 of 'swaps_ample'"],
+        ),
+        (break_("tasks/swaps_tight/grader", "final_number"), ["tasks.swaps_tight.grader", "differs from that of 'swaps_ample'"]),
+        (break_("tasks/swaps_tight/cut_from", "swaps_tight"), ["tasks.swaps_tight.cut_from", "name one that is sampled"]),
+        (
+            break_("policies/hard_by_tight/probed_on", "swaps_tigt"),
+            ["policies.hard_by_tight.probed_on", "did you mean 'swaps_tight'"],
+        ),
+        (break_("studies/mini/policies", ["hard_by_tight"]), ["studies.mini.policies", "whose problems are not those of 'swaps'"]),
         (break_("studies/mini/recipes", None), ["studies.mini", "'recipes' is missing"]),
         (break_("studies/mini/seeds", [0, 1, 1]), ["studies.mini.seeds", "not distinct"]),
         (break_("studies/mini/also_tested_on", {"swaps": ["nowhere"]}), ["also_tested_on.swaps", "unknown task 'nowhere'"]),

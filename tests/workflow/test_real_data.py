@@ -35,7 +35,7 @@ def target(task, split):
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory) -> World:
     world = World(tmp_path_factory.mktemp("real") / "world")
-    shutil.rmtree(world.folder / "results")
+    world.clear()
     done = world.snakemake("--config", f"data={DATA}", "--", *(target(*split) for split in SPLITS))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     world.problems = {
@@ -124,7 +124,7 @@ def test_prepared_problems_are_not_prepared_again(prepared):
 @pytest.fixture
 def copied(world):
     """A world whose data folder is a copy that a test may change; `edit_line` changes a line of a file in it."""
-    shutil.rmtree(world.folder / "results")
+    world.clear()
     shutil.copytree(DATA, world.folder / "data", ignore=shutil.ignore_patterns("recordings"))
     return world
 

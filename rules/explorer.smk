@@ -1,0 +1,41 @@
+# Every completion of a study beside its base model's, as one HTML file.
+
+
+localrules:
+    write_explorer,
+
+
+rule write_explorer:
+    input:
+        lambda w: study_texts(w.study),
+    output:
+        report(
+            "paper/{study}/explorer.html",
+            caption="report/explorer.rst",
+            category="Completions",
+            labels={"file": "explorer of completions"},
+        ),
+    log:
+        "results/logs/write_explorer/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    params:
+        config=lambda w: as_json(layout.of_study(config, w.study)),
+        graders=lambda w: as_json({test: task_of(test)["grader"] for test in layout.of_study(config, w.study)["tasks"]}),
+        code=code(
+            "write_explorer.py",
+            "hardgrpo/explorer.py",
+            "hardgrpo/evaluations.py",
+            "hardgrpo/grading.py",
+            "hardgrpo/files.py",
+            "templates/explorer.html",
+            "templates/explorer.js",
+            "templates/explorer.css",
+        ),
+    message:
+        "Write the explorer of completions ({wildcards.study})"
+    shell:
+        "python scripts/write_explorer.py --study {wildcards.study} --config {params.config:q} --graders {params.graders:q}"
+        " --output {output} > {log} 2>&1"

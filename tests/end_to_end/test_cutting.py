@@ -1,0 +1,89 @@
+"""A task that cuts another's completions gives what sampling under its own limit gives."""
+
+import csv
+import gzip
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+LIMIT = 14
+BASE = "results/evaluation/tiny/base/swaps"
+
+
+@pytest.fixture
+def two_limits(finished):
+    def change(config):
+        swaps = config["tasks"]["swaps"]
+        config["tasks"]["swaps_cut"] = swaps | {"completion_tokens": LIMIT, "cut_from": "swaps"}
+        config["tasks"]["swaps_short"] = swaps | {"completion_tokens": LIMIT}
+        config["policies"]["hard_by_cut"] = {"rule": "hard", "budget": 0.25, "probed_on": "swaps_cut"}
+        config["studies"]["mini"]["also_tested_on"]["swaps"] = ["swaps_cut"]
+
+    finished.configure(change)
+    return finished
+
+
+def content(path) -> list[dict]:
+    return list(csv.DictReader(gzip.open(path, "rt").read().splitlines()))
+
+
+def test_cut_is_as_sampled(two_limits):
+    world = two_limits
+    run = "results/evaluation/tiny/swaps/mini/hard/seed0/swaps_cut.csv.gz"
+    targets = [
+        f"{BASE}_cut.csv.gz",
+        run,
+        "results/difficulty/tiny/swaps_cut.csv",
+        "results/subsets/tiny/swaps/hard_by_cut/seed0.csv",
+    ]
+    done = world.snakemake(*targets)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "train_grpo" not in done.stdout + done.stderr
+
+    # The base model again, really sampled under the smaller limit, on the same problems.
+    task = yaml.safe_load((world.folder / "config.yaml").read_text())["tasks"]["swaps"]
+    common = ["--model", "results/models/tiny", "--prompt", task["prompt"], "--completion-tokens", str(LIMIT)]
+    test = ["--problems", "results/tasks/swaps/test.jsonl", "--grader", task["grader"], "--samples", str(task["test"]["samples"])]
+    test += ["--greedy", "--seed", str(task["test"]["seed"]), "--output", "short.csv.gz", "--completions", "short.jsonl.gz"]
+    pool = [
+        "--problems",
+        "results/tasks/swaps/train.jsonl",
+        "--samples",
+        str(task["probe"]["samples"]),
+        "--seed",
+        str(task["probe"]["seed"]),
+    ]
+    pool += ["--shards", str(task["probe"]["shards"]), "--output", "shard0.jsonl.gz"]
+    for program, arguments in (("evaluate.py", test), ("probe.py", pool)):
+        command = [sys.executable, world.folder / "scripts" / program, *common, *arguments]
+        subprocess.run(command, cwd=world.folder, check=True, capture_output=True)
+    for sampled, cut in (
+        ("short.csv.gz", f"{BASE}_cut.csv.gz"),
+        ("short.jsonl.gz", f"{BASE}_cut.jsonl.gz"),
+        ("shard0.jsonl.gz", "results/probe/tiny/swaps_cut/shard0.jsonl.gz"),
+    ):
+        assert gzip.open(world.folder / cut).read() == gzip.open(world.folder / sampled).read(), cut
+    rows = content(world.folder / f"{BASE}_cut.csv.gz")
+    assert {int(row["truncated"]) for row in rows} == {0, 1}, "the limit cuts some and spares some"
+    assert [row["truncated"] for row in content(world.folder / f"{BASE}.csv.gz")] != [row["truncated"] for row in rows]
+
+
+def test_completions_without_their_evaluation_are_told(two_limits):
+    world = two_limits
+    command = [sys.executable, "scripts/cut_completions.py", "--model", "results/models/tiny", "--completion-tokens", "5"]
+    command += ["--completions", f"{BASE}.jsonl.gz", "--graded", "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz"]
+    command += [
+        "--problems",
+        "results/tasks/swaps/test.jsonl",
+        "--grader",
+        "final_word",
+        "--output",
+        "a.gz",
+        "--output-graded",
+        "b.gz",
+    ]
+    done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.startswith(f"error: {BASE}.jsonl.gz: row 1: ") and "Traceback" not in done.stderr
+    assert not (world.folder / "a.gz").exists()

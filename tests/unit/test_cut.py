@@ -1,0 +1,51 @@
+"""Cutting completions: what a smaller limit would have left."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardgrpo import completions, generated, grading
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    from pretrain_model import build_tokenizer
+
+    return build_tokenizer()
+
+
+def sampled(tokenizer, seed: int, limit: int):
+    """A demonstration as a model that writes it would be recorded under a limit, and its problem's answer."""
+    rng = random.Random(seed)
+    chain = generated.draw_swaps(rng, [3, 4, 5], [2, 3, 4, 5])
+    ids = tokenizer(generated.demonstrate_swaps(chain, rng, 0.2, (0.3, 0.3, 0.4)))["input_ids"]
+    if len(ids) + 1 <= limit:
+        return (tokenizer.decode(ids), len(ids) + 1, "stop"), chain.answer
+    return (tokenizer.decode(ids[:limit]), limit, "length"), chain.answer
+
+
+@given(st.integers(0, 10**6), st.integers(1, 250), st.integers(1, 250))
+def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, one, other):
+    small, large = sorted((one, other))
+    completion, answer = sampled(tokenizer, seed, large)
+    assert completions.retokenized(tokenizer, *completion)
+    cut = completions.cut(tokenizer, *completion, small)
+    assert cut == sampled(tokenizer, seed, small)[0]
+    verdicts = [grading.grade("final_word", text, answer) for text, *_ in (cut, completion)]
+    assert verdicts[0].answered <= verdicts[1].answered, "a smaller limit never adds an answer"
+    assert cut[1] <= small and (cut[2] == "length") == (cut[1] == small and cut != completion or completion[2] == "length")
+
+
+@given(st.integers(0, 10**6), st.integers(1, 200), st.integers(1, 200))
+def test_cutting_twice_is_cutting_once(tokenizer, seed, one, other):
+    small, large = sorted((one, other))
+    completion, _ = sampled(tokenizer, seed, 250)
+    assert completions.cut(tokenizer, *completions.cut(tokenizer, *completion, large), small) == completions.cut(
+        tokenizer, *completion, small
+    )
+
+
+def test_a_word_written_in_other_pieces_is_noticed(tokenizer):
+    assert not completions.retokenized(tokenizer, "Alice 1 2", 9, "length")
