@@ -8,6 +8,9 @@ min_version("9.20")
 configfile: "config.yaml"
 
 
+report: "rules/report/workflow.rst"
+
+
 include: "rules/common.smk"
 include: "rules/software.smk"
 
