@@ -32,7 +32,7 @@ def test_the_report_opens_without_errors_and_asks_for_nothing(made):
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: asked.append(request.url) if request.url.startswith(("http", "ws")) else None)
         page.goto(made.as_uri())
-        page.get_by_text("Tables", exact=True).click()
+        page.get_by_text("Tables", exact=True).first.click()
         page.get_by_text("parts", exact=True).first.wait_for()
         assert page.get_by_text("claims", exact=True).count() == 1
         browser.close()
