@@ -30,7 +30,9 @@ def main() -> None:
     parser.add_argument("--output", required=True, nargs="+")
     args = parser.parse_args()
 
-    tables = {name: plotting.read_table(Path(args.summaries) / f"{name}.csv", columns, empty=True) for name, columns in TABLES.items()}
+    tables = {
+        name: plotting.read_table(Path(args.summaries) / f"{name}.csv", columns, empty=True) for name, columns in TABLES.items()
+    }
     plotting.save(*draw(args.study, **tables), args.output)
 
 
@@ -112,7 +114,10 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
             if len(after)
             else [],
         ),
-        ("Results", ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"] if runs else ["difficulty, subsets"]),
+        (
+            "Results",
+            ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"] if runs else ["difficulty, subsets"],
+        ),
     ]
 
 

@@ -42,7 +42,13 @@ def draw(frame):
             base = group.drop_duplicates("tier")
             if column == "accuracy":
                 axis.bar(
-                    range(len(tiers)), 100 * base.base_accuracy, 0.9, color="0.88", edgecolor="0.6", linewidth=0.5, label="base model"
+                    range(len(tiers)),
+                    100 * base.base_accuracy,
+                    0.9,
+                    color="0.88",
+                    edgecolor="0.6",
+                    linewidth=0.5,
+                    label="base model",
                 )
             else:
                 axis.axhline(0, color="black", linewidth=0.6)

@@ -154,7 +154,9 @@ def bars(frame: pd.DataFrame, name: str, scale: float = 100) -> list:
 def tasks_fill(axis, tasks: list[str]) -> None:
     """Legend entries that say how the markers of each task are filled."""
     for group, task in enumerate(tasks if len(tasks) > 1 else []):
-        axis.plot([], [], marker="o", linestyle="none", color="0.35", markerfacecolor=FILLS[group % len(FILLS)] or "0.35", label=task)
+        axis.plot(
+            [], [], marker="o", linestyle="none", color="0.35", markerfacecolor=FILLS[group % len(FILLS)] or "0.35", label=task
+        )
 
 
 def parts_bars(axis, group: pd.DataFrame) -> None:
@@ -163,7 +165,9 @@ def parts_bars(axis, group: pd.DataFrame) -> None:
         places = [index + offset for index in range(len(group))]
         axis.bar(places, 100 * group[part], 0.38, color=color, hatch=hatch, edgecolor="white", linewidth=0.4, label=part)
         axis.errorbar(places, 100 * group[part], yerr=bars(group, part), fmt="none", ecolor="black", elinewidth=0.8)
-    axis.hlines(100 * group.gain, *([i + end for i in range(len(group))] for end in (-0.42, 0.42)), color="black", label="gain (their sum)")
+    axis.hlines(
+        100 * group.gain, *([i + end for i in range(len(group))] for end in (-0.42, 0.42)), color="black", label="gain (their sum)"
+    )
     axis.axhline(0, color="black", linewidth=0.6)
     axis.set_xlim(-max(0.6, 1.6 - 0.6 * len(group)), len(group) - 1 + max(0.6, 1.6 - 0.6 * len(group)))
     policy_ticks(axis, list(group.policy))
