@@ -8,7 +8,19 @@ from pathlib import Path
 
 from hardgrpo import errors, plotting
 
-COLUMNS = ["model", "task", "eval_task", "policy", "step", "accuracy", "accuracy_low", "accuracy_high", "problems", "samples", "seeds"]
+COLUMNS = [
+    "model",
+    "task",
+    "eval_task",
+    "policy",
+    "step",
+    "accuracy",
+    "accuracy_low",
+    "accuracy_high",
+    "problems",
+    "samples",
+    "seeds",
+]
 
 
 def main() -> None:
@@ -35,9 +47,7 @@ def draw(frame):
             # Intervals as bars, set side by side: bands of four policies on one another cannot be told apart.
             steps = line.step + plotting.spread(index, len(shown), 0.05 * span) * (line.step > 0)
             look = plotting.style(policy, policies)
-            axis.errorbar(
-                steps, 100 * line.accuracy, yerr=plotting.bars(line, "accuracy"), elinewidth=0.7, label=policy, **look
-            )
+            axis.errorbar(steps, 100 * line.accuracy, yerr=plotting.bars(line, "accuracy"), elinewidth=0.7, label=policy, **look)
         plotting.title(axis, plotting.where(model, task, test, models), plotting.sizes(group))
         if group.step.nunique() < 7:
             axis.set_xticks(sorted(group.step.unique()))

@@ -45,7 +45,9 @@ def draw(gains, subsets):
             rows = group[group.line == name].sort_values("share")
             # Set aside by a factor, since the axis is logarithmic.
             places = 100 * rows.share * 1.04 ** plotting.spread(index, len(lines), len(lines))
-            axis.errorbar(places, 100 * rows.gain, yerr=plotting.bars(rows, "gain"), elinewidth=0.8, label=name, **plotting.style(name, lines))
+            axis.errorbar(
+                places, 100 * rows.gain, yerr=plotting.bars(rows, "gain"), elinewidth=0.8, label=name, **plotting.style(name, lines)
+            )
             drawn.append(rows)
         axis.set_xscale("log")
         shares = sorted(group.share.round(4).unique())

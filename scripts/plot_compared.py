@@ -10,7 +10,21 @@ import pandas as pd
 
 from hardgrpo import errors, plotting
 
-COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published", "here", "low", "high", "inside", "seeds"]
+COLUMNS = [
+    "paper",
+    "place",
+    "model",
+    "task",
+    "eval_task",
+    "policy",
+    "quantity",
+    "published",
+    "here",
+    "low",
+    "high",
+    "inside",
+    "seeds",
+]
 OVER_ALL = "all cells"  # what a number that belongs to no policy is drawn as
 
 
@@ -35,16 +49,33 @@ def draw(frame):
         for index in range(len(known)):
             row = known.iloc[[index]]
             look = plotting.mark(row.policy.iloc[0], policies, tasks.index(row.task.iloc[0]))
-            axis.errorbar(100 * row.published, 100 * row.here, yerr=plotting.bars(row, "here"), elinewidth=0.8, label=row.policy.iloc[0], **look)
+            axis.errorbar(
+                100 * row.published,
+                100 * row.here,
+                yerr=plotting.bars(row, "here"),
+                elinewidth=0.8,
+                label=row.policy.iloc[0],
+                **look,
+            )
             if quantity == "single numbers":
-                axis.annotate(words(row.quantity.iloc[0]), (100 * row.published.iloc[0], 100 * row.here.iloc[0]), xytext=(4, -8), textcoords="offset points", fontsize=7)
+                axis.annotate(
+                    words(row.quantity.iloc[0]),
+                    (100 * row.published.iloc[0], 100 * row.here.iloc[0]),
+                    xytext=(-6, 0),
+                    textcoords="offset points",
+                    fontsize=7,
+                    ha="right",
+                    va="center",
+                )
         ends = [min(axis.get_xlim()[0], axis.get_ylim()[0]), max(axis.get_xlim()[1], axis.get_ylim()[1])]
         axis.plot(ends, ends, color="0.5", linewidth=0.7, linestyle="--", zorder=0)
         axis.set_xlim(ends)
         axis.set_ylim(ends)
         decided = group.inside.dropna()
         count = f"{len(group)} number{'s' if len(group) > 1 else ''}"
-        plotting.title(axis, words(quantity), count + (f", {int(decided.sum())} of {len(decided)} inside the interval" if len(decided) else ""))
+        plotting.title(
+            axis, words(quantity), count + (f", {int(decided.sum())} of {len(decided)} inside the interval" if len(decided) else "")
+        )
     plotting.outer_labels(axes, "published (%, points)", "here (%, points)")
     keys = axes[0].twinx()  # entries that explain marks and are no points
     keys.set_axis_off()

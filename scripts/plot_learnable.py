@@ -43,7 +43,9 @@ def draw(gains, shares, lengths, fits):
     """
     own = lambda frame: frame[(frame.decoding == "sampled") & (frame.eval_task == frame.task)]
     points = own(gains)[GAINS].merge(shares[SHARES], on=KEYS)
-    points = points.merge(own(lengths)[[*KEYS, "step", "tokens_mean"]], on=[*KEYS, "step"]).rename(columns={"tokens_mean": "tokens"})
+    points = points.merge(own(lengths)[[*KEYS, "step", "tokens_mean"]], on=[*KEYS, "step"]).rename(
+        columns={"tokens_mean": "tokens"}
+    )
     fits = fits[fits.adjusted_for.isna()]
     panels = [panel for panel in PANELS if points[panel[0]].notna().any()]
     policies, tasks = list(dict.fromkeys(points.policy)), list(dict.fromkeys(points.task))

@@ -39,7 +39,15 @@ def draw(frame):
                 step = group.step.max() / max(line.step.nunique(), 1)
                 places = line.step + plotting.spread(number, len(shown), 0.6 * step)
                 look = plotting.style(policy, policies) | {"markersize": 3}
-                axis.errorbar(places, scale * line[name], yerr=plotting.bars(line, name, scale), elinewidth=0.5, label=policy, capsize=0, **look)
+                axis.errorbar(
+                    places,
+                    scale * line[name],
+                    yerr=plotting.bars(line, name, scale),
+                    elinewidth=0.5,
+                    label=policy,
+                    capsize=0,
+                    **look,
+                )
             if index % columns == 0:
                 axis.set_ylabel(text)
         # A t interval of a share near 0 may reach below it; what is drawn ends there, the rows beside the figure have it all.
