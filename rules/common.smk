@@ -477,7 +477,9 @@ def figure_names(study):
     """Figures that the study has something for, by the configuration alone: recordings may lack trained runs, or the pool's probe."""
     plan, runs, trained = config["studies"][study], layout.runs(config, study), layout.updates(config, study)
     tests = {(run.task, test) for run in runs for test in layout.eval_tasks(config, study, run.task, run.model)}
-    budgets = [(p["rule"], p["budget"]) for p in map(config["policies"].get, plan["policies"]) if "budget" in p and "probed_on" not in p]
+    budgets = [
+        (p["rule"], p["budget"]) for p in map(config["policies"].get, plan["policies"]) if "budget" in p and "probed_on" not in p
+    ]
     wanted = {
         "pipeline": True,
         "difficulty": layout.probed(config, study),
@@ -504,7 +506,12 @@ def cut_tests(study):
     limits = {}
     for model, task in {(run.model, run.task) for run in layout.runs(config, study)}:
         tests = layout.eval_tasks(config, study, task, model)
-        limits |= {name: task_of(name)["completion_tokens"] for cut in tests if task_of(cut).get("cut_from") in tests for name in (cut, task_of(cut)["cut_from"])}
+        limits |= {
+            name: task_of(name)["completion_tokens"]
+            for cut in tests
+            if task_of(cut).get("cut_from") in tests
+            for name in (cut, task_of(cut)["cut_from"])
+        }
     return limits
 
 

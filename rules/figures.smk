@@ -8,7 +8,11 @@ FIGURES = {
     "parts": (["parts"], "What the gains are made of", "Finishing and correctness"),
     "truncation": (["parts"], "What the gains are made of", "Tight limit and room"),
     "lengths": (["curves"], "What the gains are made of", "Completion length over training"),
-    "learnable": (["gains", "learnable", "accuracy", "regressions"], "What explains the gains", "Learnable share and completion length"),
+    "learnable": (
+        ["gains", "learnable", "accuracy", "regressions"],
+        "What explains the gains",
+        "Learnable share and completion length",
+    ),
     "tiers": (["tiers"], "Results", "Gain by difficulty tier"),
     "transfer": (["gains"], "Results", "Trained on one task, tested on another"),
     "budget": (["gains", "subsets"], "Results", "Gain by share of the pool"),
@@ -44,6 +48,7 @@ for figure, (tables, section, called) in FIGURES.items():
             f"paper/{{study}}/figures/{figure}.csv",
         log:
             f"results/logs/plot_{figure}/{{study}}.log",
+        localrule: True
         conda:
             CONDA["figures"]
         container:
@@ -52,7 +57,6 @@ for figure, (tables, section, called) in FIGURES.items():
             program=f"scripts/plot_{figure}.py",
             design=design_of(figure),
             code=code(f"plot_{figure}.py", *(["plot_parts.py"] if figure == "truncation" else []), *DRAWING),
-        localrule: True
         message:
             f"Draw {figure} ({{wildcards.study}})"
         shell:

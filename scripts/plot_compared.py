@@ -61,9 +61,11 @@ def draw(frame):
                 axis.annotate(
                     words(row.quantity.iloc[0]),
                     (100 * row.published.iloc[0], 100 * row.here.iloc[0]),
-                    xytext=(4, -8),
+                    xytext=(-6, 0),
                     textcoords="offset points",
                     fontsize=7,
+                    ha="right",
+                    va="center",
                 )
         ends = [min(axis.get_xlim()[0], axis.get_ylim()[0]), max(axis.get_xlim()[1], axis.get_ylim()[1])]
         axis.plot(ends, ends, color="0.5", linewidth=0.7, linestyle="--", zorder=0)

@@ -33,6 +33,7 @@ def draw(frame):
         share = f"answered {100 * group.base_answered.iloc[0]:.1f} → {' to '.join(dict.fromkeys(after))} %"
         plotting.title(axis, plotting.where(model, task, test, models), share, plotting.sizes(group))
     plotting.outer_labels(axes, "", "points of accuracy")
+    plotting.same_ticks_once(axes)
     plotting.legend(figure, axes)
     return figure, frame[COLUMNS]
 

@@ -7,6 +7,7 @@ python scripts/plot_pipeline.py --study '{"title": ...}' --summaries results/sum
 
 import argparse
 import json
+import re
 import textwrap
 from pathlib import Path
 
@@ -20,7 +21,7 @@ TABLES = {  # tables that the numbers come from; those that a recording lacks ha
     "parity": ["model", "task", "policy", "seed", "updates", "prompts", "rollouts"],
     "accuracy": ["model", "task", "eval_task", "policy", "decoding", "step", "problems", "samples", "seeds"],
 }
-LETTERS = 20  # of a line within a box
+LETTERS = 16  # of a line within a box
 
 
 def main() -> None:
@@ -40,7 +41,7 @@ def draw(study: dict, subsets, parity, accuracy):
     """(figure, rows drawn) of a study's design and the tables named above: a row is a line of text in a box."""
     stages = [(name, [line for line in lines if line]) for name, lines in stages_of(study, subsets, parity, accuracy)]
     stages = [stage for stage in stages if stage[1]]
-    wrapped = [[part for line in lines for part in textwrap.wrap(line, LETTERS)] for _, lines in stages]
+    wrapped = [[part for line in lines for part in textwrap.wrap(parted(line), LETTERS)] for _, lines in stages]
     height = 0.45 + 0.145 * max(map(len, wrapped))
     plotting.plt.style.use(plotting.STYLE)
     figure, axis = plotting.plt.subplots(figsize=(plotting.WIDE, height), layout="constrained")
@@ -119,6 +120,11 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
             ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"] if runs else ["difficulty, subsets"],
         ),
     ]
+
+
+def parted(line: str) -> str:
+    """Names that are longer than a line with a space where they may be broken."""
+    return re.sub(rf"\S{{{LETTERS + 1},}}", lambda name: re.sub(rf"(\S{{1,{LETTERS - 1}}}[-_])(?=\S)", r"\1 ", name.group()), line)
 
 
 def between(numbers, form: str = ",.0f", word: str = "") -> str:

@@ -52,12 +52,13 @@ def draw(frame):
                 )
             else:
                 axis.axhline(0, color="black", linewidth=0.6)
-            axis.set_xticks(range(len(tiers)), [f"{tier}\nn={n}" for tier, n in zip(base.tier, base.problems)])
+            axis.set_xticks(range(len(tiers)), tiers)
             axis.set_xlim(-0.6, len(tiers) - 0.4)
             axis.grid(axis="x", visible=False)
         seeds = int(group.seeds.max())
         name = plotting.where(model, task, test, models)
-        plotting.title(axes[index], name, f"{seeds} seed{'s' if seeds > 1 else ''}")
+        problems = " + ".join(map(str, base.problems))
+        plotting.title(axes[index], name, f"{problems} problems, {seeds} seed{'s' if seeds > 1 else ''}")
     plotting.outer_labels(axes, "tier", "gain (points)")
     if both:
         axes[0].set_ylabel("accuracy (%)")

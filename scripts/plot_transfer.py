@@ -26,11 +26,12 @@ def main() -> None:
 def draw(frame):
     """(figure, rows drawn) of the table `gains`. A number is bold where its interval leaves out 0."""
     frame = frame[frame.decoding == "sampled"][COLUMNS]
+    frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]  # others have nothing to show here
     models = frame.model.nunique()
     groups = plotting.groups(frame, ["model", "policy"])
     tests, trained = list(dict.fromkeys([*frame.task, *frame.eval_task])), list(dict.fromkeys(frame.task))
     tests = [name for name in tests if name in set(frame.eval_task)]
-    columns = min(len(groups), 3 if len(tests) <= 3 else 2)
+    columns = min(len(groups), 3 if len(tests) < 3 and len(groups) != 4 else 2)  # an interval needs 0.7 in
     figure, axes = plotting.panels(len(groups), height=0.55 + 0.36 * len(trained) + 0.25, columns=columns, sharex=True, sharey=True)
     # One scale for all panels, 0 in its middle; in grey print the printed sign says what the colour does not.
     most = 100 * max(frame.gain.abs().max(), 1e-9)
@@ -45,9 +46,11 @@ def draw(frame):
             dark = abs(cells[i, j]) > 0.6 * most
             look = {"ha": "center", "fontsize": 7, "color": "white" if dark else "black"}
             weight = "bold" if resolved else "normal"
-            axis.text(j, i - 0.04, f"{100 * row.gain:+.1f}", va="bottom" if known else "center", fontweight=weight, **look)
+            axis.text(j, i - 0.04, plotting.points(row.gain), va="bottom" if known else "center", fontweight=weight, **look)
             if known:
-                axis.text(j, i + 0.04, f"[{100 * row.gain_low:.1f}, {100 * row.gain_high:.1f}]", va="top", **look)
+                axis.text(
+                    j, i + 0.04, f"[{plotting.points(row.gain_low, '')}, {plotting.points(row.gain_high, '')}]", va="top", **look
+                )
         for i, j in np.argwhere(np.isnan(cells)):
             axis.text(j, i, "not tested", ha="center", va="center", fontsize=7, color="0.45")
         image = axis.imshow(cells, cmap="PuOr_r", norm=scale, aspect="auto")

@@ -47,13 +47,15 @@ def draw(frame, limits: dict[str, int]):
         for place, row in enumerate(group.itertuples()):
             top = 100 * max(0, row.gain, *(v for v in (row.finishing_high, row.correctness_high) if v == v))
             axis.annotate(
-                f"{100 * row.gain:+.1f}", (place, top), xytext=(0, 2), textcoords="offset points", ha="center", fontsize=7
+                plotting.points(row.gain), (place, top), xytext=(0, 2), textcoords="offset points", ha="center", fontsize=7
             )
         name = task if models == 1 else f"{model}, {task}"
         base = f"base: accuracy {100 * group.base_accuracy.iloc[0]:.1f} %, answered {100 * group.base_answered.iloc[0]:.1f} %"
-        plotting.title(axis, f"trained on {name}, tested at {limits[test]} tokens ({test})", f"{base}; {plotting.sizes(group)}")
+        axis.margins(y=0.12)
+        plotting.title(axis, f"trained on {name}, tested at {limits[test]} tokens", base, plotting.sizes(group))
         drawn.append(group[COLUMNS])
     plotting.outer_labels(axes, "", "gain in accuracy (points)")
+    plotting.same_ticks_once(axes)
     plotting.legend(figure, axes)
     return figure, pd.concat(drawn, ignore_index=True)
 

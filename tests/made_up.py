@@ -71,7 +71,7 @@ def write(config: dict, study: str, folder) -> None:
                 {"task": task, "predictor": predictor, "slope": slope, "cells": 8} | interval("r_squared", 0.5, 0.3)
             )
     for name, columns in COLUMNS.items():
-        files.write_rows(folder / f"{name}.csv", columns, [dict.fromkeys(columns) | row for row in tables[name]])
+        files.write_rows(folder / f"{name}.csv", columns, [{key: row.get(key) for key in columns} for row in tables[name]])
     compared = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published", "here", "low", "high", "inside"]
     rows = []
     for row in tables["gains"]:

@@ -54,6 +54,7 @@ def panels(count: int, height: float = 2.3, columns: int | None = None, **shared
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, 3 if count <= 9 else 4)
     rows = -(-count // columns)
     plt.style.use(STYLE)
+    height += 0.5 if count == 1 else 0  # what the legend takes is not shared by several rows
     size = (COLUMN if columns == 1 else WIDE, rows * min(height, TALLEST / rows))
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", **shared)
     flat = list(axes.flat)
@@ -78,6 +79,7 @@ def outer_labels(axes, x: str, y: str) -> None:
             axis.set_ylabel(y)
         if axes.index(axis) + below >= len(axes):
             axis.set_xlabel(x)
+            axis.tick_params(labelbottom=True)  # also where a shared axis ends a row early
 
 
 def policy_ticks(axis, names: list[str]) -> None:
@@ -86,6 +88,15 @@ def policy_ticks(axis, names: list[str]) -> None:
     crowded = max(map(len, names)) + 1 > 13 * width / len(names)
     axis.set_xticks(range(len(names)), names, **({"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}))
     axis.grid(axis="x", visible=False)
+
+
+def same_ticks_once(axes) -> None:
+    """Where all panels have the same policies, those at the bottom name them for the ones above."""
+    names = [[text.get_text() for text in axis.get_xticklabels()] for axis in axes]
+    below = axes[0].get_subplotspec().get_gridspec().ncols
+    for index, axis in enumerate(axes):
+        if index + below < len(axes) and all(one == names[0] for one in names):
+            axis.tick_params(labelbottom=False)
 
 
 def spread(index: int, count: int, width: float) -> float:
@@ -157,6 +168,11 @@ def tasks_fill(axis, tasks: list[str]) -> None:
         axis.plot(
             [], [], marker="o", linestyle="none", color="0.35", markerfacecolor=FILLS[group % len(FILLS)] or "0.35", label=task
         )
+
+
+def points(share: float, sign: str = "+") -> str:
+    """A share as points with one decimal and a sign (none before what is positive, with sign=""), as it is printed in a figure."""
+    return format(round(100 * share, 1) + 0.0, f"{sign}.1f").replace("-", "\N{MINUS SIGN}")
 
 
 def parts_bars(axis, group: pd.DataFrame) -> None:
