@@ -148,6 +148,7 @@ def code(*names):
 
 
 DRAWING = ["hardgrpo/plotting.py", "hardgrpo/figures.mplstyle", "hardgrpo/files.py"]
+JUDGING = [f"hardgrpo/{name}.py" for name in ("claims", "published", "summaries", "statistics", "files")]
 WRITING = ["hardgrpo/latex.py", "hardgrpo/files.py"]
 GRADING = ["hardgrpo/grading.py", "hardgrpo/expressions.py", "hardgrpo/completions.py", "hardgrpo/tasks.py", "hardgrpo/files.py"]
 

@@ -81,7 +81,7 @@ rule verify:
         conditions=lambda w: as_json(layout.conditions(config, w.study)),
         graders=lambda w: as_json({task: task_of(task)["grader"] for task in layout.of_study(config, w.study)["tasks"]}),
         data=DATA,
-        code=code("verify.py", "checks/test_outputs.py", "summarize.py", "hardgrpo/claims.py", "hardgrpo/published.py"),
+        code=code("verify.py", "checks/test_outputs.py", "summarize.py", *JUDGING),
     message:
         "Verify the outputs of study {wildcards.study}"
     shell:

@@ -49,6 +49,7 @@ def test_the_miniature_is_planned_job_by_job(world):
         "summarize": 1,
         "judge_claims": 1,
         "verify": 1,
+        "write_explorer": 1,
         "plot_accuracy": 1,
         "plot_learnable": 1,
         "plot_parts": 1,
@@ -192,7 +193,7 @@ def test_an_edit_of_one_plotting_program_plans_that_figure_and_the_paper(finishe
 
 def test_an_edit_of_the_statistics_plans_the_summary_and_what_is_drawn_from_it(finished):
     finished.edit("scripts/hardgrpo/statistics.py", lambda text: text + "\n# a remark\n")
-    assert set(jobs(finished.plan())) == {"summarize"} | DRAWING - {"compile_paper"}
+    assert set(jobs(finished.plan())) == {"summarize"} | JUDGING | DRAWING - {"compile_paper"}
 
 
 def test_another_policy_plans_its_own_runs_and_what_is_drawn_from_them(finished):
@@ -203,7 +204,13 @@ def test_another_policy_plans_its_own_runs_and_what_is_drawn_from_them(finished)
         "train_grpo": 1,
         "evaluate_run": 2,
         "summarize": 1,
-    } | dict.fromkeys(DRAWING - {"compile_paper"}, 1)
+        "write_explorer": 1,
+    } | dict.fromkeys(JUDGING | DRAWING - {"compile_paper"}, 1)
+
+
+def test_another_claim_is_judged_from_the_summaries_that_are_there(finished):
+    finished.edit("paper/claims.yaml", lambda text: text + "\n# a remark\n")
+    assert set(jobs(finished.plan())) == JUDGING | {"write_tables", "write_numbers"}
 
 
 def test_another_learning_rate_plans_every_run_of_the_recipe_and_no_probing(finished):
