@@ -467,11 +467,20 @@ def described(config: dict, study: str) -> dict:
     return {
         "study": study,
         "title": plan["title"],
+        "models": plan["models"],
         "tasks": plan["tasks"],
+        "cut_from": {task: config["tasks"][task]["cut_from"] for task in plan["tasks"] if "cut_from" in config["tasks"][task]},
+        "pretrained": any(config["models"][model]["source"]["kind"] == "pretrain" for model in plan["models"]),
+        "held_constant": plan.get("held_constant", []),
+        "weaker_signal": plan.get("weaker_signal", []),
+        "graders": sorted({config["tasks"][task]["grader"] for task in plan["tasks"]}),
         "policies": plan["policies"],
         "seeds": len(plan["seeds"]),
         "budget": min(budgets, default=None),
         "probe_samples": first["probe"]["samples"],
+        "probes": {  # completions a prompt, where they are not recorded
+            task: config["tasks"][task]["probe"]["samples"] for model, task in pairs(config, plan) if not is_recorded(config, model)
+        },
         "test_samples": first["test"]["samples"],
         "completion_tokens": {task: config["tasks"][task]["completion_tokens"] for task in plan["tasks"]},
         "recipe": recipe,

@@ -117,7 +117,7 @@ def accuracy(cells: list[Cell]) -> list[dict]:
     return rows
 
 
-def _families(cells: list[Cell]) -> list[list[Cell]]:
+def families(cells: list[Cell]) -> list[list[Cell]]:
     """Cells that are compared with each other: those of one model, task and test, in the study's order."""
     keys = lambda cell: (cell.model, cell.task, cell.eval_task)
     return [sorted(group, key=cells.index) for _, group in itertools.groupby(sorted(cells, key=keys), key=keys)]
@@ -127,7 +127,7 @@ def _other_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple
     """The intervals beside the reported one: for target A, and with the seeds' variance of all policies together."""
     fixed = statistics.fixed_problems_interval(values, shared)
     found = statistics.components(values)
-    half = np.nan if pooled is None else statistics.half_width(pooled[0], found.over_problems, pooled[1])
+    half = np.nan if pooled is None else statistics.half_width(found, *pooled)
     return {
         f"{name}_low_a": fixed.low,
         f"{name}_high_a": fixed.high,
@@ -174,7 +174,7 @@ def gains(cells: list[Cell]) -> list[dict]:
     variance over seeds of all policies together, which holds where they spread alike.
     """
     rows = {}
-    for family in _families(cells):
+    for family in families(cells):
         for decoding in family[0].decodings():
             values = {id(c): c.rates(c.steps()[-1], decoding=decoding) - c.base_rates(decoding=decoding) for c in family}
             pooled = _pooled(list(values.values()), differences=False)
@@ -198,7 +198,7 @@ def differences(cells: list[Cell]) -> list[dict]:
     `p` inverts the interval (`statistics.p_value`), `p_holm` is corrected for the comparisons within model, task and test.
     """
     rows = []
-    for family in _families(cells):
+    for family in families(cells):
         rates = {id(cell): cell.rates(cell.steps()[-1]) for cell in family}
         pairs = [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds]
         pooled = _pooled(list(rates.values()), differences=True)
@@ -212,7 +212,7 @@ def differences(cells: list[Cell]) -> list[dict]:
                 | {"minus": other.policy}
                 | _interval("difference", statistics.mean_interval(values))
                 | _other_intervals("difference", values, _shared_noise(one, other, "sampled"), pooled)
-                | {"p": float(statistics.p_value(parts.estimate, parts.over_seeds, parts.over_problems, parts.seeds - 1))}
+                | {"p": float(statistics.p_value(parts))}
                 | {"mdd": mdd, "problems": parts.problems, "seeds": parts.seeds}
             )
         rows += _with_holm(found)
@@ -232,7 +232,7 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
     within model, task and test, those with the base and those between policies apart.
     """
     rows = []
-    for family in _families(cells):
+    for family in families(cells):
         for decoding in family[0].decodings():
             single = {}  # (policy, seed) -> (step, verdicts (N,))
             for cell in family:
@@ -493,6 +493,7 @@ UPDATES = {
     "step": int,
     "prompts": float,
     "rollouts": float,
+    "reward_mean": float,
     "learnable_share": float,
     "truncated_share": float,
     "tokens_mean": float,
@@ -524,6 +525,33 @@ def learnable(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
             | {"updates": len(updates[runs[0]]), "seeds": len(runs)}
         )
     return rows
+
+
+CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share")
+
+
+def curves(updates: dict[Run, pd.DataFrame], study: dict, points: int = 20) -> list[dict]:
+    """Training by policy in at most `points` stretches of updates: means over a stretch, interval over seeds.
+
+    A row stands for the updates `first` to `step`. Runs of different length are compared as far as the shortest goes.
+    """
+    rows = []
+    for (model, task, policy), runs in _grouped(updates, study):
+        length = min(len(updates[run]) for run in runs)
+        width = -(-length // points)
+        for start in range(0, length, width):
+            stretches = [updates[run].iloc[start : min(start + width, length)] for run in runs]
+            rows.append(
+                {"model": model, "task": task, "policy": policy}
+                | {"first": int(stretches[0].step.iloc[0]), "step": int(stretches[0].step.iloc[-1])}
+                | {k: v for name in CURVES for k, v in _curve(name, stretches).items()}
+                | {"seeds": len(runs)}
+            )
+    return rows
+
+
+def _curve(name: str, stretches: list[pd.DataFrame]) -> dict:
+    return _interval(name, statistics.seeds_interval(np.array([one[name].mean() for one in stretches])))
 
 
 def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
@@ -590,12 +618,13 @@ def subsets(paths: list[str]) -> list[dict]:
     for path in paths:
         model, task, policy = path.split("/")[-4:-1]
         facts = json.loads(files.read_text(path))
-        rows.append(facts | {"model": model, "task": task, "policy": policy})
+        asked = {"rule": facts["policy"]["rule"], "budget": facts["policy"].get("budget")}
+        rows.append(facts | {"model": model, "task": task, "policy": policy} | asked)
     if not rows:
         return []
     frame = pd.DataFrame(rows)
     numbers = ["pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate", "tied", "tied_chosen"]
-    grouped = frame.groupby(["model", "task", "policy"], sort=False)
+    grouped = frame.groupby(["model", "task", "policy", "rule", "budget"], sort=False, dropna=False)
     return (grouped[numbers].mean().assign(seeds=grouped.size()).reset_index()).to_dict("records")
 
 

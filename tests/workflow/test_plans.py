@@ -11,7 +11,7 @@ import yaml
 from conftest import ROOT
 
 DRAWING = {"plot_accuracy", "plot_learnable", "plot_parts", "plot_difficulty", "write_tables", "write_numbers", "compile_paper"}
-JUDGING = {"judge_claims"}  # cheap, from the committed summaries
+JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
 TARGETS = {"all", "figures", "paper"}
 
 
@@ -35,6 +35,7 @@ def test_the_miniature_is_planned_job_by_job(world):
         "evaluate_run": 48,  # on the task itself and out of distribution
         "summarize": 1,
         "judge_claims": 1,
+        "verify": 1,
         "plot_accuracy": 1,
         "plot_learnable": 1,
         "plot_parts": 1,
@@ -44,7 +45,7 @@ def test_the_miniature_is_planned_job_by_job(world):
     }
 
 
-DRAWN = dict.fromkeys(DRAWING - {"compile_paper"}, 1) | {"summarize": 1, "judge_claims": 1}
+DRAWN = dict.fromkeys(DRAWING - {"compile_paper"}, 1) | {"summarize": 1, "judge_claims": 1, "verify": 1}
 STUDIES = {  # jobs by rule, counted by hand from the designs
     "paper": {  # 3 models x 2 tasks and Llama on GSM8K = 7 pairs, x 4 policies x 3 seeds
         "fetch_dataset": 3, "fetch_model": 4, "prepare_task": 5,
@@ -61,9 +62,11 @@ STUDIES = {  # jobs by rule, counted by hand from the designs
         "fetch_dataset": 1, "fetch_model": 3, "prepare_task": 2, "probe": 12, "measure_difficulty": 3,
         "select_subset": 36, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3, "evaluate_run": 36,
     },
-    "truncation": {  # 3 conditions x 3 policies x 3 seeds, and 3 x 3 rewarded for finishing; each on two conditions
-        "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 6, "probe": 12, "measure_difficulty": 3,
-        "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3, "evaluate_run": 72,
+    "truncation": {  # 3 conditions x 3 policies x 3 seeds, and 3 x 3 rewarded for finishing
+        "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
+        "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
+        "evaluate_run": 18 * 2 + 9 * 1 + 9 * 2,  # on the own condition and with room
+        "cut_evaluation": 1 + 18 + 9,  # base; what was trained at 250 and at 1,024 tokens, tested with room and cut
     },
     "budget": {  # 5, 10, 25 and 50 % of two policies, and all
         "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 2, "probe": 4, "measure_difficulty": 1,
