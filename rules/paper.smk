@@ -1,94 +1,11 @@
-# Figures, LaTeX tables, numbers and the paper, from summaries alone.
+# LaTeX tables, numbers and the paper, from summaries alone.
 
 
 localrules:
-    plot_accuracy,
-    plot_learnable,
-    plot_parts,
-    plot_difficulty,
     write_tables,
     write_numbers,
     verify,
     compile_paper,
-
-
-rule plot_accuracy:
-    input:
-        table("accuracy"),
-    output:
-        multiext("paper/{study}/figures/accuracy", ".pdf", ".png"),
-    log:
-        "results/logs/plot_accuracy/{study}.log",
-    conda:
-        CONDA["figures"]
-    container:
-        IMAGE["figures"]
-    params:
-        code=code("plot_accuracy.py", *DRAWING),
-    message:
-        "Draw accuracy by checkpoint ({wildcards.study})"
-    shell:
-        "python scripts/plot_accuracy.py --accuracy {input} --output {output} > {log} 2>&1"
-
-
-rule plot_learnable:
-    input:
-        gains=table("gains"),
-        learnable=table("learnable"),
-        fit=table("fit"),
-    output:
-        multiext("paper/{study}/figures/learnable", ".pdf", ".png"),
-    log:
-        "results/logs/plot_learnable/{study}.log",
-    conda:
-        CONDA["figures"]
-    container:
-        IMAGE["figures"]
-    params:
-        code=code("plot_learnable.py", *DRAWING),
-    message:
-        "Draw learnable share against gain ({wildcards.study})"
-    shell:
-        "python scripts/plot_learnable.py --gains {input.gains} --learnable {input.learnable} --fit {input.fit}"
-        " --output {output} > {log} 2>&1"
-
-
-rule plot_parts:
-    input:
-        table("parts"),
-    output:
-        multiext("paper/{study}/figures/parts", ".pdf", ".png"),
-    log:
-        "results/logs/plot_parts/{study}.log",
-    conda:
-        CONDA["figures"]
-    container:
-        IMAGE["figures"]
-    params:
-        code=code("plot_parts.py", *DRAWING),
-    message:
-        "Draw what the gains are made of ({wildcards.study})"
-    shell:
-        "python scripts/plot_parts.py --parts {input} --output {output} > {log} 2>&1"
-
-
-rule plot_difficulty:
-    input:
-        table("difficulty"),
-    output:
-        multiext("paper/{study}/figures/difficulty", ".pdf", ".png"),
-    log:
-        "results/logs/plot_difficulty/{study}.log",
-    conda:
-        CONDA["figures"]
-    container:
-        IMAGE["figures"]
-    params:
-        code=code("plot_difficulty.py", *DRAWING),
-    message:
-        "Draw the difficulties and the chosen subsets ({wildcards.study})"
-    shell:
-        "python scripts/plot_difficulty.py --difficulty {input} --output {output} > {log} 2>&1"
 
 
 rule write_tables:
@@ -164,7 +81,7 @@ rule verify:
         conditions=lambda w: as_json(layout.conditions(config, w.study)),
         graders=lambda w: as_json({task: task_of(task)["grader"] for task in layout.of_study(config, w.study)["tasks"]}),
         data=DATA,
-        code=code("verify.py", "checks/test_outputs.py", "summarize.py", "hardgrpo/claims.py", "hardgrpo/published.py"),
+        code=code("verify.py", "checks/test_outputs.py", "summarize.py", *JUDGING),
     message:
         "Verify the outputs of study {wildcards.study}"
     shell:

@@ -30,6 +30,13 @@ class Report:
     def pytest_itemcollected(self, item):
         self.said[item.nodeid] = (item.obj.__doc__ or item.name).strip().split("\n")[0].removesuffix(".")
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        report = yield
+        if call.excinfo and isinstance(call.excinfo.value, errors.UserError):
+            report.longrepr = str(call.excinfo.value)  # a missing or broken file is no fault of the checks: no traceback
+        return report
+
     def pytest_runtest_logreport(self, report):
         if report.when == "call" or report.outcome != "passed":
             reason = ""

@@ -86,6 +86,15 @@ def test_changed_numbers_fail_with_table_row_and_number(world):
     assert not (world.folder / PAPER).exists()
 
 
+def test_a_missing_table_is_named(world):
+    (world.folder / TABLES / "parts.csv").unlink()
+    status, shown = verify_program(world)
+    assert status == 1 and shown.splitlines()[-1].startswith(
+        "error: results/summaries/mini: results/summaries/mini/parts.csv: no such file"
+    )
+    assert "Traceback" not in shown and "UserError" not in shown
+
+
 def verify_program(world) -> tuple[int, str]:
     """The rule's command by itself: no other rule sees the change first."""
     (world.folder / PAPER).unlink(missing_ok=True)
