@@ -493,6 +493,15 @@ def is_published(study, runs):
         raise WorkflowError(str(error))
 
 
+def figure_design(figure):
+    """The arguments of a figure's program that come from the configuration, as a parameter of its rule."""
+    arguments = {
+        "pipeline": lambda w: f"--study {shlex.quote(as_json(settings.described(config, w.study)))}",
+        "truncation": lambda w: f"--limits {shlex.quote(as_json(cut_tests(w.study)))}",
+    }
+    return arguments.get(figure, "")
+
+
 def study_figures(study):
     return expand("paper/{study}/figures/{figure}.{kind}", study=study, figure=figure_names(study), kind=["pdf", "png", "csv"])
 

@@ -18,16 +18,6 @@ FIGURES = {
     "budget": (["gains", "subsets"], "Results", "Gain by share of the pool"),
     "compared": (["compared"], "Published numbers", "Published against measured here"),
 }
-DESIGNED = {  # arguments that come from the configuration
-    "pipeline": lambda study: f"--study {shlex.quote(as_json(settings.described(config, study)))}",
-    "truncation": lambda study: f"--limits {shlex.quote(as_json(cut_tests(study)))}",
-}
-
-
-def design_of(figure):
-    """The arguments of a figure's program that the configuration decides, as a parameter of its rule."""
-    return lambda w: DESIGNED[figure](w.study) if figure in DESIGNED else ""
-
 
 for figure, (tables, section, called) in FIGURES.items():
 
@@ -55,7 +45,7 @@ for figure, (tables, section, called) in FIGURES.items():
             IMAGE["figures"]
         params:
             program=f"scripts/plot_{figure}.py",
-            design=design_of(figure),
+            design=figure_design(figure),
             code=code(f"plot_{figure}.py", *(["plot_parts.py"] if figure == "truncation" else []), *DRAWING),
         message:
             f"Draw {figure} ({{wildcards.study}})"

@@ -43,7 +43,7 @@ def write(config: dict, study: str, folder) -> None:
         for tier in range(1, 6):
             of_tier = interval("accuracy", base + gain, 0.05) | interval("gain", gain + 0.01 * tier, 0.05)
             tables["tiers"].append(last | {"tier": tier} | of_tier | count)
-    for model, task, arm, policy in arms if not recorded else ():
+    for model, task, arm, _ in arms if not recorded else ():
         keys = {"model": model, "task": task, "policy": arm}
         tables["learnable"].append(keys | interval("learnable", chance.uniform(0.1, 0.9), 0.05) | {"updates": 300, "seeds": seeds})
         for step in range(1, 21):
