@@ -88,7 +88,44 @@ PUBLISHED = [
     )
 ]
 JUDGED = ["claims", "compared"]  # tables made from those
-TABLES = ["gain", "learnable", "weaker_signal", "out_of_distribution", "subsets", "parts", "differences", "claims"]
+# The paper's tables, and the summary tables that they are written from.
+TABLES = [
+    "gain",
+    "learnable",
+    "weaker_signal",
+    "out_of_distribution",
+    "transfer",
+    "differences",
+    "parts",
+    "graders",
+    "tier_parts",
+    "tiers",
+    "reach",
+    "subsets",
+    "budgets",
+    "regressions",
+    "single_samples",
+    "compared",
+    "claims",
+    "deviations",
+]
+NUMBERED = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences"]
+TABULATED = [
+    "gains",
+    "learnable",
+    "compared",
+    "pass_at_k",
+    "tiers",
+    "differences",
+    "decomposition",
+    "parts",
+    "mcnemar",
+    "reach",
+    "subsets",
+    "budgets",
+    "regressions",
+    "claims",
+]
 
 
 def any_of(names):
@@ -111,6 +148,7 @@ def code(*names):
 
 
 DRAWING = ["hardgrpo/plotting.py", "hardgrpo/figures.mplstyle", "hardgrpo/files.py"]
+JUDGING = [f"hardgrpo/{name}.py" for name in ("claims", "published", "summaries", "statistics", "files")]
 WRITING = ["hardgrpo/latex.py", "hardgrpo/files.py"]
 GRADING = ["hardgrpo/grading.py", "hardgrpo/expressions.py", "hardgrpo/completions.py", "hardgrpo/tasks.py", "hardgrpo/files.py"]
 
@@ -507,14 +545,16 @@ def study_figures(study):
 
 
 def study_tables(study):
-    return expand("paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=["tex", "csv"]) + [
+    return expand("paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=["tex", "csv", "html"]) + [
         f"paper/{study}/numbers.tex"
     ]
 
 
 def study_paper(study):
-    """All that is drawn, and the PDF where a TeX is installed."""
-    return study_figures(study) + study_tables(study) + ([f"paper/{study}/paper.pdf"] if TEX else [])
+    """All that is drawn, the report of what was verified, and the PDF where a TeX is installed."""
+    return (
+        study_figures(study) + study_tables(study) + [f"paper/{study}/verified.txt"] + ([f"paper/{study}/paper.pdf"] if TEX else [])
+    )
 
 
 def show_results_command():

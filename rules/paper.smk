@@ -4,14 +4,25 @@
 localrules:
     write_tables,
     write_numbers,
+    verify,
     compile_paper,
 
 
 rule write_tables:
     input:
-        **{name: table(name) for name in ["gains", "learnable", "pass_at_k", "subsets", "parts", "differences", "claims"]},
+        [table(name) for name in TABULATED],
+        "paper/deviations.csv",
     output:
         [f"paper/{{study}}/tables/{name}.{kind}" for name in TABLES for kind in ("tex", "csv")],
+        [
+            report(
+                f"paper/{{study}}/tables/{name}.html",
+                caption="report/table.rst",
+                category="Tables",
+                labels={"table": name.replace("_", " ")},
+            )
+            for name in TABLES
+        ],
     log:
         "results/logs/write_tables/{study}.log",
     conda:
@@ -19,21 +30,21 @@ rule write_tables:
     container:
         IMAGE["figures"]
     params:
-        weaker=lambda w: config["studies"][w.study].get("weaker_signal", []),
+        study=lambda w: as_json(settings.described(config, w.study)),
         folder="paper/{study}/tables",
         code=code("write_tables.py", *WRITING),
     message:
         "Write the tables ({wildcards.study})"
     shell:
-        "python scripts/write_tables.py --summaries results/summaries/{wildcards.study} --weaker-signal {params.weaker}"
-        " --output {params.folder} > {log} 2>&1"
+        "python scripts/write_tables.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
+        " --deviations paper/deviations.csv --output {params.folder} > {log} 2>&1"
 
 
 rule write_numbers:
     input:
-        **{name: table(name) for name in ["gains", "learnable", "parts", "subsets", "fit", "claims"]},
+        [table(name) for name in NUMBERED],
     output:
-        "paper/{study}/numbers.tex",
+        multiext("paper/{study}/numbers", ".tex", ".csv"),
     log:
         "results/logs/write_numbers/{study}.log",
     conda:
@@ -47,16 +58,45 @@ rule write_numbers:
         "Write the numbers of the text ({wildcards.study})"
     shell:
         "python scripts/write_numbers.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
-        " --output {output} > {log} 2>&1"
+        " --output {output[0]} > {log} 2>&1"
+
+
+rule verify:
+    input:
+        [table(name) for name in SUMMARY + JUDGED],
+        claims="paper/claims.yaml",
+        published=PUBLISHED,
+    output:
+        report(
+            "paper/{study}/verified.txt", caption="report/verified.rst", category="Paper", labels={"file": "checks of the outputs"}
+        ),
+    log:
+        "results/logs/verify/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    params:
+        config=lambda w: as_json(layout.of_study(config, w.study)),
+        conditions=lambda w: as_json(layout.conditions(config, w.study)),
+        graders=lambda w: as_json({task: task_of(task)["grader"] for task in layout.of_study(config, w.study)["tasks"]}),
+        data=DATA,
+        code=code("verify.py", "checks/test_outputs.py", "summarize.py", *JUDGING),
+    message:
+        "Verify the outputs of study {wildcards.study}"
+    shell:
+        "python scripts/verify.py --study {wildcards.study} --config {params.config:q} --conditions {params.conditions:q}"
+        " --graders {params.graders:q} --data {params.data:q} --output {output} > {log} 2>&1"
 
 
 rule compile_paper:
     input:
         lambda w: study_figures(w.study) + study_tables(w.study),
+        verified="paper/{study}/verified.txt",
         text="paper/main.tex",
         references="paper/references.bib",
     output:
-        "paper/{study}/paper.pdf",
+        report("paper/{study}/paper.pdf", caption="report/paper.rst", category="Paper", labels={"file": "the paper"}),
     log:
         "results/logs/compile_paper/{study}.log",
     conda:

@@ -4,12 +4,16 @@ python scripts/compile_paper.py --study mini --output paper/mini/paper.pdf
 """
 
 import argparse
+import re
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 from hardgrpo import errors, files, latex
+
+# What a reader would see: text that sticks out, references without a target, fonts that are not there.
+FLAWS = r"^(?:Overfull .*|LaTeX Warning: (?:Reference|Citation|There were undefined).*|.*Citation.*undefined.*|LaTeX Font Warning: (?!Size).*)$"
 
 
 def main() -> None:
@@ -42,6 +46,11 @@ def main() -> None:
         if done.returncode:
             wrong = next((line for line in done.stdout.splitlines() if line.startswith("!")), "see the log above")
             raise errors.UserError(f"{args.paper}/main.tex: {command[0]} failed: {wrong}; if a package is missing, {latex.INSTALL}")
+        log = Path(build) / "paper.log"  # of the last run
+        flaws = re.findall(FLAWS, log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE) if log.exists() else []
+        for flaw in flaws:
+            print(f"warning: {flaw}")
+        print(f"{args.output}: {len(flaws)} warnings")
         with files.atomic(args.output) as temporary:
             shutil.copyfile(Path(build) / "paper.pdf", temporary)
 

@@ -6,8 +6,8 @@
     snakemake --profile slurm plan --config study=paper           # the same from Snakemake
 
 The jobs are those of `snakemake -n` (finished steps are not among them); what each takes is estimated by hardgrpo/durations.py,
-held to finished runs where `scripts/calibrate.py` was called. Prints a table and writes plan.txt, plan.csv, jobs.csv, plan.json and
-plan.html (with a Gantt chart) to results/plan/.
+held to finished runs where `scripts/calibrate.py` was called. Prints a table and writes plan.txt, plan.csv, jobs.csv,
+detectable.csv (the smallest effects that the design would find), plan.json and plan.html (with a Gantt chart) to results/plan/.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import yaml
 from hardgrpo import calibration, durations, errors, files, plan_page, plans
 
 ROOT = Path(__file__).parents[1]
+DETECTABLE = ["study", "test", "seeds", "problems", "samples", "gain", "difference"]
 
 
 def main() -> None:
@@ -45,8 +46,10 @@ def main() -> None:
     studies = args.study or [None]
     dry_run: list[dict] = []
     seen: set[str] = set()
+    detectable = []
     for study in studies:
         facts, jobs = plan_jobs(args, study)
+        detectable += plans.detectable(facts["config"], facts["config"]["study"])
         for job in jobs:
             if not seen & set(job["output"]):
                 dry_run.append(job | {"study": facts["config"]["study"]})
@@ -62,6 +65,7 @@ def main() -> None:
         "setting": vars(setting) | {"price": price, "calibrated_on_jobs": calibrated.jobs if calibrated else 0},
         "totals": plans.totals(planned, setting, price),
         "table": plans.table(planned, named, list(config["models"])),
+        "detectable": detectable,
         "critical_path": [described(job) for job in plans.critical_path(planned, setting)],
         "jobs": [described(job) for job in planned],
         "assumptions": assumptions(setting, calibrated, any(job.estimate.gpus for job in planned)),
@@ -165,6 +169,10 @@ def assumptions(setting: plans.Setting, calibrated, with_gpus: bool) -> list[str
             f"Not calibrated (scripts/calibrate.py): completions are taken to fill {durations.FILL:.0%} of their limit, sampling to reach"
             f" {durations.SAMPLING_SHARE[sampling]:.0%} of these limits, training {durations.TRAINING_SHARE[training]:.0%}."
         )
+    said.append(
+        f"Smallest effects: seeds spread by {100 * plans.SEED_SD:g} points (standard deviation), assumed; one seed speaks of its own runs"
+        " alone. docs/statistics.md says more."
+    )
     if with_gpus:
         said.append("GPU-hours are the jobs' own; waiting in the cluster's queue is not in the wall time.")
     return said
@@ -203,6 +211,14 @@ def as_text(plan: dict) -> str:
         "Critical path:",
         *(f"  {plan_page.span(job['seconds'] / 3600):>9}  {job['name']}" for job in plan["critical_path"]),
         "",
+        "Smallest effects that would be found with power 80 %, in points:",
+        f"  {'study':<14} {'tested on':<24} {'seeds':>5} {'problems':>8} {'samples':>7} {'gain':>6} {'difference':>10}",
+        *(
+            f"  {row['study']:<14} {row['test']:<24} {row['seeds']:>5} {row['problems']:>8} {row['samples']:>7}"
+            f" {100 * row['gain']:>6.1f} {100 * row['difference']:>10.1f}"
+            for row in plan["detectable"]
+        ),
+        "",
         *plan["assumptions"],
     ]
     if totals["unknown"]:
@@ -231,6 +247,7 @@ def write(plan: dict, planned: list, setting: plans.Setting, text: str, folder: 
     ]
     files.write_text(folder / "plan.txt", text + "\n")
     files.write_rows(folder / "plan.csv", columns, plan["table"])
+    files.write_rows(folder / "detectable.csv", DETECTABLE, plan["detectable"])
     of_jobs = [column for column in described(planned[0]) if column != "needs"] if planned else ["number"]
     files.write_rows(folder / "jobs.csv", of_jobs, [{column: job[column] for column in of_jobs} for job in plan["jobs"]])
     files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")

@@ -33,6 +33,7 @@ PARTS = [
     "paper/main.tex",
     "paper/references.bib",
     "paper/claims.yaml",
+    "paper/deviations.csv",
     "results/summaries",
     "results/published",
 ]

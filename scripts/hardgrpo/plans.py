@@ -4,7 +4,8 @@ import heapq
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from . import durations
+from . import config as settings
+from . import durations, statistics
 from .durations import Estimate
 from .errors import UserError
 
@@ -19,6 +20,13 @@ LIGHT = "light"  # downloads, subsets, summaries, figures
 ORDER = ("pretraining", "probing", "training", "evaluation", LIGHT)
 # Between a job's seconds and the time that its place is taken: queueing, Snakemake inside the job; Python's start on a laptop.
 AROUND_SECONDS = {True: 15.0, False: 1.0}  # by whether it is a cluster
+
+# What a design can detect depends on variances that only its runs will tell; before them these are assumed. The spread over seeds
+# decides: A Sober Look at Progress in LM Reasoning (arXiv 2504.07086) has runs apart by 5 to 15 points on small sets, the
+# miniature's spread by half a point to 1.5. Of a completion and over problems as in the miniature's hardest tests, rounded up.
+SEED_SD = 0.02  # of a run's accuracy, a share
+COMPLETION_VARIANCE = 0.15  # p(1-p), mean over problems
+PROBLEM_VARIANCE = {"gain": 0.05, "difference": 0.02}  # of gains and paired differences over problems
 
 
 @dataclass(frozen=True)
@@ -242,3 +250,25 @@ def planned(study: str, dry_run: list[dict], config: dict, setting: Setting, cal
     connect(jobs, [(job["input"], job["output"]) for job in doing])
     schedule(jobs, setting)
     return jobs
+
+
+def detectable(config: dict, study: str) -> list[dict]:
+    """The smallest gain and difference of two policies (shares) that each test of a study would find with power 80 %.
+
+    From the assumed variances above, for new problems and new seeds: statistics.smallest_detectable. With one seed nothing can be
+    said of another run: the figure is then of these runs.
+    """
+    plan = config["studies"][study]
+    tests = [(model, test) for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)]
+    rows = []
+    for test in dict.fromkeys(test for _, test in tests):
+        seeds, problems = len(plan["seeds"]), durations.problems(config, test, "test")
+        samples = config["tasks"][test]["test"]["samples"]
+        row = {"study": study, "test": test, "seeds": seeds, "problems": problems, "samples": samples}
+        for quantity, runs in (("gain", 1), ("difference", 2)):
+            sampling = runs * COMPLETION_VARIANCE / samples / problems / seeds
+            over_seeds = runs * SEED_SD**2 / seeds + sampling
+            over_problems = PROBLEM_VARIANCE[quantity] / problems + (sampling if seeds == 1 else 0.0)
+            row[quantity] = statistics.smallest_detectable(over_seeds, over_problems, seeds)
+        rows.append(row)
+    return rows

@@ -1,7 +1,7 @@
 """Estimates, intervals and tests of a study. Arrays are pass rates by problem: runs `(S, N)` seeds x problems, base `(N,)`.
 
-Intervals follow the sum of squared half-widths (Banerjee 1960) of a t term over seeds and a normal term over problems, with the
-two-way correction of Cameron, Gelbach and Miller (2011). *Target B*, which is reported, is new problems and new seeds; *target A* is
+Intervals follow the sum of squared half-widths (Banerjee 1960) of a t term over seeds and one over problems, with the two-way
+correction of Cameron, Gelbach and Miller (2011). *Target B*, which is reported, is new problems and new seeds; *target A* is
 these problems and new seeds. Bootstraps and naive binomial intervals cover far too little with three seeds: docs/statistics.md
 compares them. Functions that take `(..., S, N)` work on many studies at once, which is how they are simulated.
 """
@@ -67,21 +67,28 @@ def components(values: np.ndarray) -> Components:
     return Components(mean, over_seeds, np.maximum(over_problems - interaction, 0.0), seeds, problems)
 
 
-def half_width(over_seeds, over_others, df: float) -> np.ndarray:
-    """h = sqrt(t^2(.975, df) Vs + 1.96^2 V), the half of a 95 % interval."""
-    return np.sqrt(stats.t.ppf(0.975, df) ** 2 * np.asarray(over_seeds) + Z**2 * np.asarray(over_others))
+def half_width(found: Components, over_seeds=None, df: float | None = None) -> np.ndarray:
+    """Half of a 95 % interval for target B: h^2 = t^2(.975, S-1) Vs + t^2(.975, N-1) max(Vp - Vx, 0); nan where N is 1.
+
+    `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`). With one seed nothing is known of the seeds:
+    it is then over problems for *this* run, and the caller must say so. Quantiles of t for the problems, too, because a test set may
+    have 15 of them; for hundreds it is the 1.96 of the normal distribution.
+    """
+    of_problems = _t(found.problems - 1) ** 2 * found.over_problems
+    if found.seeds == 1:
+        return np.sqrt(of_problems)
+    over_seeds, df = (found.over_seeds, found.seeds - 1) if over_seeds is None else (over_seeds, df)
+    return np.sqrt(_t(df) ** 2 * over_seeds + of_problems)
+
+
+def _t(df: float) -> float:
+    return float(stats.t.ppf(0.975, df)) if df > 0 else np.nan
 
 
 def mean_interval(values: np.ndarray) -> Estimate:
-    """Mean of `values` (S, N) with its 95 % interval for target B: gains, paired differences, or their parts.
-
-    h^2 = t^2(.975, S-1) Vs + 1.96^2 max(Vp - Vx, 0) for new problems and new seeds. With one seed nothing is known of the
-    seeds: the interval is then over problems for *this* run, and the caller must say so.
-    """
+    """Mean of `values` (S, N) with its 95 % interval for target B (`half_width`): gains, paired differences, or their parts."""
     found = components(values)
-    if found.seeds == 1:
-        return Estimate.around(found.estimate, Z * np.sqrt(found.over_problems))
-    return Estimate.around(found.estimate, half_width(found.over_seeds, found.over_problems, found.seeds - 1))
+    return Estimate.around(found.estimate, half_width(found))
 
 
 def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
@@ -91,7 +98,11 @@ def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
     therefore not show: see `shared_noise`.
     """
     found = components(values)
-    return Estimate.around(found.estimate, half_width(found.over_seeds, shared, found.seeds - 1) if found.seeds > 1 else np.nan)
+    return Estimate.around(found.estimate, fixed_problems_half_width(found, shared))
+
+
+def fixed_problems_half_width(found: Components, shared) -> np.ndarray:
+    return np.sqrt(_t(found.seeds - 1) ** 2 * found.over_seeds + Z**2 * np.asarray(shared))
 
 
 def shared_noise(values: np.ndarray) -> np.ndarray:
@@ -136,25 +147,24 @@ def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray
     return 2 * (residuals**2).sum(axis=(-2, -1)) / df / seeds, df
 
 
-def p_value(estimate, over_seeds, over_problems, df: float) -> np.ndarray:
+def p_value(found: Components) -> np.ndarray:
     """Two-sided p of 'the mean is 0': 1 less the level at which the interval just reaches 0, so p < 0.05 where it excludes 0.
 
-    Solves t^2(1-p/2, df) Vs + z^2(1-p/2) V = estimate^2 for p by bisection, for whole arrays. Without variance over seeds (one
-    seed: nan) it is the normal test over problems.
+    Solves t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) V = estimate^2 for p by bisection, for whole arrays; nan with one problem. With one
+    seed it is the t test over problems, of this run.
     """
-    estimate, over_seeds, over_problems = np.broadcast_arrays(
-        *(np.asarray(x, dtype=float) for x in (estimate, over_seeds, over_problems))
-    )
-    over_seeds = np.nan_to_num(over_seeds)
-    low, high = np.full(estimate.shape, -700.0), np.zeros(estimate.shape)  # of log p
+    over_seeds, over_problems = np.nan_to_num(found.over_seeds), found.over_problems
+    low, high = np.full(found.estimate.shape, -230.0), np.zeros(found.estimate.shape)  # of log p: nothing is told below 1e-100
     for _ in range(60):
         middle = (low + high) / 2
         tail = np.exp(middle) / 2
-        reach = (stats.t.isf(tail, df) if np.any(over_seeds) else 0.0) ** 2 * over_seeds + stats.norm.isf(tail) ** 2 * over_problems
-        inside = reach < estimate**2  # the interval at this p is too short to reach 0: p is smaller
-        high, low = np.where(inside, middle, high), np.where(inside, low, middle)
-    p = np.exp(high)
-    return np.where(np.isnan(over_problems), np.nan, np.where(estimate == 0, 1.0, np.where(reach == 0, 0.0, p)))
+        reach = stats.t.isf(tail, max(found.problems - 1, 1)) ** 2 * over_problems
+        if found.seeds > 1:
+            reach = reach + stats.t.isf(tail, found.seeds - 1) ** 2 * over_seeds
+        too_short = reach < found.estimate**2  # the interval of level 1 - p does not reach 0: p is smaller
+        high, low = np.where(too_short, middle, high), np.where(too_short, low, middle)
+    certain = np.where(found.estimate == 0, 1.0, 0.0)  # nothing varies
+    return np.where(np.isnan(over_problems), np.nan, np.where(over_seeds + over_problems == 0, certain, np.exp(high)))
 
 
 def holm(p_values) -> np.ndarray:

@@ -117,7 +117,7 @@ def accuracy(cells: list[Cell]) -> list[dict]:
     return rows
 
 
-def _families(cells: list[Cell]) -> list[list[Cell]]:
+def families(cells: list[Cell]) -> list[list[Cell]]:
     """Cells that are compared with each other: those of one model, task and test, in the study's order."""
     keys = lambda cell: (cell.model, cell.task, cell.eval_task)
     return [sorted(group, key=cells.index) for _, group in itertools.groupby(sorted(cells, key=keys), key=keys)]
@@ -127,7 +127,7 @@ def _other_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple
     """The intervals beside the reported one: for target A, and with the seeds' variance of all policies together."""
     fixed = statistics.fixed_problems_interval(values, shared)
     found = statistics.components(values)
-    half = np.nan if pooled is None else statistics.half_width(pooled[0], found.over_problems, pooled[1])
+    half = np.nan if pooled is None else statistics.half_width(found, *pooled)
     return {
         f"{name}_low_a": fixed.low,
         f"{name}_high_a": fixed.high,
@@ -174,7 +174,7 @@ def gains(cells: list[Cell]) -> list[dict]:
     variance over seeds of all policies together, which holds where they spread alike.
     """
     rows = {}
-    for family in _families(cells):
+    for family in families(cells):
         for decoding in family[0].decodings():
             values = {id(c): c.rates(c.steps()[-1], decoding=decoding) - c.base_rates(decoding=decoding) for c in family}
             pooled = _pooled(list(values.values()), differences=False)
@@ -198,7 +198,7 @@ def differences(cells: list[Cell]) -> list[dict]:
     `p` inverts the interval (`statistics.p_value`), `p_holm` is corrected for the comparisons within model, task and test.
     """
     rows = []
-    for family in _families(cells):
+    for family in families(cells):
         rates = {id(cell): cell.rates(cell.steps()[-1]) for cell in family}
         pairs = [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds]
         pooled = _pooled(list(rates.values()), differences=True)
@@ -212,7 +212,7 @@ def differences(cells: list[Cell]) -> list[dict]:
                 | {"minus": other.policy}
                 | _interval("difference", statistics.mean_interval(values))
                 | _other_intervals("difference", values, _shared_noise(one, other, "sampled"), pooled)
-                | {"p": float(statistics.p_value(parts.estimate, parts.over_seeds, parts.over_problems, parts.seeds - 1))}
+                | {"p": float(statistics.p_value(parts))}
                 | {"mdd": mdd, "problems": parts.problems, "seeds": parts.seeds}
             )
         rows += _with_holm(found)
@@ -232,7 +232,7 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
     within model, task and test, those with the base and those between policies apart.
     """
     rows = []
-    for family in _families(cells):
+    for family in families(cells):
         for decoding in family[0].decodings():
             single = {}  # (policy, seed) -> (step, verdicts (N,))
             for cell in family:

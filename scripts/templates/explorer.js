@@ -125,7 +125,7 @@ const before = (b, i) => b.group.base.correct[b.pair[i]];
 const CHANGES = {
   up: ["wrong → right", (b, i) => b.pair[i] >= 0 && !before(b, i) && b.correct[i]],
   down: ["right → wrong", (b, i) => b.pair[i] >= 0 && before(b, i) && !b.correct[i]],
-  any: ["changed either way", (b, i) => b.pair[i] >= 0 && before(b, i) !== b.correct[i]],
+  either: ["changed either way", (b, i) => b.pair[i] >= 0 && before(b, i) !== b.correct[i]],
   right: ["right before and after", (b, i) => b.pair[i] >= 0 && before(b, i) && b.correct[i]],
   wrong: ["wrong before and after", (b, i) => b.pair[i] >= 0 && !before(b, i) && !b.correct[i]],
 };
@@ -346,6 +346,7 @@ function showList(state, entries) {
   }
   if (pages > 1) put(pager, "span", "", `page ${page} of ${pages}`);
   const table = $("problems"), many = new Set(entries.map((entry) => entry.group.model)).size > 1;
+  const tests = new Set(entries.map((entry) => entry.group.test)).size > 1;
   table.replaceChildren();
   const heads = [["problem", "t"], ["test set", "t wide"], ["tier"], ["p̂"], ["completions"], ["correct"], ["wrong → right", "wide"], ["right → wrong", "wide"]];
   if (many) heads.splice(1, 0, ["model", "t wide"]);
@@ -357,6 +358,7 @@ function showList(state, entries) {
     line.dataset.open = nameOf(entry);
     link.href = written({ ...state, open: nameOf(entry), row: "" });
     show(put(link, "bdi"), cut(problem.id, 120));
+    if (many || tests) put(name, "span", "narrow", [many && group.model, tests && group.test].filter(Boolean).join(", "));
     show(put(put(name, "small"), "bdi"), cut(String(problem.question ?? ""), 220));
     if (many) put(line, "td", "t wide", group.model);
     put(line, "td", "t wide", group.test);
@@ -467,7 +469,8 @@ function verdictOf(block, i) {
 
 function describe(block) {
   const several = (key) => controls.find(([name]) => name === key)[2].length > 1;
-  return block.policy + (several("recipe") ? ", " + block.recipe : "") + (several("task") ? ", trained on " + block.task : "") + ", seed " + block.seed;
+  const recipe = several("recipe") ? ", " + block.recipe : "", task = block.task === block.test ? "" : ", trained on " + block.task;
+  return block.policy + recipe + task + ", seed " + block.seed;
 }
 
 function showSide(parent, side) {

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import stats
 
 from hardgrpo import statistics
 
@@ -74,7 +75,7 @@ def test_the_interval_by_hand():
     over_seeds = seed_means.var(ddof=1) / 3
     over_problems = problem_means.var(ddof=1) / 3
     interaction = (residuals**2).sum() / (2 * 2) / 9
-    half = np.sqrt(4.302652729911275**2 * over_seeds + statistics.Z**2 * (over_problems - interaction))
+    half = np.sqrt(4.302652729911275**2 * over_seeds + 4.302652729911275**2 * (over_problems - interaction))
     got = statistics.mean_interval(values)
     assert (got.high - got.low) / 2 == pytest.approx(half, rel=1e-9)
 
@@ -104,10 +105,101 @@ def true_gain() -> float:
 TRUE_GAIN = true_gain()
 
 
+@given(arrays(float, st.tuples(st.integers(1, 5), st.integers(2, 30)), elements=st.integers(-4, 4).map(lambda x: x / 4)))
+def test_p_is_below_5_per_cent_where_the_interval_excludes_zero(values):
+    found, interval = statistics.components(values), statistics.mean_interval(values)
+    p = statistics.p_value(found)
+    assert 0 <= p <= 1
+    if abs(abs(interval.estimate) - (interval.high - interval.estimate)) > 1e-9:
+        assert (p < 0.05) == (not interval.low <= 0 <= interval.high)
+
+
+def test_p_by_hand():
+    values = np.array([[0.1, 0.1], [0.2, 0.2], [0.6, 0.6]])  # seeds alone vary: a t test over seed means
+    assert statistics.p_value(statistics.components(values)) == pytest.approx(stats.ttest_1samp([0.1, 0.2, 0.6], 0).pvalue)
+    one = np.array([[0.1, 0.3, 0.8, 0.2]])  # one seed: a t test over problems
+    assert statistics.p_value(statistics.components(one)) == pytest.approx(stats.ttest_1samp(one[0], 0).pvalue)
+    assert statistics.p_value(statistics.components(np.zeros((3, 4)))) == 1
+    assert statistics.p_value(statistics.components(np.full((3, 4), 0.5))) == 0
+    assert np.isnan(statistics.p_value(statistics.components(np.ones((3, 1)))))
+
+
+def test_components_of_many_studies_are_those_of_each():
+    values = np.random.default_rng(3).random((4, 2, 3, 7))
+    many = statistics.components(values)
+    for i, j in itertools.product(range(4), range(2)):
+        one = statistics.components(values[i, j])
+        assert (many.over_seeds[i, j], many.over_problems[i, j]) == pytest.approx((one.over_seeds, one.over_problems))
+    assert statistics.p_value(many)[1, 1] == pytest.approx(statistics.p_value(statistics.components(values[1, 1])))
+
+
+def test_holm_and_mcnemar_by_hand():
+    assert statistics.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert statistics.holm([0.02, np.nan, 0.6])[[0, 2]] == pytest.approx([0.04, 0.6]) and np.isnan(statistics.holm([np.nan])[0])
+    one, other = np.array([1, 1, 1, 1, 0, 1, 0]), np.array([0, 0, 0, 0, 1, 1, 0])
+    assert statistics.mcnemar(one, other) == (4, 1, pytest.approx(2 * 6 / 32)), "of 5 that differ at most 1: (1 + 5)/32, twice"
+    assert statistics.mcnemar(one, one) == (0, 0, 1.0)
+
+
+def test_the_noise_that_seeds_share():
+    """Independent random numbers: the base's own variance. The same random numbers: what is left of it."""
+    rng = np.random.default_rng(5)
+    replications, problems, samples = 300, 60, 4
+    uniform = rng.random((replications, problems, samples))
+    base = (uniform < 0.5).astype(float)
+    independent = (rng.random((replications, 3, problems, samples)) < 0.6).astype(float)
+    expected = 0.25 / samples / problems
+    assert statistics.shared_noise(independent - base[:, None]).mean() == pytest.approx(expected, rel=0.05)
+    assert statistics.independent_base_noise(base.mean(axis=-1), samples).mean() == pytest.approx(expected, rel=0.02)
+    same = np.repeat((uniform < 0.6).astype(float)[:, None], 3, axis=1)  # three seeds without any noise of their own
+    assert statistics.shared_noise(same - base[:, None]).mean() == pytest.approx(0.1 * 0.9 / samples / problems, rel=0.05)
+    assert statistics.shared_noise(same - same[:, [2, 0, 1]]).max() == 0
+    assert np.isnan(statistics.shared_noise(independent[:, :1])[0]) and np.isnan(statistics.shared_noise(independent[..., :1])[0])
+
+
+def test_pooled_variance_over_seeds_by_hand():
+    values = np.array([[0.1, 0.3], [0.2, 0.6]])[..., None].repeat(5, axis=-1)  # two policies, two seeds
+    assert statistics.pooled_over_seeds(values, differences=False) == (pytest.approx((0.02 + 0.08) / 2 / 2), 2)
+    over_seeds, df = statistics.pooled_over_seeds(values, differences=True)
+    assert (over_seeds, df) == (pytest.approx(statistics.components(values[0] - values[1]).over_seeds), 1), "of two it is theirs"
+
+
+def test_the_smallest_detectable_difference_is_detected_four_times_of_five():
+    """The factors are those of the non-central t; with seeds alone and with problems alone the power is 80 %."""
+    assert [round(statistics.detectable_factor(seeds), 2) for seeds in (3, 5, 10)] == [5.65, 3.76, 3.15]
+    rng = np.random.default_rng(9)
+    effect = statistics.smallest_detectable(0.04**2 / 3, 0.0, 3)
+    found = rng.normal(effect, 0.04, (20_000, 3, 1)) + np.zeros(5)
+    assert (statistics.p_value(statistics.components(found)) < 0.05).mean() == pytest.approx(0.8, abs=0.015)
+    effect = statistics.smallest_detectable(0.0, 0.3**2 / 200, 3)
+    found = rng.normal(effect, 0.3, (3000, 1, 200)).repeat(3, axis=1)
+    assert (statistics.p_value(statistics.components(found)) < 0.05).mean() == pytest.approx(0.8, abs=0.03)
+    assert statistics.smallest_detectable(np.nan, 0.01, 1) == pytest.approx(0.28, abs=0.001), "one seed: over problems"
+
+
+def test_regression_on_two_by_hand():
+    x = np.array([[0, 0], [1, 0], [0, 1], [1, 1], [2, 1], [1, 3.0]])
+    noise = np.array([0.1, -0.1, 0.05, 0.0, -0.1, 0.05])
+    y = 1 + 2 * x[:, 0] - 3 * x[:, 1] + noise
+    by_hand = np.linalg.lstsq(np.column_stack([np.ones(6), x]), y, rcond=None)[0]
+    slopes = [slope for slope, _ in statistics.coefficients(x, y)]
+    assert [s.estimate for s in slopes] == pytest.approx(by_hand[1:])
+    assert all(s.low < s.estimate < s.high for s in slopes)
+    joint = statistics.joint_r_squared(x, y)
+    alone = statistics.r_squared(x[:, 1], y).estimate
+    partial = statistics.partial_r_squared(y, x[:, 0], x[:, 1]).estimate
+    assert 1 - joint.estimate == pytest.approx((1 - alone) * (1 - partial)), "what one leaves, and the other of that"
+    assert 0.9 < joint.low < joint.estimate < 1
+    flat = statistics.coefficients(np.ones((6, 2)), y)
+    assert all(np.isnan(slope.estimate) for slope, _ in flat) and np.isnan(statistics.joint_r_squared(x[:3], y[:3]).estimate)
+
+
 def test_one_seed_gives_no_interval_for_new_seeds():
     values = np.random.default_rng(0).random((1, 50))
     got = statistics.mean_interval(values)
-    assert (got.high - got.low) / 2 == pytest.approx(statistics.Z * values.std(ddof=1) / np.sqrt(50)), "over problems only"
+    assert (got.high - got.low) / 2 == pytest.approx(stats.t.ppf(0.975, 49) * values.std(ddof=1) / np.sqrt(50)), (
+        "over problems only"
+    )
     assert np.isnan(statistics.seeds_interval(np.array([0.4])).low)
 
 

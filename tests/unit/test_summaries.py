@@ -1,12 +1,19 @@
 """Tables of a study, by hand: accuracy by tier, checkpoints that reach the end of another run; and what a study's runs are."""
 
 import copy
+import itertools
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import settings as settings_of_hypothesis
+from hypothesis import strategies as st
 
 from conftest import ROOT, SCRIPTS
 from hardgrpo import config as settings
@@ -98,7 +105,7 @@ def test_the_interval_of_a_tier_is_over_its_problems_only(tmp_path):
     (row,) = [r for r in summaries.tiers(cells(tmp_path)) if (r["policy"], r["tier"]) == ("low", "10")]
     # Of b and d, each seed: 1, 1 and 0, 1/2. Means 1 and 1/4 over seeds, 1/2 and 3/4 over problems; residuals 1/8.
     over_seeds, over_problems, interaction = 0.28125 / 2, 0.03125 / 2, 4 * 0.015625 / 4
-    half = (12.706204736432095**2 * over_seeds + statistics.Z**2 * (over_problems - interaction)) ** 0.5
+    half = (12.706204736432095**2 * over_seeds + 12.706204736432095**2 * (over_problems - interaction)) ** 0.5
     assert row["accuracy_high"] - row["accuracy"] == pytest.approx(half, rel=1e-9)
 
 
@@ -138,6 +145,158 @@ def test_evaluations_of_other_problems_than_the_base_model_has_are_refused(tmp_p
     del runs["slow/low/seed1"][30]["d"]
     with pytest.raises(UserError, match="m/t/low on t: 3 problems at step 30, but 4 for the base model"):
         summaries.tiers(cells(tmp_path, runs=runs))
+
+
+# --- tests, decomposition, budgets -----------------------------------------------------------------------------------
+
+
+def test_gains_and_differences_by_hand(tmp_path):
+    """Two seeds and four problems: both targets, pooled, the tests and what could be detected are columns of each row."""
+    found = cells(tmp_path)
+    gains = {row["policy"]: row for row in summaries.gains(found)}
+    assert list(gains) == ["all", "low", "low, fast"]
+    assert gains["all"]["gain"] == pytest.approx(10 / 16 - 3 / 8)
+    for row in gains.values():
+        for ends in (("gain_low", "gain_high"), ("gain_low_a", "gain_high_a"), ("gain_low_pooled", "gain_high_pooled")):
+            assert row[ends[0]] <= row["gain"] <= row[ends[1]]
+    assert len({row["mdd"] for row in gains.values()}) == 1, "what a design can detect is the same for all policies"
+    rows = summaries.differences(found)
+    assert [(row["policy"], row["minus"]) for row in rows] == [("all", "low"), ("all", "low, fast"), ("low", "low, fast")]
+    values = found[0].rates(30) - found[1].rates(30)
+    assert rows[0]["p"] == pytest.approx(float(statistics.p_value(statistics.components(values))))
+    assert [row["p_holm"] for row in rows] == pytest.approx(list(statistics.holm([row["p"] for row in rows])))
+    shared = statistics.shared_noise(found[0].verdicts(30) - found[1].verdicts(30))
+    half = (12.706204736432095**2 * statistics.components(values).over_seeds + statistics.Z**2 * shared) ** 0.5
+    assert rows[0]["difference_high_a"] - rows[0]["difference"] == pytest.approx(float(half))
+
+
+def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
+    runs = {path: correct for path, correct in RUNS.items() if path.endswith("seed0")}
+    found = cells(tmp_path, runs=runs, study=STUDY | {"seeds": [0]})
+    for row in (*summaries.gains(found), *summaries.differences(found)):
+        name = "gain" if "gain" in row else "difference"
+        assert row[f"{name}_low"] < row[name] < row[f"{name}_high"] and row["mdd"] > 0, "over problems"
+        assert np.isnan([row[f"{name}_{end}"] for end in ("low_a", "high_a", "low_pooled", "high_pooled")]).all()
+    assert summaries.mcnemar(found) == [], "two samples a problem are no single verdict"
+
+
+def test_mcnemar_is_of_single_verdicts_of_the_same_seed(tmp_path):
+    single = {path: {30: {name: verdicts[:1] for name, verdicts in steps[30].items()}} for path, steps in RUNS.items()}
+    base = {0: {name: verdicts[:1] for name, verdicts in BASE[0].items()}}
+    evaluation(tmp_path, "m/base/t.csv.gz", base, TIERS)
+    for path, correct in single.items():
+        evaluation(tmp_path, f"m/t/{path}/t.csv.gz", correct, TIERS)
+    rows = summaries.mcnemar(summaries.load_cells(HAND | {"studies": {"hand": STUDY}}, "hand", str(tmp_path)))
+    assert [(row["seed"], row["policy"], row["minus"]) for row in rows if row["seed"] == 0] == [
+        (0, "all", "base"), (0, "low", "base"), (0, "low, fast", "base"),
+        (0, "all", "low"), (0, "all", "low, fast"), (0, "low", "low, fast"),
+    ]  # fmt: skip
+    # First samples: base 0 1 1 0, all/seed0 1 1 1 1, so two are right in the run alone.
+    first = rows[0]
+    assert (first["only_this"], first["only_other"], first["difference"], first["p"]) == (2, 0, 0.5, pytest.approx(0.5))
+    assert first["p_holm"] == pytest.approx(1.0) and first["problems"] == 4
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=24, max_size=24), min_size=2, max_size=2))
+@settings_of_hypothesis(max_examples=20)
+def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
+    """Strict and lenient, all problems and each tier, mean and every run: finishing + correctness = gain to 1e-12."""
+    folder = tmp_path_factory.mktemp("split")
+
+    def write(path, step, draws):  # 0: not answered, 1: answered, 2: right; every other right one only leniently
+        rows = [
+            dict.fromkeys(evaluations.COLUMNS)
+            | {"step": step, "id": f"p{i // 2}", "tier": i // 8, "decoding": "sampled", "sample": i % 2, "tokens": 10 + i}
+            | {"answered": int(draw > 0), "lenient": int(draw == 2), "strict": int(draw == 2 and i % 2)}
+            | {"correct": int(draw == 2), "truncated": int(draw == 0)}
+            for i, draw in enumerate(draws)
+        ]
+        files.write_rows(folder / path, evaluations.COLUMNS, rows)
+
+    study = STUDY | {"policies": ["all"], "recipes": ["slow"], "exclude": []}
+    write("m/base/t.csv.gz", 0, outcomes[0])
+    write("m/t/slow/all/seed0/t.csv.gz", 5, outcomes[1])
+    write("m/t/slow/all/seed1/t.csv.gz", 5, outcomes[0][::-1])
+    found = summaries.load_cells(HAND | {"studies": {"hand": study}}, "hand", str(folder))
+    by_group = summaries.decomposition(found)
+    assert {(row["tier"], row["grading"]) for row in by_group} == set(
+        itertools.product([None, "0", "1", "2"], ["task", "strict", "lenient"])
+    )
+    for row in [*by_group, *summaries.decomposition_runs(found)]:
+        assert abs(row["finishing"] + row["correctness"] - row["gain"]) < 1e-12
+        assert row["truncated"] == pytest.approx(1 - row["answered"]) and row["tokens"] >= 10
+    (sentence,) = summaries.sentences(by_group)
+    assert sentence["sentence"].startswith("In m trained on t, 'all' changes accuracy, by ") and sentence["sentence"].endswith(".")
+
+
+def updates_of(*lengths):
+    """Logs of runs of one task that made as many updates as `lengths` says, of two policies in turn."""
+    frames = {}
+    for n, length in enumerate(lengths):
+        run = Run("m", "t", "slow", ("all", "low")[n % 2], n // 2)
+        row = {"prompts": 8.0, "rollouts": 64.0, "tokens_mean": 10.0 + n, "learnable_share": 0.5, "truncated_share": 0.0}
+        frames[run] = pd.DataFrame([row | {"step": step + 1} for step in range(length)])
+    return frames
+
+
+def spent(monkeypatch, updates, held_constant):
+    monkeypatch.setattr(summaries.recipes, "read_spec", lambda path: SimpleNamespace(completion_tokens=48))
+    return summaries.parity(updates, STUDY | {"recipes": ["slow"], "held_constant": held_constant})
+
+
+def test_budgets_are_told_by_policy(monkeypatch):
+    updates = updates_of(3, 3, 3, 3)
+    rows = spent(monkeypatch, updates, ["updates", "prompts", "rollouts", "completion_tokens"])
+    assert [(row["policy"], row["seed"], row["updates"], row["prompts"], row["rollouts"]) for row in rows] == [
+        ("all", 0, 3, 24, 192), ("low", 0, 3, 24, 192), ("all", 1, 3, 24, 192), ("low", 1, 3, 24, 192),
+    ]  # fmt: skip
+    seconds = {("m", "t", row["policy"], row["seed"]): 10.0 + row["seed"] for row in rows}
+    every, low = summaries.budgets(rows, seconds)
+    assert (every["policy"], every["tokens"], every["tokens_least"], every["tokens_most"]) == ("all", 192 * 11, 192 * 10, 192 * 12)
+    assert (low["seconds"], low["seconds_least"], low["seconds_most"], low["seeds"]) == (10.5, 10.0, 11.0, 2)
+    assert summaries.budgets([], {}) == []
+
+
+def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(monkeypatch):
+    with pytest.raises(UserError) as stopped:
+        spent(monkeypatch, updates_of(3, 3, 3, 2), ["prompts"])
+    assert str(stopped.value) == (
+        "m/t: the study holds prompts constant, but all/seed0 has 24 and low/seed1 has 16;"
+        " train the runs with one recipe or take it out of held_constant"
+    )
+    assert len(spent(monkeypatch, updates_of(3, 3, 3, 2), ["completion_tokens"])) == 4, "what is not held constant may differ"
+
+
+def test_wall_time_is_read_from_beside_the_updates_and_may_be_gone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    updates = updates_of(2, 2)
+    one, other = updates
+    files.write_rows(
+        f"results/training/{one.path}/timing.csv", ["step", "seconds"], [{"step": 1, "seconds": 1.5}, {"step": 2, "seconds": 2}]
+    )
+    seconds = summaries.read_seconds(updates, STUDY)
+    assert seconds["m", "t", "all", 0] == 3.5 and np.isnan(seconds["m", "t", "low", 0])
+
+
+def test_gain_against_learnable_share_length_and_both(tmp_path):
+    policies = ["a", "b", "c", "d", "e", "f"]
+    learned, tokens = [0.1, 0.3, 0.2, 0.6, 0.5, 0.4], [50.0, 45, 48, 30, 41, 33]
+    key = lambda policy, test="t": {"model": "m", "task": "t", "eval_task": test, "policy": policy}
+    gains = [key(p) | {"decoding": "sampled", "step": 30, "gain": 0.5 - 0.01 * n} for p, n in zip(policies, tokens)]
+    gains += [
+        key("a", "other") | {"decoding": "sampled", "step": 30, "gain": 9.0},
+        key("a") | {"decoding": "greedy", "step": 30, "gain": 9.0},
+    ]
+    shares = [{"model": "m", "task": "t", "policy": p, "learnable": share} for p, share in zip(policies, learned)]
+    lengths = [key(p) | {"decoding": "sampled", "step": 30, "tokens_mean": n} for p, n in zip(policies, tokens)]
+    rows = {(row["task"], row["predictor"], row["adjusted_for"]): row for row in summaries.regressions(gains, shares, lengths)}
+    assert len(rows) == 2 * 5 and {row["cells"] for row in rows.values()} == {6}
+    assert rows["all", "tokens", None]["r_squared"] == pytest.approx(1)
+    assert rows["t", "tokens", "learnable"]["slope"] == pytest.approx(-0.01)
+    assert rows["t", "learnable", "tokens"]["slope"] == pytest.approx(0, abs=1e-9), "length explains all of it"
+    assert rows["t", "learnable", None]["r_squared"] == pytest.approx(summaries.fit(gains, shares)[0]["r_squared"])
+    unknown = [row | {"tokens_mean": np.nan} for row in lengths]
+    assert summaries.regressions(gains, shares, unknown) == []
 
 
 # --- which runs a study has ----------------------------------------------------------------------------------------

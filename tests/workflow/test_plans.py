@@ -24,7 +24,7 @@ OF_STUDY = {  # and what each has something for
     "recordings": FIGURES | {"compared"},
 }
 DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"]} | {"write_tables", "write_numbers", "compile_paper"}
-JUDGING = {"judge_claims"}  # cheap, from the committed summaries
+JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
 TARGETS = {"all", "figures", "paper"}
 
 
@@ -48,6 +48,8 @@ def test_the_miniature_is_planned_job_by_job(world):
         "evaluate_run": 48,  # on the task itself and out of distribution
         "summarize": 1,
         "judge_claims": 1,
+        "verify": 1,
+        "write_explorer": 1,
         "plot_accuracy": 1,
         "plot_learnable": 1,
         "plot_parts": 1,
@@ -61,7 +63,7 @@ def test_the_miniature_is_planned_job_by_job(world):
     }
 
 
-DRAWN = dict.fromkeys(("write_tables", "write_numbers", "summarize", "judge_claims"), 1)
+DRAWN = dict.fromkeys(("write_tables", "write_numbers", "summarize", "judge_claims", "verify"), 1)
 STUDIES = {  # jobs by rule, counted by hand from the designs
     "paper": {  # 3 models x 2 tasks and Llama on GSM8K = 7 pairs, x 4 policies x 3 seeds
         "fetch_dataset": 3, "fetch_model": 4, "prepare_task": 5,
@@ -78,9 +80,11 @@ STUDIES = {  # jobs by rule, counted by hand from the designs
         "fetch_dataset": 1, "fetch_model": 3, "prepare_task": 2, "probe": 12, "measure_difficulty": 3,
         "select_subset": 36, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3, "evaluate_run": 36,
     },
-    "truncation": {  # 3 conditions x 3 policies x 3 seeds, and 3 x 3 rewarded for finishing; each on two conditions
-        "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 6, "probe": 12, "measure_difficulty": 3,
-        "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3, "evaluate_run": 72,
+    "truncation": {  # 3 conditions x 3 policies x 3 seeds, and 3 x 3 rewarded for finishing
+        "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
+        "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
+        "evaluate_run": 18 * 2 + 9 * 1 + 9 * 2,  # on the own condition and with room
+        "cut_evaluation": 1 + 18 + 9,  # base; what was trained at 250 and at 1,024 tokens, tested with room and cut
     },
     "budget": {  # 5, 10, 25 and 50 % of two policies, and all
         "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 2, "probe": 4, "measure_difficulty": 1,
@@ -189,7 +193,7 @@ def test_an_edit_of_one_plotting_program_plans_that_figure_and_the_paper(finishe
 
 def test_an_edit_of_the_statistics_plans_the_summary_and_what_is_drawn_from_it(finished):
     finished.edit("scripts/hardgrpo/statistics.py", lambda text: text + "\n# a remark\n")
-    assert set(jobs(finished.plan())) == {"summarize"} | DRAWING - {"compile_paper"}
+    assert set(jobs(finished.plan())) == {"summarize"} | JUDGING | DRAWING - {"compile_paper"}
 
 
 def test_another_policy_plans_its_own_runs_and_what_is_drawn_from_them(finished):
@@ -200,7 +204,13 @@ def test_another_policy_plans_its_own_runs_and_what_is_drawn_from_them(finished)
         "train_grpo": 1,
         "evaluate_run": 2,
         "summarize": 1,
-    } | dict.fromkeys(DRAWING - {"compile_paper"}, 1)
+        "write_explorer": 1,
+    } | dict.fromkeys(JUDGING | DRAWING - {"compile_paper"}, 1)
+
+
+def test_another_claim_is_judged_from_the_summaries_that_are_there(finished):
+    finished.edit("paper/claims.yaml", lambda text: text + "\n# a remark\n")
+    assert set(jobs(finished.plan())) == JUDGING | {"write_tables", "write_numbers"}
 
 
 def test_another_learning_rate_plans_every_run_of_the_recipe_and_no_probing(finished):
