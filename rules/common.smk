@@ -474,6 +474,26 @@ def summaries(study):
     return expand("results/summaries/{study}/{table}.csv", study=study, table=SUMMARY)
 
 
+# Summary tables that a figure is drawn from, the section of the report that it stands in, and what it is called there.
+FIGURES = {
+    "pipeline": (["subsets", "parity", "accuracy"], "Design", "From the pool to the results"),
+    "difficulty": (["difficulty"], "Design", "Difficulty of the pool and of the subsets"),
+    "accuracy": (["accuracy"], "Results", "Accuracy by checkpoint"),
+    "parts": (["parts"], "What the gains are made of", "Finishing and correctness"),
+    "truncation": (["parts"], "What the gains are made of", "Tight limit and room"),
+    "lengths": (["curves"], "What the gains are made of", "Completion length over training"),
+    "learnable": (
+        ["gains", "learnable", "accuracy", "regressions"],
+        "What explains the gains",
+        "Learnable share and completion length",
+    ),
+    "tiers": (["tiers"], "Results", "Gain by difficulty tier"),
+    "transfer": (["gains"], "Results", "Trained on one task, tested on another"),
+    "budget": (["gains", "subsets"], "Results", "Gain by share of the pool"),
+    "compared": (["compared"], "Published numbers", "Published against measured here"),
+}
+
+
 def figure_names(study):
     """Figures that the study has something for, by the configuration alone: recordings may lack trained runs, or the pool's probe."""
     plan, runs, trained = config["studies"][study], layout.runs(config, study), layout.updates(config, study)
@@ -529,6 +549,15 @@ def is_published(study, runs):
         return published.overlap(cells, "results/published")
     except UserError as error:
         raise WorkflowError(str(error))
+
+
+def figure_design(figure):
+    """The arguments of a figure's program that come from the configuration, as a parameter of its rule."""
+    arguments = {
+        "pipeline": lambda w: f"--study {shlex.quote(as_json(settings.described(config, w.study)))}",
+        "truncation": lambda w: f"--limits {shlex.quote(as_json(cut_tests(w.study)))}",
+    }
+    return arguments.get(figure, "")
 
 
 def study_figures(study):

@@ -1,34 +1,5 @@
 # Figures, each with the rows drawn in it beside it, from summaries alone. One rule a figure: plot_<name>, of scripts/plot_<name>.py.
 
-# Summary tables that a figure is drawn from, the section of the report that it stands in, and what it is called there.
-FIGURES = {
-    "pipeline": (["subsets", "parity", "accuracy"], "Design", "From the pool to the results"),
-    "difficulty": (["difficulty"], "Design", "Difficulty of the pool and of the subsets"),
-    "accuracy": (["accuracy"], "Results", "Accuracy by checkpoint"),
-    "parts": (["parts"], "What the gains are made of", "Finishing and correctness"),
-    "truncation": (["parts"], "What the gains are made of", "Tight limit and room"),
-    "lengths": (["curves"], "What the gains are made of", "Completion length over training"),
-    "learnable": (
-        ["gains", "learnable", "accuracy", "regressions"],
-        "What explains the gains",
-        "Learnable share and completion length",
-    ),
-    "tiers": (["tiers"], "Results", "Gain by difficulty tier"),
-    "transfer": (["gains"], "Results", "Trained on one task, tested on another"),
-    "budget": (["gains", "subsets"], "Results", "Gain by share of the pool"),
-    "compared": (["compared"], "Published numbers", "Published against measured here"),
-}
-DESIGNED = {  # arguments that come from the configuration
-    "pipeline": lambda study: f"--study {shlex.quote(as_json(settings.described(config, study)))}",
-    "truncation": lambda study: f"--limits {shlex.quote(as_json(cut_tests(study)))}",
-}
-
-
-def design_of(figure):
-    """The arguments of a figure's program that the configuration decides, as a parameter of its rule."""
-    return lambda w: DESIGNED[figure](w.study) if figure in DESIGNED else ""
-
-
 for figure, (tables, section, called) in FIGURES.items():
 
     rule:
@@ -55,7 +26,7 @@ for figure, (tables, section, called) in FIGURES.items():
             IMAGE["figures"]
         params:
             program=f"scripts/plot_{figure}.py",
-            design=design_of(figure),
+            design=figure_design(figure),
             code=code(f"plot_{figure}.py", *(["plot_parts.py"] if figure == "truncation" else []), *DRAWING),
         message:
             f"Draw {figure} ({{wildcards.study}})"

@@ -44,7 +44,8 @@ rule write_numbers:
     input:
         [table(name) for name in NUMBERED],
     output:
-        multiext("paper/{study}/numbers", ".tex", ".csv"),
+        macros="paper/{study}/numbers.tex",
+        origins="paper/{study}/numbers.csv",
     log:
         "results/logs/write_numbers/{study}.log",
     conda:
@@ -58,7 +59,7 @@ rule write_numbers:
         "Write the numbers of the text ({wildcards.study})"
     shell:
         "python scripts/write_numbers.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
-        " --output {output[0]} > {log} 2>&1"
+        " --output {output.macros} > {log} 2>&1"
 
 
 rule verify:
