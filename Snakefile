@@ -8,6 +8,9 @@ min_version("9.20")
 configfile: "config.yaml"
 
 
+report: "rules/report/workflow.rst"
+
+
 include: "rules/common.smk"
 include: "rules/software.smk"
 
@@ -30,6 +33,7 @@ rule all:
         study_results(config["study"]),
         study_prunings(config["study"]),
         study_paper(config["study"]),
+        f"paper/{config['study']}/explorer.html",
     message:
         f"Study {config['study']} is complete"
 
@@ -83,6 +87,7 @@ include: "rules/subsets.smk"
 include: "rules/training.smk"
 include: "rules/evaluation.smk"
 include: "rules/summaries.smk"
+include: "rules/figures.smk"
 include: "rules/paper.smk"
 include: "rules/explorer.smk"
 include: "rules/plan.smk"

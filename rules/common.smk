@@ -18,7 +18,7 @@ SCRIPTS = Path(workflow.basedir) / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 from hardgrpo import config as settings  # noqa: E402
-from hardgrpo import calibration, cluster, costs, durations, layout  # noqa: E402
+from hardgrpo import calibration, cluster, costs, durations, layout, published  # noqa: E402
 from hardgrpo.errors import UserError  # noqa: E402
 
 # `--config update_inputs=true` arrives as text.
@@ -62,6 +62,7 @@ SUMMARY = [
     "sentences",
     "pass_at_k",
     "learnable",
+    "curves",
     "fit",
     "regressions",
     "tiers",
@@ -146,7 +147,8 @@ def code(*names):
     return hashlib.sha256(b"".join((SCRIPTS / name).read_bytes() for name in names)).hexdigest()[:16]
 
 
-DRAWING = ["hardgrpo/plotting.py", "hardgrpo/files.py"]
+DRAWING = ["hardgrpo/plotting.py", "hardgrpo/figures.mplstyle", "hardgrpo/files.py"]
+JUDGING = [f"hardgrpo/{name}.py" for name in ("claims", "published", "summaries", "statistics", "files")]
 WRITING = ["hardgrpo/latex.py", "hardgrpo/files.py"]
 GRADING = ["hardgrpo/grading.py", "hardgrpo/expressions.py", "hardgrpo/completions.py", "hardgrpo/tasks.py", "hardgrpo/files.py"]
 
@@ -472,29 +474,107 @@ def summaries(study):
     return expand("results/summaries/{study}/{table}.csv", study=study, table=SUMMARY)
 
 
+# Summary tables that a figure is drawn from, the section of the report that it stands in, and what it is called there.
+FIGURES = {
+    "pipeline": (["subsets", "parity", "accuracy"], "Design", "From the pool to the results"),
+    "difficulty": (["difficulty"], "Design", "Difficulty of the pool and of the subsets"),
+    "accuracy": (["accuracy"], "Results", "Accuracy by checkpoint"),
+    "parts": (["parts"], "What the gains are made of", "Finishing and correctness"),
+    "truncation": (["parts"], "What the gains are made of", "Tight limit and room"),
+    "lengths": (["curves"], "What the gains are made of", "Completion length over training"),
+    "learnable": (
+        ["gains", "learnable", "accuracy", "regressions"],
+        "What explains the gains",
+        "Learnable share and completion length",
+    ),
+    "tiers": (["tiers"], "Results", "Gain by difficulty tier"),
+    "transfer": (["gains"], "Results", "Trained on one task, tested on another"),
+    "budget": (["gains", "subsets"], "Results", "Gain by share of the pool"),
+    "compared": (["compared"], "Published numbers", "Published against measured here"),
+}
+DESIGNED = {  # arguments that come from the configuration
+    "pipeline": lambda study: f"--study {shlex.quote(as_json(settings.described(config, study)))}",
+    "truncation": lambda study: f"--limits {shlex.quote(as_json(cut_tests(study)))}",
+}
+
+
+def design_of(figure):
+    """The arguments of a figure's program that the configuration decides, as a parameter of its rule."""
+    return lambda w: DESIGNED[figure](w.study) if figure in DESIGNED else ""
+
+
 def figure_names(study):
-    """Figures that the study has something for: recordings may lack trained runs, or the base model on the pool."""
-    runs = layout.runs(config, study)
-    return (
-        (["accuracy", "parts"] if runs else [])
-        + (["difficulty"] if layout.probed(config, study) else [])
-        + (["learnable"] if layout.updates(config, study) else [])
-    )
+    """Figures that the study has something for, by the configuration alone: recordings may lack trained runs, or the pool's probe."""
+    plan, runs, trained = config["studies"][study], layout.runs(config, study), layout.updates(config, study)
+    tests = {(run.task, test) for run in runs for test in layout.eval_tasks(config, study, run.task, run.model)}
+    budgets = [
+        (p["rule"], p["budget"]) for p in map(config["policies"].get, plan["policies"]) if "budget" in p and "probed_on" not in p
+    ]
+    wanted = {
+        "pipeline": True,
+        "difficulty": layout.probed(config, study),
+        "accuracy": runs,
+        "parts": runs,
+        "truncation": cut_tests(study),
+        "learnable": trained,
+        "lengths": trained,
+        "tiers": any(has_tiers(test) for _, test in tests),
+        "transfer": any(task != test for task, test in tests),
+        "budget": trained and len(set(budgets)) > len({rule for rule, _ in budgets}),
+        "compared": runs and is_published(study, frozenset(runs)),
+    }
+    return [name for name, something in wanted.items() if something]
+
+
+def has_tiers(task):
+    """Whether problems of a task have a difficulty of their own; of a user's rows that is known only when they are read."""
+    return task_of(task)["source"]["kind"] == "generated" or task_of(task)["source"].get("format") in ("gsm8k", "choices", "math")
+
+
+def cut_tests(study):
+    """{test: completion limit} of tests that judge the same completions, cut and whole, where runs are tested on both."""
+    limits = {}
+    for model, task in {(run.model, run.task) for run in layout.runs(config, study)}:
+        tests = layout.eval_tasks(config, study, task, model)
+        limits |= {
+            name: task_of(name)["completion_tokens"]
+            for cut in tests
+            if task_of(cut).get("cut_from") in tests
+            for name in (cut, task_of(cut)["cut_from"])
+        }
+    return limits
+
+
+@functools.cache
+def is_published(study, runs):
+    """Whether a paper printed a number of a cell of the study: only then is there something to compare."""
+    cells = {
+        (run.model, run.task, test, policy)
+        for run in runs
+        for test in layout.eval_tasks(config, study, run.task, run.model)
+        for policy in (settings.arm(config["studies"][study], run), "base")
+    }
+    try:
+        return published.overlap(cells, "results/published")
+    except UserError as error:
+        raise WorkflowError(str(error))
 
 
 def study_figures(study):
-    return expand("paper/{study}/figures/{figure}.{kind}", study=study, figure=figure_names(study), kind=["pdf", "png"])
+    return expand("paper/{study}/figures/{figure}.{kind}", study=study, figure=figure_names(study), kind=["pdf", "png", "csv"])
 
 
 def study_tables(study):
-    return expand("paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=["tex", "csv"]) + [
+    return expand("paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=["tex", "csv", "html"]) + [
         f"paper/{study}/numbers.tex"
     ]
 
 
 def study_paper(study):
-    """All that is drawn, and the PDF where a TeX is installed."""
-    return study_figures(study) + study_tables(study) + ([f"paper/{study}/paper.pdf"] if TEX else [])
+    """All that is drawn, the report of what was verified, and the PDF where a TeX is installed."""
+    return (
+        study_figures(study) + study_tables(study) + [f"paper/{study}/verified.txt"] + ([f"paper/{study}/paper.pdf"] if TEX else [])
+    )
 
 
 def show_results_command():

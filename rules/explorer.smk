@@ -9,7 +9,12 @@ rule write_explorer:
     input:
         lambda w: study_texts(w.study),
     output:
-        "paper/{study}/explorer.html",
+        report(
+            "paper/{study}/explorer.html",
+            caption="report/explorer.rst",
+            category="Completions",
+            labels={"file": "explorer of completions"},
+        ),
     log:
         "results/logs/write_explorer/{study}.log",
     conda:

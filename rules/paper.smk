@@ -1,93 +1,11 @@
-# Figures, LaTeX tables, numbers and the paper, from summaries alone.
+# LaTeX tables, numbers and the paper, from summaries alone.
 
 
 localrules:
-    plot_accuracy,
-    plot_learnable,
-    plot_parts,
-    plot_difficulty,
     write_tables,
     write_numbers,
+    verify,
     compile_paper,
-
-
-rule plot_accuracy:
-    input:
-        table("accuracy"),
-    output:
-        multiext("paper/{study}/figures/accuracy", ".pdf", ".png"),
-    log:
-        "results/logs/plot_accuracy/{study}.log",
-    conda:
-        CONDA["figures"]
-    container:
-        IMAGE["figures"]
-    params:
-        code=code("plot_accuracy.py", *DRAWING),
-    message:
-        "Draw accuracy by checkpoint ({wildcards.study})"
-    shell:
-        "python scripts/plot_accuracy.py --accuracy {input} --output {output} > {log} 2>&1"
-
-
-rule plot_learnable:
-    input:
-        gains=table("gains"),
-        learnable=table("learnable"),
-        fit=table("fit"),
-    output:
-        multiext("paper/{study}/figures/learnable", ".pdf", ".png"),
-    log:
-        "results/logs/plot_learnable/{study}.log",
-    conda:
-        CONDA["figures"]
-    container:
-        IMAGE["figures"]
-    params:
-        code=code("plot_learnable.py", *DRAWING),
-    message:
-        "Draw learnable share against gain ({wildcards.study})"
-    shell:
-        "python scripts/plot_learnable.py --gains {input.gains} --learnable {input.learnable} --fit {input.fit}"
-        " --output {output} > {log} 2>&1"
-
-
-rule plot_parts:
-    input:
-        table("parts"),
-    output:
-        multiext("paper/{study}/figures/parts", ".pdf", ".png"),
-    log:
-        "results/logs/plot_parts/{study}.log",
-    conda:
-        CONDA["figures"]
-    container:
-        IMAGE["figures"]
-    params:
-        code=code("plot_parts.py", *DRAWING),
-    message:
-        "Draw what the gains are made of ({wildcards.study})"
-    shell:
-        "python scripts/plot_parts.py --parts {input} --output {output} > {log} 2>&1"
-
-
-rule plot_difficulty:
-    input:
-        table("difficulty"),
-    output:
-        multiext("paper/{study}/figures/difficulty", ".pdf", ".png"),
-    log:
-        "results/logs/plot_difficulty/{study}.log",
-    conda:
-        CONDA["figures"]
-    container:
-        IMAGE["figures"]
-    params:
-        code=code("plot_difficulty.py", *DRAWING),
-    message:
-        "Draw the difficulties and the chosen subsets ({wildcards.study})"
-    shell:
-        "python scripts/plot_difficulty.py --difficulty {input} --output {output} > {log} 2>&1"
 
 
 rule write_tables:
@@ -96,6 +14,15 @@ rule write_tables:
         "paper/deviations.csv",
     output:
         [f"paper/{{study}}/tables/{name}.{kind}" for name in TABLES for kind in ("tex", "csv")],
+        [
+            report(
+                f"paper/{{study}}/tables/{name}.html",
+                caption="report/table.rst",
+                category="Tables",
+                labels={"table": name.replace("_", " ")},
+            )
+            for name in TABLES
+        ],
     log:
         "results/logs/write_tables/{study}.log",
     conda:
@@ -117,7 +44,8 @@ rule write_numbers:
     input:
         [table(name) for name in NUMBERED],
     output:
-        multiext("paper/{study}/numbers", ".tex", ".csv"),
+        macros="paper/{study}/numbers.tex",
+        origins="paper/{study}/numbers.csv",
     log:
         "results/logs/write_numbers/{study}.log",
     conda:
@@ -131,16 +59,45 @@ rule write_numbers:
         "Write the numbers of the text ({wildcards.study})"
     shell:
         "python scripts/write_numbers.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
-        " --output {output[0]} > {log} 2>&1"
+        " --output {output.macros} > {log} 2>&1"
+
+
+rule verify:
+    input:
+        [table(name) for name in SUMMARY + JUDGED],
+        claims="paper/claims.yaml",
+        published=PUBLISHED,
+    output:
+        report(
+            "paper/{study}/verified.txt", caption="report/verified.rst", category="Paper", labels={"file": "checks of the outputs"}
+        ),
+    log:
+        "results/logs/verify/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    params:
+        config=lambda w: as_json(layout.of_study(config, w.study)),
+        conditions=lambda w: as_json(layout.conditions(config, w.study)),
+        graders=lambda w: as_json({task: task_of(task)["grader"] for task in layout.of_study(config, w.study)["tasks"]}),
+        data=DATA,
+        code=code("verify.py", "checks/test_outputs.py", "summarize.py", *JUDGING),
+    message:
+        "Verify the outputs of study {wildcards.study}"
+    shell:
+        "python scripts/verify.py --study {wildcards.study} --config {params.config:q} --conditions {params.conditions:q}"
+        " --graders {params.graders:q} --data {params.data:q} --output {output} > {log} 2>&1"
 
 
 rule compile_paper:
     input:
         lambda w: study_figures(w.study) + study_tables(w.study),
+        verified="paper/{study}/verified.txt",
         text="paper/main.tex",
         references="paper/references.bib",
     output:
-        "paper/{study}/paper.pdf",
+        report("paper/{study}/paper.pdf", caption="report/paper.rst", category="Paper", labels={"file": "the paper"}),
     log:
         "results/logs/compile_paper/{study}.log",
     conda:

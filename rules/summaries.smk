@@ -43,7 +43,7 @@ rule judge_claims:
         IMAGE["figures"]
     params:
         conditions=lambda w: as_json(layout.conditions(config, w.study)),
-        code=code("judge_claims.py", "hardgrpo/claims.py", "hardgrpo/published.py", "hardgrpo/files.py"),
+        code=code("judge_claims.py", *JUDGING),
     message:
         "Judge the claims and set published numbers beside those of study {wildcards.study}"
     shell:

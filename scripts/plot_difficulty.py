@@ -1,47 +1,58 @@
 """How hard the pool is for the base model, and which pass rates each policy chooses.
 
-python scripts/plot_difficulty.py --difficulty results/summaries/mini/difficulty.csv --output difficulty.pdf
+python scripts/plot_difficulty.py --summaries results/summaries/mini --output difficulty.pdf difficulty.png difficulty.csv
 """
 
 import argparse
+from pathlib import Path
+
+import pandas as pd
 
 from hardgrpo import errors, plotting
+
+COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--difficulty", required=True)
+    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
     parser.add_argument("--output", required=True, nargs="+")
     args = parser.parse_args()
 
-    frame = plotting.read_table(args.difficulty, ["model", "task", "group", "pass_rate", "problems"])
-    models, policies = frame.model.nunique(), [name for name in dict.fromkeys(frame.group) if name != "pool"]
-    groups = list(frame.groupby(["model", "task"], sort=False))
+    plotting.save(*draw(plotting.read_table(Path(args.summaries) / "difficulty.csv", COLUMNS)), args.output)
+
+
+def draw(frame):
+    """(figure, rows drawn) of the table `difficulty`; `share` is a row's problems over those of its group."""
+    policies = [name for name in dict.fromkeys(frame.group) if name != "pool"]
+    models, drawn = frame.model.nunique(), []
+    groups = plotting.groups(frame, ["model", "task"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task), table) in zip(axes, groups):
-        pool = table[table.group == "pool"]
-        width = 0.8 * min((b - a for a, b in zip(sorted(pool.pass_rate)[:-1], sorted(pool.pass_rate)[1:])), default=0.1)
-        width = min(width, 0.08)
         # Shares and not numbers: a subset of a dozen would not be seen beside a pool of a thousand.
-        axis.bar(
-            pool.pass_rate,
-            100 * pool.problems / pool.problems.sum(),
-            width,
-            color="0.85",
-            edgecolor="0.5",
-            linewidth=0.5,
-            label=f"pool ({pool.problems.sum():.0f})",
-        )
-        for policy in (name for name in dict.fromkeys(table.group) if name != "pool"):
+        table = table.assign(share=table.problems / table.groupby("group").problems.transform("sum"))
+        pool = table[table.group == "pool"]
+        rates = sorted(pool.pass_rate)
+        width = min(0.8 * min((b - a for a, b in zip(rates[:-1], rates[1:])), default=0.1), 0.08)
+        axis.bar(pool.pass_rate, 100 * pool.share, width, color="0.85", edgecolor="0.5", linewidth=0.5, label="pool")
+        shown = [name for name in policies if name in set(table.group)]
+        for index, policy in enumerate(shown):
             chosen = table[table.group == policy].sort_values("pass_rate")
-            share = 100 * chosen.problems / chosen.problems.sum()
-            axis.plot(chosen.pass_rate, share, label=f"{policy} ({chosen.problems.sum():.0f})", **plotting.style(policy, policies))
-        axis.set_xlabel("pass rate of the base model")
-        axis.set_ylabel("share of problems (%)")
+            places = chosen.pass_rate + plotting.spread(index, len(shown), 0.04)  # two may choose the same alone
+            axis.plot(places, 100 * chosen.share, label=policy, **plotting.style(policy, policies))
         axis.set_xlim(-0.08, 1.08)
-        axis.set_title(plotting.label(model, task, models))
-        axis.legend(fontsize=6)
-    plotting.save(figure, args.output)
+        sizes = table[table.group != "pool"].groupby("group").problems.sum().round().astype(int)
+        chosen = f", subsets of {between(sizes)}" if len(sizes) else ""
+        plotting.title(axis, plotting.where(model, task, task, models), f"pool of {pool.problems.sum():,.0f}{chosen}")
+        drawn.append(table[[*COLUMNS, "share"]])
+    plotting.outer_labels(axes, "pass rate of the base model", "share of problems (%)")
+    plotting.legend(figure, axes)
+    return figure, pd.concat(drawn, ignore_index=True)
+
+
+def between(numbers) -> str:
+    least, most = min(numbers), max(numbers)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 if __name__ == "__main__":

@@ -1,45 +1,41 @@
-"""What the gains are made of: finishing against correctness, by policy, with 95 % intervals; the dot is the gain.
+"""What the gains are made of: finishing against correctness, by policy, with 95 % intervals; the line is the gain.
 
-python scripts/plot_parts.py --parts results/summaries/mini/parts.csv --output parts.pdf parts.png
+python scripts/plot_parts.py --summaries results/summaries/mini --output parts.pdf parts.png parts.csv
 """
 
 import argparse
+from pathlib import Path
 
 from hardgrpo import errors, plotting
 
-PARTS = [("finishing", "#E69F00", "//"), ("correctness", "#0072B2", "")]
+COLUMNS = ["model", "task", "eval_task", "policy", "step", "gain"]
+COLUMNS += [f"{part}{end}" for part, *_ in plotting.PARTS for end in ("", "_low", "_high")]
+COLUMNS += ["base_answered", "answered", "base_accuracy", "accuracy", "problems", "seeds"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", required=True)
+    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
     parser.add_argument("--output", required=True, nargs="+")
     args = parser.parse_args()
 
-    columns = ["model", "task", "eval_task", "policy", "gain", "base_answered", "answered"]
-    frame = plotting.read_table(args.parts, columns + [f"{part}{end}" for part, *_ in PARTS for end in ("", "_low", "_high")])
+    plotting.save(*draw(plotting.read_table(Path(args.summaries) / "parts.csv", COLUMNS)), args.output)
+
+
+def draw(frame):
+    """(figure, rows drawn) of the table `parts`."""
     models = frame.model.nunique()
-    groups = sorted(frame.groupby(["model", "task", "eval_task"], sort=False), key=lambda item: item[0][1] != item[0][2])
+    groups = plotting.groups(frame, ["model", "task", "eval_task"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task, test), group) in zip(axes, groups):
-        for offset, (part, color, hatch) in zip((-0.19, 0.19), PARTS):
-            values = 100 * group[part]
-            bars = [values - 100 * group[f"{part}_low"], 100 * group[f"{part}_high"] - values]
-            places = [i + offset for i in range(len(group))]
-            axis.bar(places, values, 0.36, color=color, hatch=hatch, edgecolor="white", linewidth=0.5, label=part)
-            axis.errorbar(places, values, yerr=bars, fmt="none", ecolor="black", elinewidth=0.8, capsize=2)
-        axis.plot(range(len(group)), 100 * group.gain, "k_", markersize=16, markeredgewidth=1.6, label="gain (their sum)")
-        axis.axhline(0, color="black", linewidth=0.6)
-        axis.set_xticks(range(len(group)), group.policy)
-        axis.grid(axis="x", visible=False)
-        axis.set_ylabel("points of accuracy")
-        name = plotting.label(model, task, models)
-        share = f"answered {group.base_answered.iloc[0]:.1%} before, {group.answered.min():.1%} to {group.answered.max():.1%} after"
-        if len(group) == 1:
-            share = f"answered {group.base_answered.iloc[0]:.1%} before, {group.answered.iloc[0]:.1%} after"
-        axis.set_title(f"{name if test == task else f'{name}, tested on {test}'}\n{share}")
+        plotting.parts_bars(axis, group)
+        after = [f"{100 * share:.1f}" for share in (group.answered.min(), group.answered.max())]
+        share = f"answered {100 * group.base_answered.iloc[0]:.1f} → {' to '.join(dict.fromkeys(after))} %"
+        plotting.title(axis, plotting.where(model, task, test, models), share, plotting.sizes(group))
+    plotting.outer_labels(axes, "", "points of accuracy")
+    plotting.same_ticks_once(axes)
     plotting.legend(figure, axes)
-    plotting.save(figure, args.output)
+    return figure, frame[COLUMNS]
 
 
 if __name__ == "__main__":

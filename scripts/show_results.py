@@ -55,6 +55,7 @@ def main() -> None:
     print("\nLook at:")
     for path, what in [
         (paper / "paper.pdf", "the paper"),
+        (paper / "verified.txt", "what was verified of the results, and what could not be"),
         (paper / "figures", "figures, PDF and PNG"),
         (paper / "tables", "tables, LaTeX and CSV"),
         (paper / "explorer.html", "every completion beside its base model's"),

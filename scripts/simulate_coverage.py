@@ -342,7 +342,7 @@ def draw(covered: pd.DataFrame, path: str) -> None:
         axis.set_yticks(range(len(methods)), methods)
         axis.set_xlim(20, 101)
         axis.set_xlabel("coverage of 95 % intervals (%)")
-        axis.set_title(f"{quantity}s, target {target}: {TARGETS[target]}")
+        axis.set_title(f"{quantity}s, target {target}")
     plotting.legend(figure, axes)
     plotting.save(figure, [path])
 

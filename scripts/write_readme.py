@@ -66,8 +66,11 @@ def section(folder: Path, truncation: Path) -> str:
             f"| {points(part.finishing)} | {points(part.correctness)} | {100 * same('learnable').learnable.iloc[0]:.1f} "
             f"| {100 * same('subsets').zero_share.iloc[0]:.1f} |"
         )
-    lines += ["", *verdicts(tables["claims"]), ""]
-    lines += ["What decides them (points, paired by problem and seed; claims that stay undecided are in the paper):", ""]
+    lines += [
+        "",
+        verdicts(tables["claims"]) + " What decides those that are not undecided (points, paired by problem and seed):",
+        "",
+    ]
     lines += ["| paper | task | claim | test | estimate | verdict |", "|---|---|---|---|---|---|"]
     for row in tables["claims"].itertuples():
         if row.paper == "here" or row.verdict == "undecided":
@@ -112,19 +115,11 @@ def limits(folder: Path) -> list[str]:
     return lines
 
 
-def verdicts(claims: pd.DataFrame) -> list[str]:
-    """A sentence a task: what of the two papers' claims the numbers support and contradict, and how many they leave open."""
+def verdicts(claims: pd.DataFrame) -> str:
+    """How the two papers' claims came out, in numbers."""
     claims = claims[claims.paper != "here"]
-    sentences = []
-    for task in dict.fromkeys(claims.task):
-        here, said = claims[claims.task == task], []
-        for verdict, verb in (("supported", "support"), ("contradicted", "contradict")):
-            which = [f"{row.claim} ({row.paper})" for row in here[here.verdict == verdict].itertuples()]
-            if which:
-                said.append(f"{verb} that {'; that '.join(which)}")
-        said.append(f"leave {(here.verdict == 'undecided').sum()} of {len(here)} claims undecided")
-        sentences.append(f"- {'Over all cells' if task == 'all' else f'On {task}'} the numbers {', and '.join(said)}.")
-    return sentences
+    counts = [f"{(claims.verdict == verdict).sum()} {verdict}" for verdict in ("supported", "contradicted", "undecided")]
+    return f"Of the papers' claims, counted by task, {', '.join(counts)} at this scale."
 
 
 def points(share: float) -> str:
@@ -132,7 +127,8 @@ def points(share: float) -> str:
 
 
 def spread(value: float, low: float, high: float) -> str:
-    return f"{100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+    signed = lambda share: f"{round(100 * share, 1) + 0.0:+.1f}"
+    return f"{signed(value)} [{signed(low)}, {signed(high)}]"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The paper's tables as LaTeX (points, with intervals) and CSV (shares, all digits), from a study's summaries.
+"""The paper's tables as LaTeX and HTML (points, with intervals) and CSV (shares, all digits), from a study's summaries.
 
     python scripts/write_tables.py --summaries results/summaries/mini --study '{...}' --deviations paper/deviations.csv \\
         --output paper/mini/tables
@@ -56,7 +56,9 @@ def main() -> None:
     }
     for name, (frame, columns, *others) in tables.items():
         files.write_text(Path(args.output) / f"{name}.csv", frame.to_csv(index=False))
-        files.write_text(Path(args.output) / f"{name}.tex", latex.table(columns(frame, *others)))
+        shown = columns(frame, *others)
+        files.write_text(Path(args.output) / f"{name}.tex", latex.table(shown))
+        files.write_text(Path(args.output) / f"{name}.html", latex.page(f"{args.study['study']}: {name.replace('_', ' ')}", shown))
     print(f"{args.output}: {len(tables)} tables")
 
 

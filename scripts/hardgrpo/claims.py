@@ -312,6 +312,30 @@ def smaller_lead(claim: dict, study: Study) -> list[dict]:
     return sorted(rows, key=lambda row: (row["model"], row["task"]))
 
 
+def lost_lead(claim: dict, study: Study) -> list[dict]:
+    """The lead of `policy` over `minus` on the task itself is larger than the same runs' lead with room to finish.
+
+    Both leads are of the same runs on the same problems, how they vary together is not in the tables: their half-widths are added,
+    which is wide enough whatever that is.
+    """
+    rows = []
+    own, roomier = (claim | {"tested": where} for where in ("same", "roomier"))
+    for cell in study.cells("differences", own):
+        for other in study.cells("differences", roomier):
+            if cell[:2] != other[:2]:
+                continue
+            here = _paired(study, own, cell, claim["policy"], claim["minus"])
+            there = _paired(study, roomier, other, claim["policy"], claim["minus"])
+            if not here or not there:
+                continue
+            (a, a_low, a_high), (b, b_low, b_high) = here[0], there[0]
+            interval, row = (a - b, a_low - b_high, a_high - b_low), here[1]
+            said = _about_policies(verdict(*interval[1:]), row["seeds"])
+            name = f"({claim['policy']} - {claim['minus']}) less that on {other[2]}"
+            rows.append(_row(cell, name, interval, row["seeds"], row["problems"], said))
+    return rows
+
+
 def parts(claim: dict, study: Study) -> list[dict]:
     """Finishing less correctness, for every policy; of one run, it says what that run's gain is made of."""
     last = {}
@@ -462,6 +486,7 @@ TESTS: dict[str, tuple[Callable[[dict, Study], list[dict]], dict[str, type]]] = 
     "reaches": (reaches, {"policy": str, "at_least": float}),
     "ahead": (ahead, PAIR | {"share": float}),
     "smaller_lead": (smaller_lead, PAIR),
+    "lost_lead": (lost_lead, PAIR),
     "parts": (parts, {}),
     "fit": (fit, {"predictor": str, "sign": int}),
     "better_fit": (better_fit, {"predictor": str, "than": str}),

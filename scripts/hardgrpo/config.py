@@ -478,6 +478,9 @@ def described(config: dict, study: str) -> dict:
         "seeds": len(plan["seeds"]),
         "budget": min(budgets, default=None),
         "probe_samples": first["probe"]["samples"],
+        "probes": {  # completions a prompt, where they are not recorded
+            task: config["tasks"][task]["probe"]["samples"] for model, task in pairs(config, plan) if not is_recorded(config, model)
+        },
         "test_samples": first["test"]["samples"],
         "completion_tokens": {task: config["tasks"][task]["completion_tokens"] for task in plan["tasks"]},
         "recipe": recipe,

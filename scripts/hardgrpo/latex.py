@@ -1,5 +1,6 @@
 """LaTeX tables and macros from summary rows."""
 
+import html
 import itertools
 import math
 import re
@@ -94,6 +95,36 @@ def table(columns: list[Column]) -> str:
     ]
     text += [" & ".join(row) + r" \\" for row in lines]
     return "\n".join([*text, r"\end{longtable}", ""])
+
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 14px/1.4 system-ui, sans-serif; margin: 1.5em; color: #111; background: #fff }}
+table {{ border-collapse: collapse; border-block: 1.5px solid #111 }} th {{ border-bottom: 1px solid #111 }}
+th, td {{ padding: .2em .7em; text-align: left; vertical-align: top }} .r {{ text-align: right; white-space: nowrap }}
+</style></head><body><h1>{title}</h1>{table}</body></html>
+"""
+
+
+def page(title: str, columns: list[Column]) -> str:
+    """The same table as a web page of its own, for the report."""
+    if not columns or not columns[0].cells:
+        return PAGE.format(title=html.escape(title), table="<p>This study has no rows for this table.</p>")
+    kinds = ["r" if column.align == "r" else "l" for column in columns]
+    row = lambda tag, cells: "<tr>" + "".join(f'<{tag} class="{k}">{as_html(c)}</{tag}>' for k, c in zip(kinds, cells)) + "</tr>\n"
+    body = "".join(row("td", cells) for cells in zip(*(column.cells for column in columns)))
+    return PAGE.format(title=html.escape(title), table=f"<table>{row('th', (c.header for c in columns))}{body}</table>")
+
+
+def as_html(cell: str) -> str:
+    """A cell's LaTeX, of the few kinds that tables use, as HTML."""
+    for latex, plain in (
+        (r"\to", "→"), ("$-$", "−"), (r"\,", "\u202f"), (r"\allowbreak{}", ""), (r"\hat p", "p̂"), (r"\textasciicircum{}", "^"),
+        (r"\textasciitilde{}", "~"), ("R^2", "R²"), ("`", "‘"), ("'", "’"),
+    ):  # fmt: skip
+        cell = cell.replace(latex, plain)
+    cell = html.escape(re.sub(r"\\([&%$#_{}])", r"\1", cell.replace("$", "")), quote=False)
+    return re.sub(r"\\(?:textbf|underline)\{(.*?)\}", r"<b>\1</b>", cell)
 
 
 TEXT_WIDTH = 455  # points

@@ -8,6 +8,8 @@ from . import files
 from .errors import UserError
 
 COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "quantity", "value", "unit", "note"]
+# Quantities that a study measures in every cell that has runs; others depend on what the runs gave.
+ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
 SCALE = {"points": 100, "percent": 100, "share": 1}  # of units that can be compared with what a study measures
 COMPARED = ["paper", "place", "model", "task", "eval_task", "policy", "quantity"]
 COMPARED += ["published", "here", "low", "high", "inside", "same_when_rounded", "seeds"]
@@ -53,6 +55,14 @@ def compare(tables: dict[str, list[dict]], published: list[dict], readings: set[
         for row in (row for row in published if row["unit"] in SCALE and not row["policy"]):
             rows += [_beside(row, found) for found in over_all if found["quantity"] == row["quantity"]]
     return rows
+
+
+def overlap(cells: set[tuple], folder: str | Path) -> bool:
+    """Whether `compare` would find a row for a study with these cells (model, task, eval_task, policy), whatever its runs give."""
+    readings = read_readings(folder)
+    rows = [row for row in read(folder) if row["unit"] in SCALE and row["policy"] and row["quantity"] in ALWAYS]
+    keys = ("model", "task", "eval_task", "policy")
+    return any(_matches(row, dict(zip(keys, cell), quantity=row["quantity"]), readings) for row in rows for cell in cells)
 
 
 def _matches(row: dict, found: dict, readings: set[tuple[str, str]]) -> bool:

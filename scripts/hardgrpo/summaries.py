@@ -493,6 +493,7 @@ UPDATES = {
     "step": int,
     "prompts": float,
     "rollouts": float,
+    "reward_mean": float,
     "learnable_share": float,
     "truncated_share": float,
     "tokens_mean": float,
@@ -524,6 +525,33 @@ def learnable(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
             | {"updates": len(updates[runs[0]]), "seeds": len(runs)}
         )
     return rows
+
+
+CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share")
+
+
+def curves(updates: dict[Run, pd.DataFrame], study: dict, points: int = 20) -> list[dict]:
+    """Training by policy in at most `points` stretches of updates: means over a stretch, interval over seeds.
+
+    A row stands for the updates `first` to `step`. Runs of different length are compared as far as the shortest goes.
+    """
+    rows = []
+    for (model, task, policy), runs in _grouped(updates, study):
+        length = min(len(updates[run]) for run in runs)
+        width = -(-length // points)
+        for start in range(0, length, width):
+            stretches = [updates[run].iloc[start : min(start + width, length)] for run in runs]
+            rows.append(
+                {"model": model, "task": task, "policy": policy}
+                | {"first": int(stretches[0].step.iloc[0]), "step": int(stretches[0].step.iloc[-1])}
+                | {k: v for name in CURVES for k, v in _curve(name, stretches).items()}
+                | {"seeds": len(runs)}
+            )
+    return rows
+
+
+def _curve(name: str, stretches: list[pd.DataFrame]) -> dict:
+    return _interval(name, statistics.seeds_interval(np.array([one[name].mean() for one in stretches])))
 
 
 def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
@@ -590,12 +618,13 @@ def subsets(paths: list[str]) -> list[dict]:
     for path in paths:
         model, task, policy = path.split("/")[-4:-1]
         facts = json.loads(files.read_text(path))
-        rows.append(facts | {"model": model, "task": task, "policy": policy})
+        asked = {"rule": facts["policy"]["rule"], "budget": facts["policy"].get("budget")}
+        rows.append(facts | {"model": model, "task": task, "policy": policy} | asked)
     if not rows:
         return []
     frame = pd.DataFrame(rows)
     numbers = ["pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate", "tied", "tied_chosen"]
-    grouped = frame.groupby(["model", "task", "policy"], sort=False)
+    grouped = frame.groupby(["model", "task", "policy", "rule", "budget"], sort=False, dropna=False)
     return (grouped[numbers].mean().assign(seeds=grouped.size()).reset_index()).to_dict("records")
 
 

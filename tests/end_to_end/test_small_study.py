@@ -116,9 +116,10 @@ def test_summaries_hold_what_the_evaluations_hold(finished_world):
 
 def test_figures_tables_and_numbers_are_made_and_what_to_open_is_said(finished_world):
     paper = finished_world.folder / "paper/mini"
-    for figure in ("accuracy", "learnable", "parts", "difficulty"):
+    for figure in ("pipeline", "accuracy", "learnable", "parts", "difficulty", "tiers", "transfer", "lengths"):
         assert (paper / f"figures/{figure}.pdf").read_bytes().startswith(b"%PDF")
         assert (paper / f"figures/{figure}.png").read_bytes().startswith(b"\x89PNG")
+        assert rows(paper / f"figures/{figure}.csv")
     for table in ("gain", "learnable", "weaker_signal", "out_of_distribution", "subsets", "parts", "differences", "claims"):
         assert "\\begin{longtable}" in (paper / f"tables/{table}.tex").read_text()
         assert rows(paper / f"tables/{table}.csv")

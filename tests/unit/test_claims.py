@@ -169,6 +169,17 @@ def test_the_lead_where_the_signal_is_weaker():
     assert judged(claim, differences=rows(0.3, 0.04)) == [], "the study names no weaker signal"
 
 
+def test_a_lead_that_the_limit_makes_is_lost_with_room():
+    claim = {"test": "lost_lead", "policy": "hard", "minus": "easy"}
+    rows = lambda tight, ample: [minus("hard", "easy", tight), minus("easy", "hard", -ample, eval_task="ample")]
+    said = lambda *leads: verdicts(claim, differences=rows(*leads))
+    assert said(0.5, -0.01) == [S] and said(0.0, 0.3) == [C] and said(0.1, 0.085) == [U]
+    (found,) = judged(claim, differences=rows(0.5, 0.1))
+    assert (found["estimate"], found["low"], found["high"]) == pytest.approx((0.4, 0.38, 0.42)), "half-widths are added"
+    assert found["test"] == "(hard - easy) less that on ample"
+    assert judged(claim, differences=rows(0.5, 0.1)[:1]) == [] == judged(claim, differences=rows(0.5, 0.1)[1:])
+
+
 def test_parts_are_of_the_last_checkpoint_and_of_one_run_too():
     name = "finishing_minus_correctness"
     rows = [row(p, x, name=name, step=30, seeds=1) for p, x in (("hard", 0.4), ("easy", -0.4), ("random", 0.0))]

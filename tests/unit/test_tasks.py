@@ -273,7 +273,19 @@ def test_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_eval
     done = program(tmp_path, "measure_difficulty", *common, "--completions", "C.jsonl", "--output", "D.csv")
     measured = files.read_rows(tmp_path / "D.csv", {"id": str, "pass_rate": float})
     assert {row["pass_rate"] for row in measured} == {0.5} and "'mine-train-0042' (none)" in done.stdout
-    done = program(tmp_path, "grade_recording", *common, "--recordings", "R.jsonl", "--steps", "0", "--output", "E.csv.gz")
+    done = program(
+        tmp_path,
+        "grade_recording",
+        *common,
+        "--recordings",
+        "R.jsonl",
+        "--steps",
+        "0",
+        "--output",
+        "E.csv.gz",
+        "--completions",
+        "E.jsonl.gz",
+    )
     evaluated = files.read_rows(tmp_path / "E.csv.gz", {"id": str})
     assert "'mine-train-0042' (none)" in done.stdout
     expected = {f"mine-train-{n:04d}" for n in range(200)} - {"mine-train-0042"}

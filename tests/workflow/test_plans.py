@@ -10,8 +10,21 @@ import yaml
 
 from conftest import ROOT
 
-DRAWING = {"plot_accuracy", "plot_learnable", "plot_parts", "plot_difficulty", "write_tables", "write_numbers", "compile_paper"}
-JUDGING = {"judge_claims"}  # cheap, from the committed summaries
+FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}  # what every study with runs on public or generated tasks shows
+TRAINED = FIGURES | {"learnable", "lengths"}
+OF_STUDY = {  # and what each has something for
+    "paper": TRAINED | {"transfer", "compared"},
+    "released": TRAINED | {"compared"},
+    "base_wrong": TRAINED,
+    "truncation": TRAINED | {"transfer", "compared", "truncation"},
+    "budget": TRAINED | {"budget", "compared"},
+    "limits": TRAINED | {"transfer"},
+    "mini": TRAINED | {"transfer"},
+    "mini_truncation": TRAINED | {"transfer", "truncation"},
+    "recordings": FIGURES | {"compared"},
+}
+DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"]} | {"write_tables", "write_numbers", "compile_paper"}
+JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
 TARGETS = {"all", "figures", "paper"}
 
 
@@ -35,16 +48,22 @@ def test_the_miniature_is_planned_job_by_job(world):
         "evaluate_run": 48,  # on the task itself and out of distribution
         "summarize": 1,
         "judge_claims": 1,
+        "verify": 1,
+        "write_explorer": 1,
         "plot_accuracy": 1,
         "plot_learnable": 1,
         "plot_parts": 1,
         "plot_difficulty": 1,
+        "plot_pipeline": 1,
+        "plot_tiers": 1,
+        "plot_transfer": 1,
+        "plot_lengths": 1,
         "write_tables": 1,
         "write_numbers": 1,
     }
 
 
-DRAWN = dict.fromkeys(DRAWING - {"compile_paper"}, 1) | {"summarize": 1, "judge_claims": 1}
+DRAWN = dict.fromkeys(("write_tables", "write_numbers", "summarize", "judge_claims", "verify"), 1)
 STUDIES = {  # jobs by rule, counted by hand from the designs
     "paper": {  # 3 models x 2 tasks and Llama on GSM8K = 7 pairs, x 4 policies x 3 seeds
         "fetch_dataset": 3, "fetch_model": 4, "prepare_task": 5,
@@ -84,8 +103,14 @@ def test_each_study_of_the_papers_is_planned_job_by_job(world, study, profile):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     plan = world.plan("--config", f"study={study}", profile=profile)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert jobs(plan) == STUDIES[study] | DRAWN
+    assert jobs(plan) == STUDIES[study] | DRAWN | {f"plot_{name}": 1 for name in OF_STUDY[study]}
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10, "seconds of processor time"
+
+
+@pytest.mark.parametrize("study", ["mini_truncation", "recordings"])
+def test_a_study_draws_the_figures_that_it_has_something_for(world, study):
+    drawn = {rule.removeprefix("plot_") for rule in world.plan("figures", "--config", f"study={study}") if rule.startswith("plot_")}
+    assert drawn == OF_STUDY[study]
 
 
 INPUTS = ("fetch_dataset", "fetch_model", "prepare_task")
@@ -168,7 +193,7 @@ def test_an_edit_of_one_plotting_program_plans_that_figure_and_the_paper(finishe
 
 def test_an_edit_of_the_statistics_plans_the_summary_and_what_is_drawn_from_it(finished):
     finished.edit("scripts/hardgrpo/statistics.py", lambda text: text + "\n# a remark\n")
-    assert set(jobs(finished.plan())) == {"summarize"} | DRAWING - {"compile_paper"}
+    assert set(jobs(finished.plan())) == {"summarize"} | JUDGING | DRAWING - {"compile_paper"}
 
 
 def test_another_policy_plans_its_own_runs_and_what_is_drawn_from_them(finished):
@@ -179,7 +204,13 @@ def test_another_policy_plans_its_own_runs_and_what_is_drawn_from_them(finished)
         "train_grpo": 1,
         "evaluate_run": 2,
         "summarize": 1,
-    } | dict.fromkeys(DRAWING - {"compile_paper"}, 1)
+        "write_explorer": 1,
+    } | dict.fromkeys(JUDGING | DRAWING - {"compile_paper"}, 1)
+
+
+def test_another_claim_is_judged_from_the_summaries_that_are_there(finished):
+    finished.edit("paper/claims.yaml", lambda text: text + "\n# a remark\n")
+    assert set(jobs(finished.plan())) == JUDGING | {"write_tables", "write_numbers"}
 
 
 def test_another_learning_rate_plans_every_run_of_the_recipe_and_no_probing(finished):

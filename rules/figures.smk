@@ -1,0 +1,34 @@
+# Figures, each with the rows drawn in it beside it, from summaries alone. One rule a figure: plot_<name>, of scripts/plot_<name>.py.
+
+for figure, (tables, section, called) in FIGURES.items():
+
+    rule:
+        name:
+            f"plot_{figure}"
+        input:
+            [table(name) for name in tables],
+        output:
+            f"paper/{{study}}/figures/{figure}.pdf",
+            report(
+                f"paper/{{study}}/figures/{figure}.png",
+                caption=f"report/{figure}.rst",
+                category="Figures",
+                subcategory=section,
+                labels={"study": "{study}", "figure": called},
+            ),
+            f"paper/{{study}}/figures/{figure}.csv",
+        log:
+            f"results/logs/plot_{figure}/{{study}}.log",
+        localrule: True
+        conda:
+            CONDA["figures"]
+        container:
+            IMAGE["figures"]
+        params:
+            program=f"scripts/plot_{figure}.py",
+            design=design_of(figure),
+            code=code(f"plot_{figure}.py", *(["plot_parts.py"] if figure == "truncation" else []), *DRAWING),
+        message:
+            f"Draw {figure} ({{wildcards.study}})"
+        shell:
+            "python {params.program} --summaries results/summaries/{wildcards.study} {params.design} --output {output} > {log} 2>&1"

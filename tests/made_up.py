@@ -1,0 +1,84 @@
+"""Made-up summary tables of any configured study, with the columns and keys of the real ones: to draw what was never run."""
+
+import random
+
+from hardgrpo import config as settings
+from hardgrpo import files, layout
+from summarize import COLUMNS
+
+STEPS = 6  # checkpoints, or points of a curve
+
+
+def write(config: dict, study: str, folder) -> None:
+    """Write every table that a figure is drawn from."""
+    plan, chance = config["studies"][study], random.Random(study)
+    runs = layout.runs(config, study)
+    arms = list(dict.fromkeys((run.model, run.task, settings.arm(plan, run), run.policy) for run in runs))
+    cells = [(m, t, test, arm) for m, t, arm, _ in arms for test in layout.eval_tasks(config, study, t, m)]
+    recorded = all(run.recipe == "recorded" for run in runs)
+    seeds = 1 if recorded else len(plan["seeds"])
+
+    def interval(name: str, value: float, half: float, known: bool = True) -> dict:
+        return {name: value, f"{name}_low": value - half if known else None, f"{name}_high": value + half if known else None}
+
+    tables = {name: [] for name in COLUMNS}
+    for model, task, test, arm in cells:
+        keys = {"model": model, "task": task, "eval_task": test, "policy": arm}
+        count = {"problems": 150, "samples": 4, "seeds": seeds}
+        tight = config["tasks"][test].get("cut_from") is not None
+        base, gain = (0.3 if tight else 0.85), (chance.uniform(0.1, 0.5) if tight else chance.uniform(-0.06, 0.08))
+        finishing = gain * (0.9 if tight else 0.1)
+        for step in range(STEPS + 1):
+            tokens = 200 - 20 * step + chance.uniform(-9, 9)
+            tables["accuracy"].append(
+                keys | {"decoding": "sampled", "step": 50 * step} | interval("accuracy", base + gain * step / STEPS, 0.04)
+                | {"answered_mean": 0.9, "truncated_mean": 0.1, "tokens_mean": tokens} | count
+            )  # fmt: skip
+        last = keys | {"step": 50 * STEPS, "base_accuracy": base}
+        tables["gains"].append(last | {"decoding": "sampled"} | interval("gain", gain, 0.03) | count)
+        tables["parts"].append(
+            last | {"gain": gain} | interval("finishing", finishing, 0.03) | interval("correctness", gain - finishing, 0.04)
+            | {"base_answered": 0.35 if tight else 1.0, "answered": 0.9, "accuracy": base + gain} | count
+        )  # fmt: skip
+        for tier in range(1, 6):
+            of_tier = interval("accuracy", base + gain, 0.05) | interval("gain", gain + 0.01 * tier, 0.05)
+            tables["tiers"].append(last | {"tier": tier} | of_tier | count)
+    for model, task, arm, _ in arms if not recorded else ():
+        keys = {"model": model, "task": task, "policy": arm}
+        tables["learnable"].append(keys | interval("learnable", chance.uniform(0.1, 0.9), 0.05) | {"updates": 300, "seeds": seeds})
+        for step in range(1, 21):
+            curve = {"first": 15 * step - 14, "step": 15 * step, "seeds": seeds}
+            shares = {"truncated_share": 0.5 / step, "reward_mean": 0.5, "learnable_share": 0.4}
+            for name, value in ({"tokens_mean": 200 - 5 * step + chance.uniform(-5, 5)} | shares).items():
+                curve |= interval(name, value, 0.1 * value, seeds > 1)
+            tables["curves"].append(keys | curve)
+        for seed in plan["seeds"]:
+            tables["parity"].append(keys | {"seed": seed, "updates": 300, "prompts": 2400, "rollouts": 19200})
+    for model, task in layout.probed(config, study):
+        pool = [{"model": model, "task": task, "group": "pool", "pass_rate": n / 10, "problems": 100} for n in range(11)]
+        tables["difficulty"] += pool
+        for policy in plan["policies"]:
+            asked = config["policies"][policy]
+            share = asked.get("budget", 1)
+            facts = {"rule": asked["rule"], "budget": asked.get("budget"), "pool": 1100, "prompts": 1100 * share, "seeds": seeds}
+            tables["subsets"].append({"model": model, "task": task, "policy": policy} | facts)
+            start = chance.randrange(8)
+            tables["difficulty"] += [row | {"group": policy, "problems": 30} for row in pool[start : start + 3]]
+    for task in ["all", *plan["tasks"]] if not recorded else ():
+        for predictor in ("learnable", "tokens", "both"):
+            slope = {"learnable": 0.1, "tokens": -0.001}.get(predictor)
+            tables["regressions"].append(
+                {"task": task, "predictor": predictor, "slope": slope, "cells": 8} | interval("r_squared", 0.5, 0.3)
+            )
+    for name, columns in COLUMNS.items():
+        files.write_rows(folder / f"{name}.csv", columns, [{key: row.get(key) for key in columns} for row in tables[name]])
+    compared = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published", "here", "low", "high", "inside"]
+    rows = []
+    for row in tables["gains"]:
+        for quantity in ("gain", "learnable"):
+            here = {"quantity": quantity, "published": row["gain"] + 0.02, "here": row["gain"], "low": row["gain_low"]}
+            kept = {key: row[key] for key in ("model", "task", "eval_task", "policy", "seeds")}
+            rows.append({"paper": "HE", "place": "Table 1"} | kept | here | {"high": row["gain_high"], "inside": 1})
+    if rows:
+        rows.append(rows[0] | {"policy": None, "quantity": "r_squared", "published": 0.66, "here": 0.4, "low": None, "high": None})
+    files.write_rows(folder / "compared.csv", [*compared, "seeds"], rows)

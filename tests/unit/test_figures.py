@@ -1,0 +1,240 @@
+"""Figures: each is drawn from summaries alone, holds the rows beside it, fits its page, and reads in grey."""
+
+import importlib
+import json
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from matplotlib.text import Text
+
+import made_up
+from conftest import ROOT
+from hardgrpo import config as settings
+from hardgrpo import plotting
+from hardgrpo.errors import UserError
+
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+MINI = ROOT / "results/summaries/mini"
+OF_MINI = ["pipeline", "difficulty", "accuracy", "parts", "learnable", "lengths", "tiers", "transfer"]
+ALL = [*OF_MINI, "truncation", "budget", "compared"]
+LIMITS = {"swaps_tight": 60, "swaps_ample": 192}
+
+
+def arguments(figure: str, study: str) -> list[str]:
+    design = {
+        "pipeline": ["--study", json.dumps(settings.described(CONFIG, study))],
+        "truncation": ["--limits", json.dumps(LIMITS)],
+    }
+    return design.get(figure, [])
+
+
+def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):
+    """Run a figure's program; returns the figure, still open, and the rows beside it."""
+    program, kept = importlib.import_module(f"plot_{figure}"), []
+    paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
+    monkeypatch.setattr(plotting.plt, "close", kept.append)
+    monkeypatch.setattr(sys, "argv", [figure, "--summaries", str(summaries), *arguments(figure, study), "--output", *paths])
+    program.main()
+    return kept[0], pd.read_csv(folder / f"{figure}.csv")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Made-up tables of a study, written once."""
+    written = {}
+
+    def of(study):
+        if study not in written:
+            written[study] = tmp_path_factory.mktemp(study)
+            made_up.write(CONFIG, study, written[study])
+        return written[study]
+
+    return of
+
+
+@pytest.mark.parametrize("figure", OF_MINI)
+def test_figures_of_the_miniature_are_drawn_from_its_cached_summaries(figure, tmp_path, monkeypatch):
+    _, rows = draw(figure, "mini", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
+    assert (tmp_path / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+    assert len(rows)
+
+
+def test_a_figure_drawn_again_is_the_same_file(tmp_path, monkeypatch):
+    content = []
+    for _ in range(2):
+        draw("parts", "mini", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
+        content.append([(tmp_path / f"parts.{kind}").read_bytes() for kind in ("pdf", "png", "csv")])
+    assert content[0] == content[1]
+
+
+# --- the rows beside a figure are what is drawn in it -----------------------------------------------------------------
+
+
+def heights(axes, kind) -> list[float]:
+    """Heights of all points (of error bars) or bars in some panels, sorted."""
+    if kind == "bars":
+        found = [patch.get_height() for axis in axes for patch in axis.patches]
+    else:
+        found = [y for axis in axes for bars in axis.containers if hasattr(bars, "has_yerr") for y in bars.lines[0].get_ydata()]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("figure, column", [("accuracy", "accuracy"), ("budget", "gain"), ("compared", "here")])
+def test_points_are_the_rows(figure, column, tables, tmp_path, monkeypatch):
+    study = {"accuracy": "mini", "budget": "budget", "compared": "paper"}[figure]
+    drawn, rows = draw(figure, study, tables(study), tmp_path, monkeypatch)
+    assert heights(drawn.axes, "points") == pytest.approx(sorted(100 * rows[column]))
+
+
+def test_points_of_learnable_are_its_rows_once_in_each_panel(tmp_path, monkeypatch):
+    drawn, rows = draw("learnable", "mini", MINI, tmp_path, monkeypatch)
+    points = rows[rows.drawn == "point"]
+    assert heights(drawn.axes, "points") == pytest.approx(sorted(100 * points.gain))
+    assert len(points) == 2 * 8, "8 cells, against learnable share and against length"
+    assert set(rows[rows.drawn == "line"].task) == {"all", "swaps", "arithmetic"}
+    assert set(rows[rows.drawn == "text"].panel) == {"both"}
+
+
+def test_bars_of_parts_are_its_rows_and_the_parts_add_up_to_the_line(tmp_path, monkeypatch):
+    drawn, rows = draw("parts", "mini", MINI, tmp_path, monkeypatch)
+    assert heights(drawn.axes, "bars") == pytest.approx(sorted([*(100 * rows.finishing), *(100 * rows.correctness)]))
+    assert np.allclose(rows.finishing + rows.correctness, rows.gain)
+    lines = [
+        segment[0][1]
+        for axis in drawn.axes
+        for one in axis.collections
+        for segment in one.get_segments()
+        if len(one.get_paths()) == 4
+    ]
+    assert set(np.round(100 * rows.gain, 6)) <= set(np.round(lines, 6))
+
+
+def test_tiers_and_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):
+    drawn, rows = draw("tiers", "mini", MINI, tmp_path, monkeypatch)
+    assert heights(drawn.axes, "points") == pytest.approx(sorted([*(100 * rows.accuracy), *(100 * rows.gain)]))
+    drawn, rows = draw("lengths", "mini", MINI, tmp_path, monkeypatch)
+    assert heights(drawn.axes, "points") == pytest.approx(sorted([*rows.tokens_mean, *(100 * rows.truncated_share)]))
+
+
+def test_numbers_of_the_matrix_are_its_rows(tmp_path, monkeypatch):
+    drawn, rows = draw("transfer", "mini", MINI, tmp_path, monkeypatch)
+    shown = [text.get_text() for axis in drawn.axes for text in axis.texts]
+    for row in rows.itertuples():
+        assert plotting.points(row.gain) in shown
+        assert f"[{plotting.points(row.gain_low, '')}, {plotting.points(row.gain_high, '')}]" in shown
+    for axis in drawn.axes[:-1]:
+        (image,) = axis.images
+        assert image.norm.vmin == -image.norm.vmax, "0 in the middle of the colours"
+    assert len({image.norm.vmax for axis in drawn.axes[:-1] for image in axis.images}) == 1, "one scale"
+
+
+def test_the_confound_is_four_panels_on_one_scale_with_the_reversal_in_numbers(tables, tmp_path, monkeypatch):
+    drawn, rows = draw("truncation", "mini_truncation", tables("mini_truncation"), tmp_path, monkeypatch)
+    assert len(drawn.axes) == 4 and len({axis.get_ylim() for axis in drawn.axes}) == 1
+    assert "60 tokens" in drawn.axes[0].get_title() and "192 tokens" in drawn.axes[1].get_title()
+    assert len(rows) == 2 * 4 + 2 * 6, "chosen by the tight probe: where trained with room alone"
+    shown = [text.get_text() for axis in drawn.axes for text in axis.texts]
+    assert sorted(shown) == sorted(map(plotting.points, rows.gain))
+
+
+def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch):
+    _, rows = draw("pipeline", "mini", MINI, tmp_path, monkeypatch)
+    lines = rows.groupby("stage").line.apply(list)
+    assert "1,000 prompts each" in lines["Pool"] and "24 runs" in lines["GRPO"] and "30 updates" in lines["GRPO"]
+    _, rows = draw("pipeline", "recordings", ROOT / "results/summaries/recordings", tmp_path, monkeypatch)
+    assert "GRPO" not in set(rows.stage) and "Recorded runs" in set(rows.stage)
+
+
+# --- what cannot be drawn is told ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("figure", [name for name in ALL if name != "pipeline"])  # which shows a design, with runs or without
+def test_a_table_without_rows_gives_no_figure_and_one_line(figure, tables, tmp_path, monkeypatch):
+    for path in tables("mini").glob("*.csv"):
+        (tmp_path / path.name).write_text(path.read_text().splitlines()[0] + "\n")
+    with pytest.raises(UserError, match=r"\.csv: no rows to draw; run the study that it summarises"):
+        draw(figure, "mini", tmp_path, tmp_path / "figures", monkeypatch)
+    assert not (tmp_path / "figures").exists()
+
+
+def test_a_missing_column_is_named(tmp_path, monkeypatch):
+    (tmp_path / "parts.csv").write_text("model,task\nm,t\n")
+    with pytest.raises(UserError, match="parts.csv: column 'eval_task' is missing"):
+        draw("parts", "mini", tmp_path, tmp_path, monkeypatch)
+
+
+# --- readable: in grey, at the width of a column, with the longest names and the largest studies ----------------------
+
+
+def test_no_two_policies_share_marker_and_dashes():
+    policies = [*plotting.STYLES, *(f"other {n}" for n in range(32))]
+    looks = [(look["marker"], look["linestyle"]) for look in (plotting.style(policy, policies) for policy in policies)]
+    assert len(set(looks)) == len(policies)
+    with pytest.raises(UserError, match="which no marks keep apart"):
+        plotting.style("one more", [*policies, "one more"])
+
+
+STUDIES = {
+    "mini": OF_MINI,
+    "mini_truncation": [*OF_MINI, "truncation"],
+    "paper": [*OF_MINI, "compared"],
+    "budget": ["accuracy", "parts", "budget", "pipeline", "compared"],
+    "limits": OF_MINI,
+    "truncation": ["accuracy", "parts", "learnable", "pipeline"],
+    "recordings": ["accuracy", "parts", "difficulty", "pipeline"],
+}
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_figure_fits_its_page(study, tables, tmp_path, monkeypatch):
+    for figure in STUDIES[study]:
+        drawn, _ = draw(figure, study, tables(study), tmp_path, monkeypatch)
+        drawn.canvas.draw()
+        width, height = drawn.get_size_inches()
+        assert width in (plotting.COLUMN, plotting.WIDE) and height <= plotting.TALLEST + 0.01, figure
+        texts = all_texts(drawn)
+        boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+        assert min(text.get_fontsize() for text in texts) >= 7, figure
+        for words, box in boxes:
+            assert drawn.bbox.x0 - 2 <= box.x0 and box.x1 <= drawn.bbox.x1 + 2, f"{figure}: '{words}' is cut off at a side"
+            assert drawn.bbox.y0 - 2 <= box.y0 and box.y1 <= drawn.bbox.y1 + 2, f"{figure}: '{words}' is cut off"
+        for axis in drawn.axes:
+            ticks = [label.get_window_extent() for label in tick_labels(axis, "x") if not label.get_rotation()]
+            for one, other in zip(ticks[:-1], ticks[1:]):
+                assert one.x1 < other.x0 or abs(one.y0 - other.y0) > 5, f"{figure}: labels of the x axis run into each other"
+        titles = [axis.title.get_window_extent() for axis in drawn.axes if axis.get_title()]
+        for i, one in enumerate(titles):
+            assert not any(one.overlaps(other) for other in titles[:i]), f"{figure}: titles run into each other"
+
+
+def tick_labels(axis, side: str) -> list[Text]:
+    """Labels of the ticks that are seen: those beyond the axis's ends exist, too, but are not drawn."""
+    if not axis.axison:
+        return []
+    low, high = sorted(getattr(axis, f"get_{side}lim")())
+    pairs = zip(getattr(axis, f"get_{side}ticks")(), getattr(axis, f"get_{side}ticklabels")())
+    return [label for place, label in pairs if low <= place <= high and label.get_visible() and label.get_text().strip()]
+
+
+def all_texts(figure) -> list[Text]:
+    """Every text that is seen in a figure."""
+    ticks = {
+        label for axis in figure.axes for one in (axis.xaxis, axis.yaxis) for tick in [*one.majorTicks, *one.minorTicks]
+        for label in (tick.label1, tick.label2)
+    }  # fmt: skip
+    hidden = {text for axis in figure.axes if not axis.axison for one in (axis.xaxis, axis.yaxis) for text in one.findobj(Text)}
+    others = [
+        text for text in figure.findobj(Text) if text not in ticks | hidden and text.get_visible() and text.get_text().strip()
+    ]
+    return others + [label for axis in figure.axes for side in "xy" for label in tick_labels(axis, side)]

@@ -1,0 +1,139 @@
+"""`rule verify`: nothing is compiled from outputs that contradict each other or their raw files."""
+
+import gzip
+import json
+import random
+import subprocess
+import sys
+
+import yaml
+
+from hardgrpo import layout
+
+PAPER = "paper/mini/verified.txt"
+TABLES = "results/summaries/mini"
+
+
+def verify(world) -> tuple[int, str]:
+    """Exit status, and what was said."""
+    (world.folder / PAPER).unlink(missing_ok=True)
+    done = world.snakemake("--rerun-triggers", "input", "--", PAPER)
+    return done.returncode, done.stdout + done.stderr
+
+
+def change(world, name: str, column: str, to, row: int) -> None:
+    """Change a cell of a table, by row number; `to` makes the new text from the old one."""
+
+    def changed(text: str) -> str:
+        lines = text.split("\n")
+        at = lines[0].split(",").index(column)
+        cells = lines[1 + row].split(",")
+        cells[at] = to(cells[at])
+        lines[1 + row] = ",".join(cells)
+        return "\n".join(lines)
+
+    world.edit(f"{TABLES}/{name}.csv", changed)
+
+
+def test_a_finished_study_is_verified_against_its_raw_files(finished_world):
+    report = (finished_world.folder / PAPER).read_text()
+    assert report.startswith("Study mini: 14 passed, 0 failed, 1 skipped\n")
+    assert "skipped  Recorded completions" in report and "the study has no recordings" in report
+
+
+def test_committed_summaries_alone_are_verified_as_far_as_they_go(world):
+    status, said = verify(world)
+    assert status == 0, said
+    report = (world.folder / PAPER).read_text()
+    assert report.startswith("Study mini: 10 passed, 0 failed, 5 skipped\n")
+    assert "no evaluation files are here (results/evaluation)" in report
+
+
+BREAKS = [  # table, row, column, what becomes of the number, what is said
+    ("gains", 0, "gain", lambda old: str(float(old) + 0.001), "gains.csv: row 2 (tiny swaps swaps hard 30): gain is"),
+    ("gains", 3, "gain_low", lambda old: "0.9", "gains.csv: row 5 (tiny swaps swaps_hard hard 30): gain is"),
+    ("gains", 4, "seeds", lambda old: "2", "gains.csv: tiny swaps middle swaps: 2 seeds, the study has 3"),
+    ("parts", 0, "finishing", lambda old: str(float(old) + 1e-6), "parts.csv: row 2 (tiny swaps swaps hard 30): finishing"),
+    ("accuracy", 0, "answered_mean", lambda old: "1.5", "accuracy.csv: row 2 (tiny swaps swaps hard 0): answered_mean is 1.5"),
+    ("accuracy", 1, "accuracy", lambda old: "", "accuracy.csv: row 3 (tiny swaps swaps hard 15): accuracy is empty"),
+    ("differences", 0, "p", lambda old: "0.0001", "differences.csv: row 2 (tiny arithmetic arithmetic hard middle): p is 0.0001"),
+    (
+        "differences",
+        1,
+        "difference",
+        lambda old: "0.01",
+        "differences.csv: row 3 (tiny arithmetic arithmetic hard random): difference is 0.01",
+    ),
+    (
+        "parity",
+        1,
+        "rollouts",
+        lambda old: "7",
+        "parity.csv: row 3 (tiny swaps hard 1): rollouts is 7, but 1920 in parity.csv: row 2",
+    ),
+    ("claims", 0, "verdict", lambda old: "supported", "claims.csv: row 2 (tiny arithmetic arithmetic): verdict is 'supported'"),
+    ("difficulty", 0, "problems", lambda old: "1", "difficulty.csv has"),
+]
+
+
+def test_changed_numbers_fail_with_table_row_and_number(world):
+    assert verify_program(world)[0] == 0
+    for table, row, column, to, _ in BREAKS:
+        change(world, table, column, to, row)
+    status, shown = verify_program(world)
+    assert status == 1 and [said for *_, said in BREAKS if said not in shown] == [], shown
+    assert shown.splitlines()[-1].startswith("error: results/summaries/mini: ") and "Traceback" not in shown
+    assert not (world.folder / PAPER).exists()
+
+
+def test_a_missing_table_is_named(world):
+    (world.folder / TABLES / "parts.csv").unlink()
+    status, shown = verify_program(world)
+    assert status == 1 and shown.splitlines()[-1].startswith(
+        "error: results/summaries/mini: results/summaries/mini/parts.csv: no such file"
+    )
+    assert "Traceback" not in shown and "UserError" not in shown
+
+
+def verify_program(world) -> tuple[int, str]:
+    """The rule's command by itself: no other rule sees the change first."""
+    (world.folder / PAPER).unlink(missing_ok=True)
+    config = yaml.safe_load((world.folder / "config.yaml").read_text())
+    part = layout.of_study(config, "mini")
+    graders = {task: config["tasks"][task]["grader"] for task in part["tasks"]}
+    command = [
+        sys.executable,
+        "scripts/verify.py",
+        "--study",
+        "mini",
+        "--config",
+        json.dumps(part),
+        "--graders",
+        json.dumps(graders),
+    ]
+    command += ["--conditions", json.dumps(layout.conditions(config, "mini")), "--output", PAPER]
+    done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_wrong_grade_is_found_by_grading_again(finished):
+    """Not by the summaries: they are made from the wrong grade, too."""
+    path = finished.folder / "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz"
+    lines = gzip.decompress(path.read_bytes()).decode().split("\n")
+    correct, number = lines[0].split(",").index("correct"), random.Random(0).randrange(1, len(lines) - 1)
+    cells = lines[number].split(",")
+    cells[correct] = str(1 - int(cells[correct]))
+    lines[number] = ",".join(cells)
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    done = finished.snakemake("paper")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and f"swaps.csv.gz: row {number + 1} " in said and "graded again" in said
+    assert not (finished.folder / PAPER).exists()
+
+
+def test_summaries_of_other_runs_than_those_that_are_here_are_found(finished):
+    path = "results/training/tiny/swaps/mini/hard/seed0/updates.csv"
+    rows = (finished.folder / path).read_text().splitlines(keepends=True)
+    (finished.folder / path).write_text("".join(rows[:-1]))
+    status, said = verify_program(finished)
+    assert status == 1 and "parity.csv: row 2 (tiny swaps hard 0)" in said and "from the training log" in said
