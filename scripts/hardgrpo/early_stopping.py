@@ -21,7 +21,7 @@ from . import policies
 from .errors import UserError
 
 SPLIT = policies.SPLIT
-RULES = ("hard", "easy", "hard_solvable", *SPLIT)  # that need not know every pass rate
+RULES = policies.BY_BOUNDS
 WORLDS = 24  # imagined for each batch
 WORLDS_OF_CONFIDENCE = 400  # for the probability of a membership
 LIKELY = 0.5  # a sample is drawn if it is needed in this share of them
@@ -58,10 +58,20 @@ def wanted(ids: list[str], samples: int, policy: dict, seed: int) -> Wanted:
             f"policy rule {rule} needs every pass rate, so its probe cannot stop early; take `stop` out of the task's probe, or choose"
             f" one of {', '.join(RULES)}"
         )
+    need = policies.NEEDS[rule]
+    if set(policy) != {"rule", *need}:
+        raise UserError(
+            f"policy rule {rule}: expected {', '.join(need)} beside it, found {', '.join(set(policy) - {'rule'}) or 'nothing'}"
+        )
     ranked, pool, size = rule not in SPLIT, len(ids), None
     mirrored = rule == "easy"
     if ranked:
         size = policies.subset_size(policy["budget"], pool)
+        if size < 1:
+            raise UserError(
+                f"policy rule {rule}: the subset would be empty (budget {policy['budget']} of {pool} prompts is less than one prompt); raise"
+                " the budget"
+            )
         if rule != "hard_solvable" and size > pool / 2:  # what is left out is the shorter proof
             mirrored, size = not mirrored, pool - size
     order = sorted(range(pool), key=lambda i: policies.tie_break(ids[i], seed), reverse=mirrored)
