@@ -401,6 +401,8 @@ def recorded_steps(pattern):
 
 
 def probe_files(w):
+    if (w.model, w.task) == STOPPED:
+        return f"results/probe/{w.model}/{w.task}/stopped.jsonl.gz"
     shards = 1 if w.model in RECORDED else task_of(w.task)["probe"]["shards"]
     return [f"results/probe/{w.model}/{w.task}/shard{shard}.jsonl.gz" for shard in range(shards)]
 

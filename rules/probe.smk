@@ -51,13 +51,13 @@ rule probe_early:
         model="results/models/{model}/manifest.json",
         problems="results/tasks/{task}/train.jsonl",
     output:
-        completions="results/probe/{model}/{task}/shard0.jsonl.gz",
+        completions="results/probe/{model}/{task}/stopped.jsonl.gz",
         provenance="results/provenance/probe_early/{model}/{task}.json",
     log:
         "results/logs/probe_early/{model}/{task}.log",
     wildcard_constraints:
-        model=any_of(STOPPED[:1] if STOPPED else []),
-        task=any_of(STOPPED[1:] if STOPPED else []),
+        model=any_of(STOPPED[:1]),
+        task=any_of(STOPPED[1:]),
     conda:
         CONDA["training"]
     container:
@@ -84,9 +84,6 @@ rule probe_early:
         " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]} {params.stop}"
         " --state results/state/probe-{wildcards.model}-{wildcards.task}.jsonl --output {output.completions}"
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
-
-
-ruleorder: probe_early > probe
 
 
 rule cut_probe:

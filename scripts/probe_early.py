@@ -2,7 +2,7 @@
 
     python scripts/probe_early.py --model results/models/tiny --problems results/tasks/swaps/train.jsonl --prompt '{question}' \\
         --grader final_word --samples 10 --completion-tokens 64 --seed 1 --stop-for '[{"rule": "hard", "budget": 0.1, "seed": 0}]' \\
-        --state results/state/probe-tiny-swaps.jsonl --output results/probe/tiny/swaps/shard0.jsonl.gz
+        --state results/state/probe-tiny-swaps.jsonl --output results/probe/tiny/swaps/stopped.jsonl.gz
 
 Each (prompt, sample) has the seed that probe.py gives it, and a prompt's samples come in their order, so that these are the first of the
 completions of full probing. Sampling goes in batches; after each the completions are graded and the next samples are those that the

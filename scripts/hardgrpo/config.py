@@ -339,19 +339,19 @@ def sampled_as(config: dict, task: str) -> str:
     return config["tasks"][task].get("cut_from", task)
 
 
-def stopped_early(config: dict) -> tuple[tuple[str, str] | None, str | None]:
-    """((model, task) whose probe stops early for `subset` or None, why a `stop` of its task is not heeded or None)."""
+def stopped_early(config: dict) -> tuple[tuple[str, ...], str | None]:
+    """((model, task) whose probe stops early for `subset` or (), why a `stop` of its task is not heeded or None)."""
     chosen = config["subset"]
     model, policy = chosen["model"], config["policies"][chosen["policy"]]
     task = policy.get("probed_on", chosen["task"])
     if "stop" not in config["tasks"][task]["probe"] or is_recorded(config, model):
-        return None, None
+        return (), None
     others = [name for name, study in config["studies"].items() if task in study["tasks"]]
     others += [name for name, other in config["tasks"].items() if other.get("cut_from") == task]
     if policy["rule"] not in policies.BY_BOUNDS:
-        return None, f"policy '{chosen['policy']}' needs every pass rate"
+        return (), f"policy '{chosen['policy']}' needs every pass rate"
     if others or "cut_from" in config["tasks"][task]:
-        return None, f"{others[0] if others else config['tasks'][task]['cut_from']} shares this probe"
+        return (), f"{others[0] if others else config['tasks'][task]['cut_from']} shares this probe"
     return (model, task), None
 
 
