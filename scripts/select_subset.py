@@ -112,7 +112,7 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
     said = (
         "the subset of full probing, for certain"
         if certain
-        else f"each prompt is in, or out, as by full probing with a probability of {confidence:g}, by the pool's own distribution of pass rates"
+        else f"of these prompts at least {confidence:.4g} are expected to be those of full probing, by the pool's own spread of pass rates"
     )
     return subset, {
         "certainty": said,

@@ -9,7 +9,7 @@ between c (*low*) and c + K - d (*high*) right ones. The subset is decided as so
 
 `Stopper` is told counts and says which samples to draw next: those that a proof certainly or probably needs. For the latter the
 samples still to come are imagined several times, from what was seen so far, and `fewest` is the cheapest proof in each imagined
-world. With a confidence below 1 a membership counts as decided when it holds in so large a share of the imagined worlds.
+world. With a confidence below 1 it is enough that of the chosen prompts, and of the others, such a share is expected to be right.
 Nothing here knows of engines or graders. Equal counts give equal decisions, so that a probe can be taken up again.
 """
 
@@ -181,7 +181,8 @@ def urgent(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 def choose(want: Wanted, correct: np.ndarray, drawn: np.ndarray, confidence: float = 1.0) -> tuple[policies.Subset, bool] | None:
     """(the subset that full probing gives, whether that is certain), or None while it is open.
 
-    With a confidence below 1: every chosen prompt is in that subset, and every other prompt is not, each with at least this probability.
+    With a confidence below 1: of the chosen prompts at least this share is expected to be chosen by full probing, and of the others at
+    least this share not to be.
     Raises `UserError` where full probing gives no subset.
     """
     # Whatever full probing will count within the bounds, the subset is the same if it is proven.
@@ -194,7 +195,8 @@ def choose(want: Wanted, correct: np.ndarray, drawn: np.ndarray, confidence: flo
         first = before >= 0.5
         if want.size is not None:
             first = np.isin(np.arange(len(drawn)), np.lexsort((want.rank, -before))[: want.size])
-        if np.where(first, before, 1 - before).min() < confidence:
+        sides = before[first], 1 - before[~first]
+        if min(side.mean() for side in sides if len(side)) < confidence:
             return None
         if want.size is not None:
             chosen = np.flatnonzero(first != (want.mirrored != (want.policy["rule"] == "easy")))

@@ -172,7 +172,7 @@ def test_a_pool_of_the_size_of_gsm8k_in_batches_of_256():
 @pytest.mark.parametrize(
     "policy", [{"rule": "hard", "budget": 0.1}, {"rule": "easy", "budget": 0.2}, {"rule": "base_wrong", "threshold": 0.3}]
 )
-def test_with_a_confidence_fewer_samples_nearly_always_give_the_same_prompts(policy):
+def test_with_a_confidence_fewer_samples_nearly_give_the_subset(policy):
     wrong = size = cheap = exact = 0
     for seed in range(6):
         outcomes = simulated(200, 10, 0.7, seed)
@@ -199,7 +199,7 @@ def test_a_rule_that_needs_every_pass_rate_cannot_stop(rule):
 def test_on_every_recording_the_subset_is_exact(policy):
     for path in sorted(Path(os.environ["HARDGRPO_DATA"]).glob("recordings/*/*/**/*.jsonl")):
         outcomes = recorded(path)
-        for seed, batch in ((0, 16), (1, 1), (2, 50)):
+        for seed, batch in ((0, 16), (1, 50)):
             stopper = probe(outcomes, [(policy, seed)], batch)
             chosen, expected = stopped(outcomes, policy, seed, stopper), full(outcomes, policy, seed)
             assert (chosen and set(chosen)) == (expected and set(expected)), path
