@@ -4,7 +4,8 @@
 
 FOLDER holds recordings/ (see README); without it only the simulated pool is measured. A row: what is measured, ours and the
 baseline it is set against (numbers of samples), their ratio, the ratio that it should stay below, the share of full probing.
-Every subset is compared with that of full probing; one that differs ends the benchmark with an error.
+Every subset is compared with that of full probing; an exact one that differs ends the benchmark with an error, of those with a confidence
+`differing` is the share of prompts that full probing would not have chosen.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import numpy as np
 
 from hardgrpo import early_stopping, errors, files, grading, policies
 
-COLUMNS = ["name", "ours", "baseline", "ratio", "target", "share_of_full", "batches", "filled"]
+COLUMNS = ["name", "ours", "baseline", "ratio", "target", "share_of_full", "batches", "filled", "differing"]
 RECORDING = "recordings/shuffled_objects_seven/qwen3-4b/train.jsonl"
 HARD = {"rule": "hard", "budget": 0.1}
 
@@ -28,12 +29,14 @@ def main() -> None:
     found = rows(args.recordings, args.seeds)
     if args.output:
         files.write_rows(args.output, COLUMNS, found)
-    print(f"{'':58} {'ours':>8} {'fewest':>8} {'ratio':>6} {'target':>6} {'of full':>8} {'batches':>8} {'filled':>7}")
+    print(
+        f"{'':64} {'ours':>8} {'fewest':>8} {'ratio':>6} {'target':>6} {'of full':>8} {'batches':>8} {'filled':>7} {'differing':>9}"
+    )
     for row in found:
         target = f"{row['target']:.2f}" if row["target"] else ""
         print(
-            f"{row['name']:58} {row['ours']:8.0f} {row['baseline']:8.0f} {row['ratio']:6.3f} {target:>6} {row['share_of_full']:8.1%}"
-            f" {row['batches']:8.1f} {row['filled']:7.0%}"
+            f"{row['name']:64} {row['ours']:8.0f} {row['baseline']:8.0f} {row['ratio']:6.3f} {target:>6} {row['share_of_full']:8.1%}"
+            f" {row['batches']:8.1f} {row['filled']:7.0%} {row['differing']:9.1%}"
         )
 
 
@@ -73,7 +76,7 @@ def measure(
     wants = [early_stopping.wanted(ids, samples, policy, seed) for seed in seeds]
     fewest = [early_stopping.oracle(want, outcomes) for want in wants]
     groups = [wants] if together else [[want] for want in wants]
-    drawn = batches = 0
+    drawn = batches = differing = chosen_in_all = 0
     for group in groups:
         stopper = early_stopping.Stopper(group, batch, confidence)
         batches += early_stopping.replay(stopper, outcomes)
@@ -81,9 +84,10 @@ def measure(
         for want in group:
             chosen, _ = early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)
             expected = policies.select(rates, seed=want.seed, **policy)
-            wrong = len(set(chosen.ids) ^ set(expected.ids))
-            if wrong and confidence == 1:
-                raise errors.UserError(f"{name}, seed {want.seed}: {wrong} prompts differ from the subset of full probing")
+            wrong = len(set(chosen.ids) - set(expected.ids))
+            differing, chosen_in_all = differing + wrong, chosen_in_all + len(chosen.ids)
+            if confidence == 1 and set(chosen.ids) != set(expected.ids):
+                raise errors.UserError(f"{name}, seed {want.seed}: the subset is not that of full probing")
     baseline = max(fewest) if together else sum(fewest) / len(groups)
     ours = drawn / len(groups)
     return {
@@ -95,6 +99,7 @@ def measure(
         "share_of_full": ours / outcomes.size,
         "batches": batches / len(groups),
         "filled": drawn / (batches * batch),
+        "differing": differing / chosen_in_all,
     }
 
 

@@ -58,9 +58,9 @@ def sample(
 ) -> Iterator[list[Completion]]:
     """The completions of all requests, in order, by the base model (None) and by each adapter on it, one list after another.
 
-    One engine serves them all. With `parts`, lists of places in `requests`, each adapter samples only these, and gives one list for each;
-    the next part is asked for when the last one's completions have been taken. `chat` holds arguments of the chat template; `done(completions, tokens)` reports progress,
-    `ready()` that the engine has started.
+    One engine serves them all. With `parts`, lists of places in `requests`, each adapter samples only these and gives one list for each;
+    the next part is asked for when the completions of the last one have been taken. `chat` holds arguments of the chat template;
+    `done(completions, tokens)` reports progress, `ready()` that the engine has started.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hardgrpo import early_stopping, grading, policies
@@ -42,9 +42,14 @@ def full(outcomes, policy, seed) -> list[str] | None:
         return None
 
 
+def want_of(outcomes, policy, seed) -> early_stopping.Wanted:
+    assume("budget" not in policy or policies.subset_size(policy["budget"], len(outcomes)))
+    return early_stopping.wanted(names(outcomes), outcomes.shape[1], policy, seed)
+
+
 def stopped(outcomes, policy, seed, stopper) -> list[str] | None:
     """The subset of what a stopper has drawn."""
-    want = early_stopping.wanted(names(outcomes), outcomes.shape[1], policy, seed)
+    want = want_of(outcomes, policy, seed)
     try:
         found = early_stopping.choose(want, stopper.correct, stopper.drawn)
     except UserError:
@@ -54,7 +59,7 @@ def stopped(outcomes, policy, seed, stopper) -> list[str] | None:
 
 
 def probe(outcomes, asked, batch, **options) -> early_stopping.Stopper:
-    wants = [early_stopping.wanted(names(outcomes), outcomes.shape[1], policy, seed) for policy, seed in asked]
+    wants = [want_of(outcomes, policy, seed) for policy, seed in asked]
     stopper = early_stopping.Stopper(wants, batch, **options)
     early_stopping.replay(stopper, outcomes)
     return stopper
@@ -90,7 +95,7 @@ def test_a_subset_is_proven_when_every_way_to_go_on_gives_it(outcomes, policy, s
         possible = np.array([[True] * count + [False] * (samples - count) for count in counts])
         found = full(possible, policy, seed)
         subsets.add(frozenset(found) if found is not None else None)
-    want = early_stopping.wanted(names(outcomes), samples, policy, seed)
+    want = want_of(outcomes, policy, seed)
     if early_stopping.proven(want, correct, drawn):
         assert len(subsets) == 1
     elif len(subsets) == 1:
@@ -101,7 +106,7 @@ def test_a_subset_is_proven_when_every_way_to_go_on_gives_it(outcomes, policy, s
 @given(pools(prompts=4, samples=3), POLICIES, SEEDS)
 def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
     prompts, samples = outcomes.shape
-    want = early_stopping.wanted(names(outcomes), samples, policy, seed)
+    want = want_of(outcomes, policy, seed)
     right = np.concatenate([np.zeros((prompts, 1), int), outcomes.cumsum(axis=1)], axis=1)
     cheapest = min(
         sum(drawn)
@@ -113,7 +118,7 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
 
 @given(pools(), POLICIES, SEEDS, st.integers(1, 40))
 def test_nothing_beats_the_oracle_and_a_threshold_needs_no_more_than_it(outcomes, policy, seed, batch):
-    want = early_stopping.wanted(names(outcomes), outcomes.shape[1], policy, seed)
+    want = want_of(outcomes, policy, seed)
     least = early_stopping.oracle(want, outcomes)
     assert probe(outcomes, [(policy, seed)], batch).drawn.sum() >= least
     if policy["rule"] in early_stopping.SPLIT:
@@ -122,7 +127,7 @@ def test_nothing_beats_the_oracle_and_a_threshold_needs_no_more_than_it(outcomes
 
 @given(pools(), POLICIES, SEEDS, st.integers(1, 9))
 def test_what_is_drawn_next_follows_from_the_counts_alone(outcomes, policy, seed, batch):
-    want = early_stopping.wanted(names(outcomes), outcomes.shape[1], policy, seed)
+    want = want_of(outcomes, policy, seed)
     first = early_stopping.Stopper([want], batch)
     while drawn := first.next():
         again = early_stopping.Stopper([want], batch)
@@ -184,13 +189,19 @@ def test_with_a_confidence_fewer_samples_nearly_give_the_subset(policy):
         cheap, exact = cheap + stopper.drawn.sum(), exact + probe(outcomes, [(policy, seed)], 16).drawn.sum()
         assert policy["rule"] == "base_wrong" or len(found.ids) == len(expected)
     assert cheap < exact
-    assert wrong <= 0.05 * size
+    assert wrong <= 0.08 * size, "5 % are expected, of a few hundred"
 
 
 @pytest.mark.parametrize("rule", ["middle", "random", "all", "low_tiers"])
 def test_a_rule_that_needs_every_pass_rate_cannot_stop(rule):
     with pytest.raises(UserError, match=f"policy rule {rule} needs every pass rate"):
         early_stopping.wanted(["a", "b"], 5, {"rule": rule, "budget": 0.5}, 0)
+
+
+@pytest.mark.parametrize("budget", [0.1, 0.5])
+def test_a_budget_of_less_than_one_prompt_is_refused_before_anything_is_sampled(budget):
+    with pytest.raises(UserError, match="policy rule hard: the subset would be empty .* raise the budget"):
+        early_stopping.wanted(["a"], 5, {"rule": "hard", "budget": budget}, 0)
 
 
 @pytest.mark.recordings

@@ -121,14 +121,39 @@ def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
     assert "config.yaml: tasks.swaps.probe.shards: 2 shards cannot stop early" in done.stdout + done.stderr
 
 
-def test_killed_and_taken_up_again_it_ends_the_same(worlds, tmp_path):
-    full, early = worlds
-    command = [
+def program(folder, *options) -> list[str]:
+    """probe_early.py by hand, as the rule calls it."""
+    return [
         sys.executable, str(SCRIPTS / "probe_early.py"), "--model", "results/models/mine", "--problems", "results/tasks/mine/train.jsonl",
         "--prompt", "{question}", "--grader", "final_word", "--samples", str(SAMPLES), "--completion-tokens", "12", "--seed", "1",
-        "--stop-for", json.dumps([POLICIES["half"] | {"seed": 3}]), "--batch", "8", "--state", str(tmp_path / "state/s.jsonl"),
-        "--output", str(tmp_path / "o.jsonl.gz"), "--provenance", str(tmp_path / "p.json"),
+        "--stop-for", json.dumps([POLICIES["half"] | {"seed": 3}]), "--batch", "8", "--state", str(folder / "state/s.jsonl"),
+        "--output", str(folder / "o.jsonl.gz"), "--provenance", str(folder / "p.json"), *options,
     ]  # fmt: skip
+
+
+def test_with_a_confidence_the_subset_s_file_says_so(worlds, tmp_path):
+    early = worlds[1]
+    done = subprocess.run(program(tmp_path, "--confidence", "0.7"), cwd=early.folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for script, *options in (
+        ("measure_difficulty.py", "--problems", str(early.folder / "results/tasks/mine/train.jsonl"), "--completions", "o.jsonl.gz",
+         "--grader", "final_word", "--samples", str(SAMPLES), "--stopped", "0.7", "--output", "d.csv"),
+        ("select_subset.py", "--difficulty", "d.csv", "--policy", json.dumps(POLICIES["half"]), "--seed", "3", "--output", "s.csv"),
+    ):  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, str(SCRIPTS / script), *options], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    facts = files.read_json(tmp_path / "s.json")
+    assert facts["confidence"] == 0.7 and facts["certainty"].startswith(
+        "of these prompts at least 0.7 are expected to be those of full"
+    )
+    assert facts["probe_samples"] <= early.facts["probe_samples"] and facts["prompts"] == 4
+
+
+def test_killed_and_taken_up_again_it_ends_the_same(worlds, tmp_path):
+    full, early = worlds
+    command = program(tmp_path)
     state, kills = tmp_path / "state/s.jsonl", 0
     for lines in (2, 4):
         process = subprocess.Popen(command, cwd=early.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
