@@ -508,15 +508,6 @@ FIGURES = {
     "budget": (["gains", "subsets"], "Results", "Gain by share of the pool"),
     "compared": (["compared"], "Published numbers", "Published against measured here"),
 }
-DESIGNED = {  # arguments that come from the configuration
-    "pipeline": lambda study: f"--study {shlex.quote(as_json(settings.described(config, study)))}",
-    "truncation": lambda study: f"--limits {shlex.quote(as_json(cut_tests(study)))}",
-}
-
-
-def design_of(figure):
-    """The arguments of a figure's program that the configuration decides, as a parameter of its rule."""
-    return lambda w: DESIGNED[figure](w.study) if figure in DESIGNED else ""
 
 
 def figure_names(study):
@@ -574,6 +565,15 @@ def is_published(study, runs):
         return published.overlap(cells, "results/published")
     except UserError as error:
         raise WorkflowError(str(error))
+
+
+def figure_design(figure):
+    """The arguments of a figure's program that come from the configuration, as a parameter of its rule."""
+    arguments = {
+        "pipeline": lambda w: f"--study {shlex.quote(as_json(settings.described(config, w.study)))}",
+        "truncation": lambda w: f"--limits {shlex.quote(as_json(cut_tests(w.study)))}",
+    }
+    return arguments.get(figure, "")
 
 
 def study_figures(study):

@@ -26,7 +26,7 @@ for figure, (tables, section, called) in FIGURES.items():
             IMAGE["figures"]
         params:
             program=f"scripts/plot_{figure}.py",
-            design=design_of(figure),
+            design=figure_design(figure),
             code=code(f"plot_{figure}.py", *(["plot_parts.py"] if figure == "truncation" else []), *DRAWING),
         message:
             f"Draw {figure} ({{wildcards.study}})"
