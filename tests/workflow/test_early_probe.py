@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import yaml
 from test_own_prompts import OVERLAY, SAMPLES, TABLE, TASK, as_csv, chosen, make_world, untrained  # noqa: F401 (a fixture)
 
 from conftest import SCRIPTS, World
-from hardgrpo import files
+from hardgrpo import difficulty, early_stopping, files
 
 STOPPING = TASK | {"probe": {"samples": SAMPLES, "shards": 1, "seed": 1, "stop": {"confidence": 1, "batch": 8}}}
 POLICIES = {"half": {"rule": "hard", "budget": 0.2}, "centre": {"rule": "middle", "budget": 0.2}}
@@ -131,24 +132,31 @@ def program(folder, *options) -> list[str]:
     ]  # fmt: skip
 
 
-def test_with_a_confidence_the_subset_s_file_says_so(worlds, tmp_path):
-    early = worlds[1]
-    done = subprocess.run(program(tmp_path, "--confidence", "0.7"), cwd=early.folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    for script, *options in (
-        ("measure_difficulty.py", "--problems", str(early.folder / "results/tasks/mine/train.jsonl"), "--completions", "o.jsonl.gz",
-         "--grader", "final_word", "--samples", str(SAMPLES), "--stopped", "0.7", "--output", "d.csv"),
-        ("select_subset.py", "--difficulty", "d.csv", "--policy", json.dumps(POLICIES["half"]), "--seed", "3", "--output", "s.csv"),
-    ):  # fmt: skip
+def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
+    rng = np.random.default_rng(0)
+    outcomes = rng.random((100, 8)) < rng.random((100, 1))
+    policy, ids = {"rule": "hard", "budget": 0.2}, [f"n{i}" for i in range(100)]
+    stopper = early_stopping.Stopper([early_stopping.wanted(ids, 8, policy, 3)], 8, confidence=0.8, in_full=True)
+    early_stopping.replay(stopper, outcomes)
+    rows = [
+        {"id": i, "samples": int(d), "correct": int(c), "pass_rate": c / d if d else None}
+        for i, c, d in zip(ids, stopper.correct, stopper.drawn)
+    ]
+    columns = ["id", "samples", "correct", "pass_rate", *difficulty.STOPPED_COLUMNS]
+    for confidence in (0.8, 1):
+        files.write_rows(tmp_path / "d.csv", columns, [difficulty.stopped(row, 8, confidence) for row in rows])
+        command = [sys.executable, str(SCRIPTS / "select_subset.py"), "--difficulty", "d.csv", "--policy", json.dumps(policy)]
         done = subprocess.run(
-            [sys.executable, str(SCRIPTS / script), *options], cwd=tmp_path, capture_output=True, text=True, check=False
+            [*command, "--seed", "3", "--output", "s.csv"], cwd=tmp_path, capture_output=True, text=True, check=False
         )
+        if confidence == 1:
+            assert done.returncode == 1 and "the samples do not decide this subset" in done.stderr
+            continue
         assert done.returncode == 0, done.stderr
-    facts = files.read_json(tmp_path / "s.json")
-    assert facts["confidence"] == 0.7 and facts["certainty"].startswith(
-        "of these prompts at least 0.7 are expected to be those of full"
-    )
-    assert facts["probe_samples"] <= early.facts["probe_samples"] and facts["prompts"] == 4
+        facts = files.read_json(tmp_path / "s.json")
+        assert facts["confidence"] == 0.8 and facts["prompts"] == 20
+        assert facts["certainty"].startswith("of these prompts at least 0.8 are expected to be those of full probing")
+        assert facts["probe_samples"] == stopper.drawn.sum() < 800 == facts["probe_samples_in_full"]
 
 
 def test_killed_and_taken_up_again_it_ends_the_same(worlds, tmp_path):
