@@ -200,6 +200,7 @@ class OnSlurm:
 
     def __init__(self, world: World, cluster: slurm_cluster.Cluster):
         self.world, self.folder, self.cluster = world, world.folder, cluster
+        self.started: list[subprocess.Popen] = []
         world.configure(ask_for_gpus)
         self.site(**SITE)
 
@@ -216,10 +217,19 @@ class OnSlurm:
         # Waits that suit a cluster would be most of the time here.
         command += ["--slurm-init-seconds-before-status-checks", "5", "--latency-wait", "10", "--jobs", "4"]
         with open(self.folder / "snakemake.out", "a") as out:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command, cwd=self.folder, stdout=out, stderr=out, start_new_session=True,
                 env=os.environ | self.cluster.env | {"HARDGRPO_REHEARSAL": "1"} | env,
             )  # fmt: skip
+        self.started.append(process)
+        return process
+
+    def stop(self) -> None:
+        """What a failed test has left running must not submit jobs into the next one."""
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     def run(self, *arguments: str, **env: str) -> int:
         return self.finish(self.start(*arguments, **env))
