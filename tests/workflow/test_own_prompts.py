@@ -151,7 +151,7 @@ def test_only_what_the_subset_needs_is_planned_and_made(answered):
     }  # fmt: skip
     made = {path.name for path in (answered.folder / "results").iterdir()}
     assert made == {"models", "tasks", "probe", "difficulty", "subsets", "logs", "provenance", "summaries", "published"}
-    assert sorted(path.name for path in (answered.folder / "paper").iterdir()) == ["claims.yaml", "main.tex", "references.bib"], (
+    assert sorted(path.name for path in (answered.folder / "paper").iterdir()) == ["claims.yaml", "deviations.csv", "main.tex", "references.bib"], (
         "nothing is drawn"
     )
     for path in (ROOT / "results/summaries").rglob("*.csv"):
@@ -386,7 +386,7 @@ def test_a_wrong_overlay_names_the_files_and_the_place(tmp_path, untrained):
     assert done.returncode != 0 and "Traceback" not in said
     (line,) = [line for line in said.splitlines() if "tasks.mine.source: unknown key 'trian'; did you mean 'train'?" in line]
     assert "config.yaml" in line and "my.yaml" in line
-    assert [path.name for path in (world.folder / "results").iterdir()] == ["summaries"]
+    assert sorted(path.name for path in (world.folder / "results").iterdir()) == ["published", "summaries"]
 
 
 def test_prompts_that_are_not_there_are_named(tmp_path, untrained):
