@@ -25,6 +25,7 @@ class Clone(World):
 
     def make(self, *arguments: str, wheels: bool = True) -> subprocess.CompletedProcess:
         index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels) if wheels else "", "PIP_EXTRA_INDEX_URL": ""}
+        index |= {"MAKEFLAGS": "", "MAKELEVEL": ""}  # these tests may themselves run under make
         command = ["make", f"PYTHON={sys.executable}", *arguments]
         return subprocess.run(command, cwd=self.folder, env=os.environ | index, capture_output=True, text=True, check=False)
 
