@@ -166,8 +166,8 @@ def test_calibration_moves_the_plan_and_the_walltimes(finished):
     measured = json.loads((finished.folder / "results/training/tiny/swaps/mini/hard/seed0/provenance.json").read_text())
     (run,) = [job for job in calibrated["jobs"] if job["rule"] == "train_grpo" and job["policy"] == "hard"]
     assert run["seconds"] == pytest.approx(measured["seconds"], rel=0.05, abs=0.2)
-    (run,) = [job for job in plain["jobs"] if job["rule"] == "train_grpo" and job["policy"] == "hard"]
-    assert run["seconds"] != pytest.approx(measured["seconds"], rel=0.05)
+    seconds = lambda found: [job["seconds"] for job in found["jobs"] if job["rule"] in ("train_grpo", "evaluate_run")]
+    assert seconds(plain) != seconds(calibrated), "one of them might be right by chance, not all"
 
 
 def test_a_broken_calibration_is_named(finished):
