@@ -1,0 +1,99 @@
+"""Run the benchmarks of scripts/bench/, print their table, and write it as CSV and as a figure.
+
+    python scripts/bench.py                          all of them (`make bench`)
+    python scripts/bench.py --only grading planning  these
+
+Every figure is a ratio of two ways of doing the same, measured side by side in one run. A benchmark is a module with
+`run(options)`, which returns rows (`hardgrpo.benchmarks.row`) or raises `Skipped` with what the machine lacks. The exit
+status does not depend on what was measured: these are no tests.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from hardgrpo import errors, files
+from hardgrpo.benchmarks import COLUMNS, Skipped
+
+HERE = Path(__file__).parent / "bench"
+NAMES = sorted(path.stem for path in HERE.glob("*.py"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--repeats", type=int, default=5, help="pairs of measurements (default: %(default)s)")
+    parser.add_argument("--data", default=os.environ.get("HARDGRPO_DATA", "data"), help="folder that holds recordings/")
+    parser.add_argument(
+        "--model", default="results/models/tiny", help="folder of a model to sample and train (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--before", help="another clone, in which `make demo` has run: what its stages took is set beside this one's"
+    )
+    parser.add_argument("--output", default="results/bench", help="folder to write (default: %(default)s)")
+    options = parser.parse_args()
+    if options.repeats < 1:
+        raise errors.UserError(f"--repeats is {options.repeats}, expected at least 1")
+
+    sys.path.insert(0, str(HERE))
+    options.output = Path(options.output)
+    rows, left_out = [], []
+    for name in options.only:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        try:
+            found = importlib.import_module(name).run(options)
+        except Skipped as reason:
+            left_out.append(f"{name}: not measured: {reason}")
+            continue
+        rows += found
+        show(found)
+    print(*left_out, sep="\n")
+    if rows:
+        write(rows, options.output)
+
+
+def show(rows: list[dict]) -> None:
+    for row in rows:
+        met = {None: "", True: "met", False: "NOT met"}[row["met"]]
+        baseline, ratio = (
+            "" if row[key] is None else f"{row[key]:,.3g}" if row[key] < 1000 else f"{row[key]:,.0f}"
+            for key in ("baseline", "ratio")
+        )
+        ours = f"{row['ours']:,.3g}" if row["ours"] < 1000 else f"{row['ours']:,.0f}"
+        print(
+            f"{row['benchmark']:<11}{row['what']:<64}{ours:>9}{baseline:>10} {row['unit']:<14}{ratio:>8}  {row['target']:<16}{met}"
+        )
+    sys.stdout.flush()
+
+
+def write(rows: list[dict], folder: Path) -> None:
+    """The rows as bench.csv; bench.pdf and bench.png draw their ratios."""
+    from hardgrpo import plotting  # after the benchmarks, which count what is imported and may need its memory
+
+    files.write_rows(folder / "bench.csv", COLUMNS, rows)
+    plotting.save(*draw(plotting, rows), [str(folder / f"bench.{kind}") for kind in ("pdf", "png")])
+    print(f"{folder / 'bench.csv'}, {folder / 'bench.pdf'}")
+
+
+def draw(plotting, rows: list[dict]):
+    """(figure, rows drawn): the ratio of every row to its baseline on a logarithmic scale, with the target where it is one of the ratio."""
+    frame = plotting.pd.DataFrame([row for row in rows if row["ratio"]], columns=COLUMNS)
+    figure, (axis,) = plotting.panels(1, height=0.6 + 0.16 * len(frame), columns=1)
+    figure.set_figwidth(plotting.WIDE)
+    places = range(len(frame))[::-1]
+    colors = [{True: "#009E73", False: "#D55E00"}.get(met, "0.5") for met in frame.met]
+    axis.barh(places, frame.ratio, color=colors)
+    for place, target in zip(places, frame.target):
+        if target.startswith("ratio"):
+            axis.plot([float(target.split()[2])] * 2, [place - 0.5, place + 0.5], color="black")
+    axis.axvline(1, color="black", linewidth=0.6, linestyle=":")
+    axis.set_xscale("log")
+    axis.set_yticks(places, [f"{row.benchmark}: {row.what} ({row.unit})" for row in frame.itertuples()])
+    axis.set_xlabel("ours / baseline (a black mark is the target)")
+    return figure, frame
+
+
+if __name__ == "__main__":
+    errors.run(main)
