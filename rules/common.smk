@@ -462,10 +462,16 @@ def study_prunings(study):
     ]
 
 
+@functools.cache
+def configured_runs():
+    """The runs of the configured study: a set, because every job that prunes looks its run up."""
+    return frozenset(layout.runs(config, config["study"]))
+
+
 def run_evaluations(w):
     """What the configured study asks of a run: pruning waits for it."""
     run = settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed))
-    if run not in layout.runs(config, config["study"]):
+    if run not in configured_runs():
         return [f"config.yaml: studies.{config['study']} has no run {run.path}"]  # Snakemake names it as what is missing
     return layout.evaluations_of_run(config, config["study"], run)
 
