@@ -2,7 +2,8 @@
 
 A run of the finished miniature is trained again for a few updates, by scripts/train_grpo.py and by TRL's script, in alternating
 pairs; a step's seconds are TRL's `step_time` in both (sampling, reward, forward and backward pass, optimiser), without the first
-step. TRL's script is measured as it is told to do the same, and with its own default of gradient checkpointing.
+step. This project's program has the environment that the workflow gives it. TRL's script is measured told to do the same, and
+with its own default of gradient checkpointing.
 """
 
 import functools
@@ -14,11 +15,12 @@ from pathlib import Path
 
 import yaml
 
-from hardgrpo import benchmarks, files, recipes, tasks
+from hardgrpo import benchmarks, environments, files, recipes, tasks
 from hardgrpo.benchmarks import ROOT, Skipped
 
 UPDATES = 10
 ALONE = {"OMP_NUM_THREADS": "1"}
+OURS = ALONE | environments.ALLOCATOR  # as the workflow starts its programs
 REWARD = """from hardgrpo import grading
 def correct(completions, answer, **_):
     return [float(grading.grade({grader!r}, messages[0]["content"], a).correct) for messages, a in zip(completions, answer)]
@@ -52,7 +54,7 @@ def ours(spec: Path) -> float:
     """Mean seconds of a step by this project's program."""
     with tempfile.TemporaryDirectory(dir=spec.parent) as folder:
         program = [sys.executable, str(ROOT / "scripts/train_grpo.py"), "--spec", str(spec)]
-        benchmarks.run([*program, "--output", f"{folder}/run", "--state", f"{folder}/state"], **ALONE)
+        benchmarks.run([*program, "--output", f"{folder}/run", "--state", f"{folder}/state"], **OURS)
         steps = files.read_rows(f"{folder}/run/timing.csv", {"step": int, "seconds": float})
     return statistics.mean(step["seconds"] for step in steps[1:])
 
