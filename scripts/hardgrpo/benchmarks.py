@@ -92,7 +92,10 @@ def snakemake(*arguments: str) -> list[str]:
 def copy() -> Iterator[Path]:
     """A folder with the repository's files as they are here, without results: where a benchmark may make and delete files."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    names = subprocess.run(listed, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split("\0")
+    try:
+        names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        raise Skipped("git does not list the repository's files here; clone it with git") from None
     with tempfile.TemporaryDirectory(prefix="hardgrpo-bench-") as temporary:
         for name in filter(None, names):
             if (ROOT / name).is_file():
