@@ -45,6 +45,9 @@ CUT = [name for name, task in config["tasks"].items() if "cut_from" in task]
 SAMPLED = [name for name in config["tasks"] if name not in CUT]
 PRETRAINED = [name for name in WEIGHTED if config["models"][name]["source"]["kind"] == "pretrain"]
 FETCHED = [name for name in WEIGHTED if name not in PRETRAINED]
+STOPPED, NOT_STOPPED = settings.stopped_early(config)
+if NOT_STOPPED and workflow.is_main_process:
+    logger.info(f"tasks.{config['subset']['task']}.probe.stop is not heeded, the probe is in full: {NOT_STOPPED}")
 UPDATE_INPUTS = "--update-inputs" if config["update_inputs"] else ""
 TEX = next((tool for tool in ("latexmk", "tectonic") if shutil.which(tool)), None)
 
@@ -396,12 +399,25 @@ def recorded_steps(pattern):
 
 
 def probe_files(w):
+    if (w.model, w.task) == STOPPED:
+        return f"results/probe/{w.model}/{w.task}/stopped.jsonl.gz"
     shards = 1 if w.model in RECORDED else task_of(w.task)["probe"]["shards"]
     return [f"results/probe/{w.model}/{w.task}/shard{shard}.jsonl.gz" for shard in range(shards)]
 
 
 def expected_samples(w):
-    return "--recorded" if w.model in RECORDED else f"--samples {task_of(w.task)['probe']['samples']}"
+    if w.model in RECORDED:
+        return "--recorded"
+    probe = task_of(w.task)["probe"]
+    return f"--samples {probe['samples']}" + (f" --stopped {probe['stop']['confidence']}" if (w.model, w.task) == STOPPED else "")
+
+
+def stop_arguments(w):
+    """Arguments of a probe that stops as soon as `snakemake subset` knows what to choose."""
+    chosen, stop = config["subset"], task_of(w.task)["probe"]["stop"]
+    policy = {key: value for key, value in config["policies"][chosen["policy"]].items() if key != "probed_on"}
+    batch = f" --batch {stop['batch']}" if "batch" in stop else ""
+    return f"--stop-for {shlex.quote(as_json([policy | {'seed': chosen['seed']}]))} --confidence {stop['confidence']}{batch}"
 
 
 def evaluation_params(w):

@@ -45,6 +45,47 @@ rule probe:
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
+# The same for a subset alone: see `stop` in the schema.
+rule probe_early:
+    input:
+        model="results/models/{model}/manifest.json",
+        problems="results/tasks/{task}/train.jsonl",
+    output:
+        completions="results/probe/{model}/{task}/stopped.jsonl.gz",
+        provenance="results/provenance/probe_early/{model}/{task}.json",
+    log:
+        "results/logs/probe_early/{model}/{task}.log",
+    wildcard_constraints:
+        model=any_of(STOPPED[:1]),
+        task=any_of(STOPPED[1:]),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
+    resources:
+        **for_gpus(sampling_gpus),
+        mem_mb=sampling_memory,
+        runtime=minutes("probe_early"),
+        hardware=lambda w: asked_gpus(sampling_gpus(w)),
+    params:
+        sampling=sampling_params,
+        prompt=lambda w: task_of(w.task)["prompt"],
+        grader=lambda w: task_of(w.task)["grader"],
+        difficulty=lambda w: difficulty_of(w.task),
+        tokens=lambda w: task_of(w.task)["completion_tokens"],
+        probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
+        stop=stop_arguments,
+    message:
+        "Probe {wildcards.model} on {wildcards.task} as far as the subset needs it"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
+    shell:
+        "python scripts/probe_early.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
+        " {params.sampling} {resources.hardware} --grader {params.grader} {params.difficulty}"
+        " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]} {params.stop}"
+        " --state results/state/probe-{wildcards.model}-{wildcards.task}.jsonl --output {output.completions}"
+        " --provenance {output.provenance} 2>> {log} | tee -a {log}"
+
+
 rule cut_probe:
     input:
         completions=lambda w: f"results/probe/{w.model}/{task_of(w.task)['cut_from']}/shard{w.shard}.jsonl.gz",
@@ -110,7 +151,7 @@ rule measure_difficulty:
         samples=expected_samples,
         difficulty=lambda w: difficulty_of(w.task),
         # Of recordings all is cheap and follows the code; of probes training hangs on it.
-        code=lambda w: code(*GRADING, "measure_difficulty.py") if w.model in RECORDED else "",
+        code=lambda w: code(*GRADING, "measure_difficulty.py", "hardgrpo/difficulty.py") if w.model in RECORDED else "",
     message:
         "Measure how difficult {wildcards.task} is for {wildcards.model}"
     shell:
@@ -130,6 +171,6 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         grader=lambda w: task_of(w.task)["grader"],
         samples="--recorded --grade-prompt-too",
         difficulty="",
-        code=code(*GRADING, "measure_difficulty.py"),
+        code=code(*GRADING, "measure_difficulty.py", "hardgrpo/difficulty.py"),
     message:
         "Grade {wildcards.model} on {wildcards.task} as released: prompt and completion together"

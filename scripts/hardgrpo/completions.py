@@ -5,11 +5,19 @@ from .errors import UserError
 
 
 def read(
-    paths: list[str], problems: list[dict], samples: int | None = None, ragged: bool = False, needs_prompt: bool = False
+    paths: list[str],
+    problems: list[dict],
+    samples: int | None = None,
+    ragged: bool = False,
+    needs_prompt: bool = False,
+    stopped: bool = False,
 ) -> dict[str, list[dict]]:
-    """Completions by problem id, every problem with as many as expected, or a `UserError` naming file and problem."""
+    """Completions by problem id, every problem with as many as expected, or a `UserError` naming file and problem.
+
+    Of a probe that was `stopped` early a problem has the first few of `samples`, or none.
+    """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
-    keys = {"id": (str, int), "completion": str} | ({"prompt": str} if needs_prompt else {})
+    keys = {"id": (str, int), "completion": str} | ({"sample": int} if stopped else {}) | ({"prompt": str} if needs_prompt else {})
     for path in paths:
         seen = set()
         for line, row in enumerate(files.read_jsonl(path, keys), start=1):
@@ -20,6 +28,14 @@ def read(
                 raise UserError(f"{path}: row {line}: sample {row['sample']} of '{identity}' stands in the file twice; remove one")
             seen.add((identity, row.get("sample")))
             by_problem[identity].append(row)
+    if stopped:
+        for identity, rows in by_problem.items():
+            rows.sort(key=lambda row: row["sample"])
+            if [row["sample"] for row in rows] != list(range(len(rows))) or len(rows) > samples:
+                raise UserError(
+                    f"{', '.join(map(str, paths))}: the samples of problem '{identity}' are not the first of {samples}; probe again"
+                )
+        return by_problem
     counts = {identity: len(rows) for identity, rows in by_problem.items()}
     expected = samples or max(counts.values())
     short = {identity: count for identity, count in counts.items() if (count == 0 if ragged else count != expected)}

@@ -111,6 +111,12 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
         source = task["source"]
         if "cut_from" in task:
             yield from _not_cut(config, name, place)
+        if "stop" in task["probe"] and task["probe"]["shards"] > 1:
+            yield (
+                f"{place}.probe.shards",
+                f"{task['probe']['shards']} shards cannot stop early, because what a prompt needs depends on all the others; set it to 1, or"
+                " take `stop` out",
+            )
         if source["kind"] == "generated":
             if task["probe"]["shards"] > max(1, source["train"]):
                 yield f"{place}.probe.shards", f"{task['probe']['shards']} shards for {source['train']} problems; lower it"
@@ -331,6 +337,22 @@ def source_of_split(task: dict, split: str) -> dict:
 def sampled_as(config: dict, task: str) -> str:
     """The task whose completions a task's are: itself, or the one that they are cut from."""
     return config["tasks"][task].get("cut_from", task)
+
+
+def stopped_early(config: dict) -> tuple[tuple[str, ...], str | None]:
+    """((model, task) whose probe stops early for `subset` or (), why a `stop` of its task is not heeded or None)."""
+    chosen = config["subset"]
+    model, policy = chosen["model"], config["policies"][chosen["policy"]]
+    task = policy.get("probed_on", chosen["task"])
+    if "stop" not in config["tasks"][task]["probe"] or is_recorded(config, model):
+        return (), None
+    others = [name for name, study in config["studies"].items() if task in study["tasks"]]
+    others += [name for name, other in config["tasks"].items() if other.get("cut_from") == task]
+    if policy["rule"] not in policies.BY_BOUNDS:
+        return (), f"policy '{chosen['policy']}' needs every pass rate"
+    if others or "cut_from" in config["tasks"][task]:
+        return (), f"{others[0] if others else config['tasks'][task]['cut_from']} shares this probe"
+    return (model, task), None
 
 
 def is_recorded(config: dict, model: str) -> bool:

@@ -52,7 +52,14 @@ UNKNOWN_PROBLEMS = 1000  # in a file that is not there yet
 UNKNOWN_SECONDS = 7200.0  # of a model whose size is not known
 TEXT_BYTES = 1.5  # a token of a completion, compressed
 
-COMPUTE = ("pretrain_model", "probe", "train_grpo", "evaluate_base", "evaluate_run")  # all other rules are light and run at once
+COMPUTE = (
+    "pretrain_model",
+    "probe",
+    "probe_early",
+    "train_grpo",
+    "evaluate_base",
+    "evaluate_run",
+)  # all other rules are light and run at once
 SAFETY = 2.0  # walltime asked for over walltime expected, on the first attempt; half as much again on each later one
 LEAST_MINUTES = 10
 
@@ -187,7 +194,7 @@ def completions(config: dict, job: Job) -> int:
     if job.rule == "train_grpo":
         recipe = config["recipes"][job.recipe]
         return recipe["updates"] * recipe["prompts_per_update"] * recipe["group_size"]
-    if job.rule == "probe":
+    if job.rule in ("probe", "probe_early"):  # the latter at most so many
         probe = config["tasks"][job.task]["probe"]
         return -(-problems(config, job.task, "train") // probe["shards"]) * probe["samples"]
     test = config["tasks"][job.eval_task]["test"]

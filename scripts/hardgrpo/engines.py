@@ -50,6 +50,7 @@ def sample(
     max_tokens: int,
     chat: dict | None = None,
     adapters: Iterable[str | None] = (None,),
+    parts: Iterable[list[int]] | None = None,
     gpus: int = 0,
     batch: int = 512,
     done: Callable[[int, int], None] = lambda completions, tokens: None,
@@ -57,8 +58,9 @@ def sample(
 ) -> Iterator[list[Completion]]:
     """The completions of all requests, in order, by the base model (None) and by each adapter on it, one list after another.
 
-    One engine serves them all. `chat` holds arguments of the chat template; `done(completions, tokens)` reports progress,
-    `ready()` that the engine has started.
+    One engine serves them all. With `parts`, lists of places in `requests`, each adapter samples only these and gives one list for each;
+    the next part is asked for when the completions of the last one have been taken. `chat` holds arguments of the chat template;
+    `done(completions, tokens)` reports progress, `ready()` that the engine has started.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -72,14 +74,16 @@ def sample(
     if engine == "vllm":
         from . import vllm_engine
 
-        yield from vllm_engine.sample(folder, tokenizer, ends, prompts, requests, max_tokens, adapters, gpus, done, ready)
+        yield from vllm_engine.sample(folder, tokenizer, ends, prompts, requests, max_tokens, adapters, parts, gpus, done, ready)
         return
     model = load(folder)
     model.generation_config.eos_token_id = ends
     print("engine transformers is ready", flush=True)
     ready()
     for _, adapted in with_adapters(model, adapters):
-        yield generate(adapted, tokenizer, prompts, requests, max_tokens, batch, done)
+        for part in [range(len(requests))] if parts is None else parts:
+            chosen = [prompts[i] for i in part], [requests[i] for i in part]
+            yield generate(adapted, tokenizer, *chosen, max_tokens, batch, done)
 
 
 def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:

@@ -12,6 +12,7 @@ from .errors import UserError
 STAGES = {
     "pretrain_model": "pretraining",
     "probe": "probing",
+    "probe_early": "probing",
     "train_grpo": "training",
     "evaluate_base": "evaluation",
     "evaluate_run": "evaluation",

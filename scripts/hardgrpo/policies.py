@@ -20,6 +20,7 @@ RANKED = ("hard", "easy", "middle", "random", "hard_solvable")
 SPLIT = ("base_wrong", "base_right", "base_right_matched")
 TIERED = ("low_tiers", "low_tiers_matched")
 RULES = (*RANKED, *SPLIT, *TIERED, "all")
+BY_BOUNDS = ("hard", "easy", "hard_solvable", *SPLIT)  # that need not know every pass rate: see early_stopping.py
 NEEDS = dict.fromkeys(RANKED, {"budget"}) | dict.fromkeys(SPLIT, {"threshold"}) | dict.fromkeys(TIERED, {"highest_tier"})
 
 

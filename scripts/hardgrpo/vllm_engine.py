@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 # vLLM reads these when it is imported. One process: no workers that outlive a killed job. The rest is for its CPU build, which
@@ -80,11 +80,12 @@ def sample(
     requests: list[Request],
     max_tokens: int,
     adapters: list[str | None],
+    parts: Iterable[list[int]] | None,
     gpus: int,
     done: Callable[[int, int], None],
     ready: Callable[[], None],
 ) -> Iterator[list[Completion]]:
-    """One list of completions for each of `adapters` (None: the base), all from one engine."""
+    """One list of completions for each of `adapters` (None: the base), or for each of its parts, all from one engine."""
     real = [adapter for adapter in adapters if adapter is not None]
     llm = start(folder, max(map(len, prompts)) + max_tokens, real, gpus)
     print("engine vllm is ready", flush=True)
@@ -98,22 +99,23 @@ def sample(
     ]  # fmt: skip
     try:
         for adapter in adapters:
-            completions = []
-            for begin in range(0, len(prompts), AT_ONCE):
-                part = slice(begin, begin + AT_ONCE)
-                outputs = llm.generate(
-                    [TokensPrompt(prompt_token_ids=ids) for ids in prompts[part]],
-                    settings[part],
-                    lora_request=adapter_request(real, adapter),
-                    use_tqdm=False,
-                )
-                finished = [output.outputs[0] for output in outputs]
-                done(len(finished), sum(len(output.token_ids) for output in finished))
-                completions += [
-                    Completion(tokenizer.decode(o.token_ids, skip_special_tokens=True), len(o.token_ids), o.finish_reason)
-                    for o in finished
-                ]
-            yield completions
+            for wanted in [range(len(prompts))] if parts is None else parts:
+                completions = []
+                for begin in range(0, len(wanted), AT_ONCE):
+                    part = wanted[begin : begin + AT_ONCE]
+                    outputs = llm.generate(
+                        [TokensPrompt(prompt_token_ids=prompts[i]) for i in part],
+                        [settings[i] for i in part],
+                        lora_request=adapter_request(real, adapter),
+                        use_tqdm=False,
+                    )
+                    finished = [output.outputs[0] for output in outputs]
+                    done(len(finished), sum(len(output.token_ids) for output in finished))
+                    completions += [
+                        Completion(tokenizer.decode(o.token_ids, skip_special_tokens=True), len(o.token_ids), o.finish_reason)
+                        for o in finished
+                    ]
+                yield completions
     finally:  # the next checkpoint of all weights needs the memory
         del llm
         cleanup_dist_env_and_memory()

@@ -1,0 +1,198 @@
+"""Sample a pool only as far as a subset needs it: the prompts that full probing would choose, with the same seeds, for fewer samples.
+
+    python scripts/probe_early.py --model results/models/tiny --problems results/tasks/swaps/train.jsonl --prompt '{question}' \\
+        --grader final_word --samples 10 --completion-tokens 64 --seed 1 --stop-for '[{"rule": "hard", "budget": 0.1, "seed": 0}]' \\
+        --state results/state/probe-tiny-swaps.jsonl --output results/probe/tiny/swaps/stopped.jsonl.gz
+
+Each (prompt, sample) has the seed that probe.py gives it, and a prompt's samples come in their order, so that these are the first of the
+completions of full probing. Sampling goes in batches; after each the completions are graded and the next samples are those that the
+proof of the subset needs most (hardgrpo/early_stopping.py). What has been chosen then gets the rest of its samples. Several subsets may
+be asked for: it goes on until all are decided. It is one job for the whole pool, because what a prompt needs depends on all others.
+
+Finished batches are kept in the state file, and a run with the same arguments goes on from there.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from hardgrpo import difficulty, early_stopping, environments, errors, files, grading, provenance, tasks
+from hardgrpo.progress import Progress
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="model folder")
+    parser.add_argument("--problems", required=True)
+    parser.add_argument("--prompt", required=True, help="template with {question}")
+    parser.add_argument("--grader", required=True, help=", ".join(grading.GRADERS))
+    parser.add_argument("--difficulty", default="pass_rate", choices=["pass_rate", "agreement"])
+    parser.add_argument("--samples", type=int, required=True, help="K, the most completions a prompt")
+    parser.add_argument("--completion-tokens", type=int, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--stop-for", required=True, type=json.loads, help="policies with the seed of their ties, as a JSON list")
+    parser.add_argument("--confidence", type=float, default=1.0, help="1: exactly the subset of full probing")
+    parser.add_argument(
+        "--engine", default="transformers", choices=["transformers", "vllm", "auto"], help="auto: vLLM where it is installed"
+    )
+    parser.add_argument("--chat", default={}, type=json.loads, help="arguments of the chat template, as JSON")
+    environments.add_gpu_arguments(parser)
+    parser.add_argument("--batch", type=int, help="completions sampled at once; without it a 64th of full probing, from 16 to 256")
+    parser.add_argument("--state", required=True, help="file that keeps finished batches until all is done")
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--provenance", help="JSON file to write: machine, versions, tokens, seconds")
+    args = parser.parse_args()
+    started = time.time()
+
+    if args.samples < 1 or not 0.5 < args.confidence <= 1 or (args.batch or 1) < 1:
+        raise errors.UserError(
+            "expected --samples and --batch of at least 1, and --confidence above 0.5, up to 1; correct the command"
+        )
+    grading.check_grader(args.grader)
+    by_reference = args.difficulty == "pass_rate"
+    problems = tasks.read_problems(args.problems, needs_answer=by_reference)
+    if by_reference:  # what is left out of the pool afterwards must not count here
+        problems = tasks.read_by_grader(problems, args.grader, args.problems)
+    wants = read_wants(args.stop_for, [problem["id"] for problem in problems], args.samples)
+    args.gpus = environments.granted_gpus(args.gpus)
+    args.engine = environments.choose(args.engine, args.gpus)
+    environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
+    environments.check_gpus(args.gpus, args.gpu_name, args.gpu_gib)
+    from hardgrpo import engines  # after `use`, which may start this program again in another environment
+
+    engines.fix_threads()
+    provenance.check_manifest(args.model)
+    full = len(problems) * args.samples
+    batch = args.batch or min(256, max(16, full // 64))
+    stopper = early_stopping.Stopper(wants, batch, args.confidence, in_full=True)
+    requests = [
+        engines.Request(
+            tuple(tasks.messages(args.prompt, problem["question"])),
+            engines.sample_seed("probe", args.seed, problem["id"], sample),
+            temperature=1.0,
+        )
+        for problem in problems
+        for sample in range(args.samples)
+    ]
+    measure = difficulty.measure if by_reference else difficulty.measure_agreement
+    found: list[list[dict]] = [[] for _ in problems]  # rows of each problem's completions, in their order
+
+    def take(rows: list[dict]) -> None:
+        """Grade a batch and tell what it shows."""
+        touched = set()
+        for row in rows:
+            place = numbers[row["id"]]
+            found[place].append(row)
+            touched.add(place)
+        for place in touched:
+            counted = measure(problems[place], found[place], args.grader)
+            stopper.tell(place, counted["correct"], len(found[place]))
+
+    numbers = {problem["id"]: place for place, problem in enumerate(problems)}
+    state = State(Path(args.state), key_of(args, batch))
+    kept = state.batches()
+    for rows in kept:
+        take(rows)
+    resumed = sum(map(len, kept))
+
+    asked: list[list[tuple[int, int]]] = []
+
+    def parts() -> Iterator[list[int]]:
+        while batch := stopper.next():
+            # By prompt and sample, which is the order that a prompt's rows must come in.
+            asked.append(sorted(batch))
+            yield [place * args.samples + sample for place, sample in asked[-1]]
+
+    tokens = 0
+    with Progress(f"probe {args.output}, at most", full, "completions", start=resumed) as progress:
+        remaining = parts()
+        first = next(remaining, None)  # nothing is started where the state has all
+        if first is not None:
+            for answers in engines.sample(
+                args.engine, args.model, requests, args.completion_tokens, args.chat, parts=chain(first, remaining), gpus=args.gpus,
+                batch=max(batch, 1), done=lambda count, _: progress.advance(count), ready=progress.ready,
+            ):  # fmt: skip
+                rows = [
+                    {
+                        "id": problems[place]["id"],
+                        "sample": sample,
+                        "seed": requests[place * args.samples + sample].seed,
+                        "completion": completion.text,
+                        "tokens": completion.tokens,
+                        "finish_reason": completion.finish_reason,
+                    }
+                    for (place, sample), completion in zip(asked[-1], answers)
+                ]
+                state.add(rows)
+                take(rows)
+                tokens += sum(completion.tokens for completion in answers)
+    used = sum(map(len, found))
+    print(f"{args.output}: decided after {used} of {full} completions ({used / full:.1%}), in batches of {batch}", flush=True)
+    files.write_jsonl(args.output, (row for rows in found for row in rows))
+    if args.provenance:
+        facts = provenance.of_sampling(started, args.engine, args.gpus, used - resumed, tokens, progress.seconds)
+        facts |= {"stopped_early": {"completions": used, "of": full, "batch": batch, "confidence": args.confidence}}
+        files.write_text(args.provenance, json.dumps(facts | ({"resumed_from": resumed} if resumed else {}), indent=1) + "\n")
+    state.remove()
+
+
+def chain(first: list[int], others: Iterator[list[int]]) -> Iterator[list[int]]:
+    yield first
+    yield from others
+
+
+def read_wants(stop_for, ids: list[str], samples: int) -> list[early_stopping.Wanted]:
+    """The subsets of --stop-for."""
+    entries = stop_for if isinstance(stop_for, list) else []
+    if not entries or not all(isinstance(entry, dict) and {"rule", "seed"} <= set(entry) for entry in entries):
+        raise errors.UserError('--stop-for: expected a JSON list like [{"rule": "hard", "budget": 0.1, "seed": 0}]')
+    return [
+        early_stopping.wanted(ids, samples, {key: value for key, value in entry.items() if key != "seed"}, entry["seed"])
+        for entry in entries
+    ]
+
+
+def key_of(args: argparse.Namespace, batch: int) -> str:
+    """What decides which completions are sampled, as a checksum: a state with another one is not gone on from."""
+    names = ("prompt", "grader", "difficulty", "samples", "completion_tokens", "seed", "stop_for", "confidence", "engine", "chat")
+    facts = {name: getattr(args, name) for name in names} | {"batch": batch, "problems": files.sha256(args.problems)}
+    facts["model"] = files.sha256(Path(args.model) / "manifest.json")
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+class State:
+    """Finished batches in a file: a line for the key, then one for each batch. A line that a kill cut short does not count."""
+
+    def __init__(self, path: Path, key: str):
+        self.path, self.key = path, key
+
+    def batches(self) -> list[list[dict]]:
+        """The batches of an earlier run with the same key; the file is cut to them, or begun."""
+        lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []
+        found = []
+        if lines and lines[0].decode(errors="replace") == self.key:
+            for line in lines[1:]:
+                try:
+                    found.append(json.loads(line))
+                except ValueError:
+                    break
+        text = "".join(line + "\n" for line in [self.key, *map(json.dumps, found)])
+        files.write_text(self.path, text)
+        return found
+
+    def add(self, rows: list[dict]) -> None:
+        with open(self.path, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(rows) + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    errors.run(main)
