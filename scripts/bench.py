@@ -10,6 +10,7 @@ status does not depend on what was measured: these are no tests.
 
 import argparse
 import importlib
+import math
 import os
 import sys
 from pathlib import Path
@@ -63,7 +64,7 @@ def show(rows: list[dict]) -> None:
         )
         ours = f"{row['ours']:,.3g}" if row["ours"] < 1000 else f"{row['ours']:,.0f}"
         print(
-            f"{row['benchmark']:<11}{row['what']:<64}{ours:>9}{baseline:>10} {row['unit']:<14}{ratio:>8}  {row['target']:<16}{met}"
+            f"{row['benchmark']:<11}{row['what']:<74}{ours:>9}{baseline:>10} {row['unit']:<14}{ratio:>8}  {row['target']:<16}{met}"
         )
     sys.stdout.flush()
 
@@ -80,18 +81,27 @@ def write(rows: list[dict], folder: Path) -> None:
 def draw(plotting, rows: list[dict]):
     """(figure, rows drawn): the ratio of every row to its baseline on a logarithmic scale, with the target where it is one of the ratio."""
     frame = plotting.pd.DataFrame([row for row in rows if row["ratio"]], columns=COLUMNS)
-    figure, (axis,) = plotting.panels(1, height=0.6 + 0.16 * len(frame), columns=1)
+    figure, (axis,) = plotting.panels(1, height=0.5 + 0.15 * len(frame), columns=1)
     figure.set_figwidth(plotting.WIDE)
     places = range(len(frame))[::-1]
-    colors = [{True: "#009E73", False: "#D55E00"}.get(met, "0.5") for met in frame.met]
-    axis.barh(places, frame.ratio, color=colors)
-    for place, target in zip(places, frame.target):
-        if target.startswith("ratio"):
-            axis.plot([float(target.split()[2])] * 2, [place - 0.5, place + 0.5], color="black")
-    axis.axvline(1, color="black", linewidth=0.6, linestyle=":")
+    colors = [{True: "#009E73", False: "#D55E00"}.get(met, "0.6") for met in frame.met]
+    axis.barh(places, frame.ratio - 1, left=1, color=colors)
+    for place, row in zip(places, frame.itertuples()):
+        if row.target.startswith("ratio"):
+            axis.plot([float(row.target.split()[2])] * 2, [place - 0.5, place + 0.5], color="black")
+        beside = {"xytext": (3 if row.ratio >= 1 else -3, 0), "textcoords": "offset points", "va": "center", "fontsize": 6}
+        axis.annotate(f"{row.ratio:.2f}", (row.ratio, place), ha="left" if row.ratio >= 1 else "right", **beside)
+    axis.axvline(1, color="black", linewidth=0.6)
     axis.set_xscale("log")
-    axis.set_yticks(places, [f"{row.benchmark}: {row.what} ({row.unit})" for row in frame.itertuples()])
-    axis.set_xlabel("ours / baseline (a black mark is the target)")
+    low, high = frame.ratio.min(), frame.ratio.max()
+    decades = [10.0**power for power in range(math.floor(math.log10(low / 2)), math.ceil(math.log10(high * 2)) + 1)]
+    axis.set_xticks(decades, [f"{decade:g}" for decade in decades])
+    axis.minorticks_off()
+    axis.set_xlim(decades[0], decades[-1])
+    axis.set_ylim(-0.7, len(frame) - 0.3)
+    axis.set_yticks(places, [f"{row.benchmark}: {row.what}" for row in frame.itertuples()], fontsize=6)
+    axis.grid(axis="y", visible=False)
+    axis.set_xlabel("ours / baseline (black mark: target; green: met, red: not met)")
     return figure, frame
 
 
