@@ -50,9 +50,10 @@ def main() -> None:
             continue
         rows += found
         show(found)
+        files.write_rows(options.output / "bench.csv", COLUMNS, rows)  # each time: what is measured outlives an interrupt
     print(*left_out, sep="\n")
     if rows:
-        write(rows, options.output)
+        write_figure(rows, options.output)
 
 
 def show(rows: list[dict]) -> None:
@@ -69,11 +70,10 @@ def show(rows: list[dict]) -> None:
     sys.stdout.flush()
 
 
-def write(rows: list[dict], folder: Path) -> None:
-    """The rows as bench.csv; bench.pdf and bench.png draw their ratios."""
-    from hardgrpo import plotting  # after the benchmarks, which count what is imported and may need its memory
+def write_figure(rows: list[dict], folder: Path) -> None:
+    """bench.pdf and bench.png draw the ratios of bench.csv."""
+    from hardgrpo import plotting  # after the benchmarks, whose programs should start as they would alone
 
-    files.write_rows(folder / "bench.csv", COLUMNS, rows)
     plotting.save(*draw(plotting, rows), [str(folder / f"bench.{kind}") for kind in ("pdf", "png")])
     print(f"{folder / 'bench.csv'}, {folder / 'bench.pdf'}")
 
