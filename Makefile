@@ -3,6 +3,7 @@
 # make figures  the figures and tables again, from the committed summaries, without torch
 #               (make figures STUDY=paper: those of another study)
 # make lint     ruff, snakefmt, snakemake --lint
+# make bench    how fast it is: ratios measured side by side, as a table, CSV and figure in results/bench
 #
 # make setup      .venv alone: to plan, probe, train and draw without the demo
 # Environments that no target above needs:
@@ -17,7 +18,7 @@ CORES ?= all
 STUDY ?= mini
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
-.PHONY: demo setup figures test lint vllm-cpu gpu cluster gpu-check format clean
+.PHONY: demo setup figures test lint bench vllm-cpu gpu cluster gpu-check format clean
 
 setup: .venv/training.ready
 
@@ -35,6 +36,9 @@ lint: .venv/development.ready
 	.venv/bin/ruff format --check .
 	.venv/bin/snakefmt --check Snakefile rules
 	.venv/bin/python tests/lint_workflow.py
+
+bench: .venv/training.ready
+	.venv/bin/python scripts/bench.py $(if $(ONLY),--only $(ONLY)) $(if $(BEFORE),--before $(BEFORE))
 
 vllm-cpu: .venv-vllm-cpu/vllm-cpu.ready
 

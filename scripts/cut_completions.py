@@ -9,8 +9,6 @@ cuts a probe. Of an evaluation the graded completions are needed too (--graded),
 
 import argparse
 
-from transformers import AutoTokenizer
-
 from hardgrpo import completions, errors, evaluations, files, grading, tasks
 
 
@@ -28,6 +26,8 @@ def main() -> None:
     evaluation = [args.graded, args.problems, args.grader, args.output_graded]
     if any(evaluation) and not all(evaluation):
         parser.error("--graded, --problems, --grader and --output-graded belong together")
+
+    from transformers import AutoTokenizer  # after what can be wrong with the arguments: it takes seconds
 
     tokenizer = AutoTokenizer.from_pretrained(args.model, local_files_only=True)
     if not args.graded:

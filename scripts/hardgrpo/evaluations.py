@@ -1,13 +1,17 @@
 """Evaluation files: one row a graded completion, `evaluation/.../{eval_task}.csv.gz`."""
 
-import io
+from __future__ import annotations
 
-import numpy as np
-import pandas as pd
+import io
+from typing import TYPE_CHECKING
 
 from . import files
 from .errors import UserError
 from .grading import Verdict
+
+if TYPE_CHECKING:  # programs that only write evaluations do without
+    import numpy as np
+    import pandas as pd
 
 COLUMNS = ["step", "id", "tier", "decoding", "sample", "correct", "answered", "strict", "lenient", "truncated", "tokens"]
 KEY = ["step", "id", "decoding", "sample"]  # what names a completion, here and in the file of texts beside it
@@ -44,6 +48,8 @@ def write(path: str, rows: list[dict]) -> None:
 
 def read(path: str) -> pd.DataFrame:
     """An evaluation with checked columns and values; `truncated` and `tokens` are nan where they are not known."""
+    import pandas as pd
+
     kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
     kinds |= dict.fromkeys(VERDICTS, int) | {"truncated": float, "tokens": float}
     text = files.read_text(path)

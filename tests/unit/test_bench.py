@@ -1,0 +1,77 @@
+"""The benchmarks' own arithmetic and table. What is measured is no test: it depends on the machine."""
+
+import csv
+import sys
+from pathlib import Path
+
+import pytest
+
+from hardgrpo import benchmarks
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import bench  # noqa: E402
+
+
+def test_pairs_alternate_and_their_median_ratio_counts():
+    order, ours, baseline = [], iter([1.0, 2.0, 30.0]), iter([2.0, 1.0, 10.0])
+
+    def take(name, values):
+        order.append(name)
+        return next(values)
+
+    found = benchmarks.paired(lambda: take("ours", ours), lambda: take("baseline", baseline), 3)
+    assert order == ["ours", "baseline", "baseline", "ours", "ours", "baseline"]
+    assert found == (2.0, 2.0, 2.0)  # ratios 0.5, 2 and 3
+
+
+@pytest.mark.parametrize(
+    ("ours", "baseline", "target", "met"),
+    [(3.0, 2.0, "ratio <= 1.5", True), (3.1, 2.0, "ratio <= 1.5", False), (5.0, None, "ours >= 6", False), (0, 9, "", None)],
+)
+def test_a_row_says_whether_its_target_is_met(ours, baseline, target, met):
+    assert benchmarks.row("b", "w", ours, baseline, "s", target)["met"] is met
+
+
+def test_a_command_that_fails_says_why():
+    with pytest.raises(benchmarks.UserError, match="failed in .*: no such thing"):
+        benchmarks.run([sys.executable, "-c", "import sys; sys.exit('no such thing')"])
+
+
+def test_a_copy_has_the_code_and_no_results():
+    with benchmarks.copy() as folder:
+        assert (folder / "Snakefile").is_file() and (folder / "results/summaries/mini/gains.csv").is_file()
+        assert not (folder / "results/training").exists() and not (folder / ".snakemake").exists()
+    assert not folder.exists()
+
+
+def test_what_cannot_be_measured_here_is_said_and_left_out(tmp_path, monkeypatch, capsys):
+    (tmp_path / "measured.py").write_text(
+        "from hardgrpo import benchmarks\n"
+        "def run(options): return [benchmarks.row('measured', 'a', 1.5, 3.0, 's', 'ratio <= 1'), benchmarks.row('measured', 'b', 2, None, 'n')]\n"
+    )
+    (tmp_path / "lacking.py").write_text(
+        "from hardgrpo.benchmarks import Skipped\ndef run(options): raise Skipped('no such machine')\n"
+    )
+    monkeypatch.setattr(bench, "HERE", tmp_path)
+    monkeypatch.setattr(bench, "NAMES", ["lacking", "measured"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    output = tmp_path / "out"
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--only", "lacking", "measured", "--output", str(output)])
+    bench.main()
+    said = capsys.readouterr().out
+    assert "lacking: not measured: no such machine" in said and "met" in said
+    rows = list(csv.DictReader((output / "bench.csv").open()))
+    assert [(row["what"], row["ratio"], row["met"]) for row in rows] == [("a", "0.5", "1"), ("b", "", "")]
+    assert (output / "bench.pdf").is_file() and (output / "bench.png").is_file()
+
+
+def test_every_benchmark_can_be_imported_and_run_is_there():
+    sys.path.insert(0, str(bench.HERE))
+    try:
+        assert len(bench.NAMES) > 3
+        for name in bench.NAMES:
+            assert callable(__import__(name).run), name
+    finally:
+        sys.path.remove(str(bench.HERE))
