@@ -151,9 +151,12 @@ def test_only_what_the_subset_needs_is_planned_and_made(answered):
     }  # fmt: skip
     made = {path.name for path in (answered.folder / "results").iterdir()}
     assert made == {"models", "tasks", "probe", "difficulty", "subsets", "logs", "provenance", "summaries", "published"}
-    assert sorted(path.name for path in (answered.folder / "paper").iterdir()) == ["claims.yaml", "deviations.csv", "main.tex", "references.bib"], (
-        "nothing is drawn"
-    )
+    assert sorted(path.name for path in (answered.folder / "paper").iterdir()) == [
+        "claims.yaml",
+        "deviations.csv",
+        "main.tex",
+        "references.bib",
+    ], "nothing is drawn"
     for path in (ROOT / "results/summaries").rglob("*.csv"):
         assert (answered.folder / path.relative_to(ROOT)).read_bytes() == path.read_bytes(), "nothing is summarised"
     assert "Study mini" not in answered.said and "95 % interval" not in answered.said, "and no study is shown"
