@@ -81,14 +81,15 @@ def process(run) -> int:
     return int(re.match(r"process (\d+)", lock.read_text())[1])
 
 
-def check(run, undisturbed, attempts: int) -> None:
+def check(run, undisturbed, attempts: int, kept: str = "") -> None:
     """The files are those of the undisturbed run, and the last attempt did not start at the beginning."""
     assert_same(results(run.folder, "training"), results(undisturbed.folder, "training"))
     states = [job["State"].split()[0] for job in jobs(run)]
     assert len(states) == attempts and states[-1] == "COMPLETED", states
     facts = json.loads((run.folder / f"results/training/{RUN}/provenance.json").read_text())
     assert (facts["resumed_from"] > 0) == (attempts > 1), facts["resumed_from"]
-    assert not list(run.folder.glob("results/state/*")), "a finished run keeps no state"
+    left = [path.suffix for path in run.folder.glob("results/state/*")]
+    assert left in ([], [kept]), "a finished run keeps no state"
 
 
 def test_a_controller_that_is_gone_for_40_seconds(run, undisturbed, slurm):
@@ -216,7 +217,7 @@ def test_a_job_that_finishes_after_its_snakemake_was_killed(run, undisturbed, sl
     assert (run.folder / TARGET).exists()
     assert run.run("--unlock") == 0
     assert run.run(TARGET) == 0, run.said()
-    check(run, undisturbed, attempts=1)
+    check(run, undisturbed, attempts=1, kept=".finished")  # until a Snakemake that has something to do removes it
 
 
 def test_a_full_disk(run, undisturbed, slurm):
