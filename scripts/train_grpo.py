@@ -233,9 +233,10 @@ def train(
 ) -> None:
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
-    from trl import GRPOConfig, GRPOTrainer
+    from trl import GRPOConfig
 
     from hardgrpo import engines
+    from hardgrpo.trainer import Trainer
 
     engines.fix_threads()
     recipe = spec.training
@@ -251,7 +252,7 @@ def train(
     os.environ.setdefault(
         "TENSORBOARD_LOGGING_DIR", f"results/tracking/{spec.model}/{spec.task}/{spec.recipe}/{spec.policy}/{spec.seed}"
     )
-    trainer = GRPOTrainer(
+    trainer = Trainer(
         model=AutoModelForCausalLM.from_pretrained(spec.model_folder, **recipes.model_arguments(recipe)),
         processing_class=tokenizer,
         reward_funcs=reward_function(spec.grader, recipe, hardware.processes),

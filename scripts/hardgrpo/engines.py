@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors import safe_open
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from . import files
+from . import decoding, files
 from .errors import UserError
 
 
@@ -199,51 +198,20 @@ def generate(
     done: Callable[[int, int], None] = lambda completions, tokens: None,
 ) -> list[Completion]:
     """One completion a request, in order, by transformers. `done(completions, tokens)` is called after each batch."""
+    stated = model.generation_config.eos_token_id
+    ends = stated if isinstance(stated, list) else [stated]
     out: list[Completion | None] = [None] * len(requests)
     for rows in _batches(prompts, requests, batch):
         inputs = tokenizer.pad({"input_ids": [prompts[i] for i in rows]}, return_tensors="pt").to(model.device)
-        sampled = _decode(model, inputs["input_ids"], inputs["attention_mask"], [requests[i] for i in rows], max_tokens)
+        wanted = [requests[i] for i in rows]
+        draw = decoding.SeededSampling([r.seed for r in wanted], [r.temperature for r in wanted], max_tokens, model.device)
+        with torch.inference_mode():
+            sampled = decoding.decode(model, inputs["input_ids"], inputs["attention_mask"], ends, max_tokens, draw)
         for i, (ids, ended) in zip(rows, sampled):
             text = tokenizer.decode(ids, skip_special_tokens=True)
             out[i] = Completion(text, len(ids), "stop" if ended else "length")
         done(len(rows), sum(len(ids) for ids, _ in sampled))
     return out
-
-
-@torch.inference_mode()
-def _decode(model, ids: torch.Tensor, mask: torch.Tensor, requests: list[Request], max_tokens: int) -> list[tuple[list[int], bool]]:
-    """(token ids, whether the end was reached) of each row of a left-padded batch of prompts, shape (rows, width).
-
-    `transformers.generate` goes on with every row until the last has ended. Here rows that have ended leave the batch,
-    which halves the work where completions differ in length.
-    """
-    ends = torch.tensor(np.atleast_1d(model.generation_config.eos_token_id), device=ids.device)
-    draw = SeededSampling(requests, max_tokens)
-    tokens = torch.zeros(len(requests), max_tokens, dtype=torch.long, device=ids.device)
-    lengths, ended = [max_tokens] * len(requests), [False] * len(requests)
-    alive = torch.arange(len(requests), device=ids.device)
-    cache, positions = DynamicCache(config=model.config), (mask.cumsum(-1) - 1).clamp(min=0)
-    for step in range(max_tokens):
-        scores = model(
-            input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
-        ).logits[:, -1]
-        ids = draw(scores, alive, step)
-        tokens[alive, step] = ids
-        over = torch.isin(ids, ends)
-        for row in alive[over].tolist():
-            if not ended[row]:
-                lengths[row], ended[row] = step + 1, True
-        if all(ended):
-            break
-        # Leaving costs a copy of the cache, so it waits until an eighth of the batch has ended.
-        going = torch.tensor([i for i, row in enumerate(alive.tolist()) if not ended[row]], device=ids.device)
-        if len(going) <= 0.875 * len(alive):
-            alive, ids, mask, positions = alive[going], ids[going], mask[going], positions[going]
-            cache.batch_select_indices(going)
-        ids = ids.unsqueeze(1)
-        mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
-        positions = positions[:, -1:] + 1
-    return [(row[:length], end) for row, length, end in zip(tokens.tolist(), lengths, ended)]
 
 
 def _batches(prompts: list[list[int]], requests: list[Request], batch: int) -> Iterator[list[int]]:
@@ -252,26 +220,6 @@ def _batches(prompts: list[list[int]], requests: list[Request], batch: int) -> I
         rows = [i for i, r in enumerate(requests) if (r.temperature == 0) == greedy]
         rows.sort(key=lambda i: (-len(prompts[i]), i))
         yield from (rows[start : start + batch] for start in range(0, len(rows), batch))
-
-
-class SeededSampling:
-    """Inverse-CDF sampling with one uniform number a (request, step), drawn beforehand from the request's own seed."""
-
-    def __init__(self, requests: list[Request], max_tokens: int):
-        draws = [np.random.Generator(np.random.PCG64(r.seed)).random(max_tokens) for r in requests]
-        self.uniform = torch.from_numpy(np.stack(draws))
-        self.temperature = torch.tensor([r.temperature for r in requests], dtype=torch.float64)
-
-    def __call__(self, scores: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor:
-        """Token ids (n,) from scores (n, vocabulary) of requests `rows` at `step`; all of one batch sample or none does."""
-        if self.temperature[0] == 0:
-            return scores.argmax(dim=-1)
-        uniform, temperature = self.uniform.to(scores.device), self.temperature.to(scores.device)
-        self.uniform, self.temperature = uniform, temperature  # moved once
-        cumulative = torch.softmax(scores.double() / temperature[rows].unsqueeze(1), dim=-1).cumsum(dim=-1)
-        # The last sum may fall short of one by rounding: scale the draw instead of running off the end.
-        target = uniform[rows, step].unsqueeze(1) * cumulative[:, -1:]
-        return torch.searchsorted(cumulative, target, right=True).squeeze(1).clamp(max=scores.shape[-1] - 1)
 
 
 def fix_threads() -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from hardgrpo import engines, environments, errors
+from hardgrpo import decoding, engines, environments, errors
 from hardgrpo.errors import UserError
 
 QUESTIONS = [
@@ -60,7 +60,7 @@ def test_seeds_matter_and_the_same_seed_gives_the_same_completion(tiny):
 
 def test_tokens_are_drawn_with_their_probabilities():
     scores = torch.log(torch.tensor([[0.1, 0.2, 0.7]])).repeat(20_000, 1)
-    draw = engines.SeededSampling([engines.Request((), seed, 1.0) for seed in range(20_000)], 1)
+    draw = decoding.SeededSampling(list(range(20_000)), [1.0] * 20_000, 1)
     shares = torch.bincount(draw(scores, torch.arange(20_000), 0), minlength=3) / 20_000
     assert shares.tolist() == pytest.approx([0.1, 0.2, 0.7], abs=0.015)
 
@@ -74,6 +74,28 @@ def test_greedy_is_what_transformers_generates(tiny):
         )
         out = model.generate(**ids, max_new_tokens=20, do_sample=False)[0, ids["input_ids"].shape[1] :]
         assert tokenizer.decode(out, skip_special_tokens=True) == completion.text
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_rollouts_are_what_transformers_generates_with_the_same_random_numbers(tiny, temperature):
+    model, tokenizer = tiny
+    ids = tokenizer(
+        ["a b"] * 4 + [QUESTIONS[0]] * 4 + [QUESTIONS[2]] + ["a b"] * 3, padding=True, padding_side="left", return_tensors="pt"
+    )
+    ends = [tokenizer.eos_token_id, *range(20, 26)]  # so that rows end at different times
+    torch.manual_seed(7)
+    sampling = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
+    expected = model.generate(**ids, **sampling, max_new_tokens=60, eos_token_id=ends, pad_token_id=tokenizer.pad_token_id)
+    after = torch.rand(1)
+    torch.manual_seed(7)
+    with torch.no_grad():
+        found = decoding.decode(model, ids["input_ids"], ids["attention_mask"], ends, 60, decoding.GlobalSampling(12, temperature))
+    assert torch.rand(1) == after, "the random numbers go on from the same place"
+    lengths = [len(tokens) for tokens, _ in found]
+    assert len(set(lengths)) > 4
+    for row, (tokens, ended) in zip(expected[:, ids["input_ids"].shape[1] :].tolist(), found):
+        assert row[: len(tokens)] == tokens and set(row[len(tokens) :]) <= {tokenizer.pad_token_id}
+        assert ended == (tokens[-1] in ends) and not set(tokens[:-1]) & set(ends)
 
 
 @pytest.fixture(scope="module")
