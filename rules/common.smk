@@ -18,7 +18,7 @@ SCRIPTS = Path(workflow.basedir) / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 from hardgrpo import config as settings  # noqa: E402
-from hardgrpo import calibration, cluster, costs, durations, environments, layout, published  # noqa: E402
+from hardgrpo import calibration, cluster, costs, durations, environments, layout, published, warm  # noqa: E402
 from hardgrpo.errors import UserError  # noqa: E402
 
 # `--config update_inputs=true` arrives as text.
@@ -32,6 +32,10 @@ except UserError as error:
 
 for name, value in environments.ALLOCATOR.items():
     os.environ.setdefault(name, value)
+if workflow.local_exec and workflow.is_main_process:
+    os.environ[warm.SOCKET] = warm.place()
+else:
+    os.environ.pop(warm.SOCKET, None)
 
 # Rules say `python`: the one that Snakemake itself runs with.
 os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), os.getenv("PATH", os.defpath)]))

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hardgrpo import environments, errors, evaluations, files, grading, provenance, tasks
+from hardgrpo import environments, errors, evaluations, files, grading, provenance, tasks, warm
 from hardgrpo.progress import Progress
 
 
@@ -117,4 +117,4 @@ def find_checkpoints(folder: Path) -> dict[int, str]:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    warm.run(main)

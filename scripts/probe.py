@@ -8,7 +8,7 @@ import argparse
 import json
 import time
 
-from hardgrpo import environments, errors, files, provenance, tasks
+from hardgrpo import environments, errors, files, provenance, tasks, warm
 from hardgrpo.progress import Progress
 
 
@@ -83,4 +83,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    warm.run(main)

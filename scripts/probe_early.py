@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hardgrpo import difficulty, early_stopping, environments, errors, files, grading, provenance, tasks
+from hardgrpo import difficulty, early_stopping, environments, errors, files, grading, provenance, tasks, warm
 from hardgrpo.progress import Progress
 
 
@@ -195,4 +195,4 @@ class State:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    warm.run(main)

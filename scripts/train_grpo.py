@@ -28,7 +28,7 @@ import sys
 import time
 from pathlib import Path
 
-from hardgrpo import environments, errors, files, grading, interruption, provenance, recipes, states, tasks
+from hardgrpo import environments, errors, files, grading, interruption, provenance, recipes, states, tasks, warm
 from hardgrpo.interruption import say
 from hardgrpo.progress import Progress
 
@@ -402,4 +402,4 @@ def export(
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    warm.run(main)

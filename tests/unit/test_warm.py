@@ -1,0 +1,190 @@
+"""Programs that start in a process with the libraries loaded behave as if they had been started themselves."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from conftest import ROOT
+
+PROGRAM = f"""
+import os, signal, sys, time
+sys.path.insert(0, {str(ROOT / "scripts")!r})
+from hardgrpo import errors, warm
+
+def main():
+    print("warm" if "torch" in sys.modules else "cold", os.getpid(), os.getppid(), flush=True)
+    exec(sys.argv[1], globals())
+
+if __name__ == "__main__":
+    warm.run(main)
+"""
+COUNT = """
+got = []
+signal.signal(signal.SIGTERM, lambda *_: got.append("TERM"))
+signal.signal(signal.SIGINT, lambda *_: got.append("INT"))
+print("ready", flush=True)
+while not got:
+    time.sleep(0.01)
+time.sleep(0.3)
+print(got)
+"""
+
+
+class World:
+    """A folder with a program, and a process in the part of Snakemake."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.sockets = folder, folder / "sockets"
+        (folder / "program.py").write_text(PROGRAM)
+        self.snakemake = subprocess.Popen(["sleep", "600"])
+        self.environment = os.environ | {"HARDGRPO_WARM": f"{self.sockets}/{self.snakemake.pid}", "OMP_NUM_THREADS": "1"}
+
+    def end(self) -> None:
+        self.snakemake.kill()
+        self.snakemake.wait()
+
+    def start(self, code: str, **environment) -> tuple[subprocess.Popen, str, psutil.Process, psutil.Process]:
+        """(the program, warm or cold, the process that it runs in, that one's parent)."""
+        process = subprocess.Popen(
+            [sys.executable, "program.py", code],
+            cwd=self.folder,
+            env=self.environment | environment,
+            text=True,
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        how, number, parent = process.stdout.readline().split()
+        return process, how, *map(psutil.Process, (int(number), int(parent)))
+
+
+def finish(process: subprocess.Popen, sent: str = "") -> tuple[str, str]:
+    """What else it prints and says. Not `communicate`, which does not know of what `readline` has read ahead."""
+    process.stdin.write(sent)
+    process.stdin.close()
+    printed = process.stdout.read(), process.stderr.read()
+    process.wait()
+    return printed
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    world = World(tmp_path_factory.mktemp("warm"))
+    yield world
+    world.end()
+
+
+@pytest.fixture(params=["warm", "cold"])
+def start(world, request):
+    """Programs are started in both ways, and what is tested must not tell them apart."""
+
+    def start(code: str):
+        process, how, *processes = world.start(code, **{"HARDGRPO_WARM": ""} if request.param == "cold" else {})
+        assert how == request.param
+        return process, *processes
+
+    return start
+
+
+def test_streams_arguments_folder_and_environment_are_those_of_the_program(start, world):
+    code = """
+print(sys.argv[0], os.getcwd(), os.environ["OMP_NUM_THREADS"], os.environ.get("HARDGRPO_WARM") or None, sys.stdin.read())
+print("to stderr", file=sys.stderr)
+"""
+    process, *_ = start(code)
+    assert finish(process, "sent\n") == (f"program.py {world.folder} 1 None sent\n\n", "to stderr\n")
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "said"),
+    [
+        ("sys.exit(3)", 3, ""),
+        ("raise errors.UserError('the file F is empty')", 1, "error: the file F is empty\n"),
+        ("os._exit(4)", 4, ""),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),
+    ],
+)
+def test_it_ends_as_the_program_ends(start, code, status, said):
+    process, *_ = start(code)
+    assert finish(process)[1] == said and process.returncode == status
+
+
+def test_a_signal_reaches_the_program_once(start):
+    process, *_ = start(COUNT)
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    assert finish(process) == ("['TERM']\n", "") and process.returncode == 0
+
+
+def test_ctrl_c_reaches_the_program_once(start):
+    """A terminal sends it to the whole process group."""
+    process, *_ = start(COUNT)
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGINT)
+    assert finish(process) == ("['INT']\n", "")
+
+
+def test_a_program_that_is_killed_does_not_go_on(start):
+    process, real, _ = start("time.sleep(60)")
+    process.kill()
+    assert gone(real)
+
+
+def test_the_code_beside_a_program_is_read_anew(start, world):
+    for value in ("one", "another"):
+        (world.folder / "beside.py").write_text(f"value = {value!r}")
+        process, *_ = start("import beside; print(beside.value)")
+        assert finish(process) == (f"{value}\n", "")
+
+
+def test_other_threads_need_another_process(world):
+    one, how_one, _, parent = world.start("pass")
+    two, how_two, _, other_parent = world.start("import torch; print(torch.get_num_threads())", OMP_NUM_THREADS="2")
+    assert how_one == how_two == "warm" and parent != other_parent
+    assert finish(two)[0] == "2\n" and one.wait() == 0
+
+
+def test_where_the_process_is_killed_the_program_says_so_and_the_next_one_starts_another(tmp_path):
+    world = World(tmp_path)
+    process, _, real, parent = world.start("time.sleep(60)")
+    parent.kill()
+    assert finish(process)[1].startswith("error: the process that this program ran in was killed")
+    assert process.returncode == 1
+    if sys.platform == "linux":
+        assert gone(real)
+    again, how, *_ = world.start("pass")
+    assert how == "warm" and again.wait() == 0
+    world.end()
+
+
+def test_it_ends_with_snakemake_and_leaves_no_socket(tmp_path):
+    world = World(tmp_path)
+    process, _, real, parent = world.start("print('ready', flush=True); time.sleep(2); print('whole')")
+    assert process.stdout.readline() == "ready\n"
+    world.end()
+    assert finish(process)[0] == "whole\n", "what runs is brought to its end"
+    assert gone(parent) and [path.name for path in world.sockets.iterdir()] == ["lock"]
+
+
+def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
+    world = World(tmp_path)
+    world.sockets.mkdir()
+    world.sockets.chmod(0o777)
+    process, how, *_ = world.start("pass")
+    assert how == "cold" and process.wait() == 0
+    world.end()
+
+
+def gone(process: psutil.Process) -> bool:
+    try:
+        process.wait(20)
+    except psutil.TimeoutExpired:
+        return False
+    return True
