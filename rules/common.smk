@@ -32,10 +32,8 @@ except UserError as error:
 
 for name, value in environments.ALLOCATOR.items():
     os.environ.setdefault(name, value)
-if workflow.local_exec and workflow.is_main_process:
-    os.environ[warm.SOCKET] = warm.place()
-else:
-    os.environ.pop(warm.SOCKET, None)
+if os.getenv(warm.SOCKET) != warm.OFF:
+    os.environ[warm.SOCKET] = warm.place() if workflow.local_exec and workflow.is_main_process else warm.OFF
 
 # Rules say `python`: the one that Snakemake itself runs with.
 os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), os.getenv("PATH", os.defpath)]))

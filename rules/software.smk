@@ -8,7 +8,7 @@ CONDA = {name: f"{workflow.basedir}/envs/{name}.yaml" for name in IMAGE}  # for 
 CONTAINERS = DeploymentMethod.APPTAINER in getattr(workflow.deployment_settings, "deployment_method", ())
 
 if CONTAINERS:
-    os.environ.pop(warm.SOCKET, None)  # what listens there is not in the container
+    os.environ[warm.SOCKET] = warm.OFF  # what listens there is not in the container
     TEX = TEX or "latexmk"  # in the image
     # Both names, old and new; what the user binds stays. Jobs on other nodes read this file as well.
     for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):

@@ -1,12 +1,16 @@
 """What programs load before they work: processor time of `--help`, against Python alone, and whether torch comes with it.
 
-Programs that plan, select, summarise or draw have no business with torch, and neither has `snakemake -n`.
+Programs that plan, select, summarise or draw have no business with torch, and neither has `snakemake -n`. Those that need it find it
+loaded where the workflow runs its jobs on one machine (hardgrpo/warm.py).
 """
 
 import functools
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
-from hardgrpo import benchmarks
+from hardgrpo import benchmarks, warm
 from hardgrpo.benchmarks import ROOT, snakemake
 
 PROGRAMS = [
@@ -20,6 +24,14 @@ PROGRAMS = [
     "grade_recording",
 ]
 PROGRAMS += ["cut_completions", "summarize", "judge_claims", "plot_accuracy", "write_tables", "write_numbers", "plan"]
+NEEDS_ALL = f"""import sys
+sys.path.insert(0, {str(ROOT / "scripts")!r})
+from hardgrpo import warm
+def main():
+    exec(warm.LIBRARIES, dict())
+if __name__ == "__main__":
+    warm.run(main)
+"""
 LOADED = "-X", "importtime"
 row = functools.partial(benchmarks.row, "startup")
 
@@ -32,11 +44,32 @@ def run(options) -> list[dict]:
             functools.partial(processor, f"scripts/{name}.py", "--help"), alone, options.repeats
         )
         rows.append(row(f"{name}.py --help; Python alone", ours, baseline, "processor s", ratio=ratio))
+    rows.append(forked(options.repeats))
     loading = [name for name in PROGRAMS if loads_torch([sys.executable, *LOADED, f"scripts/{name}.py", "--help"])]
     rows.append(row("programs that load torch before they need it, of these", len(loading), len(PROGRAMS), "programs", "ours == 0"))
     command = snakemake("-n", "--quiet", "all", "--config", "study=paper")
     rows.append(row("snakemake -n loads torch", loads_torch([command[0], *LOADED, *command[1:]]), None, "yes or no", "ours == 0"))
     return rows
+
+
+def forked(repeats: int) -> dict:
+    """Wall time: what the forked process takes is not counted as the program's own."""
+    with tempfile.TemporaryDirectory(prefix="hardgrpo-bench-") as folder:
+        program = Path(folder) / "program.py"
+        program.write_text(NEEDS_ALL)
+        snakemake = subprocess.Popen(["sleep", "600"])  # in its part: what forks ends with it
+        told = {warm.SOCKET: f"{folder}/sockets/{snakemake.pid}", "OMP_NUM_THREADS": "1"}
+        try:
+            benchmarks.run([sys.executable, str(program)], **told)  # starts what forks
+            ours, baseline, ratio = benchmarks.paired(
+                lambda: benchmarks.run([sys.executable, str(program)], **told)[0],
+                lambda: benchmarks.run([sys.executable, str(program)], **(told | {warm.SOCKET: warm.OFF}))[0],
+                repeats,
+            )
+        finally:
+            snakemake.kill()
+            snakemake.wait()
+    return row("a program with torch and TRL, forked; started alone", ours, baseline, "s", ratio=ratio)
 
 
 def processor(*arguments: str) -> float:

@@ -2,8 +2,8 @@
 
 A run of the finished miniature is trained again for a few updates, by scripts/train_grpo.py and by TRL's script, in alternating
 pairs; a step's seconds are TRL's `step_time` in both (sampling, reward, forward and backward pass, optimiser), without the first
-step. This project's program has the environment that the workflow gives it. TRL's script is measured told to do the same, and
-with its own default of gradient checkpointing.
+step. This project's program has the environment that the workflow gives it. TRL's script is measured told to do the same, without
+and with a KL term, all completions at once and in micro-batches, and with its own default of gradient checkpointing.
 """
 
 import functools
@@ -25,6 +25,7 @@ REWARD = """from hardgrpo import grading
 def correct(completions, answer, **_):
     return [float(grading.grade({grader!r}, messages[0]["content"], a).correct) for messages, a in zip(completions, answer)]
 """
+CASES = [(0.0, None, False), (0.0, None, True), (0.04, None, False), (0.0, 8, False)]  # beta, micro-batch, gradient checkpointing
 row = functools.partial(benchmarks.row, "training")
 
 
@@ -34,39 +35,40 @@ def run(options) -> list[dict]:
         raise Skipped("it needs a finished run of the miniature; run `make demo` first")
     rows = []
     with tempfile.TemporaryDirectory(prefix="hardgrpo-bench-") as temporary:
-        for beta in (0.0, 0.04):
+        for beta, micro_batch, checkpointing in CASES:
             content = yaml.safe_load(found[0].read_text(encoding="utf-8"))
             content["training"] |= {"updates": UPDATES, "checkpoint_every": UPDATES, "beta": beta}
-            spec = Path(temporary) / f"beta{beta}.yaml"
+            spec = Path(temporary) / "spec.yaml"
             spec.write_text(yaml.safe_dump(content))
-            for checkpointing in (False, True) if beta == 0 else (False,):
-                one, other, ratio = benchmarks.paired(
-                    functools.partial(ours, spec),
-                    functools.partial(trl_script, spec, checkpointing),
-                    max(1, options.repeats // 2),
-                )
-                told = "with its gradient checkpointing" if checkpointing else "told the same"
-                rows.append(row(f"step, beta {beta:g}; TRL's script, {told}", one, other, "s", "ratio <= 1", ratio))
+            one, other, ratio = benchmarks.paired(
+                functools.partial(ours, spec, micro_batch),
+                functools.partial(trl_script, spec, micro_batch, checkpointing),
+                max(1, options.repeats // 2),
+            )
+            name = f"step, beta {beta:g}" + (f", micro-batches of {micro_batch}" if micro_batch else "")
+            told = "with its gradient checkpointing" if checkpointing else "told the same"
+            rows.append(row(f"{name}; TRL's script, {told}", one, other, "s", "ratio <= 1", ratio))
     return rows
 
 
-def ours(spec: Path) -> float:
+def ours(spec: Path, micro_batch: int | None) -> float:
     """Mean seconds of a step by this project's program."""
     with tempfile.TemporaryDirectory(dir=spec.parent) as folder:
         program = [sys.executable, str(ROOT / "scripts/train_grpo.py"), "--spec", str(spec)]
+        program += ["--micro-batch", str(micro_batch)] if micro_batch else []
         benchmarks.run([*program, "--output", f"{folder}/run", "--state", f"{folder}/state"], **OURS)
         steps = files.read_rows(f"{folder}/run/timing.csv", {"step": int, "seconds": float})
     return statistics.mean(step["seconds"] for step in steps[1:])
 
 
-def trl_script(spec: Path, checkpointing: bool) -> float:
+def trl_script(spec: Path, micro_batch: int | None, checkpointing: bool) -> float:
     """Mean seconds of a step by TRL's script, whose arguments say what the recipe says."""
     read = recipes.read_spec(str(spec))
     problems = {problem["id"]: problem for problem in tasks.read_problems(ROOT / read.problems)}
     chosen = tasks.read_subset(ROOT / read.subset, problems, read.problems)
     order = recipes.schedule(chosen, UPDATES, read.training["prompts_per_update"], read.seed)
     prompts = ({"prompt": tasks.messages(read.prompt, problems[i]["question"]), "answer": problems[i]["answer"]} for i in order)
-    same = recipes.trainer_arguments(read, "unused")
+    same = recipes.trainer_arguments(read, "unused", recipes.Hardware(micro_batch=micro_batch))
     told = ["seed", "num_generations", "temperature", "top_p", "top_k", "max_completion_length", "scale_rewards", "loss_type"]
     told += ["beta", "epsilon", "max_steps", "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate"]
     told += ["lr_scheduler_type", "weight_decay", "max_grad_norm", "optim", "bf16", "use_cpu", "shuffle_dataset"]

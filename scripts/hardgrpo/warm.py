@@ -1,8 +1,9 @@
 """Programs that start with torch, transformers and TRL loaded: a process that has imported them forks for each program.
 
-Loading takes three to four processor seconds, a large part of each of the many short jobs of a small study. Where Snakemake runs its
-jobs on this machine it names a socket in HARDGRPO_WARM (see rules/common.smk). The first program starts the process behind it, which
-ends with that Snakemake; it loads only libraries, so that each program reads this project's code as it is.
+Loading takes seconds, a large part of each of the many short jobs of a small study (`make bench ONLY=startup`). Where Snakemake
+runs its jobs on this machine it names a socket in HARDGRPO_WARM, unless that is `off` (see rules/common.smk). The first program
+starts the process behind it, which ends with that Snakemake; it loads libraries alone, so that each program reads this
+project's code as it is.
 
 The program that was started hands over its arguments, environment, folder and streams, passes signals on and ends as the forked one ends.
 Where that cannot be, it does the work itself.
@@ -29,6 +30,7 @@ from pathlib import Path
 from . import environments, errors
 
 SOCKET = "HARDGRPO_WARM"  # FOLDER/PID: a folder of this user alone, the process id of Snakemake
+OFF = "off"
 LIBRARIES = "import torch, datasets, peft, transformers.models.qwen3.modeling_qwen3, trl.trainer.grpo_trainer"
 READ_WHEN_LOADED = ("CUDA", "GOMP_", "HF_", "KMP_", "LD_", "MALLOC_", "MKL_", "OMP_", "OPENBLAS_", "PYTHON", "TORCH", "TRL_")
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -43,7 +45,7 @@ def place() -> str:
 def run(main: Callable[[], None]) -> None:
     """`errors.run(main)`, in a process with the libraries loaded where there is one."""
     path = os.environ.pop(SOCKET, None)  # what this program starts itself (torchrun's processes) starts as ever
-    connection = connect(Path(path)) if path else None
+    connection = connect(Path(path)) if path not in (None, OFF) else None
     if connection is None:
         errors.run(main)
         return

@@ -85,7 +85,7 @@ def start(world, request):
     """Programs are started in both ways, and what is tested must not tell them apart."""
 
     def start(code: str):
-        process, how, *processes = world.start(code, **{"HARDGRPO_WARM": ""} if request.param == "cold" else {})
+        process, how, *processes = world.start(code, **{"HARDGRPO_WARM": "off"} if request.param == "cold" else {})
         assert how == request.param
         return process, *processes
 
