@@ -6,9 +6,11 @@ starts the process behind it, which ends with that Snakemake; it loads libraries
 project's code as it is.
 
 The program that was started hands over its arguments, environment, folder and streams, passes signals on and ends as the forked one ends.
-Where that cannot be, it does the work itself.
+Where that cannot be, it does the work itself, and so it does with GPUs: CUDA does not work in a process forked from one that has looked
+for a GPU, as the libraries may do when they are loaded.
 """
 
+import argparse
 import contextlib
 import ctypes
 import fcntl
@@ -45,7 +47,7 @@ def place() -> str:
 def run(main: Callable[[], None]) -> None:
     """`errors.run(main)`, in a process with the libraries loaded where there is one."""
     path = os.environ.pop(SOCKET, None)  # what this program starts itself (torchrun's processes) starts as ever
-    connection = connect(Path(path)) if path not in (None, OFF) else None
+    connection = connect(Path(path)) if path not in (None, OFF) and not wants_gpus() else None
     if connection is None:
         errors.run(main)
         return
@@ -55,6 +57,12 @@ def run(main: Callable[[], None]) -> None:
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     sys.exit(status)
+
+
+def wants_gpus() -> bool:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--gpus", default="0")
+    return parser.parse_known_args()[0].gpus != "0"
 
 
 def connect(path: Path) -> socket.socket | None:

@@ -48,10 +48,10 @@ class World:
         self.snakemake.kill()
         self.snakemake.wait()
 
-    def start(self, code: str, **environment) -> tuple[subprocess.Popen, str, psutil.Process, psutil.Process]:
+    def start(self, code: str, *arguments: str, **environment) -> tuple[subprocess.Popen, str, psutil.Process, psutil.Process]:
         """(the program, warm or cold, the process that it runs in, that one's parent)."""
         process = subprocess.Popen(
-            [sys.executable, "program.py", code],
+            [sys.executable, "program.py", code, *arguments],
             cwd=self.folder,
             env=self.environment | environment,
             text=True,
@@ -171,6 +171,12 @@ def test_it_ends_with_snakemake_and_leaves_no_socket(tmp_path):
     world.end()
     assert finish(process)[0] == "whole\n", "what runs is brought to its end"
     assert gone(parent) and [path.name for path in world.sockets.iterdir()] == ["lock"]
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [("0", "warm"), ("1", "cold")])
+def test_a_program_for_gpus_starts_by_itself(world, gpus, expected):
+    process, how, *_ = world.start("pass", "--engine", "transformers", "--gpus", gpus)
+    assert how == expected and process.wait() == 0
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
