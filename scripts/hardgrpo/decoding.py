@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
+from .errors import UserError
+
 
 def decode(
     model, ids: torch.Tensor, mask: torch.Tensor, ends: list[int], max_tokens: int, draw: Callable
@@ -29,12 +31,18 @@ def decode(
     ids, mask = different.split(ids.shape[1], dim=1)
     positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)
     for step in range(max_tokens):
-        scores = model(
+        output = model(
             input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
-        ).logits[:, -1]
+        )
+        if getattr(output, "past_key_values", None) is None:
+            raise UserError(
+                f"{type(model).__name__} keeps no keys and values of earlier tokens (past_key_values), so it cannot be sampled with"
+                " transformers here; set the model's engine to vllm, or take a model with attention"
+            )
+        scores = output.logits[:, -1]
         if step == 0 and len(different) < count:
             scores, mask, positions = scores[copies], mask[copies], positions[copies]
-            cache.batch_select_indices(copies)
+            cache.reorder_cache(copies)
         ids = draw(scores, alive, step)
         tokens[alive, step] = ids
         over = torch.isin(ids, ends) & ~ended[alive]
@@ -46,7 +54,7 @@ def decode(
         # Leaving costs a copy of the cache, so it waits until an eighth of the batch has ended.
         if len(going) <= 0.875 * len(alive):
             alive, ids, mask, positions = alive[going], ids[going], mask[going], positions[going]
-            cache.batch_select_indices(going)
+            cache.reorder_cache(going)
         ids, positions = ids.unsqueeze(1), positions[:, -1:] + 1
         mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
     return [(row[:length], end) for row, length, end in zip(tokens.tolist(), lengths.tolist(), ended.tolist())]

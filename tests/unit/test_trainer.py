@@ -4,73 +4,93 @@ import pytest
 import torch
 from datasets import Dataset
 from test_recipes import SPEC
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, TrainerCallback
 
 from hardgrpo import engines, recipes
 
 WORDS = ["red", "blue", "green", "white"]
+CLOCK = {"step_time", "epoch"}
+OF_MICRO_BATCHES = {"entropy"}  # and clip ratios: a mean over the micro-batches that were computed
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
+    """An untrained model and its tokenizer; several tokens end a completion, so that completions differ in length."""
     from pretrain_model import build_model, build_tokenizer
 
     engines.fix_threads()
     tokenizer = build_tokenizer()
     sizes = {"hidden_size": 32, "intermediate_size": 64, "layers": 2, "heads": 2, "key_value_heads": 2, "head_size": 16}
     folder = tmp_path_factory.mktemp("tiny")
-    build_model(sizes | {"context_tokens": 96, "rotary_base": 100.0, "seed": 0}, tokenizer).save_pretrained(folder)
+    model = build_model(sizes | {"context_tokens": 96, "rotary_base": 100.0, "seed": 0}, tokenizer)
+    model.generation_config.eos_token_id = [tokenizer.eos_token_id, *range(20, 30)]
+    model.save_pretrained(folder)
     return folder, tokenizer
 
 
-def train(kind, tiny, folder, reward, micro_batch, beta=0.0, updates=3):
-    """(log of each update, weights in the end, forward passes with a gradient) of a short training by a trainer class."""
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny[0], dtype=torch.float32), tiny[1]
-    recipe = SPEC.training | {
-        "updates": updates,
-        "checkpoint_every": updates,
-        "beta": beta,
-        "prompts_per_update": 4,
-        "group_size": 4,
-    }
-    spec = recipes.Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12})
-    arguments = recipes.trainer_arguments(spec, str(folder), recipes.Hardware(0, 1, micro_batch)) | {"save_strategy": "no"}
-    passes = []
-    model.register_forward_pre_hook(
-        lambda model, args, kwargs: passes.append(len(kwargs["input_ids"])) if torch.is_grad_enabled() else None, with_kwargs=True
-    )
-    from trl import GRPOConfig
+class Training:
+    """A short training by a trainer class: its log, completions, gradients by update, weights, rows of each pass with a gradient."""
 
-    questions = [{"prompt": [{"role": "user", "content": " ".join(WORDS[: k % 4 + 1])}]} for k in range(4 * updates)]
-    trainer = kind(
-        model=model,
-        processing_class=tokenizer,
-        reward_funcs=reward,
-        args=GRPOConfig(**arguments),
-        train_dataset=Dataset.from_list(questions),
-    )
-    trainer.train()
-    log = [
-        {
-            name: entry[name]
-            for name in ("reward", "loss", "grad_norm", "completions/mean_length", "frac_reward_zero_std", *["kl"] * (beta > 0))
-        }
-        for entry in trainer.state.log_history
-        if "reward" in entry
-    ]
-    return log, [weights.detach().clone() for weights in model.parameters()], passes
+    def __init__(self, kind, tiny, folder, reward, micro_batch=None, updates=3, **changes):
+        from trl import GRPOConfig
+
+        model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny[0], dtype=torch.float32), tiny[1]
+        recipe = SPEC.training | {"updates": updates, "checkpoint_every": updates, "prompts_per_update": 4, "group_size": 4}
+        recipe |= {"learning_rate": 5e-3, "warmup_share": 0.0} | changes
+        spec = recipes.Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12})
+        arguments = recipes.trainer_arguments(spec, str(folder), recipes.Hardware(0, 1, micro_batch)) | {"save_strategy": "no"}
+        questions = [{"prompt": [{"role": "user", "content": " ".join(WORDS[: k % 4 + 1])}]} for k in range(4 * updates)]
+        self.gradients, self.completions, self.passes = [], [], []
+        trainer = kind(
+            model=model,
+            processing_class=tokenizer,
+            reward_funcs=reward,
+            args=GRPOConfig(**arguments),
+            train_dataset=Dataset.from_list(questions),
+            peft_config=recipes.adapter_configuration(recipe),
+            callbacks=[self.watch()],
+        )
+        sample = trainer._generate_single_turn
+
+        def watched(*arguments, **named):
+            self.completions.append((found := sample(*arguments, **named))[0])
+            return found
+
+        def count(module, positional, named):
+            if torch.is_grad_enabled():
+                self.passes.append(len(named["input_ids"]))
+
+        trainer._generate_single_turn = watched
+        model.register_forward_pre_hook(count, with_kwargs=True)
+        trainer.train()
+        self.log = [{key: value for key, value in entry.items() if key not in CLOCK} for entry in trainer.state.log_history[:-1]]
+        self.weights = [weights.detach().clone() for weights in model.parameters()]
+
+    def watch(self) -> TrainerCallback:
+        gradients = self.gradients
+
+        class Watch(TrainerCallback):
+            def on_pre_optimizer_step(self, *arguments, model, **_) -> None:
+                gradients.append([w.grad.clone() for w in model.parameters() if w.grad is not None])
+
+        return Watch()
 
 
-def both(*arguments, **named):
+@pytest.fixture
+def both(tiny, tmp_path):
     from trl import GRPOTrainer
 
     from hardgrpo.trainer import Trainer
 
-    return train(GRPOTrainer, *arguments, **named), train(Trainer, *arguments, **named)
+    return lambda *arguments, **named: [Training(kind, tiny, tmp_path, *arguments, **named) for kind in (GRPOTrainer, Trainer)]
+
+
+def same(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
+    return all(torch.equal(*pair) for pair in zip(one, other, strict=True))
 
 
 def long(completions, **_):
-    return [float(len(messages[0]["content"]) > 40) for messages in completions]
+    return [float(len(messages[0]["content"].split()) > 4) for messages in completions]
 
 
 def long_for_half(prompts, completions, **_):
@@ -78,37 +98,53 @@ def long_for_half(prompts, completions, **_):
     return [reward * (len(prompt[0]["content"].split()) > 2) for prompt, reward in zip(prompts, long(completions))]
 
 
-def nothing(completions, **_):
-    return [0.0] * len(completions)
+def long_at_first(completions, trainer_state, **_):
+    return [reward * (trainer_state.global_step == 0) for reward in long(completions)]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"beta": 0.04},
+        {"precision": "bf16"},
+        {"adapter": {"rank": 4, "alpha": 8, "dropout": 0.0}, "precision": "bf16"},
+        {"adapter": {"rank": 4, "alpha": 8, "dropout": 0.1}},
+        {"loss": "bnpo", "advantage": "standardised", "temperature": 0.7},
+    ],
+    ids=str,
+)
+def test_an_update_in_one_piece_is_that_of_trl(both, changes):
+    theirs, ours = both(long, **changes)
+    assert ours.completions == theirs.completions and len({len(ids) for ids in ours.completions[0]}) > 4
+    assert ours.log == theirs.log and len(ours.log) == 3 and all(entry["grad_norm"] for entry in ours.log)
+    assert same(ours.weights, theirs.weights)
+
+
+@pytest.mark.parametrize("reward", [long, long_for_half])
+@pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo", "bnpo"])
 @pytest.mark.parametrize("beta", [0.0, 0.04])
-def test_an_update_in_one_piece_is_that_of_trl(tiny, tmp_path, beta):
-    (log, weights, _), (our_log, our_weights, _) = both(tiny, tmp_path, long, None, beta=beta)
-    assert our_log == log and any(entry["grad_norm"] for entry in log)
-    assert all(torch.equal(one, other) for one, other in zip(weights, our_weights))
+def test_in_micro_batches_the_gradient_is_that_of_trl(both, reward, loss, beta):
+    theirs, ours = both(reward, 2, loss=loss, beta=beta, updates=2, learning_rate=1e-12)
+    assert ours.completions == theirs.completions and len({len(ids) for ids in ours.completions[0]}) > 4
+    for one, other in zip(ours.gradients, theirs.gradients, strict=True):
+        for gradient, expected in zip(one, other, strict=True):
+            torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
+    for one, other in zip(ours.log, theirs.log, strict=True):
+        for name in set(other) - OF_MICRO_BATCHES if beta == 0 else other:
+            if "clip_ratio" not in name or beta:
+                assert one[name] == pytest.approx(other[name], rel=1e-4, abs=1e-6), name
+    assert theirs.passes == [2] * 16
+    idle = 16 - len(ours.passes)
+    assert idle == 0 if beta else idle >= (8 if reward is long_for_half and loss != "bnpo" else 0)
 
 
-@pytest.mark.parametrize(("reward", "beta"), [(long, 0.0), (long, 0.04), (long_for_half, 0.0)])
-def test_in_micro_batches_the_gradient_is_that_of_trl(tiny, tmp_path, reward, beta):
-    (log, _, passes), (our_log, _, our_passes) = both(tiny, tmp_path, reward, 2, beta=beta, updates=1)
-    assert our_log == [pytest.approx(entry, rel=1e-4, abs=1e-7) for entry in log] and log[0]["grad_norm"] > 0.01
-    assert passes == [2] * 8
-    assert our_passes == [2] * (4 if reward is long_for_half else 8), (
-        "rows without an advantage are left out, where no KL term needs them"
-    )
-
-
-def test_an_update_without_any_advantage_moves_the_weights_as_in_trl(tiny, tmp_path):
+def test_an_update_without_any_advantage_moves_the_weights_as_in_trl(both):
     """By the momentum of the updates before."""
-    rewards = iter([1, 0, 0] * 2)
-
-    def once(completions, **named):
-        return long(completions) if next(rewards) else nothing(completions)
-
-    (log, weights, passes), (our_log, our_weights, our_passes) = both(tiny, tmp_path, once, None)
-    assert our_log == log and [bool(entry["grad_norm"]) for entry in log] == [True, False, False]
-    assert (len(passes), len(our_passes)) == (3, 1)
-    assert all(torch.equal(one, other) for one, other in zip(weights, our_weights))
-    (_, short, _), _ = both(tiny, tmp_path, lambda completions, **_: long(completions), None, updates=1)
-    assert not all(torch.equal(one, other) for one, other in zip(weights, short))
+    theirs, ours = both(long_at_first)
+    assert [bool(entry["grad_norm"]) for entry in ours.log] == [True, False, False]
+    assert (len(theirs.passes), len(ours.passes)) == (3, 1)
+    for name in ("loss", "grad_norm", "reward", "frac_reward_zero_std", "completions/mean_length"):
+        assert [entry[name] for entry in ours.log] == [entry[name] for entry in theirs.log]
+    assert same(ours.weights, theirs.weights)
+    assert not same(ours.weights, both(long_at_first, updates=1)[1].weights)
