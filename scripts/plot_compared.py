@@ -3,9 +3,6 @@
 python scripts/plot_compared.py --summaries results/summaries/recordings --output compared.pdf compared.png compared.csv
 """
 
-import argparse
-from pathlib import Path
-
 import pandas as pd
 
 from hardgrpo import errors, plotting
@@ -29,12 +26,8 @@ OVER_ALL = "all cells"  # what a number that belongs to no policy is drawn as
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    plotting.save(*draw(plotting.read_table(Path(args.summaries) / "compared.csv", COLUMNS)), args.output)
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "compared.csv", COLUMNS)), args.output)
 
 
 def draw(frame):

@@ -3,9 +3,6 @@
 python scripts/plot_difficulty.py --summaries results/summaries/mini --output difficulty.pdf difficulty.png difficulty.csv
 """
 
-import argparse
-from pathlib import Path
-
 import pandas as pd
 
 from hardgrpo import errors, plotting
@@ -14,12 +11,8 @@ COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    plotting.save(*draw(plotting.read_table(Path(args.summaries) / "difficulty.csv", COLUMNS)), args.output)
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "difficulty.csv", COLUMNS)), args.output)
 
 
 def draw(frame):

@@ -5,9 +5,7 @@ One point a model, task and policy. Lines and R^2 over all points and within eac
 python scripts/plot_learnable.py --summaries results/summaries/mini --output learnable.pdf learnable.png learnable.csv
 """
 
-import argparse
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,16 +21,11 @@ PANELS = [("learnable", 100, "learnable share of groups (%)"), ("tokens", 1, "me
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    folder = Path(args.summaries)
-    gains = plotting.read_table(folder / "gains.csv", GAINS)
-    shares = plotting.read_table(folder / "learnable.csv", SHARES)
-    lengths = plotting.read_table(folder / "accuracy.csv", LENGTHS)
-    fits = plotting.read_table(folder / "regressions.csv", FITS, empty=True)
+    args = plotting.parser(__doc__).parse_args()
+    gains = plotting.read_table(args.summaries / "gains.csv", GAINS)
+    shares = plotting.read_table(args.summaries / "learnable.csv", SHARES)
+    lengths = plotting.read_table(args.summaries / "accuracy.csv", LENGTHS)
+    fits = plotting.read_table(args.summaries / "regressions.csv", FITS, empty=True)
     plotting.save(*draw(gains, shares, lengths, fits), args.output)
 
 

@@ -3,9 +3,6 @@
 python scripts/plot_lengths.py --summaries results/summaries/mini --output lengths.pdf lengths.png lengths.csv
 """
 
-import argparse
-from pathlib import Path
-
 from hardgrpo import errors, plotting
 
 SHOWN = [("tokens_mean", 1, "completion length\n(tokens)"), ("truncated_share", 100, "cut off (%)")]
@@ -14,12 +11,8 @@ COLUMNS += [f"{name}{end}" for name, *_ in SHOWN for end in ("", "_low", "_high"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    plotting.save(*draw(plotting.read_table(Path(args.summaries) / "curves.csv", COLUMNS)), args.output)
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "curves.csv", COLUMNS)), args.output)
 
 
 def draw(frame):

@@ -5,11 +5,9 @@ python scripts/plot_pipeline.py --study '{"title": ...}' --summaries results/sum
 --study is the design of the study, settings.described as JSON. What was measured comes from the summaries.
 """
 
-import argparse
 import json
 import re
 import textwrap
-from pathlib import Path
 
 import pandas as pd
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
@@ -25,15 +23,11 @@ LETTERS = 16  # of a line within a box
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = plotting.parser(__doc__)
     parser.add_argument("--study", required=True, type=json.loads)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
     args = parser.parse_args()
 
-    tables = {
-        name: plotting.read_table(Path(args.summaries) / f"{name}.csv", columns, empty=True) for name, columns in TABLES.items()
-    }
+    tables = {name: plotting.read_table(args.summaries / f"{name}.csv", columns, empty=True) for name, columns in TABLES.items()}
     plotting.save(*draw(args.study, **tables), args.output)
 
 

@@ -5,9 +5,6 @@ Where there are more than four tests, gains alone are drawn: the rows beside the
 python scripts/plot_tiers.py --summaries results/summaries/mini --output tiers.pdf tiers.png tiers.csv
 """
 
-import argparse
-from pathlib import Path
-
 from hardgrpo import errors, plotting
 
 COLUMNS = ["model", "task", "eval_task", "policy", "tier", "step", "base_accuracy"]
@@ -15,12 +12,8 @@ COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_lo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    plotting.save(*draw(plotting.read_table(Path(args.summaries) / "tiers.csv", COLUMNS)), args.output)
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "tiers.csv", COLUMNS)), args.output)
 
 
 def draw(frame):

@@ -1,5 +1,6 @@
 """One style for all figures: colour-blind safe, readable in grey and at column width, vector and raster, with the rows drawn."""
 
+import argparse
 import textwrap
 from pathlib import Path
 
@@ -30,6 +31,14 @@ MARKERS = ("v", "P", "X", "*", "<", ">", "h", "p")
 DASHES = ("-", "--", ":", "-.")
 FILLS = (None, "white", "0.75", "0.5")  # of the markers, by task; None is the policy's colour
 PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The arguments of every figure's program."""
+    found = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("--summaries", required=True, type=Path, help="folder of the study's summary tables")
+    found.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
+    return found
 
 
 def style(policy: str, policies: list[str]) -> dict:
