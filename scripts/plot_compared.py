@@ -70,12 +70,7 @@ def draw(frame):
             axis, words(quantity), count + (f", {int(decided.sum())} of {len(decided)} inside the interval" if len(decided) else "")
         )
     plotting.outer_labels(axes, "published (%, points)", "here (%, points)")
-    keys = axes[0].twinx()  # entries that explain marks and are no points
-    keys.set_axis_off()
-    for policy in policies:
-        keys.plot([], [], label=policy, **plotting.mark(policy, policies))
-    plotting.tasks_fill(keys, tasks)
-    plotting.legend(figure, [keys])
+    plotting.marks_legend(figure, axes[0], policies, tasks)
     return figure, pd.concat([group for _, group in panels], ignore_index=True)
 
 

@@ -74,12 +74,7 @@ def draw(gains, shares, lengths, fits):
     for fit in together.itertuples() if len(panels) == 2 else ():
         figure.supxlabel(f"both together, all points: {said(fit)}", fontsize=7)
         drawn.append(together.assign(drawn="text", panel="both"))
-    keys = axes[0].twinx()  # entries that explain marks and are no points
-    keys.set_axis_off()
-    for policy in policies:
-        keys.plot([], [], label=policy, **plotting.mark(policy, policies))
-    plotting.tasks_fill(keys, tasks)
-    plotting.legend(figure, [keys])
+    plotting.marks_legend(figure, axes[0], policies, tasks)
     columns = ["drawn", "panel", *KEYS, "x", "x_low", "x_high", "gain", "gain_low", "gain_high", "seeds", *FITS[3:]]
     return figure, pd.concat(drawn, ignore_index=True).reindex(columns=columns)
 

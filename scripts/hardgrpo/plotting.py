@@ -124,6 +124,18 @@ def legend(figure, axes, place: str = "outside upper center") -> None:
         figure.legend(entries.values(), entries.keys(), loc=place, ncols=max(1, min(len(entries), columns)))
 
 
+def marks_legend(figure, axis, policies: list[str], tasks: list[str]) -> None:
+    """The legend of points that `mark` draws: each policy's mark, and how the marks of each task are filled."""
+    keys = axis.twinx()  # entries that explain marks and are no points
+    keys.set_axis_off()
+    for policy in policies:
+        keys.plot([], [], label=policy, **mark(policy, policies))
+    for group, task in enumerate(tasks if len(tasks) > 1 else []):
+        fill = FILLS[group % len(FILLS)] or "0.35"
+        keys.plot([], [], marker="o", linestyle="none", color="0.35", markerfacecolor=fill, label=task)
+    legend(figure, [keys])
+
+
 def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
     """Write the figure, or as CSV the rows drawn in it, to each path: complete or not at all, without the time of drawing."""
     for path in paths:
@@ -169,14 +181,6 @@ def sizes(group: pd.DataFrame) -> str:
 def bars(frame: pd.DataFrame, name: str, scale: float = 100) -> list:
     """Lengths of the error bars below and above `name`, as errorbar wants them; none (nan) where there is no interval."""
     return [scale * (frame[name] - frame[f"{name}_low"]), scale * (frame[f"{name}_high"] - frame[name])]
-
-
-def tasks_fill(axis, tasks: list[str]) -> None:
-    """Legend entries that say how the markers of each task are filled."""
-    for group, task in enumerate(tasks if len(tasks) > 1 else []):
-        axis.plot(
-            [], [], marker="o", linestyle="none", color="0.35", markerfacecolor=FILLS[group % len(FILLS)] or "0.35", label=task
-        )
 
 
 def points(share: float, sign: str = "+") -> str:
