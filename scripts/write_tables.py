@@ -286,12 +286,11 @@ def budget_columns(frame: pd.DataFrame) -> list[Column]:
 def regression_columns(frame: pd.DataFrame) -> list[Column]:
     words = {"learnable": "learnable share", "tokens": "mean length"}
     named_so = lambda value: "--" if pd.isna(value) else escape(words.get(value, value))
-    share = lambda value, low, high: f"{value:.2f}" + ("" if pd.isna(low) else f" [{low:.2f}, {high:.2f}]")
     return [
         column(frame, "task", "task"),
         column(frame, "predictor", "gain explained by", named_so),
         column(frame, "adjusted_for", "adjusted for", named_so),
-        estimate(frame, "r_squared", "$R^2$", share),
+        estimate(frame, "r_squared", "$R^2$", latex.r_squared),
         column(frame, "slope", "slope", lambda value: f"${'+' if value > 0 else '-'}$", "r"),
         column(frame, "p", "$p$", probability, "r"),
         column(frame, "cells", "cells", whole, "r"),
@@ -346,9 +345,7 @@ def claim_columns(frame: pd.DataFrame) -> list[Column]:
 
 def figure(row) -> str:
     """A claim's estimate: an R^2 as it is, shares and their differences in points."""
-    if row.test.startswith("R^2"):
-        return f"{row.estimate:.2f}" + ("" if pd.isna(row.low) else f" [{row.low:.2f}, {row.high:.2f}]")
-    return with_interval(row.estimate, row.low, row.high)
+    return (latex.r_squared if row.test.startswith("R^2") else with_interval)(row.estimate, row.low, row.high)
 
 
 def deviation_columns(frame: pd.DataFrame) -> list[Column]:
