@@ -5,19 +5,8 @@ python scripts/plot_accuracy.py --summaries results/summaries/mini --output accu
 
 from hardgrpo import errors, plotting
 
-COLUMNS = [
-    "model",
-    "task",
-    "eval_task",
-    "policy",
-    "step",
-    "accuracy",
-    "accuracy_low",
-    "accuracy_high",
-    "problems",
-    "samples",
-    "seeds",
-]
+COLUMNS = ["model", "task", "eval_task", "policy", "step", "accuracy", "accuracy_low", "accuracy_high"]
+COLUMNS += ["problems", "samples", "seeds"]
 
 
 def main() -> None:

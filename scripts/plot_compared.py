@@ -7,21 +7,8 @@ import pandas as pd
 
 from hardgrpo import errors, plotting
 
-COLUMNS = [
-    "paper",
-    "place",
-    "model",
-    "task",
-    "eval_task",
-    "policy",
-    "quantity",
-    "published",
-    "here",
-    "low",
-    "high",
-    "inside",
-    "seeds",
-]
+COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published"]
+COLUMNS += ["here", "low", "high", "inside", "seeds"]
 OVER_ALL = "all cells"  # what a number that belongs to no policy is drawn as
 
 
