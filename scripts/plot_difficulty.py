@@ -34,18 +34,13 @@ def draw(frame):
             places = chosen.pass_rate + plotting.spread(index, len(shown), 0.04)  # two may choose the same alone
             axis.plot(places, 100 * chosen.share, label=policy, **plotting.style(policy, policies))
         axis.set_xlim(-0.08, 1.08)
-        sizes = table[table.group != "pool"].groupby("group").problems.sum().round().astype(int)
-        chosen = f", subsets of {between(sizes)}" if len(sizes) else ""
+        sizes = table[table.group != "pool"].groupby("group").problems.sum()
+        chosen = f", subsets of {plotting.between(sizes)}" if len(sizes) else ""
         plotting.title(axis, plotting.where(model, task, task, models), f"pool of {pool.problems.sum():,.0f}{chosen}")
         drawn.append(table[[*COLUMNS, "share"]])
     plotting.outer_labels(axes, "pass rate of the base model", "share of problems (%)")
     plotting.legend(figure, axes)
     return figure, pd.concat(drawn, ignore_index=True)
-
-
-def between(numbers) -> str:
-    least, most = min(numbers), max(numbers)
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 if __name__ == "__main__":

@@ -46,8 +46,7 @@ def draw(frame):
         # A t interval of a share near 0 may reach below it; what is drawn ends there, the rows beside the figure have it all.
         pair[1].set_ylim(bottom=-0.04 * pair[1].get_ylim()[1])
         pair[1].set_xlabel("GRPO updates")
-        seeds = int(group.seeds.max())
-        plotting.title(pair[0], plotting.where(model, task, task, models), f"{seeds} seed{'s' if seeds > 1 else ''}")
+        plotting.title(pair[0], plotting.where(model, task, task, models), plotting.seeds(group))
         used += pair
     for axis in axes:
         if axis not in used:

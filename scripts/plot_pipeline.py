@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from hardgrpo import errors, plotting
+from hardgrpo.plotting import between
 
 TABLES = {  # tables that the numbers come from; those that a recording lacks have no rows
     "subsets": ["task", "policy", "pool", "prompts", "seeds"],
@@ -119,13 +120,6 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
 def parted(line: str) -> str:
     """Names that are longer than a line with a space where they may be broken."""
     return re.sub(rf"\S{{{LETTERS + 1},}}", lambda name: re.sub(rf"(\S{{1,{LETTERS - 1}}}[-_])(?=\S)", r"\1 ", name.group()), line)
-
-
-def between(numbers, form: str = ",.0f", word: str = "") -> str:
-    """Least and most of some numbers, once where they are one; with a word, in the plural where it takes it."""
-    least, most = (format(end, form) for end in (min(numbers), max(numbers)))
-    text = least if least == most else f"{least} to {most}"
-    return f"{text} {word}{'' if most == '1' else 's'}" if word else text
 
 
 def number(count: int, one: str, many: str = "") -> str:

@@ -48,10 +48,9 @@ def draw(frame):
             axis.set_xticks(range(len(tiers)), tiers)
             axis.set_xlim(-0.6, len(tiers) - 0.4)
             axis.grid(axis="x", visible=False)
-        seeds = int(group.seeds.max())
         name = plotting.where(model, task, test, models)
         problems = " + ".join(map(str, base.problems))
-        plotting.title(axes[index], name, f"{problems} problems, {seeds} seed{'s' if seeds > 1 else ''}")
+        plotting.title(axes[index], name, f"{problems} problems, {plotting.seeds(group)}")
     plotting.outer_labels(axes, "tier", "gain (points)")
     if both:
         axes[0].set_ylabel("accuracy (%)")

@@ -174,8 +174,19 @@ def where(model: str, task: str, test: str, models: int) -> str:
 
 def sizes(group: pd.DataFrame) -> str:
     """How many problems and seeds stand behind a panel."""
-    seeds = int(group.seeds.max())
-    return f"{int(group.problems.max()):,} problems, {seeds} seed{'s' if seeds > 1 else ''}"
+    return f"{int(group.problems.max()):,} problems, {seeds(group)}"
+
+
+def seeds(group: pd.DataFrame) -> str:
+    count = int(group.seeds.max())
+    return f"{count} seed{'s' if count > 1 else ''}"
+
+
+def between(numbers, form: str = ",.0f", word: str = "") -> str:
+    """Least and most of some numbers, once where they are one; with a word, in the plural where it takes it."""
+    least, most = (format(end, form) for end in (min(numbers), max(numbers)))
+    text = least if least == most else f"{least} to {most}"
+    return f"{text} {word}{'' if most == '1' else 's'}" if word else text
 
 
 def bars(frame: pd.DataFrame, name: str, scale: float = 100) -> list:
