@@ -15,44 +15,26 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hardgrpo import environments, errors, evaluations, files, grading, provenance, tasks, warm
+from hardgrpo import errors, evaluations, files, grading, provenance, sampling, tasks, warm
 from hardgrpo.progress import Progress
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="folder of the base model")
+    parser = sampling.parser(__doc__)
     parser.add_argument("--checkpoints", help="folder of a run's checkpoints")
     parser.add_argument("--base", action="store_true", help="with --checkpoints: the base model too")
-    parser.add_argument("--problems", required=True)
-    parser.add_argument("--prompt", required=True, help="template with {question}")
     parser.add_argument("--grader", required=True)
-    parser.add_argument("--samples", type=int, required=True, help="completions a problem at temperature 1")
     parser.add_argument("--greedy", action="store_true", help="one more at temperature 0")
-    parser.add_argument("--completion-tokens", type=int, required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument(
-        "--engine", default="transformers", choices=["transformers", "vllm", "auto"], help="auto: vLLM where it is installed"
-    )
-    parser.add_argument("--chat", default={}, type=json.loads, help="arguments of the chat template, as JSON")
-    environments.add_gpu_arguments(parser)
     parser.add_argument("--batch", type=int, default=512, help="completions that transformers samples at once")
     parser.add_argument("--output", required=True, help="graded completions, CSV")
     parser.add_argument("--completions", required=True, help="their texts, JSON Lines")
-    parser.add_argument("--provenance", help="JSON file to write: machine, versions, tokens, seconds")
     args = parser.parse_args()
     started = time.time()
 
     if args.samples < 1:
         raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
     grading.check_grader(args.grader)
-    args.gpus = environments.granted_gpus(args.gpus)
-    args.engine = environments.choose(args.engine, args.gpus)
-    environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
-    environments.check_gpus(args.gpus, args.gpu_name, args.gpu_gib)
-    from hardgrpo import engines  # after `use`, which may start this program again in another environment
-
-    engines.fix_threads()
+    engines = sampling.start(args)
     problems = tasks.read_by_grader(tasks.read_problems(args.problems), args.grader, args.problems)
     folders = find_checkpoints(Path(args.checkpoints)) if args.checkpoints else {}
     if args.base or not folders:
@@ -61,14 +43,7 @@ def main() -> None:
         provenance.check_manifest(folder)
     kinds = [(1.0, sample) for sample in range(args.samples)] + ([(0.0, 0)] if args.greedy else [])
     keys = [(problem, temperature, sample) for problem in problems for temperature, sample in kinds]
-    requests = [
-        engines.Request(
-            tuple(tasks.messages(args.prompt, problem["question"])),
-            engines.sample_seed("evaluate", args.seed, problem["id"], sample),
-            temperature,
-        )
-        for problem, temperature, sample in keys
-    ]
+    requests = [sampling.request("evaluate", args, problem, sample, temperature) for problem, temperature, sample in keys]
     rows, texts = [], []
     with Progress(f"evaluate {args.output}", len(requests) * len(folders), "completions") as progress:
         options = {"gpus": args.gpus, "batch": args.batch, "ready": progress.ready}

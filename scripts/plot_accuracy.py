@@ -3,33 +3,15 @@
 python scripts/plot_accuracy.py --summaries results/summaries/mini --output accuracy.pdf accuracy.png accuracy.csv
 """
 
-import argparse
-from pathlib import Path
-
 from hardgrpo import errors, plotting
 
-COLUMNS = [
-    "model",
-    "task",
-    "eval_task",
-    "policy",
-    "step",
-    "accuracy",
-    "accuracy_low",
-    "accuracy_high",
-    "problems",
-    "samples",
-    "seeds",
-]
+COLUMNS = ["model", "task", "eval_task", "policy", "step", "accuracy", "accuracy_low", "accuracy_high"]
+COLUMNS += ["problems", "samples", "seeds"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    frame = plotting.read_table(Path(args.summaries) / "accuracy.csv", [*COLUMNS, "decoding"])
+    args = plotting.parser(__doc__).parse_args()
+    frame = plotting.read_table(args.summaries / "accuracy.csv", [*COLUMNS, "decoding"])
     plotting.save(*draw(frame), args.output)
 
 

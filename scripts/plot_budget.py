@@ -3,9 +3,6 @@
 python scripts/plot_budget.py --summaries results/summaries/budget --output budget.pdf budget.png budget.csv
 """
 
-import argparse
-from pathlib import Path
-
 import pandas as pd
 
 from hardgrpo import errors, plotting
@@ -16,13 +13,9 @@ SUBSETS = [*KEYS, "rule", "budget", "prompts", "pool"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    gains = plotting.read_table(Path(args.summaries) / "gains.csv", GAINS)
-    subsets = plotting.read_table(Path(args.summaries) / "subsets.csv", SUBSETS)
+    args = plotting.parser(__doc__).parse_args()
+    gains = plotting.read_table(args.summaries / "gains.csv", GAINS)
+    subsets = plotting.read_table(args.summaries / "subsets.csv", SUBSETS)
     plotting.save(*draw(gains, subsets), args.output)
 
 

@@ -3,38 +3,18 @@
 python scripts/plot_compared.py --summaries results/summaries/recordings --output compared.pdf compared.png compared.csv
 """
 
-import argparse
-from pathlib import Path
-
 import pandas as pd
 
 from hardgrpo import errors, plotting
 
-COLUMNS = [
-    "paper",
-    "place",
-    "model",
-    "task",
-    "eval_task",
-    "policy",
-    "quantity",
-    "published",
-    "here",
-    "low",
-    "high",
-    "inside",
-    "seeds",
-]
+COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published"]
+COLUMNS += ["here", "low", "high", "inside", "seeds"]
 OVER_ALL = "all cells"  # what a number that belongs to no policy is drawn as
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    plotting.save(*draw(plotting.read_table(Path(args.summaries) / "compared.csv", COLUMNS)), args.output)
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "compared.csv", COLUMNS)), args.output)
 
 
 def draw(frame):
@@ -77,12 +57,7 @@ def draw(frame):
             axis, words(quantity), count + (f", {int(decided.sum())} of {len(decided)} inside the interval" if len(decided) else "")
         )
     plotting.outer_labels(axes, "published (%, points)", "here (%, points)")
-    keys = axes[0].twinx()  # entries that explain marks and are no points
-    keys.set_axis_off()
-    for policy in policies:
-        keys.plot([], [], label=policy, **plotting.mark(policy, policies))
-    plotting.tasks_fill(keys, tasks)
-    plotting.legend(figure, [keys])
+    plotting.marks_legend(figure, axes[0], policies, tasks)
     return figure, pd.concat([group for _, group in panels], ignore_index=True)
 
 

@@ -3,9 +3,6 @@
 python scripts/plot_difficulty.py --summaries results/summaries/mini --output difficulty.pdf difficulty.png difficulty.csv
 """
 
-import argparse
-from pathlib import Path
-
 import pandas as pd
 
 from hardgrpo import errors, plotting
@@ -14,12 +11,8 @@ COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    plotting.save(*draw(plotting.read_table(Path(args.summaries) / "difficulty.csv", COLUMNS)), args.output)
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "difficulty.csv", COLUMNS)), args.output)
 
 
 def draw(frame):
@@ -41,18 +34,13 @@ def draw(frame):
             places = chosen.pass_rate + plotting.spread(index, len(shown), 0.04)  # two may choose the same alone
             axis.plot(places, 100 * chosen.share, label=policy, **plotting.style(policy, policies))
         axis.set_xlim(-0.08, 1.08)
-        sizes = table[table.group != "pool"].groupby("group").problems.sum().round().astype(int)
-        chosen = f", subsets of {between(sizes)}" if len(sizes) else ""
+        sizes = table[table.group != "pool"].groupby("group").problems.sum()
+        chosen = f", subsets of {plotting.between(sizes)}" if len(sizes) else ""
         plotting.title(axis, plotting.where(model, task, task, models), f"pool of {pool.problems.sum():,.0f}{chosen}")
         drawn.append(table[[*COLUMNS, "share"]])
     plotting.outer_labels(axes, "pass rate of the base model", "share of problems (%)")
     plotting.legend(figure, axes)
     return figure, pd.concat(drawn, ignore_index=True)
-
-
-def between(numbers) -> str:
-    least, most = min(numbers), max(numbers)
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 if __name__ == "__main__":

@@ -5,9 +5,7 @@ One point a model, task and policy. Lines and R^2 over all points and within eac
 python scripts/plot_learnable.py --summaries results/summaries/mini --output learnable.pdf learnable.png learnable.csv
 """
 
-import argparse
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,16 +21,11 @@ PANELS = [("learnable", 100, "learnable share of groups (%)"), ("tokens", 1, "me
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    folder = Path(args.summaries)
-    gains = plotting.read_table(folder / "gains.csv", GAINS)
-    shares = plotting.read_table(folder / "learnable.csv", SHARES)
-    lengths = plotting.read_table(folder / "accuracy.csv", LENGTHS)
-    fits = plotting.read_table(folder / "regressions.csv", FITS, empty=True)
+    args = plotting.parser(__doc__).parse_args()
+    gains = plotting.read_table(args.summaries / "gains.csv", GAINS)
+    shares = plotting.read_table(args.summaries / "learnable.csv", SHARES)
+    lengths = plotting.read_table(args.summaries / "accuracy.csv", LENGTHS)
+    fits = plotting.read_table(args.summaries / "regressions.csv", FITS, empty=True)
     plotting.save(*draw(gains, shares, lengths, fits), args.output)
 
 
@@ -81,12 +74,7 @@ def draw(gains, shares, lengths, fits):
     for fit in together.itertuples() if len(panels) == 2 else ():
         figure.supxlabel(f"both together, all points: {said(fit)}", fontsize=7)
         drawn.append(together.assign(drawn="text", panel="both"))
-    keys = axes[0].twinx()  # entries that explain marks and are no points
-    keys.set_axis_off()
-    for policy in policies:
-        keys.plot([], [], label=policy, **plotting.mark(policy, policies))
-    plotting.tasks_fill(keys, tasks)
-    plotting.legend(figure, [keys])
+    plotting.marks_legend(figure, axes[0], policies, tasks)
     columns = ["drawn", "panel", *KEYS, "x", "x_low", "x_high", "gain", "gain_low", "gain_high", "seeds", *FITS[3:]]
     return figure, pd.concat(drawn, ignore_index=True).reindex(columns=columns)
 

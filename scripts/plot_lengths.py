@@ -3,9 +3,6 @@
 python scripts/plot_lengths.py --summaries results/summaries/mini --output lengths.pdf lengths.png lengths.csv
 """
 
-import argparse
-from pathlib import Path
-
 from hardgrpo import errors, plotting
 
 SHOWN = [("tokens_mean", 1, "completion length\n(tokens)"), ("truncated_share", 100, "cut off (%)")]
@@ -14,12 +11,8 @@ COLUMNS += [f"{name}{end}" for name, *_ in SHOWN for end in ("", "_low", "_high"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    plotting.save(*draw(plotting.read_table(Path(args.summaries) / "curves.csv", COLUMNS)), args.output)
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "curves.csv", COLUMNS)), args.output)
 
 
 def draw(frame):
@@ -53,8 +46,7 @@ def draw(frame):
         # A t interval of a share near 0 may reach below it; what is drawn ends there, the rows beside the figure have it all.
         pair[1].set_ylim(bottom=-0.04 * pair[1].get_ylim()[1])
         pair[1].set_xlabel("GRPO updates")
-        seeds = int(group.seeds.max())
-        plotting.title(pair[0], plotting.where(model, task, task, models), f"{seeds} seed{'s' if seeds > 1 else ''}")
+        plotting.title(pair[0], plotting.where(model, task, task, models), plotting.seeds(group))
         used += pair
     for axis in axes:
         if axis not in used:

@@ -3,9 +3,6 @@
 python scripts/plot_parts.py --summaries results/summaries/mini --output parts.pdf parts.png parts.csv
 """
 
-import argparse
-from pathlib import Path
-
 from hardgrpo import errors, plotting
 
 COLUMNS = ["model", "task", "eval_task", "policy", "step", "gain"]
@@ -14,12 +11,8 @@ COLUMNS += ["base_answered", "answered", "base_accuracy", "accuracy", "problems"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    plotting.save(*draw(plotting.read_table(Path(args.summaries) / "parts.csv", COLUMNS)), args.output)
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "parts.csv", COLUMNS)), args.output)
 
 
 def draw(frame):

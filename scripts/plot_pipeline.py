@@ -5,16 +5,15 @@ python scripts/plot_pipeline.py --study '{"title": ...}' --summaries results/sum
 --study is the design of the study, settings.described as JSON. What was measured comes from the summaries.
 """
 
-import argparse
 import json
 import re
 import textwrap
-from pathlib import Path
 
 import pandas as pd
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from hardgrpo import errors, plotting
+from hardgrpo.plotting import between
 
 TABLES = {  # tables that the numbers come from; those that a recording lacks have no rows
     "subsets": ["task", "policy", "pool", "prompts", "seeds"],
@@ -25,15 +24,11 @@ LETTERS = 16  # of a line within a box
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = plotting.parser(__doc__)
     parser.add_argument("--study", required=True, type=json.loads)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
     args = parser.parse_args()
 
-    tables = {
-        name: plotting.read_table(Path(args.summaries) / f"{name}.csv", columns, empty=True) for name, columns in TABLES.items()
-    }
+    tables = {name: plotting.read_table(args.summaries / f"{name}.csv", columns, empty=True) for name, columns in TABLES.items()}
     plotting.save(*draw(args.study, **tables), args.output)
 
 
@@ -125,13 +120,6 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
 def parted(line: str) -> str:
     """Names that are longer than a line with a space where they may be broken."""
     return re.sub(rf"\S{{{LETTERS + 1},}}", lambda name: re.sub(rf"(\S{{1,{LETTERS - 1}}}[-_])(?=\S)", r"\1 ", name.group()), line)
-
-
-def between(numbers, form: str = ",.0f", word: str = "") -> str:
-    """Least and most of some numbers, once where they are one; with a word, in the plural where it takes it."""
-    least, most = (format(end, form) for end in (min(numbers), max(numbers)))
-    text = least if least == most else f"{least} to {most}"
-    return f"{text} {word}{'' if most == '1' else 's'}" if word else text
 
 
 def number(count: int, one: str, many: str = "") -> str:

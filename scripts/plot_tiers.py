@@ -5,9 +5,6 @@ Where there are more than four tests, gains alone are drawn: the rows beside the
 python scripts/plot_tiers.py --summaries results/summaries/mini --output tiers.pdf tiers.png tiers.csv
 """
 
-import argparse
-from pathlib import Path
-
 from hardgrpo import errors, plotting
 
 COLUMNS = ["model", "task", "eval_task", "policy", "tier", "step", "base_accuracy"]
@@ -15,12 +12,8 @@ COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_lo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    plotting.save(*draw(plotting.read_table(Path(args.summaries) / "tiers.csv", COLUMNS)), args.output)
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "tiers.csv", COLUMNS)), args.output)
 
 
 def draw(frame):
@@ -55,10 +48,9 @@ def draw(frame):
             axis.set_xticks(range(len(tiers)), tiers)
             axis.set_xlim(-0.6, len(tiers) - 0.4)
             axis.grid(axis="x", visible=False)
-        seeds = int(group.seeds.max())
         name = plotting.where(model, task, test, models)
         problems = " + ".join(map(str, base.problems))
-        plotting.title(axes[index], name, f"{problems} problems, {seeds} seed{'s' if seeds > 1 else ''}")
+        plotting.title(axes[index], name, f"{problems} problems, {plotting.seeds(group)}")
     plotting.outer_labels(axes, "tier", "gain (points)")
     if both:
         axes[0].set_ylabel("accuracy (%)")

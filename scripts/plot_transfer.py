@@ -3,9 +3,6 @@
 python scripts/plot_transfer.py --summaries results/summaries/mini --output transfer.pdf transfer.png transfer.csv
 """
 
-import argparse
-from pathlib import Path
-
 import numpy as np
 from matplotlib import colors
 
@@ -15,12 +12,8 @@ COLUMNS = ["model", "task", "eval_task", "policy", "step", "base_accuracy", "gai
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
-    parser.add_argument("--output", required=True, nargs="+")
-    args = parser.parse_args()
-
-    plotting.save(*draw(plotting.read_table(Path(args.summaries) / "gains.csv", [*COLUMNS, "decoding"])), args.output)
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "gains.csv", [*COLUMNS, "decoding"])), args.output)
 
 
 def draw(frame):

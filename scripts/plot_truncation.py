@@ -6,9 +6,7 @@ python scripts/plot_truncation.py --summaries results/summaries/mini_truncation 
 --limits are the tests to draw, one a column, with their completion limits in tokens: a task that is cut from another, and that other.
 """
 
-import argparse
 import json
-from pathlib import Path
 
 import pandas as pd
 
@@ -18,13 +16,11 @@ from plot_parts import COLUMNS
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
+    parser = plotting.parser(__doc__)
     parser.add_argument("--limits", required=True, type=json.loads, help="completion limit of each test, JSON")
-    parser.add_argument("--output", required=True, nargs="+")
     args = parser.parse_args()
 
-    path = Path(args.summaries) / "parts.csv"
+    path = args.summaries / "parts.csv"
     frame = plotting.read_table(path, COLUMNS)
     if frame[frame.eval_task.isin(args.limits)].empty:
         raise UserError(f"{path}: no rows tested on {' or '.join(args.limits)}; run the study that it summarises")

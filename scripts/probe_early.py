@@ -20,31 +20,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hardgrpo import difficulty, early_stopping, environments, errors, files, grading, provenance, tasks, warm
+from hardgrpo import difficulty, early_stopping, errors, files, grading, provenance, sampling, tasks, warm
 from hardgrpo.progress import Progress
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="model folder")
-    parser.add_argument("--problems", required=True)
-    parser.add_argument("--prompt", required=True, help="template with {question}")
+    parser = sampling.parser(__doc__)
     parser.add_argument("--grader", required=True, help=", ".join(grading.GRADERS))
     parser.add_argument("--difficulty", default="pass_rate", choices=["pass_rate", "agreement"])
-    parser.add_argument("--samples", type=int, required=True, help="K, the most completions a prompt")
-    parser.add_argument("--completion-tokens", type=int, required=True)
-    parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--stop-for", required=True, type=json.loads, help="policies with the seed of their ties, as a JSON list")
     parser.add_argument("--confidence", type=float, default=1.0, help="1: exactly the subset of full probing")
-    parser.add_argument(
-        "--engine", default="transformers", choices=["transformers", "vllm", "auto"], help="auto: vLLM where it is installed"
-    )
-    parser.add_argument("--chat", default={}, type=json.loads, help="arguments of the chat template, as JSON")
-    environments.add_gpu_arguments(parser)
     parser.add_argument("--batch", type=int, help="completions sampled at once; without it a 64th of full probing, from 16 to 256")
     parser.add_argument("--state", required=True, help="file that keeps finished batches until all is done")
     parser.add_argument("--output", required=True)
-    parser.add_argument("--provenance", help="JSON file to write: machine, versions, tokens, seconds")
     args = parser.parse_args()
     started = time.time()
 
@@ -58,26 +46,12 @@ def main() -> None:
     if by_reference:  # what is left out of the pool afterwards must not count here
         problems = tasks.read_by_grader(problems, args.grader, args.problems)
     wants = read_wants(args.stop_for, [problem["id"] for problem in problems], args.samples)
-    args.gpus = environments.granted_gpus(args.gpus)
-    args.engine = environments.choose(args.engine, args.gpus)
-    environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
-    environments.check_gpus(args.gpus, args.gpu_name, args.gpu_gib)
-    from hardgrpo import engines  # after `use`, which may start this program again in another environment
-
-    engines.fix_threads()
+    engines = sampling.start(args)
     provenance.check_manifest(args.model)
     full = len(problems) * args.samples
     batch = args.batch or min(256, max(16, full // 64))
     stopper = early_stopping.Stopper(wants, batch, args.confidence, in_full=True)
-    requests = [
-        engines.Request(
-            tuple(tasks.messages(args.prompt, problem["question"])),
-            engines.sample_seed("probe", args.seed, problem["id"], sample),
-            temperature=1.0,
-        )
-        for problem in problems
-        for sample in range(args.samples)
-    ]
+    requests = [sampling.request("probe", args, problem, sample) for problem in problems for sample in range(args.samples)]
     measure = difficulty.measure if by_reference else difficulty.measure_agreement
     found: list[list[dict]] = [[] for _ in problems]  # rows of each problem's completions, in their order
 
@@ -117,14 +91,7 @@ def main() -> None:
                 batch=max(batch, 1), done=lambda count, _: progress.advance(count), ready=progress.ready,
             ):  # fmt: skip
                 rows = [
-                    {
-                        "id": problems[place]["id"],
-                        "sample": sample,
-                        "seed": requests[place * args.samples + sample].seed,
-                        "completion": completion.text,
-                        "tokens": completion.tokens,
-                        "finish_reason": completion.finish_reason,
-                    }
+                    sampling.probe_row(problems[place], sample, requests[place * args.samples + sample], completion)
                     for (place, sample), completion in zip(asked[-1], answers)
                 ]
                 state.add(rows)

@@ -17,12 +17,11 @@ from hardgrpo import errors, files, latex
 from hardgrpo.latex import escape, points, probability, signed, with_interval
 
 TABLES = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences"]
-share = lambda value: f"{value:.2f}"
 WRITTEN = {  # how the values of a row's columns become text
     "points": points,
     "gain": lambda value, low, high: f"{signed(value)} {latex.interval(low, high)}".strip(),
     "interval": with_interval,
-    "r squared": lambda value, low, high: share(value) + ("" if pd.isna(low) else f" [{share(low)}, {share(high)}]"),
+    "r squared": latex.r_squared,
     "p": probability,
     "count": lambda value: f"{value:.0f}",
     "text": escape,

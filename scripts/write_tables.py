@@ -95,11 +95,12 @@ def named(frame: pd.DataFrame, *columns: str) -> list[Column]:
     return [column(frame, name, headers.get(name, name), note=notes.get(name, "")) for name in columns]
 
 
+def seeds(frame: pd.DataFrame) -> Column:
+    return column(frame, "seeds", "seeds", whole, "r", "seeds: {}")
+
+
 def design(frame: pd.DataFrame) -> list[Column]:
-    return [
-        column(frame, "problems", "$n$", whole, "r", "$n={}$ problems"),
-        column(frame, "seeds", "seeds", whole, "r", "seeds: {}"),
-    ]
+    return [column(frame, "problems", "$n$", whole, "r", "$n={}$ problems"), seeds(frame)]
 
 
 def whole(value: float) -> str:
@@ -136,15 +137,19 @@ def beside(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[C
     return [Column("published", ["" if value is None else points(value) for value in shown], "r")]
 
 
-def gain_columns(frame: pd.DataFrame, differences: pd.DataFrame, compared: pd.DataFrame) -> list[Column]:
+def marked_gain(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
     gained = []
     for mark, r in zip(marks(frame, differences), frame.itertuples()):
         text = f"{mark}{{{signed(r.gain)}}}" if mark else signed(r.gain)
         gained.append(f"{text} {latex.interval(r.gain_low, r.gain_high)}")
+    return Column("gain [95\\,\\%]", gained, "r")
+
+
+def gain_columns(frame: pd.DataFrame, differences: pd.DataFrame, compared: pd.DataFrame) -> list[Column]:
     return [
         *named(frame, "model", "task", "decoding", "policy"),
         column(frame, "base_accuracy", "base \\%", points, "r"),
-        Column("gain [95\\,\\%]", gained, "r"),
+        marked_gain(frame, differences),
         *beside(frame, compared, "gain"),
         column(frame, "mdd", "detectable", points, "r"),
         *design(frame),
@@ -154,8 +159,7 @@ def gain_columns(frame: pd.DataFrame, differences: pd.DataFrame, compared: pd.Da
 def learnable_columns(frame: pd.DataFrame, compared: pd.DataFrame) -> list[Column]:
     columns = [*named(frame, "model", "task", "policy"), estimate(frame, "learnable", "learnable \\%")]
     columns += beside(frame, compared, "learnable")
-    columns += [column(frame, "updates", "updates", whole, "r", "{} updates")]
-    return columns + [column(frame, "seeds", "seeds", whole, "r", "seeds: {}")]
+    return columns + [column(frame, "updates", "updates", whole, "r", "{} updates"), seeds(frame)]
 
 
 def weaker_columns(frame: pd.DataFrame) -> list[Column]:
@@ -170,11 +174,7 @@ def pass_columns(frame: pd.DataFrame) -> list[Column]:
 
 
 def transfer_columns(frame: pd.DataFrame, differences: pd.DataFrame) -> list[Column]:
-    gained = [
-        (f"{mark}{{{signed(r.gain)}}}" if mark else signed(r.gain)) + f" {latex.interval(r.gain_low, r.gain_high)}"
-        for mark, r in zip(marks(frame, differences), frame.itertuples())
-    ]
-    shown = [column(frame, "base_accuracy", "base \\%", points, "r"), Column("gain [95\\,\\%]", gained, "r")]
+    shown = [column(frame, "base_accuracy", "base \\%", points, "r"), marked_gain(frame, differences)]
     return [*named(frame, "model", "task", "eval_task", "policy"), *shown, *design(frame)]
 
 
@@ -194,14 +194,17 @@ def arrow(frame: pd.DataFrame, before: str, after: str, header: str, show=points
     return Column(header, [f"{show(a)} $\\to$ {show(b)}" for a, b in zip(frame[before], frame[after])], "r")
 
 
+def gain_and_parts(frame: pd.DataFrame) -> list[Column]:
+    parts = [estimate(frame, part, part) for part in ("finishing", "correctness")]
+    return [column(frame, "gain", "gain", signed, "r"), *parts]
+
+
 def part_columns(frame: pd.DataFrame) -> list[Column]:
     return [
         *named(frame, "model", "task", "eval_task", "policy"),
         arrow(frame, "base_answered", "answered", "answered \\%"),
         arrow(frame, "base_accuracy_answered", "accuracy_answered", "right if so \\%"),
-        column(frame, "gain", "gain", signed, "r"),
-        estimate(frame, "finishing", "finishing"),
-        estimate(frame, "correctness", "correctness"),
+        *gain_and_parts(frame),
         *design(frame),
     ]
 
@@ -211,10 +214,8 @@ def grader_columns(frame: pd.DataFrame) -> list[Column]:
         *named(frame, "model", "task", "eval_task", "policy", "grading"),
         arrow(frame, "base_truncated", "truncated", "cut off \\%"),
         arrow(frame, "base_tokens", "tokens", "tokens", whole),
-        column(frame, "gain", "gain", signed, "r"),
-        estimate(frame, "finishing", "finishing"),
-        estimate(frame, "correctness", "correctness"),
-        *design(frame)[1:],
+        *gain_and_parts(frame),
+        seeds(frame),
     ]
 
 
@@ -222,9 +223,7 @@ def tier_part_columns(frame: pd.DataFrame) -> list[Column]:
     return [
         *named(frame, "model", "task", "eval_task", "policy", "tier"),
         arrow(frame, "base_answered", "answered", "answered \\%"),
-        column(frame, "gain", "gain", signed, "r"),
-        estimate(frame, "finishing", "finishing"),
-        estimate(frame, "correctness", "correctness"),
+        *gain_and_parts(frame),
         *design(frame),
     ]
 
@@ -280,19 +279,18 @@ def budget_columns(frame: pd.DataFrame) -> list[Column]:
         *counted,
         limit,
         *spent,
-        column(frame, "seeds", "seeds", whole, "r", "seeds: {}"),
+        seeds(frame),
     ]
 
 
 def regression_columns(frame: pd.DataFrame) -> list[Column]:
     words = {"learnable": "learnable share", "tokens": "mean length"}
     named_so = lambda value: "--" if pd.isna(value) else escape(words.get(value, value))
-    share = lambda value, low, high: f"{value:.2f}" + ("" if pd.isna(low) else f" [{low:.2f}, {high:.2f}]")
     return [
         column(frame, "task", "task"),
         column(frame, "predictor", "gain explained by", named_so),
         column(frame, "adjusted_for", "adjusted for", named_so),
-        estimate(frame, "r_squared", "$R^2$", share),
+        estimate(frame, "r_squared", "$R^2$", latex.r_squared),
         column(frame, "slope", "slope", lambda value: f"${'+' if value > 0 else '-'}$", "r"),
         column(frame, "p", "$p$", probability, "r"),
         column(frame, "cells", "cells", whole, "r"),
@@ -319,7 +317,7 @@ def compared_columns(frame: pd.DataFrame) -> list[Column]:
         column(frame, "place", "from"),
         column(frame, "published", "published", points, "r"),
         Column("here [95\\,\\%]", [with_interval(r.here, r.low, r.high) for r in frame.itertuples()], "r"),
-        column(frame, "seeds", "seeds", whole, "r", "seeds: {}"),
+        seeds(frame),
     ]
 
 
@@ -347,9 +345,7 @@ def claim_columns(frame: pd.DataFrame) -> list[Column]:
 
 def figure(row) -> str:
     """A claim's estimate: an R^2 as it is, shares and their differences in points."""
-    if row.test.startswith("R^2"):
-        return f"{row.estimate:.2f}" + ("" if pd.isna(row.low) else f" [{row.low:.2f}, {row.high:.2f}]")
-    return with_interval(row.estimate, row.low, row.high)
+    return (latex.r_squared if row.test.startswith("R^2") else with_interval)(row.estimate, row.low, row.high)
 
 
 def deviation_columns(frame: pd.DataFrame) -> list[Column]:

@@ -46,6 +46,11 @@ def signed(value: float, digits: int = 1) -> str:
     return text if text.startswith("$-$") or text in ("--", f"{0:.{digits}f}") else f"$+${text}"
 
 
+def r_squared(value: float, low: float, high: float) -> str:
+    """'0.61 [0.20, 0.80]', not in points; the value alone where the design gives no interval."""
+    return f"{value:.2f}" + ("" if math.isnan(low) else f" [{low:.2f}, {high:.2f}]")
+
+
 def probability(value: float) -> str:
     """'0.032', '<0.001', or a dash."""
     if value is None or math.isnan(value):

@@ -1,5 +1,6 @@
 """One style for all figures: colour-blind safe, readable in grey and at column width, vector and raster, with the rows drawn."""
 
+import argparse
 import textwrap
 from pathlib import Path
 
@@ -30,6 +31,14 @@ MARKERS = ("v", "P", "X", "*", "<", ">", "h", "p")
 DASHES = ("-", "--", ":", "-.")
 FILLS = (None, "white", "0.75", "0.5")  # of the markers, by task; None is the policy's colour
 PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The arguments of every figure's program."""
+    found = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("--summaries", required=True, type=Path, help="folder of the study's summary tables")
+    found.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
+    return found
 
 
 def style(policy: str, policies: list[str]) -> dict:
@@ -115,6 +124,18 @@ def legend(figure, axes, place: str = "outside upper center") -> None:
         figure.legend(entries.values(), entries.keys(), loc=place, ncols=max(1, min(len(entries), columns)))
 
 
+def marks_legend(figure, axis, policies: list[str], tasks: list[str]) -> None:
+    """The legend of points that `mark` draws: each policy's mark, and how the marks of each task are filled."""
+    keys = axis.twinx()  # entries that explain marks and are no points
+    keys.set_axis_off()
+    for policy in policies:
+        keys.plot([], [], label=policy, **mark(policy, policies))
+    for group, task in enumerate(tasks if len(tasks) > 1 else []):
+        fill = FILLS[group % len(FILLS)] or "0.35"
+        keys.plot([], [], marker="o", linestyle="none", color="0.35", markerfacecolor=fill, label=task)
+    legend(figure, [keys])
+
+
 def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
     """Write the figure, or as CSV the rows drawn in it, to each path: complete or not at all, without the time of drawing."""
     for path in paths:
@@ -153,21 +174,24 @@ def where(model: str, task: str, test: str, models: int) -> str:
 
 def sizes(group: pd.DataFrame) -> str:
     """How many problems and seeds stand behind a panel."""
-    seeds = int(group.seeds.max())
-    return f"{int(group.problems.max()):,} problems, {seeds} seed{'s' if seeds > 1 else ''}"
+    return f"{int(group.problems.max()):,} problems, {seeds(group)}"
+
+
+def seeds(group: pd.DataFrame) -> str:
+    count = int(group.seeds.max())
+    return f"{count} seed{'s' if count > 1 else ''}"
+
+
+def between(numbers, form: str = ",.0f", word: str = "") -> str:
+    """Least and most of some numbers, once where they are one; with a word, in the plural where it takes it."""
+    least, most = (format(end, form) for end in (min(numbers), max(numbers)))
+    text = least if least == most else f"{least} to {most}"
+    return f"{text} {word}{'' if most == '1' else 's'}" if word else text
 
 
 def bars(frame: pd.DataFrame, name: str, scale: float = 100) -> list:
     """Lengths of the error bars below and above `name`, as errorbar wants them; none (nan) where there is no interval."""
     return [scale * (frame[name] - frame[f"{name}_low"]), scale * (frame[f"{name}_high"] - frame[name])]
-
-
-def tasks_fill(axis, tasks: list[str]) -> None:
-    """Legend entries that say how the markers of each task are filled."""
-    for group, task in enumerate(tasks if len(tasks) > 1 else []):
-        axis.plot(
-            [], [], marker="o", linestyle="none", color="0.35", markerfacecolor=FILLS[group % len(FILLS)] or "0.35", label=task
-        )
 
 
 def points(share: float, sign: str = "+") -> str:
