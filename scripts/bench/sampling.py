@@ -1,8 +1,9 @@
 """Sampling on the CPU with transformers: probing, and evaluation of a base model with ten adapters.
 
-Probing: `hardgrpo.engines.generate` (batches of like length, rows that have ended leave the batch) against `model.generate` on
-padded batches of the same size in the order of the file. Evaluation: base and adapters on one engine against the same number of
-completions in one plain call, and against one process for each checkpoint. The adapters are new, so that they change nothing.
+Probing: `hardgrpo.engines.generate` (batches of like length, prompts once, rows that have ended leave the batch) against
+`model.generate` on padded batches of the same size in the order of the file. Evaluation: base and adapters on one engine against the
+same number of completions by the base in one call of `engines.generate`, and against one process for each checkpoint. The adapters
+are new, so that they change nothing.
 """
 
 import functools
@@ -66,6 +67,12 @@ def run(options) -> list[dict]:
     ends = set(torch.tensor(model.generation_config.eos_token_id).flatten().tolist())
     one, other, ratio = benchmarks.paired(ours, plain, options.repeats)
     rows = [row(f"probing in batches of {BATCH}; model.generate", one, other, "tokens/s", "ratio >= 1.5", ratio)]
+    for kind in (torch.float32, torch.bfloat16):
+        model.to(kind)
+        large, small = (engines.generate(model, tokenizer, prompts, requests, TOKENS, batch) for batch in (8 * BATCH, BATCH // 2))
+        differing = sum(one != other for one, other in zip(large, small))
+        name = f"that batches of {8 * BATCH} and {BATCH // 2} round differently, {str(kind).removeprefix('torch.')}"
+        rows.append(row(f"{name}; all", differing, len(requests), "completions"))
     return rows + evaluation(engines, options, model_folder, requests, prompts, tokenizer, paths[0])
 
 
@@ -88,7 +95,7 @@ def evaluation(engines, options, model_folder: Path, requests: list, prompts: li
         repeats = max(1, options.repeats // 2)
         one, other, ratio = benchmarks.paired(together, one_call, repeats)
         name = f"base and {len(folders)} adapters, one engine"
-        rows = [row(f"{name}; as many completions in one call", one, other, "processor s", "ratio <= 1.3", ratio)]
+        rows = [row(f"{name}; as many of the base in one call", one, other, "processor s", "ratio <= 1.3", ratio)]
 
         few = Path(temporary) / "problems.jsonl"
         files.write_jsonl(few, files.read_jsonl(problems, {"id": str})[:64])

@@ -1,8 +1,8 @@
 """A training step against TRL's own script (`trl grpo`, trl/scripts/grpo.py) on the same model, prompts, lengths and optimiser.
 
 A run of the finished miniature is trained again for a few updates, by scripts/train_grpo.py and by TRL's script, in alternating
-pairs; a step's seconds are TRL's `step_time` in both (sampling, reward, forward and backward pass, optimiser), without the first
-step. This project's program has the environment that the workflow gives it. TRL's script is measured told to do the same, without
+pairs; a step's seconds are TRL's `step_time` in both (sampling, reward, forward and backward pass; not the optimiser), without the first
+step. Both have the environment that the workflow gives its programs. TRL's script is measured told to do the same, without
 and with a KL term, all completions at once and in micro-batches, and with its own default of gradient checkpointing.
 """
 
@@ -19,8 +19,7 @@ from hardgrpo import benchmarks, environments, files, recipes, tasks
 from hardgrpo.benchmarks import ROOT, Skipped
 
 UPDATES = 10
-ALONE = {"OMP_NUM_THREADS": "1"}
-OURS = ALONE | environments.ALLOCATOR  # as the workflow starts its programs
+ENVIRONMENT = {"OMP_NUM_THREADS": "1"} | environments.ALLOCATOR
 REWARD = """from hardgrpo import grading
 def correct(completions, answer, **_):
     return [float(grading.grade({grader!r}, messages[0]["content"], a).correct) for messages, a in zip(completions, answer)]
@@ -56,7 +55,7 @@ def ours(spec: Path, micro_batch: int | None) -> float:
     with tempfile.TemporaryDirectory(dir=spec.parent) as folder:
         program = [sys.executable, str(ROOT / "scripts/train_grpo.py"), "--spec", str(spec)]
         program += ["--micro-batch", str(micro_batch)] if micro_batch else []
-        benchmarks.run([*program, "--output", f"{folder}/run", "--state", f"{folder}/state"], **OURS)
+        benchmarks.run([*program, "--output", f"{folder}/run", "--state", f"{folder}/state"], **ENVIRONMENT)
         steps = files.read_rows(f"{folder}/run/timing.csv", {"step": int, "seconds": float})
     return statistics.mean(step["seconds"] for step in steps[1:])
 
@@ -91,6 +90,6 @@ def trl_script(spec: Path, micro_batch: int | None, checkpointing: bool) -> floa
         for name in told:
             command += [f"--{name}", str(same[name])]
         caches = {"HF_DATASETS_CACHE": f"{folder}/cache", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT / "scripts")}
-        benchmarks.run(command, Path(folder), **ALONE, **caches)
+        benchmarks.run(command, Path(folder), **ENVIRONMENT, **caches)
         state = json.loads((Path(folder) / f"out/checkpoint-{UPDATES}/trainer_state.json").read_text(encoding="utf-8"))
     return statistics.mean(entry["step_time"] for entry in state["log_history"][1:] if "step_time" in entry)
