@@ -47,7 +47,10 @@ def test_the_subset_is_byte_for_byte_that_of_full_probing(worlds):
     assert early.planned["probe_early"] == 1 and "probe" not in early.planned
     for end in (".csv", ".rows.csv"):
         assert (early.folder / (SUBSET + end)).read_bytes() == (full.folder / (SUBSET + end)).read_bytes()
-    assert early.facts["certainty"] == "the subset of full probing, for certain" and early.facts["confidence"] == 1
+    assert (
+        early.facts["certainty"] == "the subset that full probing gives from the same completions, for certain"
+        and early.facts["confidence"] == 1
+    )
     same = ("measured_by", "policy", "seed", "pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate")
     assert [early.facts[key] for key in same] == [full.facts[key] for key in same]
 
@@ -155,7 +158,19 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
         assert done.returncode == 0, done.stderr
         facts = files.read_json(tmp_path / "s.json")
         assert facts["confidence"] == 0.8 and facts["prompts"] == 20
-        assert facts["certainty"].startswith("of these prompts at least 0.8 are expected to be those of full probing")
+        assert "full probing is expected to choose at least 0.8 of these prompts, and at least 0.8 of what it" in facts["certainty"]
+        lines = files.read_rows(tmp_path / "s.csv", {"id": str, "pass_rate": float, "rank": int})
+        short = {row["id"] for row in rows if row["samples"] < 8}
+        assert {row["id"] for row in lines if row["pass_rate"] is None} == {row["id"] for row in lines} & short != set()
+        assert facts["mean_pass_rate"] is None and facts["zero_share"] is None and len(lines) == 20
+        problems = [{"id": i, "question": f"q {i}", "answer": "1", "tier": None, "source": "s"} for i in ids]
+        files.write_jsonl(tmp_path / "p.jsonl", problems)
+        command = [sys.executable, str(SCRIPTS / "export_subset.py"), "--subset", "s.csv", "--problems", "p.jsonl"]
+        done = subprocess.run(
+            [*command, "--files", "p.jsonl", "--output", "r.jsonl"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0 and "pass rate unknown, samples are missing" in done.stdout, done.stderr
+        assert len(files.read_jsonl(tmp_path / "r.jsonl", {"id": str})) == 20
         assert facts["probe_samples"] == stopper.drawn.sum() < 800 == facts["probe_samples_in_full"]
 
 
