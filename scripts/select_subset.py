@@ -118,7 +118,7 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
         f" at least {confidence:.4g} of what it chooses to be among them"
     )
     return subset, {
-        "certainty": said,
+        "certainty": said + ("; samples of some are missing, so that their order is a guess" if short else ""),
         "confidence": 1.0 if certain else confidence,
         "probe_samples": int(drawn.sum()),
         "probe_samples_in_full": planned * len(rows),

@@ -168,10 +168,13 @@ def _valid(members: np.ndarray, want: Wanted) -> np.ndarray:
     return valid
 
 
-def oracle(want: Wanted, outcomes: np.ndarray) -> int:
-    """The fewest samples that prove the subset, for somebody who knows all outcomes (prompts, K) beforehand."""
-    nothing = np.zeros(len(outcomes), dtype=int)
-    return int(fewest(want, nothing, nothing, np.asarray(outcomes, dtype=bool)[None]).sum())
+def oracle(want: Wanted, outcomes: np.ndarray, given: np.ndarray | None = None) -> int:
+    """The fewest samples that prove the subset, for somebody who knows all outcomes (prompts, K) beforehand.
+
+    With `given` (prompts,) the first so many of each prompt, all or none, are there and do not count.
+    """
+    outcomes, drawn = np.asarray(outcomes, dtype=bool), np.zeros(len(outcomes), dtype=int) if given is None else given
+    return int(fewest(want, np.where(drawn > 0, outcomes.sum(axis=1), 0), drawn, outcomes[None]).sum())
 
 
 def urgent(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:

@@ -110,12 +110,15 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
     prompts, samples = outcomes.shape
     want = want_of(outcomes, policy, seed)
     right = np.concatenate([np.zeros((prompts, 1), int), outcomes.cumsum(axis=1)], axis=1)
-    cheapest = min(
-        sum(drawn)
+    proofs = [
+        np.array(drawn)
         for drawn in itertools.product(range(samples + 1), repeat=prompts)
         if early_stopping.proven(want, right[np.arange(prompts), list(drawn)], np.array(drawn))
-    )
-    assert early_stopping.oracle(want, outcomes) == cheapest
+    ]
+    assert early_stopping.oracle(want, outcomes) == min(drawn.sum() for drawn in proofs)
+    given = np.isin(names(outcomes), full(outcomes, policy, seed) or []) * samples
+    cheapest = min(drawn.sum() for drawn in proofs if (drawn >= given).all())
+    assert given.sum() + early_stopping.oracle(want, outcomes, given) == cheapest, "with all samples of the chosen"
 
 
 @given(pools(), POLICIES, SEEDS, st.integers(1, 40))
