@@ -236,6 +236,27 @@ def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
     assert done.returncode == 1 and f"error: {stores(tmp_path)[0]}: problem '{rows[0]['id']}': expected sample" in done.stderr
 
 
+def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds, tmp_path):
+    full, early = worlds
+    copy = object.__new__(World)
+    copy.folder = tmp_path / "world"
+    shutil.copytree(early.folder, copy.folder)
+    before = completions(copy)
+    probe = STOPPING["probe"] | {"stop": {"confidence": 0.7, "batch": 8}}
+    other = {"policies": {"half": {"rule": "hard", "budget": 0.5}}, "tasks": {"mine": {"probe": probe}}}
+    (copy.folder / "other.yaml").write_text(yaml.safe_dump(other))
+    done = copy.snakemake("subset", "--configfile", "my.yaml", "other.yaml")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    after = completions(copy)
+    facts = files.read_json(copy.folder / "results/provenance/probe_early/mine/mine.json")
+    assert facts["completions"] == len(after) - len(before) and facts["resumed_from"] == len(before)
+    assert before.items() <= after.items() < completions(full).items()
+    taken = files.read_rows(copy.folder / (SUBSET + ".csv"), {"id": str, "pass_rate": float})
+    assert len(taken) == len(TABLE) / 2
+    for row in taken:
+        assert (row["pass_rate"] is None) == ((row["id"], SAMPLES - 1) not in after)
+
+
 def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(worlds):
     folder = worlds[1].folder
     same = {"model": str(folder / "results/models/mine"), "problems": str(folder / "results/tasks/mine/train.jsonl"), "state": "s"}
