@@ -82,7 +82,8 @@ def measure(
 ) -> dict:
     """Replay early-stopped probing on known outcomes (prompts, K), as the `program` does it or until all is decided.
 
-    With `together` one probe serves all seeds; its baseline is the fewest for the one that needs most, which is less than all of them need. Otherwise it is the fewest samples that prove a subset, mean over the seeds.
+    With `together` one probe serves all seeds; its baseline is the fewest for the one that needs most, which is less than all of them
+    need. Otherwise it is the fewest samples that prove a subset, mean over the seeds.
     """
     name = f"{where}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
     name += "as the program" if program else "decided only"
