@@ -223,7 +223,8 @@ def choose(want: Wanted, correct: np.ndarray, drawn: np.ndarray, confidence: flo
     if not size or caught < confidence * max(size, chance.sum()):
         return None
     if want.policy["rule"] == "base_right_matched":
-        return policies.Subset([want.ids[i] for i in matching(want) if i in set(likeliest.tolist())], 0, 0), False
+        chosen = set(likeliest.tolist())
+        return policies.Subset([want.ids[i] for i in matching(want) if i in chosen], 0, 0), False
     ids = policies.ordered({want.ids[i]: counts[i] for i in likeliest}, want.seed)
     return policies.Subset(ids[::-1] if want.policy["rule"] == "easy" else ids, 0, 0), False
 
