@@ -82,8 +82,7 @@ rule probe_early:
         "python scripts/probe_early.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " {params.sampling} {resources.hardware} --grader {params.grader} {params.difficulty}"
         " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]} {params.stop}"
-        " --state results/state/probe-{wildcards.model}-{wildcards.task}.jsonl --output {output.completions}"
-        " --provenance {output.provenance} 2>> {log} | tee -a {log}"
+        " --output {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
 rule cut_probe:

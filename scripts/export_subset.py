@@ -45,8 +45,10 @@ def main() -> None:
 
     facts = files.read_json(Path(args.subset).with_suffix(".json"))
     measured = "agreement among samples (no reference answers)" if facts["measured_by"] == "agreement" else "pass rate"
+    mean = facts["mean_pass_rate"]  # None where a probe that stopped early left samples out
     print(
-        f"{facts['prompts']} of {facts['pool']} prompts by {json.dumps(facts['policy'])}, mean {measured} {facts['mean_pass_rate']:.3f}\n"
+        f"{facts['prompts']} of {facts['pool']} prompts by {json.dumps(facts['policy'])}, mean {measured}"
+        f" {'unknown, samples are missing' if mean is None else f'{mean:.3f}'}\n"
         f"  ids and pass rates  {args.subset}\n  the rows            {args.output}"
     )
 

@@ -2,14 +2,18 @@
 
     python scripts/probe_early.py --model results/models/tiny --problems results/tasks/swaps/train.jsonl --prompt '{question}' \\
         --grader final_word --samples 10 --completion-tokens 64 --seed 1 --stop-for '[{"rule": "hard", "budget": 0.1, "seed": 0}]' \\
-        --state results/state/probe-tiny-swaps.jsonl --output results/probe/tiny/swaps/stopped.jsonl.gz
+        --output results/probe/tiny/swaps/stopped.jsonl.gz
 
 Each (prompt, sample) has the seed that probe.py gives it, and a prompt's samples come in their order, so that these are the first of the
 completions of full probing. Sampling goes in batches; after each the completions are graded and the next samples are those that the
-proof of the subset needs most (hardgrpo/early_stopping.py). What has been chosen then gets the rest of its samples. Several subsets may
-be asked for: it goes on until all are decided. It is one job for the whole pool, because what a prompt needs depends on all others.
+proof of the subset needs most (hardgrpo/early_stopping.py). What has certainly been chosen then gets the rest of its samples. Several
+subsets may be asked for: it goes on until all are decided. It is one job for the whole pool, because what a prompt needs depends on all
+others.
 
-Finished batches are kept in the state file, and a run with the same arguments goes on from there.
+Every finished batch is kept in a folder under --state whose name ends in a checksum of what decides a completion (model, problems,
+prompt, seed, token limit, engine, chat). It stays: a run that was killed goes on from there, and one for another budget, seed of ties,
+confidence, grader or K samples only what is missing. The output holds all that is kept of the pool, also what this subset did not need:
+it is paid for, and narrows the bounds.
 """
 
 import argparse
@@ -20,7 +24,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hardgrpo import difficulty, early_stopping, errors, files, grading, provenance, sampling, tasks, warm
+from hardgrpo import difficulty, early_stopping, errors, files, grading, provenance, sampling, states, tasks, warm
 from hardgrpo.progress import Progress
 
 
@@ -29,9 +33,11 @@ def main() -> None:
     parser.add_argument("--grader", required=True, help=", ".join(grading.GRADERS))
     parser.add_argument("--difficulty", default="pass_rate", choices=["pass_rate", "agreement"])
     parser.add_argument("--stop-for", required=True, type=json.loads, help="policies with the seed of their ties, as a JSON list")
-    parser.add_argument("--confidence", type=float, default=1.0, help="1: exactly the subset of full probing")
+    parser.add_argument(
+        "--confidence", type=float, default=1.0, help="1: exactly the subset of full probing; below, see the schema of `stop`"
+    )
     parser.add_argument("--batch", type=int, help="completions sampled at once; without it a 64th of full probing, from 16 to 256")
-    parser.add_argument("--state", required=True, help="file that keeps finished batches until all is done")
+    parser.add_argument("--state", default="results/state", help="folder in which completions are kept for later probes")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
     started = time.time()
@@ -67,12 +73,6 @@ def main() -> None:
             stopper.tell(place, counted["correct"], len(found[place]))
 
     numbers = {problem["id"]: place for place, problem in enumerate(problems)}
-    state = State(Path(args.state), key_of(args, batch))
-    kept = state.batches()
-    for rows in kept:
-        take(rows)
-    resumed = sum(map(len, kept))
-
     asked: list[list[tuple[int, int]]] = []
 
     def parts() -> Iterator[list[int]]:
@@ -81,30 +81,38 @@ def main() -> None:
             asked.append(sorted(batch))
             yield [place * args.samples + sample for place, sample in asked[-1]]
 
-    tokens = 0
-    with Progress(f"probe {args.output}, at most", full, "completions", start=resumed) as progress:
-        remaining = parts()
-        first = next(remaining, None)  # nothing is started where the state has all
-        if first is not None:
-            for answers in engines.sample(
-                args.engine, args.model, requests, args.completion_tokens, args.chat, parts=chain(first, remaining), gpus=args.gpus,
-                batch=max(batch, 1), done=lambda count, _: progress.advance(count), ready=progress.ready,
-            ):  # fmt: skip
-                rows = [
-                    sampling.probe_row(problems[place], sample, requests[place * args.samples + sample], completion)
-                    for (place, sample), completion in zip(asked[-1], answers)
-                ]
-                state.add(rows)
-                take(rows)
-                tokens += sum(completion.tokens for completion in answers)
+    folder, tokens = store_of(args), 0
+    with states.locked(folder, doing="is sampling into this folder"):
+        store = Store(folder / "completions.jsonl")
+        for rows in store.batches():
+            take([row for row in rows if row["id"] in numbers and row["sample"] < args.samples])
+        resumed = sum(map(len, found))
+        with Progress(f"probe {args.output}, at most", full, "completions", start=resumed) as progress:
+            remaining = parts()
+            first = next(remaining, None)  # nothing is started where the store has all
+            if first is not None:
+                for answers in engines.sample(
+                    args.engine, args.model, requests, args.completion_tokens, args.chat, parts=chain(first, remaining),
+                    gpus=args.gpus, batch=batch, done=lambda count, _: progress.advance(count), ready=progress.ready,
+                ):  # fmt: skip
+                    rows = [
+                        sampling.probe_row(problems[place], sample, requests[place * args.samples + sample], completion)
+                        for (place, sample), completion in zip(asked[-1], answers)
+                    ]
+                    store.add(rows)
+                    take(rows)
+                    tokens += sum(completion.tokens for completion in answers)
     used = sum(map(len, found))
-    print(f"{args.output}: decided after {used} of {full} completions ({used / full:.1%}), in batches of {batch}", flush=True)
+    print(
+        f"{args.output}: decided, {used} of {full} completions ({used / full:.1%}), in batches of {batch}; {resumed} were in {folder},"
+        " which keeps all of them for a probe of another subset",
+        flush=True,
+    )
     files.write_jsonl(args.output, (row for rows in found for row in rows))
     if args.provenance:
         facts = provenance.of_sampling(started, args.engine, args.gpus, used - resumed, tokens, progress.seconds)
         facts |= {"stopped_early": {"completions": used, "of": full, "batch": batch, "confidence": args.confidence}}
         files.write_text(args.provenance, json.dumps(facts | ({"resumed_from": resumed} if resumed else {}), indent=1) + "\n")
-    state.remove()
 
 
 def chain(first: list[int], others: Iterator[list[int]]) -> Iterator[list[int]]:
@@ -123,32 +131,41 @@ def read_wants(stop_for, ids: list[str], samples: int) -> list[early_stopping.Wa
     ]
 
 
-def key_of(args: argparse.Namespace, batch: int) -> str:
-    """What decides which completions are sampled, as a checksum: a state with another one is not gone on from."""
-    names = ("prompt", "grader", "difficulty", "samples", "completion_tokens", "seed", "stop_for", "confidence", "engine", "chat")
-    facts = {name: getattr(args, name) for name in names} | {"batch": batch, "problems": files.sha256(args.problems)}
-    facts["model"] = files.sha256(Path(args.model) / "manifest.json")
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+def store_of(args: argparse.Namespace) -> Path:
+    """The folder for all probes that sample the same completion for a (problem, sample)."""
+    facts = {name: getattr(args, name) for name in ("prompt", "completion_tokens", "seed", "engine", "chat")}
+    facts |= {"problems": files.sha256(args.problems), "model": files.sha256(Path(args.model) / "manifest.json")}
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return Path(args.state) / f"probe-{Path(args.model).name}-{Path(args.problems).parent.name}-{key[:16]}"
 
 
-class State:
-    """Finished batches in a file: a line for the key, then one for each batch. A line that a kill cut short does not count."""
+class Store:
+    """Completions in a file, a batch a line, of each problem the first few samples in their order. A line is whole or does not count:
+    what to draw next follows from whole batches, so that a killed probe ends as one that was not."""
 
-    def __init__(self, path: Path, key: str):
-        self.path, self.key = path, key
+    def __init__(self, path: Path):
+        self.path = path
 
     def batches(self) -> list[list[dict]]:
-        """The batches of an earlier run with the same key; the file is cut to them, or begun."""
-        lines = self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []
-        found = []
-        if lines and lines[0].decode(errors="replace") == self.key:
-            for line in lines[1:]:
-                try:
-                    found.append(json.loads(line))
-                except ValueError:
-                    break
-        text = "".join(line + "\n" for line in [self.key, *map(json.dumps, found)])
-        files.write_text(self.path, text)
+        """All batches; what a kill left of another one is cut off."""
+        found, size = [], 0
+        data = self.path.read_bytes() if self.path.exists() else b""
+        for line in data.split(b"\n")[:-1]:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                break
+            size += len(line) + 1
+        if size < len(data):
+            os.truncate(self.path, size)
+        counts: dict[str, int] = {}
+        for row in (row for rows in found for row in rows):
+            if row["sample"] != counts.setdefault(row["id"], 0):
+                raise errors.UserError(
+                    f"{self.path}: problem '{row['id']}': expected sample {counts[row['id']]} next, found {row['sample']}; the file was"
+                    " changed: remove it and run again"
+                )
+            counts[row["id"]] += 1
         return found
 
     def add(self, rows: list[dict]) -> None:
@@ -156,9 +173,6 @@ class State:
             stream.write(json.dumps(rows) + "\n")
             stream.flush()
             os.fsync(stream.fileno())
-
-    def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@
 
 Beside the CSV (id, pass_rate, rank) a JSON file of the same name tells how the choice was made: sizes, pass rate at the
 boundary, how many candidates were tied there and how many of these the seed let in. Where the probe stopped early
-(probe_early.py) the difficulties are bounds for many prompts: the subset is chosen if these decide it, and the JSON file says so;
-a policy that they do not decide is refused.
+(probe_early.py) the difficulties are bounds for many prompts: the subset is chosen if these decide it, or make it as likely as the
+probe's confidence wants, and the JSON file says which; a policy that they do not decide is refused. With a confidence below 1 a chosen
+prompt may lack samples: then its pass_rate is empty, and so are the figures of the JSON file that need it.
 """
 
 import argparse
@@ -58,15 +59,16 @@ def main() -> None:
         raise errors.UserError(f"{args.difficulty}: {error}") from None
 
     chosen = [pass_rates[i] for i in subset.ids]
+    known = None not in chosen
     facts = {
         "measured_by": difficulties[0].get("measured_by") or "reference",
         "policy": args.policy,
         "seed": args.seed,
         "pool": len(pass_rates),
         "prompts": len(chosen),
-        "mean_pass_rate": sum(chosen) / len(chosen),
-        "zero_share": sum(rate == 0 for rate in chosen) / len(chosen),
-        "boundary_pass_rate": chosen[-1],
+        "mean_pass_rate": sum(chosen) / len(chosen) if known else None,
+        "zero_share": sum(rate == 0 for rate in chosen) / len(chosen) if known else None,
+        "boundary_pass_rate": chosen[-1] if known else None,
         # What was left out of a probe that stopped early has no pass rate that could be tied.
         "tied": None if stopped else subset.tied,
         "tied_chosen": None if stopped else subset.tied_chosen,
@@ -75,8 +77,8 @@ def main() -> None:
     files.write_text(Path(args.output).with_suffix(".json"), json.dumps(facts, indent=1) + "\n")
     files.write_rows(args.output, ["id", "pass_rate", "rank"], rows)
     print(
-        f"{args.output}: {len(rows)} of {len(pass_rates)} prompts, mean pass rate {facts['mean_pass_rate']:.3f},"
-        f" {facts['zero_share']:.0%} never solved, "
+        f"{args.output}: {len(rows)} of {len(pass_rates)} prompts, "
+        + (f"mean pass rate {facts['mean_pass_rate']:.3f}, {facts['zero_share']:.0%} never solved, " if known else "")
         + (
             f"from {facts['probe_samples']} of {facts['probe_samples_in_full']} samples, {facts['certainty']}"
             if stopped
@@ -107,15 +109,16 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
     subset, certain = found
     by_id = {row["id"]: row for row in rows}
     short = [i for i in subset.ids if by_id[i]["samples"] < planned]
-    if short:
+    if short and confidence >= 1:  # the probe was for another subset, and this one's order is open
         raise errors.UserError(f"'{short[0]}' is chosen but has {by_id[short[0]]['samples']} of {planned} samples: {remedy}")
     said = (
-        "the subset of full probing, for certain"
+        "the subset that full probing gives from the same completions, for certain"
         if certain
-        else f"of these prompts at least {confidence:.4g} are expected to be those of full probing, by the pool's own spread of pass rates"
+        else f"by the pool's own spread of pass rates, full probing is expected to choose at least {confidence:.4g} of these prompts, and"
+        f" at least {confidence:.4g} of what it chooses to be among them"
     )
     return subset, {
-        "certainty": said,
+        "certainty": said + ("; samples of some are missing, so that their order is a guess" if short else ""),
         "confidence": 1.0 if certain else confidence,
         "probe_samples": int(drawn.sum()),
         "probe_samples_in_full": planned * len(rows),

@@ -9,10 +9,12 @@ between c (*low*) and c + K - d (*high*) right ones. The subset is decided as so
 
 `Stopper` is told counts and says which samples to draw next: those that a proof certainly or probably needs. For the latter the
 samples still to come are imagined several times, from what was seen so far, and `fewest` is the cheapest proof in each imagined
-world. With a confidence below 1 it is enough that of the chosen prompts, and of the others, such a share is expected to be right.
-Nothing here knows of engines or graders. Equal counts give equal decisions, so that a probe can be taken up again.
+world. With a confidence below 1 the same samples are drawn in the same order, but sampling stops as soon as precision and recall of a
+guess are expected to reach it. Nothing here knows of engines or graders. Equal counts give equal decisions, so that a probe can be taken
+up again.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +53,10 @@ class Wanted:
 
 
 def wanted(ids: list[str], samples: int, policy: dict, seed: int) -> Wanted:
-    """What a policy (rule, and budget or threshold) wants of a pool with `samples` = K a prompt; `UserError` if it needs them all."""
+    """What a policy (rule, and budget or threshold) wants of a pool with `samples` = K a prompt.
+
+    `UserError` if it needs them all, if its values make no sense, or if no pass rates give it a subset.
+    """
     rule = policy["rule"]
     if rule not in RULES:
         raise UserError(
@@ -65,6 +70,12 @@ def wanted(ids: list[str], samples: int, policy: dict, seed: int) -> Wanted:
         )
     ranked, pool, size = rule not in SPLIT, len(ids), None
     mirrored = rule == "easy"
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise UserError(f"policy rule {rule}: seed is {seed!r}, expected an integer; correct it")
+    if ranked and not (_is_number(policy["budget"]) and 0 < policy["budget"] <= 1):
+        raise UserError(f"policy rule {rule}: budget is {policy['budget']!r}, expected a share of the pool in (0, 1]; correct it")
+    if not ranked and not _is_number(policy["threshold"]):
+        raise UserError(f"policy rule {rule}: threshold is {policy['threshold']!r}, expected a pass rate; correct it")
     if ranked:
         size = policies.subset_size(policy["budget"], pool)
         if size < 1:
@@ -78,7 +89,16 @@ def wanted(ids: list[str], samples: int, policy: dict, seed: int) -> Wanted:
     rank = np.empty(pool, dtype=int)
     rank[order] = np.arange(pool)
     most = None if ranked else max((n for n in range(samples + 1) if n / samples < policy["threshold"]), default=-1)
+    if not ranked and (rule != "base_right" and most < 0 or rule != "base_wrong" and most == samples):
+        raise UserError(
+            f"policy rule {rule}: the subset would be empty (threshold {policy['threshold']} leaves {'no' if most < 0 else 'every'} pass"
+            " rate below it); choose a threshold in (0, 1]"
+        )
     return Wanted(ids, samples, policy, seed, mirrored, np.array(order, dtype=int), rank, int(rule == "hard_solvable"), size, most)
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 # --- proofs --------------------------------------------------------------------------------------------------------
@@ -148,10 +168,13 @@ def _valid(members: np.ndarray, want: Wanted) -> np.ndarray:
     return valid
 
 
-def oracle(want: Wanted, outcomes: np.ndarray) -> int:
-    """The fewest samples that prove the subset, for somebody who knows all outcomes (prompts, K) beforehand."""
-    nothing = np.zeros(len(outcomes), dtype=int)
-    return int(fewest(want, nothing, nothing, np.asarray(outcomes, dtype=bool)[None]).sum())
+def oracle(want: Wanted, outcomes: np.ndarray, given: np.ndarray | None = None) -> int:
+    """The fewest samples that prove the subset, for somebody who knows all outcomes (prompts, K) beforehand.
+
+    With `given` (prompts,) the first so many of each prompt, all or none, are there and do not count.
+    """
+    outcomes, drawn = np.asarray(outcomes, dtype=bool), np.zeros(len(outcomes), dtype=int) if given is None else given
+    return int(fewest(want, np.where(drawn > 0, outcomes.sum(axis=1), 0), drawn, outcomes[None]).sum())
 
 
 def urgent(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
@@ -181,44 +204,56 @@ def urgent(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 def choose(want: Wanted, correct: np.ndarray, drawn: np.ndarray, confidence: float = 1.0) -> tuple[policies.Subset, bool] | None:
     """(the subset that full probing gives, whether that is certain), or None while it is open.
 
-    With a confidence below 1: of the chosen prompts at least this share is expected to be chosen by full probing, and of the others at
-    least this share not to be.
-    Raises `UserError` where full probing gives no subset.
+    With a confidence below 1, and at least one sample of each prompt, a guess is enough whose expected precision (share of its prompts
+    that full probing chooses) and expected recall (share of what full probing chooses that is in it) both reach the confidence.
+    Raises `UserError` where full probing certainly gives no subset; a guess never says so.
     """
-    # Whatever full probing will count within the bounds, the subset is the same if it is proven.
     counts = correct + np.rint((want.samples - drawn) * correct / np.maximum(drawn, 1)).astype(int)
-    certain = proven(want, correct, drawn)
-    if not certain:
-        if confidence >= 1:
-            return None
-        before = before_cut(want, correct, drawn)
-        first = before >= 0.5
-        if want.size is not None:
-            first = np.isin(np.arange(len(drawn)), np.lexsort((want.rank, -before))[: want.size])
-        sides = before[first], 1 - before[~first]
-        if min(side.mean() for side in sides if len(side)) < confidence:
-            return None
-        if want.size is not None:
-            chosen = np.flatnonzero(first != (want.mirrored != (want.policy["rule"] == "easy")))
-            ids = policies.ordered({want.ids[i]: counts[i] for i in chosen}, want.seed)
-            return policies.Subset(ids[::-1] if want.policy["rule"] == "easy" else ids, 0, 0), False
-        counts = np.where(first, np.minimum(counts, want.most), np.maximum(counts, want.most + 1))
-    rates = {identity: count / want.samples for identity, count in zip(want.ids, counts.tolist())}
-    return policies.select(rates, seed=want.seed, **want.policy), certain
+    if proven(want, correct, drawn):  # then the subset is the same whatever full probing will count within the bounds
+        rates = {identity: count / want.samples for identity, count in zip(want.ids, counts.tolist())}
+        return policies.select(rates, seed=want.seed, **want.policy), True
+    if confidence >= 1 or not drawn.all():
+        return None
+    chance = member_chances(want, correct, drawn)
+    size = round(chance.sum())
+    if want.size is not None:
+        size = policies.subset_size(want.policy["budget"], len(drawn))
+    likeliest = np.lexsort((want.rank, -chance))[:size]
+    caught = chance[likeliest].sum()
+    if not size or caught < confidence * max(size, chance.sum()):
+        return None
+    if want.policy["rule"] == "base_right_matched":
+        chosen = set(likeliest.tolist())
+        return policies.Subset([want.ids[i] for i in matching(want) if i in chosen], 0, 0), False
+    ids = policies.ordered({want.ids[i]: counts[i] for i in likeliest}, want.seed)
+    return policies.Subset(ids[::-1] if want.policy["rule"] == "easy" else ids, 0, 0), False
 
 
-def before_cut(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Probability (prompts,) of being before the cut or threshold when all samples are drawn."""
+def member_chances(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """Probability (prompts,) that full probing chooses each prompt; where it would give no subset it chooses none."""
     low, _ = want.bounds(correct, drawn)
     future = imagined(correct, drawn, want.samples, WORLDS_OF_CONFIDENCE)
     going = np.arange(want.samples) < (want.samples - drawn)[:, None]
     final = low + ((~future if want.mirrored else future) & going).sum(axis=2)
     if want.size is None:
-        return (final <= want.most).mean(axis=0)
+        wrong = final <= want.most
+        members = wrong if want.policy["rule"] == "base_wrong" else ~wrong
+        if want.policy["rule"] == "base_right_matched":
+            order, size = matching(want), wrong.sum(axis=1, keepdims=True)
+            members[:, order] &= members[:, order].cumsum(axis=1) <= size
+            members &= members.sum(axis=1, keepdims=True) == size
+        return members.mean(axis=0)
     prompts = len(drawn)
     key = np.where(final >= want.least, final, want.samples + 1) * prompts + want.rank
     edge = np.partition(key, want.size - 1, axis=1)[:, want.size - 1 : want.size] if want.size else np.full((1, 1), -1)
-    return ((key <= edge) & (final >= want.least)).mean(axis=0)
+    members = (key <= edge) & (final >= want.least)
+    members &= members.sum(axis=1, keepdims=True) == want.size
+    return (members != (want.mirrored != (want.policy["rule"] == "easy"))).mean(axis=0)
+
+
+def matching(want: Wanted) -> list[int]:
+    """Prompts in the order in which base_right_matched takes them."""
+    return sorted(range(len(want.ids)), key=lambda i: policies.tie_break(want.ids[i], want.seed, "matched"))
 
 
 # --- what to draw next ---------------------------------------------------------------------------------------------
@@ -227,8 +262,9 @@ def before_cut(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarr
 class Stopper:
     """`while batch := stopper.next(): ... stopper.tell(...)`: batches of (prompt, sample) until every wanted subset is decided.
 
-    Several subsets (policies, seeds) may be wanted of one pool: sampling stops when all of them are decided. With `in_full` the chosen
-    prompts then get the rest of their samples, so that their pass rates, and with these their order, are those of full probing, too.
+    Several subsets (policies, seeds) may be wanted of one pool: sampling stops when all of them are decided. With `in_full` the prompts
+    that are certainly chosen then get the rest of their samples, so that their pass rates, and with these their order, are those of full
+    probing, too. Those of a guess (confidence below 1) do not: their samples would shift the guess, and cost more than they save.
     """
 
     def __init__(self, wants: list[Wanted], batch: int, confidence: float = 1.0, in_full: bool = False):
@@ -247,10 +283,10 @@ class Stopper:
             try:
                 found = choose(want, self.correct, self.drawn, self.confidence)
             except UserError:
-                continue  # decided: there is no such subset
+                continue  # certain: there is no such subset
             if found is None:
                 is_open.append(want)
-            elif self.in_full:
+            elif self.in_full and self.confidence >= 1:
                 rest |= np.isin(want.ids, found[0].ids) & (self.drawn < self.samples)
         left = np.arange(self.samples) < (self.samples - self.drawn)[:, None]
         if is_open:
@@ -259,9 +295,12 @@ class Stopper:
             share = rest[:, None] * left * 1.0
         else:
             return []
-        # At equal need the first by tie-break, so that few prompts are nearly decided and not many a little.
         prompt, step = np.nonzero(share > 0)
+        if not len(prompt):
+            raise RuntimeError(f"a subset is open, but no sample would help to decide it: {[want.policy for want in is_open]}")
         need = share[prompt, step]
+        # At equal need the first by tie-break, so that few prompts are nearly decided and not many a little; of the former a guess learns
+        # how the pass rates are spread, which one sample of each prompt does not tell.
         by_need = np.lexsort((is_open[0].rank[prompt] if is_open else prompt, step, -need))[: self.batch]
         chosen = by_need[: max(1, int((need[by_need] >= LIKELY).sum()))]
         return [(int(prompt[i]), int(self.drawn[prompt[i]] + step[i])) for i in chosen]
@@ -269,17 +308,12 @@ class Stopper:
     def _needed(self, wants: list[Wanted]) -> np.ndarray:
         """By (prompt, s): share of imagined worlds in which the cheapest proof takes more than s further samples, raised by `urgent`."""
         future = imagined(self.correct, self.drawn, self.samples, WORLDS)
-        needs, first, settled = np.zeros((WORLDS, len(self.drawn)), dtype=int), 0, True
+        needs, first = np.zeros((WORLDS, len(self.drawn)), dtype=int), 0
         for want in wants:
             needs = np.maximum(needs, fewest(want, self.correct, self.drawn, future))
             first = np.maximum(first, urgent(want, self.correct, self.drawn))
-            if self.confidence < 1:
-                before = before_cut(want, self.correct, self.drawn)
-                settled &= np.maximum(before, 1 - before) >= self.confidence
         share = (needs[:, :, None] > np.arange(self.samples)).mean(axis=0)
         share[:, 0] += first
-        if self.confidence < 1 and share[~settled].any():
-            share[settled] = 0
         return share
 
 

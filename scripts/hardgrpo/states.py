@@ -129,12 +129,12 @@ HOLDER = re.compile(r"process (?P<process>\d+) on (?P<node>\S+?)(?:, Slurm job (
 
 
 @contextlib.contextmanager
-def locked(state: Path, minutes: float | None = None) -> Iterator[None]:
-    """Hold the lock on a state folder, which is made if need be; a `UserError` where another process holds it.
+def locked(state: Path, minutes: float | None = None, doing: str = "is training this run") -> Iterator[None]:
+    """Hold the lock on a state folder, which is made if need be; a `UserError` where another process holds it, `doing` something there.
 
     With `minutes` that process is asked to stop (SIGTERM), and gets so long to save its state.
     """
-    stream = _take(state, minutes)
+    stream = _take(state, minutes, doing)
     try:
         yield
     finally:
@@ -142,14 +142,14 @@ def locked(state: Path, minutes: float | None = None) -> Iterator[None]:
         stream.close()
 
 
-def _take(state: Path, minutes: float | None) -> TextIO:
+def _take(state: Path, minutes: float | None, doing: str) -> TextIO:
     asked, pause, end = "", 0.1, time.monotonic() + 60 * (minutes or 0)
     while True:
         stream, holder = _try(state)
         if stream is not None:
             return stream
         if minutes is None or (asked and holder and holder != asked):
-            raise UserError(f"{state}: {holder or 'another process'} is training this run; wait for it, or stop it")
+            raise UserError(f"{state}: {holder or 'another process'} {doing}; wait for it, or stop it")
         if holder and not asked:
             asked = holder
             _ask_to_stop(state, holder)

@@ -1,19 +1,23 @@
 """`probe: {..., stop: {confidence: 1}}`: `snakemake subset` gives the files of full probing, for fewer samples."""
 
+import argparse
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 from test_own_prompts import OVERLAY, SAMPLES, TABLE, TASK, as_csv, chosen, make_world, untrained  # noqa: F401 (a fixture)
 
+import probe_early
 from conftest import SCRIPTS, World
-from hardgrpo import difficulty, early_stopping, files
+from hardgrpo import difficulty, early_stopping, files, states
 
 STOPPING = TASK | {"probe": {"samples": SAMPLES, "shards": 1, "seed": 1, "stop": {"confidence": 1, "batch": 8}}}
 POLICIES = {"half": {"rule": "hard", "budget": 0.2}, "centre": {"rule": "middle", "budget": 0.2}}
@@ -47,7 +51,10 @@ def test_the_subset_is_byte_for_byte_that_of_full_probing(worlds):
     assert early.planned["probe_early"] == 1 and "probe" not in early.planned
     for end in (".csv", ".rows.csv"):
         assert (early.folder / (SUBSET + end)).read_bytes() == (full.folder / (SUBSET + end)).read_bytes()
-    assert early.facts["certainty"] == "the subset of full probing, for certain" and early.facts["confidence"] == 1
+    assert (
+        early.facts["certainty"] == "the subset that full probing gives from the same completions, for certain"
+        and early.facts["confidence"] == 1
+    )
     same = ("measured_by", "policy", "seed", "pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate")
     assert [early.facts[key] for key in same] == [full.facts[key] for key in same]
 
@@ -127,7 +134,7 @@ def program(folder, *options) -> list[str]:
     return [
         sys.executable, str(SCRIPTS / "probe_early.py"), "--model", "results/models/mine", "--problems", "results/tasks/mine/train.jsonl",
         "--prompt", "{question}", "--grader", "final_word", "--samples", str(SAMPLES), "--completion-tokens", "12", "--seed", "1",
-        "--stop-for", json.dumps([POLICIES["half"] | {"seed": 3}]), "--batch", "8", "--state", str(folder / "state/s.jsonl"),
+        "--stop-for", json.dumps([POLICIES["half"] | {"seed": 3}]), "--batch", "8", "--state", str(folder / "state"),
         "--output", str(folder / "o.jsonl.gz"), "--provenance", str(folder / "p.json"), *options,
     ]  # fmt: skip
 
@@ -155,30 +162,136 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
         assert done.returncode == 0, done.stderr
         facts = files.read_json(tmp_path / "s.json")
         assert facts["confidence"] == 0.8 and facts["prompts"] == 20
-        assert facts["certainty"].startswith("of these prompts at least 0.8 are expected to be those of full probing")
+        assert "full probing is expected to choose at least 0.8 of these prompts, and at least 0.8 of what it" in facts["certainty"]
+        lines = files.read_rows(tmp_path / "s.csv", {"id": str, "pass_rate": float, "rank": int})
+        short = {row["id"] for row in rows if row["samples"] < 8}
+        assert {row["id"] for row in lines if row["pass_rate"] is None} == {row["id"] for row in lines} & short != set()
+        assert facts["mean_pass_rate"] is None and facts["zero_share"] is None and len(lines) == 20
+        problems = [{"id": i, "question": f"q {i}", "answer": "1", "tier": None, "source": "s"} for i in ids]
+        files.write_jsonl(tmp_path / "p.jsonl", problems)
+        command = [sys.executable, str(SCRIPTS / "export_subset.py"), "--subset", "s.csv", "--problems", "p.jsonl"]
+        done = subprocess.run(
+            [*command, "--files", "p.jsonl", "--output", "r.jsonl"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0 and "pass rate unknown, samples are missing" in done.stdout, done.stderr
+        assert len(files.read_jsonl(tmp_path / "r.jsonl", {"id": str})) == 20
         assert facts["probe_samples"] == stopper.drawn.sum() < 800 == facts["probe_samples_in_full"]
 
 
 def test_killed_and_taken_up_again_it_ends_the_same(worlds, tmp_path):
     full, early = worlds
     command = program(tmp_path)
-    state, kills = tmp_path / "state/s.jsonl", 0
+    kills = 0
     for lines in (2, 4):
         process = subprocess.Popen(command, cwd=early.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         end = time.monotonic() + 120
-        while process.poll() is None and not (state.exists() and state.read_bytes().count(b"\n") >= lines):
+        while process.poll() is None and sum(path.read_bytes().count(b"\n") for path in stores(tmp_path)) < lines:
             assert time.monotonic() < end
             time.sleep(0.001)
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
             kills += 1
         process.communicate()
-        if state.exists():
-            with open(state, "a") as stream:  # as a kill in the middle of a write leaves it
+        for path in stores(tmp_path):
+            with open(path, "a") as stream:  # as a kill in the middle of a write leaves it
                 stream.write('[{"id": "n')
     assert kills, "it was done before it could be killed"
     done = subprocess.run(command, cwd=early.folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "o.jsonl.gz").read_bytes() == (early.folder / "results/probe/mine/mine/stopped.jsonl.gz").read_bytes()
-    assert json.loads((tmp_path / "p.json").read_text())["resumed_from"] > 0 and not state.exists()
-    assert not (early.folder / "results/state").exists() or not list((early.folder / "results/state").iterdir())
+    assert json.loads((tmp_path / "p.json").read_text())["resumed_from"] > 0
+
+
+def test_a_second_probe_samples_only_what_is_missing(worlds, tmp_path):
+    full, early = worlds
+    everything, sampled = completions(full), 0
+    kept = early.folder / "results/state"
+    shutil.copytree(kept, tmp_path / "state")
+    first = kept_in(tmp_path)
+    assert first == completions(early), "the store of the workflow's probe stays"
+
+    for policy, seed, options in (
+        ({"rule": "hard", "budget": 0.2}, 3, []),  # the same again
+        ({"rule": "hard", "budget": 0.1}, 5, ["--batch", "3", "--confidence", "0.9"]),
+        ({"rule": "easy", "budget": 0.3}, 3, []),
+        ({"rule": "hard", "budget": 0.2}, 3, ["--samples", str(SAMPLES - 1)]),
+    ):
+        before = kept_in(tmp_path)
+        command = program(tmp_path, "--stop-for", json.dumps([policy | {"seed": seed}]), *options)
+        done = subprocess.run(command, cwd=early.folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        after, samples = kept_in(tmp_path), SAMPLES - ("--samples" in options)
+        facts = json.loads((tmp_path / "p.json").read_text())
+        assert facts["completions"] == len(after) - len(before) and before.items() <= after.items() <= everything.items()
+        sampled += facts["completions"]
+        assert bool(facts["completions"]) or "engine transformers starts" not in done.stdout
+        rows = files.read_jsonl(tmp_path / "o.jsonl.gz", {"id": str})
+        assert {(row["id"], row["sample"]): row for row in rows} == {key: row for key, row in after.items() if key[1] < samples}
+        ids = [row["id"] for row in files.read_jsonl(early.folder / "results/tasks/mine/train.jsonl", {"id": str})]
+        assert rows == sorted(rows, key=lambda row: (ids.index(row["id"]), row["sample"])), "in the order of the problems"
+    assert len(first) + sampled == len(kept_in(tmp_path)) and sampled
+    with open(stores(tmp_path)[0], "a") as stream:
+        stream.write(json.dumps([rows[0]]) + "\n")
+    done = subprocess.run(command, cwd=early.folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and f"error: {stores(tmp_path)[0]}: problem '{rows[0]['id']}': expected sample" in done.stderr
+
+
+def test_the_workflow_tops_up_its_store_for_another_budget_and_confidence(worlds, tmp_path):
+    full, early = worlds
+    copy = object.__new__(World)
+    copy.folder = tmp_path / "world"
+    shutil.copytree(early.folder, copy.folder)
+    before = completions(copy)
+    probe = STOPPING["probe"] | {"stop": {"confidence": 0.7, "batch": 8}}
+    other = {"policies": {"half": {"rule": "hard", "budget": 0.5}}, "tasks": {"mine": {"probe": probe}}}
+    (copy.folder / "other.yaml").write_text(yaml.safe_dump(other))
+    done = copy.snakemake("subset", "--configfile", "my.yaml", "other.yaml")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    after = completions(copy)
+    facts = files.read_json(copy.folder / "results/provenance/probe_early/mine/mine.json")
+    assert facts["completions"] == len(after) - len(before) and facts["resumed_from"] == len(before)
+    assert before.items() <= after.items() < completions(full).items()
+    taken = files.read_rows(copy.folder / (SUBSET + ".csv"), {"id": str, "pass_rate": float})
+    assert len(taken) == len(TABLE) / 2
+    for row in taken:
+        assert (row["pass_rate"] is None) == ((row["id"], SAMPLES - 1) not in after)
+
+
+def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(worlds):
+    folder = worlds[1].folder
+    same = {"model": str(folder / "results/models/mine"), "problems": str(folder / "results/tasks/mine/train.jsonl"), "state": "s"}
+    same |= {"prompt": "{question}", "completion_tokens": 12, "seed": 1, "engine": "transformers", "chat": {}}
+    differ = {"prompt": "{question} ", "completion_tokens": 13, "seed": 2, "engine": "vllm", "chat": {"enable_thinking": False}}
+    differ |= {"problems": str(folder / "results/models/mine/config.json")}
+    store = probe_early.store_of(argparse.Namespace(**same))
+    assert len({store, *(probe_early.store_of(argparse.Namespace(**same | {key: differ[key]})) for key in differ)}) == 7
+    others = {"grader": "math", "samples": 99, "stop_for": [], "confidence": 0.9, "batch": 1, "difficulty": "agreement", "gpus": 1}
+    assert probe_early.store_of(argparse.Namespace(**same | others)) == store
+
+
+def test_a_second_process_on_the_same_store_is_turned_away(worlds, tmp_path):
+    shutil.copytree(worlds[1].folder / "results/state", tmp_path / "state")
+    folder = stores(tmp_path)[0].parent
+    with states.locked(folder):
+        done = subprocess.run(program(tmp_path), cwd=worlds[1].folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.count("error: ") == 1 and "Traceback" not in done.stderr
+    said = f"error: {folder}: process {os.getpid()} on {os.uname().nodename} is sampling into this folder; wait for it, or stop it"
+    assert said in done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("asked", ['[{"rule": "hard", "budget": "x", "seed": 0}]', '[{"rule": "hard", "budget": 2, "seed": 0}]'])
+def test_a_budget_that_makes_no_sense_is_refused(worlds, tmp_path, asked):
+    command = program(tmp_path, "--stop-for", asked)
+    done = subprocess.run(command, cwd=worlds[1].folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("error: policy rule hard: budget is ") and "Traceback" not in done.stderr
+    assert not stores(tmp_path)
+
+
+def stores(folder) -> list[Path]:
+    return sorted((folder / "state").glob("probe-*/completions.jsonl"))
+
+
+def kept_in(folder) -> dict:
+    [path] = stores(folder)
+    rows = [row for line in path.read_text(encoding="utf-8").splitlines() for row in json.loads(line)]
+    return {(row["id"], row["sample"]): row for row in rows}
