@@ -10,7 +10,6 @@ status does not depend on what was measured: these are no tests.
 
 import argparse
 import importlib
-import math
 import os
 import sys
 from pathlib import Path
@@ -71,37 +70,48 @@ def show(rows: list[dict]) -> None:
 
 
 def write_figure(rows: list[dict], folder: Path) -> None:
-    """bench.pdf and bench.png draw the ratios of bench.csv."""
+    """bench.pdf and bench.png draw what bench.csv says of the rows with a target."""
     from hardgrpo import plotting  # after the benchmarks, whose programs should start as they would alone
 
-    plotting.save(*draw(plotting, rows), [str(folder / f"bench.{kind}") for kind in ("pdf", "png")])
-    print(f"{folder / 'bench.csv'}, {folder / 'bench.pdf'}")
+    aimed = [row | reached(row) for row in rows if row["target"] and not row["target"].endswith("== 0")]
+    if aimed:
+        plotting.save(*draw(plotting, aimed), [str(folder / f"bench.{kind}") for kind in ("pdf", "png")])
+    print(folder / "bench.csv", folder / "bench.pdf" if aimed else "")
+
+
+def reached(row: dict) -> dict:
+    """`times` as good as its target a row is (1: just met), and that in words."""
+    quantity, sign, limit = row["target"].split()
+    found, limit = row[quantity], float(limit)
+    unit = "" if quantity == "ratio" else f" {row['unit']}"
+    said = f"{found:,.3g}" if found < 1000 else f"{found:,.0f}"
+    return {
+        "times": found / limit if sign == ">=" else limit / found,
+        "said": f"{said}, {'at least' if sign == '>=' else 'at most'} {limit:,g}{unit}",
+    }
 
 
 def draw(plotting, rows: list[dict]):
-    """(figure, rows drawn): the ratio of every row to its baseline on a logarithmic scale, with the target where it is one of the ratio."""
-    frame = plotting.pd.DataFrame([row for row in rows if row["ratio"]], columns=COLUMNS)
-    figure, (axis,) = plotting.panels(1, height=0.5 + 0.15 * len(frame), columns=1)
+    """(figure, rows drawn): how many times as good as its target each row is, on a logarithmic scale."""
+    frame = plotting.pd.DataFrame(rows, columns=[*COLUMNS, "times", "said"])
+    figure, (axis,) = plotting.panels(1, height=0.3 + 0.2 * len(frame), columns=1)
     figure.set_figwidth(plotting.WIDE)
     places = range(len(frame))[::-1]
-    colors = [{True: "#009E73", False: "#D55E00"}.get(met, "0.6") for met in frame.met]
-    axis.barh(places, frame.ratio - 1, left=1, color=colors)
+    axis.barh(places, frame.times - 1, left=1, color=frame.met.map({True: "#009E73", False: "#D55E00"}))
     for place, row in zip(places, frame.itertuples()):
-        if row.target.startswith("ratio"):
-            axis.plot([float(row.target.split()[2])] * 2, [place - 0.5, place + 0.5], color="black")
-        beside = {"xytext": (3 if row.ratio >= 1 else -3, 0), "textcoords": "offset points", "va": "center", "fontsize": 6}
-        axis.annotate(f"{row.ratio:.2f}", (row.ratio, place), ha="left" if row.ratio >= 1 else "right", **beside)
+        beside = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "fontsize": 6}
+        axis.annotate(row.said, (max(row.times, 1), place), **beside)
     axis.axvline(1, color="black", linewidth=0.6)
     axis.set_xscale("log")
-    low, high = frame.ratio.min(), frame.ratio.max()
-    decades = [10.0**power for power in range(math.floor(math.log10(low / 2)), math.ceil(math.log10(high * 2)) + 1)]
-    axis.set_xticks(decades, [f"{decade:g}" for decade in decades])
+    low, high = min(0.9, frame.times.min() / 1.1), max(frame.times.max(), 2)
+    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high]
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.minorticks_off()
-    axis.set_xlim(decades[0], decades[-1])
+    axis.set_xlim(low, high**1.6)  # room for the words
     axis.set_ylim(-0.7, len(frame) - 0.3)
     axis.set_yticks(places, [f"{row.benchmark}: {row.what}" for row in frame.itertuples()], fontsize=6)
     axis.grid(axis="y", visible=False)
-    axis.set_xlabel("ours / baseline (black mark: target; green: met, red: not met)")
+    axis.set_xlabel("times as good as the target (1: just met)")
     return figure, frame
 
 

@@ -34,6 +34,18 @@ def test_a_row_says_whether_its_target_is_met(ours, baseline, target, met):
     assert benchmarks.row("b", "w", ours, baseline, "s", target)["met"] is met
 
 
+@pytest.mark.parametrize(
+    ("ours", "baseline", "unit", "target", "times", "said"),
+    [
+        (3.0, 2.0, "s", "ratio <= 3", 2.0, "1.5, at most 3"),
+        (60_000, 2.0, "graded/s", "ours >= 20000", 3.0, "60,000, at least 20,000 graded/s"),
+        (6.0, None, "s", "ours <= 3", 0.5, "6, at most 3 s"),
+    ],
+)
+def test_the_figure_shows_how_much_better_than_its_target_a_row_is(ours, baseline, unit, target, times, said):
+    assert bench.reached(benchmarks.row("b", "w", ours, baseline, unit, target)) == {"times": times, "said": said}
+
+
 def test_a_command_that_fails_says_why():
     with pytest.raises(benchmarks.UserError, match="failed in .*: no such thing"):
         benchmarks.run([sys.executable, "-c", "import sys; sys.exit('no such thing')"])
