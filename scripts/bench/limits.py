@@ -107,9 +107,8 @@ class Model:
             "layers": config.num_hidden_layers,
         }
         shape |= {"heads": config.num_attention_heads, "key_value_heads": config.num_key_value_heads, "head_size": head}
-        count = costs.parameters(
-            shape | {"vocabulary": config.vocab_size, "tied": True}
-        )  # an embedding is looked up, an output multiplied
+        # Tied, because an embedding is looked up and only an output multiplied.
+        count = costs.parameters(shape | {"vocabulary": config.vocab_size, "tied": True})
         self.operations, self.weights = 2 * count, count * width
         self.cache = 2 * config.num_hidden_layers * config.num_key_value_heads * head * width
 
@@ -124,16 +123,8 @@ def sampling_seconds(machine: Machine, model: Model, prompts: list[float], token
 
 def probe(folder: Path, model: str, engine: str, spec: recipes.Spec, gpus: int) -> tuple[list[int], float]:
     """(tokens of each completion, seconds without the engine's start) of scripts/probe.py."""
-    program = [
-        sys.executable,
-        str(ROOT / "scripts/probe.py"),
-        "--model",
-        str(ROOT / model),
-        "--engine",
-        engine,
-        "--gpus",
-        str(gpus),
-    ]
+    program = [sys.executable, str(ROOT / "scripts/probe.py"), "--model", str(ROOT / model)]
+    program += ["--engine", engine, "--gpus", str(gpus)]
     program += ["--problems", str(folder / "problems.jsonl"), "--prompt", spec.prompt, "--samples", str(SAMPLES), "--seed", "0"]
     program += ["--completion-tokens", str(spec.completion_tokens), "--output", str(folder / "probe.jsonl")]
     benchmarks.run([*program, "--provenance", str(folder / "probe.json")], **environments.ALLOCATOR)

@@ -122,10 +122,11 @@ def hand_over(connection: socket.socket) -> int:
 def serve(path: Path, listening: int) -> None:
     """Listen at `path` and fork for each connection until Snakemake has ended; returns in the forked processes alone, ready to run
     what was handed over."""
+    # A terminal sends them to the programs that were started, too, which pass them on. Blocked and not ignored, so that none is lost on a
+    # process that has just been forked; before libraries start threads, which would take them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     exec(LIBRARIES, {})
     gc.freeze()  # so that collecting does not write to memory that all share
-    for number in PASSED_ON:  # a terminal sends them to the programs that were started, too, which pass them on
-        signal.signal(number, signal.SIG_IGN)
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
@@ -185,9 +186,8 @@ def become(arguments: list[str], folder: str, environment: dict[str, str], strea
     with contextlib.suppress(AttributeError):  # Linux alone: not to outlive the process that says how this one ended
         ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
     signal.set_wakeup_fd(-1)
-    for number in (*PASSED_ON, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)

@@ -123,6 +123,20 @@ def test_a_signal_reaches_the_program_once(start):
     assert finish(process) == ("['TERM']\n", "") and process.returncode == 0
 
 
+def test_signals_do_to_the_program_what_they_do_to_any(start):
+    """None is blocked or ignored; one that comes before the program has looked ends it."""
+    code = """
+print(signal.pthread_sigmask(signal.SIG_BLOCK, []), [signal.getsignal(n) == signal.SIG_DFL for n in (1, 15, signal.SIGCHLD)])
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+    process, *_ = start(code)
+    assert finish(process) == ("set() [True, True, True]\nTrue\n", "")
+    process, *_ = start("time.sleep(60)")
+    process.terminate()
+    finish(process)
+    assert process.returncode == -signal.SIGTERM
+
+
 def test_ctrl_c_reaches_the_program_once(start):
     """A terminal sends it to the whole process group."""
     process, *_ = start(COUNT)
