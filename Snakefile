@@ -69,7 +69,7 @@ rule subset:
 
 rule inputs:
     input:
-        layout.inputs(config, config["study"]),
+        paths.inputs(config, config["study"]),
     message:
         f"All that study {config['study']} needs of the internet is here"
 

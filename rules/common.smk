@@ -1,7 +1,6 @@
 # Validates the configuration and names the files of a study. Nothing is computed here.
 
 import functools
-import hashlib
 import json
 import math
 import os
@@ -15,18 +14,21 @@ from snakemake.exceptions import WorkflowError
 from snakemake.resources import Resource
 
 SCRIPTS = Path(workflow.basedir) / "scripts"
-sys.path.insert(0, str(SCRIPTS))
+sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
-from hardgrpo import config as settings  # noqa: E402
-from hardgrpo import calibration, cluster, costs, durations, environments, layout, published, warm  # noqa: E402
-from hardgrpo.errors import UserError  # noqa: E402
+from hardgrpo.analysis import published  # noqa: E402
+from hardgrpo.planning import calibration, durations  # noqa: E402
+from hardgrpo.runtime import cluster, environments, warm  # noqa: E402
+from hardgrpo.runtime import code as code_files  # noqa: E402
+from hardgrpo.runtime.errors import UserError  # noqa: E402
+from hardgrpo.study import checks, memory, paths, settings  # noqa: E402
 
 # `--config update_inputs=true` arrives as text.
 config["update_inputs"] = {"true": True, "false": False}.get(config.get("update_inputs"), config.get("update_inputs"))
 
 try:
-    settings.check(config, ", ".join(os.path.relpath(name) for name in workflow.configfiles))
-    settings.check_writable("results", "paper")
+    checks.check(config, ", ".join(os.path.relpath(name) for name in workflow.configfiles))
+    checks.check_writable("results", "paper")
 except UserError as error:
     raise WorkflowError(str(error))
 
@@ -35,6 +37,10 @@ for name, value in environments.ALLOCATOR.items():
 if os.getenv(warm.SOCKET) != warm.OFF:
     os.environ[warm.SOCKET] = warm.place() if workflow.local_exec and workflow.is_main_process else warm.OFF
 
+# The programs find this clone's package, whatever is installed: in a container, a conda environment, one that clones share.
+source = os.path.join(workflow.basedir, "src")
+if source not in os.getenv("PYTHONPATH", "").split(os.pathsep):
+    os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [source, os.getenv("PYTHONPATH")])))
 # Rules say `python`: the one that Snakemake itself runs with.
 os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), os.getenv("PATH", os.defpath)]))
 if shutil.which("sacct"):
@@ -141,19 +147,10 @@ def as_json(value):
     return json.dumps(settings.sorted_slice(value))
 
 
-def code(*names):
-    """Checksum of programs and library modules: as a parameter, it makes cheap rules follow their code.
-
-    A parameter and not an input file, because after a clone files are older or newer by accident: cached summaries would
-    be made again from runs that are not there.
-    """
-    return hashlib.sha256(b"".join((SCRIPTS / name).read_bytes() for name in names)).hexdigest()[:16]
-
-
-DRAWING = ["hardgrpo/plotting.py", "hardgrpo/figures.mplstyle", "hardgrpo/files.py"]
-JUDGING = [f"hardgrpo/{name}.py" for name in ("claims", "published", "summaries", "statistics", "files")]
-WRITING = ["hardgrpo/latex.py", "hardgrpo/files.py"]
-GRADING = ["hardgrpo/grading.py", "hardgrpo/expressions.py", "hardgrpo/completions.py", "hardgrpo/tasks.py", "hardgrpo/files.py"]
+def code(program):
+    """Checksum of a program of scripts/ and of all of this project that it imports: cheap rules have it as a parameter and so
+    follow their code. Expensive rules do not."""
+    return code_files.checksum(SCRIPTS / program)
 
 
 def task_of(name):
@@ -179,7 +176,7 @@ def parts_of(task, split):
     parts = []
     for part in source[split]:
         local = os.path.join(DATA, part["local"]) if "local" in part else None
-        folder = layout.dataset_folder(part)
+        folder = paths.dataset_folder(part)
         parts.append((local, local) if local and os.path.exists(local) else (f"{folder}/manifest.json", folder))
     return parts
 
@@ -287,7 +284,7 @@ def asked_gpus(count):
 
 
 def setting():
-    """Where jobs run, as a plan reckons with it: `hardgrpo.plans.Setting`."""
+    """Where jobs run, as a plan reckons with it: `hardgrpo.planning.plans.Setting`."""
     resources, plan = workflow.resource_settings, config["plan"]
     cluster = resources.nodes is not None
     gpus = workflow.global_resources.get("gpu")
@@ -299,12 +296,12 @@ def setting():
     }
 
 
-if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):  # set by scripts/plan.py, which asks for this dry-run
+if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):  # set by scripts/plan/plan.py, which asks for this dry-run
     Path(facts_file).write_text(json.dumps({"config": config, "setting": setting()}))
 
 
 def plan_arguments():
-    """What scripts/plan.py must be told to plan what this Snakemake would run, where it would run it."""
+    """What scripts/plan/plan.py must be told to plan what this Snakemake would run, where it would run it."""
     given = workflow.config_settings
     words = ["--profile", "laptop", "--setting", json.dumps(setting())]
     for name in given.configfiles:
@@ -356,7 +353,7 @@ def training_gpus(w):
 
 def training_gpu_memory(w):
     """GiB that a run is estimated to need on each GPU; 0 on a CPU."""
-    return math.ceil(costs.of_run(config, w.model, w.recipe, w.task)["total"]) if training_gpus(w) else 0
+    return math.ceil(memory.of_run(config, w.model, w.recipe, w.task)["total"]) if training_gpus(w) else 0
 
 
 def training_warning(w, attempt):
@@ -370,7 +367,7 @@ def training_memory(w):
     count = training_gpus(w)
     if not count:
         return 2000 if w.model in PRETRAINED else 6000
-    return math.ceil(1100 * count * costs.main_memory(config["models"][w.model]["shape"], config["recipes"][w.recipe]))
+    return math.ceil(1100 * count * memory.main_memory(config["models"][w.model]["shape"], config["recipes"][w.recipe]))
 
 
 def training_hardware(w):
@@ -448,32 +445,32 @@ def chosen_rows(subset):
 def study_results(study):
     """The runs of a study and all that they were judged by."""
     return [
-        name for files in (layout.evaluations, layout.subsets, layout.difficulties, layout.updates) for name in files(config, study)
+        name for files in (paths.evaluations, paths.subsets, paths.difficulties, paths.updates) for name in files(config, study)
     ]
 
 
 def study_texts(study):
     """Evaluations, the completions that were graded in them, and the problems."""
-    graded = layout.evaluations(config, study)
+    graded = paths.evaluations(config, study)
     texts = [name.replace(".csv.gz", ".jsonl.gz") for name in graded]
-    return graded + texts + [f"results/tasks/{test}/test.jsonl" for test in layout.of_study(config, study)["tasks"]]
+    return graded + texts + [f"results/tasks/{test}/test.jsonl" for test in paths.of_study(config, study)["tasks"]]
 
 
 def study_prunings(study):
     """The runs of a study whose checkpoints may be thinned out; those that another study has yet to evaluate stay whole."""
     if config["keep_checkpoints"] == "all":
         return []
-    here = set(layout.evaluations(config, study))
+    here = set(paths.evaluations(config, study))
     needed = {
         run
         for other in config["studies"]
-        for run in layout.runs(config, other)
-        for name in layout.evaluations_of_run(config, other, run)
+        for run in paths.runs(config, other)
+        for name in paths.evaluations_of_run(config, other, run)
         if name not in here and not os.path.exists(name)
     }
     return [
         f"results/training/{run.path}/pruned.json"
-        for run in layout.runs(config, study)
+        for run in paths.runs(config, study)
         if run.recipe != "recorded" and run not in needed
     ]
 
@@ -481,7 +478,7 @@ def study_prunings(study):
 @functools.cache
 def configured_runs():
     """The runs of the configured study: a set, because every job that prunes looks its run up."""
-    return frozenset(layout.runs(config, config["study"]))
+    return frozenset(paths.runs(config, config["study"]))
 
 
 def run_evaluations(w):
@@ -489,7 +486,7 @@ def run_evaluations(w):
     run = settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed))
     if run not in configured_runs():
         return [f"config.yaml: studies.{config['study']} has no run {run.path}"]  # Snakemake names it as what is missing
-    return layout.evaluations_of_run(config, config["study"], run)
+    return paths.evaluations_of_run(config, config["study"], run)
 
 
 def summaries(study):
@@ -518,14 +515,14 @@ FIGURES = {
 
 def figure_names(study):
     """Figures that the study has something for, by the configuration alone: recordings may lack trained runs, or the pool's probe."""
-    plan, runs, trained = config["studies"][study], layout.runs(config, study), layout.updates(config, study)
-    tests = {(run.task, test) for run in runs for test in layout.eval_tasks(config, study, run.task, run.model)}
+    plan, runs, trained = config["studies"][study], paths.runs(config, study), paths.updates(config, study)
+    tests = {(run.task, test) for run in runs for test in paths.eval_tasks(config, study, run.task, run.model)}
     budgets = [
         (p["rule"], p["budget"]) for p in map(config["policies"].get, plan["policies"]) if "budget" in p and "probed_on" not in p
     ]
     wanted = {
         "pipeline": True,
-        "difficulty": layout.probed(config, study),
+        "difficulty": paths.probed(config, study),
         "accuracy": runs,
         "parts": runs,
         "truncation": cut_tests(study),
@@ -547,8 +544,8 @@ def has_tiers(task):
 def cut_tests(study):
     """{test: completion limit} of tests that judge the same completions, cut and whole, where runs are tested on both."""
     limits = {}
-    for model, task in {(run.model, run.task) for run in layout.runs(config, study)}:
-        tests = layout.eval_tasks(config, study, task, model)
+    for model, task in {(run.model, run.task) for run in paths.runs(config, study)}:
+        tests = paths.eval_tasks(config, study, task, model)
         limits |= {
             name: task_of(name)["completion_tokens"]
             for cut in tests
@@ -564,7 +561,7 @@ def is_published(study, runs):
     cells = {
         (run.model, run.task, test, policy)
         for run in runs
-        for test in layout.eval_tasks(config, study, run.task, run.model)
+        for test in paths.eval_tasks(config, study, run.task, run.model)
         for policy in (settings.arm(config["studies"][study], run), "base")
     }
     try:
@@ -600,4 +597,4 @@ def study_paper(study):
 
 
 def show_results_command():
-    return f"python scripts/show_results.py --study {config['study']}" + ("" if TEX else " --no-tex")
+    return f"python scripts/paper/show_results.py --study {config['study']}" + ("" if TEX else " --no-tex")

@@ -39,7 +39,7 @@ rule evaluate_base:
         "Evaluate {wildcards.model} untrained on {wildcards.eval_task}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        "python scripts/evaluate.py --model results/models/{wildcards.model} {params.sampling} {resources.hardware}"
+        "python scripts/evaluation/evaluate.py --model results/models/{wildcards.model} {params.sampling} {resources.hardware}"
         " --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
         " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
@@ -78,7 +78,7 @@ rule evaluate_run:
         "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        "python scripts/evaluate.py --model results/models/{wildcards.model} --checkpoints {params.folder}"
+        "python scripts/evaluation/evaluate.py --model results/models/{wildcards.model} --checkpoints {params.folder}"
         " {params.sampling} {resources.hardware} --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
         " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
@@ -109,7 +109,7 @@ rule cut_evaluation:
     message:
         "Cut the completions of {wildcards.model}/{wildcards.what} at the limit of {wildcards.eval_task} and grade them"
     shell:
-        "python scripts/cut_completions.py --model results/models/{wildcards.model} --completions {input.completions}"
+        "python scripts/probe/cut_completions.py --model results/models/{wildcards.model} --completions {input.completions}"
         " --graded {input.graded} --problems {input.problems} --grader {params.grader} --completion-tokens {params.tokens}"
         " --output {output.completions} --output-graded {output.graded} > {log} 2>&1"
 
@@ -131,7 +131,7 @@ rule prune_checkpoints:
     message:
         "Remove all checkpoints but the last of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed}"
     shell:
-        "python scripts/prune_checkpoints.py --checkpoints {params.folder} --output {output} > {log} 2>&1"
+        "python scripts/evaluation/prune_checkpoints.py --checkpoints {params.folder} --output {output} > {log} 2>&1"
 
 
 rule grade_recorded_base:
@@ -152,11 +152,11 @@ rule grade_recorded_base:
     params:
         steps=[0],
         grader=lambda w: task_of(w.eval_task)["grader"],
-        code=code(*GRADING, "grade_recording.py", "hardgrpo/evaluations.py"),
+        code=code("evaluation/grade_recording.py"),
     message:
         "Grade the recorded completions of {wildcards.model} untrained on {wildcards.eval_task}"
     shell:
-        "python scripts/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
+        "python scripts/evaluation/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
         " --grader {params.grader} --output {output.graded} --completions {output.completions} > {log} 2>&1"
 
 
@@ -178,9 +178,9 @@ rule grade_recorded_run:
     params:
         steps=lambda w: list(run_recordings(w)),
         grader=lambda w: task_of(w.eval_task)["grader"],
-        code=code(*GRADING, "grade_recording.py", "hardgrpo/evaluations.py"),
+        code=code("evaluation/grade_recording.py"),
     message:
         "Grade the recorded checkpoints of {wildcards.model} trained on {wildcards.policy}"
     shell:
-        "python scripts/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
+        "python scripts/evaluation/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
         " --grader {params.grader} --output {output.graded} --completions {output.completions} > {log} 2>&1"

@@ -22,20 +22,11 @@ rule write_explorer:
     container:
         IMAGE["figures"]
     params:
-        config=lambda w: as_json(layout.of_study(config, w.study)),
-        graders=lambda w: as_json({test: task_of(test)["grader"] for test in layout.of_study(config, w.study)["tasks"]}),
-        code=code(
-            "write_explorer.py",
-            "hardgrpo/explorer.py",
-            "hardgrpo/evaluations.py",
-            "hardgrpo/grading.py",
-            "hardgrpo/files.py",
-            "templates/explorer.html",
-            "templates/explorer.js",
-            "templates/explorer.css",
-        ),
+        config=lambda w: as_json(paths.of_study(config, w.study)),
+        graders=lambda w: as_json({test: task_of(test)["grader"] for test in paths.of_study(config, w.study)["tasks"]}),
+        code=code("paper/write_explorer.py"),
     message:
         "Write the explorer of completions ({wildcards.study})"
     shell:
-        "python scripts/write_explorer.py --study {wildcards.study} --config {params.config:q} --graders {params.graders:q}"
+        "python scripts/paper/write_explorer.py --study {wildcards.study} --config {params.config:q} --graders {params.graders:q}"
         " --output {output} > {log} 2>&1"

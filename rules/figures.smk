@@ -25,9 +25,9 @@ for figure, (tables, section, called) in FIGURES.items():
         container:
             IMAGE["figures"]
         params:
-            program=f"scripts/plot_{figure}.py",
+            program=f"scripts/figures/plot_{figure}.py",
             design=figure_design(figure),
-            code=code(f"plot_{figure}.py", *(["plot_parts.py"] if figure == "truncation" else []), *DRAWING),
+            code=code(f"figures/plot_{figure}.py"),
         message:
             f"Draw {figure} ({{wildcards.study}})"
         shell:

@@ -26,7 +26,7 @@ rule fetch_dataset:
     message:
         "Download dataset {wildcards.owner}/{wildcards.dataset}"
     shell:
-        "python scripts/fetch_dataset.py --dataset {wildcards.owner}/{wildcards.dataset} --revision {wildcards.revision}"
+        "python scripts/inputs/fetch_dataset.py --dataset {wildcards.owner}/{wildcards.dataset} --revision {wildcards.revision}"
         " --output results/inputs/{wildcards.owner}--{wildcards.dataset}@{wildcards.revision} --lock inputs.lock"
         " {resources.lock_mode} > {log} 2>&1"
 
@@ -52,7 +52,7 @@ rule prepare_task:
         files=lambda w: [path for _, path in parts_of(w.task, w.split)],
         difficulty=lambda w: difficulty_of(w.task),
     shell:
-        "python scripts/prepare_task.py --task {resources.named} --split {wildcards.split} --source {params.source:q}"
+        "python scripts/inputs/prepare_task.py --task {resources.named} --split {wildcards.split} --source {params.source:q}"
         " --files {params.files:q} --grader {resources.grader} {params.difficulty} --lock inputs.lock {resources.lock_mode}"
         " --output {output} > {log} 2>&1"
 
@@ -76,7 +76,7 @@ rule fetch_model:
     message:
         "Get model {wildcards.model}"
     shell:
-        "python scripts/fetch_model.py --model {wildcards.model} --source {params.source:q} --data {params.data:q}"
+        "python scripts/inputs/fetch_model.py --model {wildcards.model} --source {params.source:q} --data {params.data:q}"
         " --lock inputs.lock {resources.lock_mode} --output results/models/{wildcards.model} > {log} 2>&1"
 
 
@@ -121,5 +121,5 @@ rule pretrain_model:
     message:
         "Pretrain {wildcards.model} from scratch ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        "python scripts/pretrain_model.py --model {wildcards.model} --settings {input.settings} --exclude {input.exclude}"
+        "python scripts/inputs/pretrain_model.py --model {wildcards.model} --settings {input.settings} --exclude {input.exclude}"
         " --output results/models/{wildcards.model} 2>> {log} | tee -a {log}"

@@ -32,11 +32,11 @@ rule write_tables:
     params:
         study=lambda w: as_json(settings.described(config, w.study)),
         folder="paper/{study}/tables",
-        code=code("write_tables.py", *WRITING),
+        code=code("paper/write_tables.py"),
     message:
         "Write the tables ({wildcards.study})"
     shell:
-        "python scripts/write_tables.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
+        "python scripts/paper/write_tables.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
         " --deviations paper/deviations.csv --output {params.folder} > {log} 2>&1"
 
 
@@ -54,11 +54,11 @@ rule write_numbers:
         IMAGE["figures"]
     params:
         study=lambda w: as_json(settings.described(config, w.study)),
-        code=code("write_numbers.py", *WRITING),
+        code=code("paper/write_numbers.py"),
     message:
         "Write the numbers of the text ({wildcards.study})"
     shell:
-        "python scripts/write_numbers.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
+        "python scripts/paper/write_numbers.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
         " --output {output.macros} > {log} 2>&1"
 
 
@@ -78,15 +78,15 @@ rule verify:
     container:
         IMAGE["figures"]
     params:
-        config=lambda w: as_json(layout.of_study(config, w.study)),
-        conditions=lambda w: as_json(layout.conditions(config, w.study)),
-        graders=lambda w: as_json({task: task_of(task)["grader"] for task in layout.of_study(config, w.study)["tasks"]}),
+        config=lambda w: as_json(paths.of_study(config, w.study)),
+        conditions=lambda w: as_json(paths.conditions(config, w.study)),
+        graders=lambda w: as_json({task: task_of(task)["grader"] for task in paths.of_study(config, w.study)["tasks"]}),
         data=DATA,
-        code=code("verify.py", "checks/test_outputs.py", "summarize.py", *JUDGING),
+        code=code("paper/verify.py"),
     message:
         "Verify the outputs of study {wildcards.study}"
     shell:
-        "python scripts/verify.py --study {wildcards.study} --config {params.config:q} --conditions {params.conditions:q}"
+        "python scripts/paper/verify.py --study {wildcards.study} --config {params.config:q} --conditions {params.conditions:q}"
         " --graders {params.graders:q} --data {params.data:q} --output {output} > {log} 2>&1"
 
 
@@ -107,4 +107,4 @@ rule compile_paper:
     message:
         "Compile the paper ({wildcards.study})"
     shell:
-        "python scripts/compile_paper.py --study {wildcards.study} --output {output} > {log} 2>&1"
+        "python scripts/paper/compile_paper.py --study {wildcards.study} --output {output} > {log} 2>&1"

@@ -1,4 +1,4 @@
-# What a study will cost, before it is run: see scripts/plan.py. Asks for no file and makes none that others need.
+# What a study will cost, before it is run: see scripts/plan/plan.py. Asks for no file and makes none that others need.
 
 
 localrules:
@@ -14,4 +14,4 @@ rule plan:
     message:
         "Plan study {params.study}"
     shell:
-        "python scripts/plan.py {params.given} 2> {log} || {{ cat {log} >&2; exit 1; }}"
+        "python scripts/plan/plan.py {params.given} 2> {log} || {{ cat {log} >&2; exit 1; }}"

@@ -38,7 +38,7 @@ rule probe:
         "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        "python scripts/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
+        "python scripts/probe/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " {params.sampling} {resources.hardware}"
         " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]}"
         " --shard {wildcards.shard} --shards {params.probe[shards]} --output {output.completions}"
@@ -79,7 +79,7 @@ rule probe_early:
         "Probe {wildcards.model} on {wildcards.task} as far as the subset needs it"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        "python scripts/probe_early.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
+        "python scripts/probe/probe_early.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " {params.sampling} {resources.hardware} --grader {params.grader} {params.difficulty}"
         " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]} {params.stop}"
         " --output {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
@@ -105,7 +105,7 @@ rule cut_probe:
     message:
         "Cut the probe of {wildcards.model}, shard {wildcards.shard}, at the limit of {wildcards.task}"
     shell:
-        "python scripts/cut_completions.py --model results/models/{wildcards.model} --completions {input.completions}"
+        "python scripts/probe/cut_completions.py --model results/models/{wildcards.model} --completions {input.completions}"
         " --completion-tokens {params.tokens} --output {output} > {log} 2>&1"
 
 
@@ -124,11 +124,11 @@ rule import_recording:
     container:
         IMAGE["training"]
     params:
-        code=code("import_recording.py", "hardgrpo/completions.py"),
+        code=code("probe/import_recording.py"),
     message:
         "Import the recorded completions of {wildcards.model} on {wildcards.task}"
     shell:
-        "python scripts/import_recording.py --recording {input.recording:q} --problems {input.problems} --output {output} > {log} 2>&1"
+        "python scripts/probe/import_recording.py --recording {input.recording:q} --problems {input.problems} --output {output} > {log} 2>&1"
 
 
 rule measure_difficulty:
@@ -150,11 +150,11 @@ rule measure_difficulty:
         samples=expected_samples,
         difficulty=lambda w: difficulty_of(w.task),
         # Of recordings all is cheap and follows the code; of probes training hangs on it.
-        code=lambda w: code(*GRADING, "measure_difficulty.py", "hardgrpo/difficulty.py") if w.model in RECORDED else "",
+        code=lambda w: code("probe/measure_difficulty.py") if w.model in RECORDED else "",
     message:
         "Measure how difficult {wildcards.task} is for {wildcards.model}"
     shell:
-        "python scripts/measure_difficulty.py --problems {input.problems} --completions {input.completions}"
+        "python scripts/probe/measure_difficulty.py --problems {input.problems} --completions {input.completions}"
         " --grader {params.grader} {params.samples} {params.difficulty} --output {output} > {log} 2>&1"
 
 
@@ -170,6 +170,6 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         grader=lambda w: task_of(w.task)["grader"],
         samples="--recorded --grade-prompt-too",
         difficulty="",
-        code=code(*GRADING, "measure_difficulty.py", "hardgrpo/difficulty.py"),
+        code=code("probe/measure_difficulty.py"),
     message:
         "Grade {wildcards.model} on {wildcards.task} as released: prompt and completion together"

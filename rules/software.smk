@@ -1,6 +1,6 @@
 # Container images, for `--sdm apptainer`, and conda environments, for `--sdm conda`. Without it Snakemake ignores them and uses the environments that the Makefile makes.
 
-from hardgrpo import images
+from hardgrpo.runtime import images
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 IMAGE = images.PATHS
@@ -32,4 +32,4 @@ rule image:
     message:
         "Build the container image {output}"
     shell:
-        "python scripts/build_image.py --definition {input.definition} --output {output} > {log} 2>&1"
+        "python scripts/software/build_image.py --definition {input.definition} --output {output} > {log} 2>&1"

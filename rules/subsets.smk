@@ -23,7 +23,7 @@ rule select_subset:
     message:
         "Choose subset {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
     shell:
-        "python scripts/select_subset.py --difficulty {input} --policy {params.policy:q} --seed {wildcards.seed}"
+        "python scripts/subsets/select_subset.py --difficulty {input} --policy {params.policy:q} --seed {wildcards.seed}"
         " --output {output.subset} > {log} 2>&1"
 
 
@@ -44,9 +44,9 @@ rule export_subset:
         IMAGE["training"]
     params:
         files=lambda w: [path for _, path in parts_of(w.task, "train")],
-        code=code("export_subset.py", "hardgrpo/sources.py"),
+        code=code("subsets/export_subset.py"),
     message:
         "Write the rows of subset {wildcards.policy} of {wildcards.task}"
     shell:
-        "python scripts/export_subset.py --subset {input.subset} --problems {input.problems} --files {params.files:q}"
+        "python scripts/subsets/export_subset.py --subset {input.subset} --problems {input.problems} --files {params.files:q}"
         " --output {output} 2>> {log} | tee -a {log}"

@@ -9,7 +9,7 @@ localrules:
 rule summarize:
     input:
         lambda w: study_results(w.study),
-        lambda w: [with_prompt for _, _, with_prompt in layout.recorded_probes(config, w.study)],
+        lambda w: [with_prompt for _, _, with_prompt in paths.recorded_probes(config, w.study)],
     output:
         [f"results/summaries/{{study}}/{table}.csv" for table in SUMMARY],
     log:
@@ -19,12 +19,12 @@ rule summarize:
     container:
         IMAGE["figures"]
     params:
-        config=lambda w: as_json(layout.of_study(config, w.study)),
-        code=code("summarize.py", "hardgrpo/summaries.py", "hardgrpo/statistics.py", "hardgrpo/evaluations.py", "hardgrpo/files.py"),
+        config=lambda w: as_json(paths.of_study(config, w.study)),
+        code=code("summaries/summarize.py"),
     message:
         "Summarise study {wildcards.study}"
     shell:
-        "python scripts/summarize.py --study {wildcards.study} --config {params.config:q}"
+        "python scripts/summaries/summarize.py --study {wildcards.study} --config {params.config:q}"
         " --output results/summaries/{wildcards.study} > {log} 2>&1"
 
 
@@ -42,10 +42,10 @@ rule judge_claims:
     container:
         IMAGE["figures"]
     params:
-        conditions=lambda w: as_json(layout.conditions(config, w.study)),
-        code=code("judge_claims.py", *JUDGING),
+        conditions=lambda w: as_json(paths.conditions(config, w.study)),
+        code=code("summaries/judge_claims.py"),
     message:
         "Judge the claims and set published numbers beside those of study {wildcards.study}"
     shell:
-        "python scripts/judge_claims.py --summaries results/summaries/{wildcards.study} --claims {input.claims}"
+        "python scripts/summaries/judge_claims.py --summaries results/summaries/{wildcards.study} --claims {input.claims}"
         " --published results/published --conditions {params.conditions:q} > {log} 2>&1"

@@ -19,7 +19,7 @@ rule write_spec:
     message:
         "Specify run {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
     shell:
-        "python scripts/write_spec.py --run {params.run:q} --output {output} > {log} 2>&1"
+        "python scripts/training/write_spec.py --run {params.run:q} --output {output} > {log} 2>&1"
 
 
 rule train_grpo:
@@ -55,5 +55,5 @@ rule train_grpo:
     shell:
         # Slurm's SIGTERM reaches this shell, too: without a trap it would end, and the job with it, before the state is saved.
         "trap : TERM;"
-        " python scripts/train_grpo.py --spec {input.spec} --output {params.folder}"
+        " python scripts/training/train_grpo.py --spec {input.spec} --output {params.folder}"
         " {resources.hardware} --track {resources.track} --take-over --keep-finished 2>> {log} | (trap '' TERM; exec tee -a {log})"

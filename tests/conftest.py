@@ -22,11 +22,20 @@ settings.load_profile("busy")
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
+
+
+def path_of(name: str) -> str:
+    """The path of a program, by its name alone."""
+    (path,) = SCRIPTS.glob(f"*/{name.removesuffix('.py')}.py")
+    return str(path)
+
+
 PARTS = [
     "Snakefile",
     "config.yaml",
     "rules",
     "scripts",
+    "src",
     "laptop",
     "slurm",
     "envs",

@@ -2,8 +2,8 @@
 
 import random
 
-from hardgrpo import config as settings
-from hardgrpo import files, layout
+from hardgrpo.runtime import files
+from hardgrpo.study import paths, settings
 from summarize import COLUMNS
 
 STEPS = 6  # checkpoints, or points of a curve
@@ -12,9 +12,9 @@ STEPS = 6  # checkpoints, or points of a curve
 def write(config: dict, study: str, folder) -> None:
     """Write every table that a figure is drawn from."""
     plan, chance = config["studies"][study], random.Random(study)
-    runs = layout.runs(config, study)
+    runs = paths.runs(config, study)
     arms = list(dict.fromkeys((run.model, run.task, settings.arm(plan, run), run.policy) for run in runs))
-    cells = [(m, t, test, arm) for m, t, arm, _ in arms for test in layout.eval_tasks(config, study, t, m)]
+    cells = [(m, t, test, arm) for m, t, arm, _ in arms for test in paths.eval_tasks(config, study, t, m)]
     recorded = all(run.recipe == "recorded" for run in runs)
     seeds = 1 if recorded else len(plan["seeds"])
 
@@ -54,7 +54,7 @@ def write(config: dict, study: str, folder) -> None:
             tables["curves"].append(keys | curve)
         for seed in plan["seeds"]:
             tables["parity"].append(keys | {"seed": seed, "updates": 300, "prompts": 2400, "rollouts": 19200})
-    for model, task in layout.probed(config, study):
+    for model, task in paths.probed(config, study):
         pool = [{"model": model, "task": task, "group": "pool", "pass_rate": n / 10, "problems": 100} for n in range(11)]
         tables["difficulty"] += pool
         for policy in plan["policies"]:

@@ -9,9 +9,9 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-from hardgrpo import vllm_engine  # noqa: E402
+from hardgrpo.sampling import vllm_engine  # noqa: E402
 
 asked = json.loads(Path(sys.argv[1]).read_text())
 real = [adapter for adapter in asked["adapters"] if adapter]

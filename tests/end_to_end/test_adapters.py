@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import SCRIPTS
-from hardgrpo.errors import UserError
+from conftest import path_of
+from hardgrpo.runtime.errors import UserError
 
 UPDATES = 6
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
@@ -35,7 +35,7 @@ def folder(finished_world, tmp_path_factory) -> Path:
 
 
 def command(name: str, *arguments: str) -> list[str]:
-    return [sys.executable, str(SCRIPTS / "train_grpo.py"), "--spec", "spec.yaml", "--output", name, "--state", f"{name}.state"] + [
+    return [sys.executable, path_of("train_grpo"), "--spec", "spec.yaml", "--output", name, "--state", f"{name}.state"] + [
         *arguments
     ]
 
@@ -150,7 +150,7 @@ def evaluate(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     arguments += ["--samples", "2", "--greedy", "--completion-tokens", "48", "--seed", "2"]
     arguments += ["--output", "out.csv.gz", "--completions", "out.jsonl.gz"]
     return subprocess.run(
-        [sys.executable, str(SCRIPTS / "evaluate.py"), *arguments], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, path_of("evaluate"), *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
 
 
@@ -169,7 +169,7 @@ def test_one_engine_evaluates_the_base_and_every_adapter(folder, clean):
 
 
 def test_an_adapter_of_another_model_is_an_error(folder, clean, tmp_path):
-    from hardgrpo import provenance
+    from hardgrpo.runtime import provenance
     from pretrain_model import build_model, build_tokenizer
 
     tokenizer = build_tokenizer()

@@ -8,6 +8,8 @@ import sys
 import pytest
 import yaml
 
+from conftest import path_of
+
 LIMIT = 14
 BASE = "results/evaluation/tiny/base/swaps"
 
@@ -57,7 +59,7 @@ def test_cut_is_as_sampled(two_limits):
     ]
     pool += ["--shards", str(task["probe"]["shards"]), "--output", "shard0.jsonl.gz"]
     for program, arguments in (("evaluate.py", test), ("probe.py", pool)):
-        command = [sys.executable, world.folder / "scripts" / program, *common, *arguments]
+        command = [sys.executable, path_of(program), *common, *arguments]
         subprocess.run(command, cwd=world.folder, check=True, capture_output=True)
     for sampled, cut in (
         ("short.csv.gz", f"{BASE}_cut.csv.gz"),
@@ -72,7 +74,7 @@ def test_cut_is_as_sampled(two_limits):
 
 def test_completions_without_their_evaluation_are_told(two_limits):
     world = two_limits
-    command = [sys.executable, "scripts/cut_completions.py", "--model", "results/models/tiny", "--completion-tokens", "5"]
+    command = [sys.executable, "scripts/probe/cut_completions.py", "--model", "results/models/tiny", "--completion-tokens", "5"]
     command += ["--completions", f"{BASE}.jsonl.gz", "--graded", "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz"]
     command += [
         "--problems",

@@ -16,7 +16,7 @@ import gpu_check
 def start(folder: Path, *arguments, vllm: bool = False) -> subprocess.Popen:
     environment = {name: value for name, value in os.environ.items() if vllm or name != "HARDGRPO_VLLM_PYTHON"}
     return subprocess.Popen(
-        [sys.executable, "scripts/gpu_check.py", "--models", "tiny", *map(str, arguments)],
+        [sys.executable, "scripts/maintenance/gpu_check.py", "--models", "tiny", *map(str, arguments)],
         cwd=folder, env=environment | {"CUDA_VISIBLE_DEVICES": ""}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import SCRIPTS
+from conftest import path_of
 
 UPDATES, EVERY = 24, 8  # EVERY: of the runs that are told to stop between two checkpoints of the schedule
 
@@ -38,7 +38,7 @@ def run(finished_world, tmp_path_factory):
 
 
 def command(name: str, *arguments: str, spec: str = "spec.yaml") -> list[str]:
-    program = [sys.executable, str(SCRIPTS / "train_grpo.py")]
+    program = [sys.executable, path_of("train_grpo")]
     return [*program, "--spec", spec, "--output", name, "--state", f"{name}.state", *arguments]
 
 
@@ -395,7 +395,7 @@ def test_a_disk_that_fills_up_is_one_clear_line_and_loses_nothing(run):
 
 
 def evaluate(run, source, output):
-    command = [sys.executable, str(SCRIPTS / "evaluate.py"), *source, "--problems", str(run / "results/tasks/swaps/test.jsonl")]
+    command = [sys.executable, path_of("evaluate"), *source, "--problems", str(run / "results/tasks/swaps/test.jsonl")]
     command += ["--prompt", "{question}", "--grader", "final_word", "--samples", "1", "--completion-tokens", "8", "--seed", "0"]
     command += ["--output", f"{output}.csv.gz", "--completions", f"{output}.jsonl.gz"]
     return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -48,7 +48,7 @@ def test_a_study_is_made_without_a_network_and_asks_for_none(with_inputs, tmp_pa
 
 def test_without_the_ban_training_asks_for_the_network(finished, tmp_path):
     """So the recorder sees what there is to see, and the ban is needed."""
-    finished.edit("scripts/hardgrpo/environments.py", lambda text: re.sub(r"(?m)^OFFLINE = .*", "OFFLINE = {}", text))
+    finished.edit("src/hardgrpo/runtime/environments.py", lambda text: re.sub(r"(?m)^OFFLINE = .*", "OFFLINE = {}", text))
     env, calls = recorded(tmp_path / "recorder")
     env |= dict.fromkeys(("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK", "CI"), "")
     done = run(finished, env, "--force", "results/training/tiny/swaps/mini/hard/seed0/updates.csv")

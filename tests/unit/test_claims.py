@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from conftest import ROOT
-from hardgrpo import claims, layout
-from hardgrpo.errors import UserError
+from hardgrpo.analysis import claims
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 TASKS = {
@@ -301,10 +302,10 @@ def test_a_file_that_is_no_list_of_claims_is_told(tmp_path):
 
 
 def test_conditions_say_which_tasks_share_problems():
-    tasks = layout.conditions(CONFIG, "mini_truncation")["tasks"]
+    tasks = paths.conditions(CONFIG, "mini_truncation")["tasks"]
     assert claims.relation("swaps_tight", "swaps_ample", tasks) == "roomier"
-    tasks = layout.conditions(CONFIG, "mini")["tasks"]
+    tasks = paths.conditions(CONFIG, "mini")["tasks"]
     assert claims.relation("swaps", "swaps_hard", tasks) == "other"
-    assert layout.conditions(CONFIG, "mini")["weaker"] == ["arithmetic"]
-    tasks = layout.conditions(CONFIG, "limits")["tasks"]
+    assert paths.conditions(CONFIG, "mini")["weaker"] == ["arithmetic"]
+    tasks = paths.conditions(CONFIG, "limits")["tasks"]
     assert claims.relation("math", "math_numeric", tasks) == "other"

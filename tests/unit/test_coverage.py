@@ -6,7 +6,7 @@ import pytest
 
 import simulate_coverage as simulation
 from conftest import ROOT
-from hardgrpo import statistics
+from hardgrpo.analysis import statistics
 
 COMPONENTS, COVERED, LEVELS = simulation.read(ROOT / "docs")
 SWAPS = COMPONENTS[COMPONENTS.eval_task == "swaps"]
@@ -14,7 +14,7 @@ SWAPS = COMPONENTS[COMPONENTS.eval_task == "swaps"]
 
 def test_the_text_says_what_the_tables_hold():
     text = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
-    assert simulation.filled(text, COMPONENTS, COVERED, LEVELS) == text, "run scripts/simulate_coverage.py"
+    assert simulation.filled(text, COMPONENTS, COVERED, LEVELS) == text, "run scripts/maintenance/simulate_coverage.py"
 
 
 @pytest.mark.parametrize("target", ["A", "B"])

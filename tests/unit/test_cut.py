@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardgrpo import completions, generated, grading
+from hardgrpo.data import completions, generated
+from hardgrpo.grading import graders
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, one, 
     assert completions.retokenized(tokenizer, *completion)
     cut = completions.cut(tokenizer, *completion, small)
     assert cut == sampled(tokenizer, seed, small)[0]
-    verdicts = [grading.grade("final_word", text, answer) for text, *_ in (cut, completion)]
+    verdicts = [graders.grade("final_word", text, answer) for text, *_ in (cut, completion)]
     assert verdicts[0].answered <= verdicts[1].answered, "a smaller limit never adds an answer"
     assert cut[1] <= small and (cut[2] == "length") == (cut[1] == small and cut != completion or completion[2] == "length")
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import write_cost_table
 from conftest import ROOT
-from hardgrpo import calibration, costs, durations
-from hardgrpo.durations import Job
+from hardgrpo.planning import calibration, durations
+from hardgrpo.planning.durations import Job
+from hardgrpo.study import memory
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 TRAIN = Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 0)
@@ -47,7 +48,7 @@ def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeyp
 
 def test_the_tables_of_the_document_are_what_the_model_gives():
     text = (ROOT / "docs/costs.md").read_text()
-    assert text == write_cost_table.filled(text, CONFIG), "run scripts/write_cost_table.py"
+    assert text == write_cost_table.filled(text, CONFIG), "run scripts/maintenance/write_cost_table.py"
 
 
 def test_a_run_counted_by_hand():
@@ -56,10 +57,10 @@ def test_a_run_counted_by_hand():
     assert found.tokens_generated == pytest.approx(1000 * 256 * 250 * durations.FILL)
     assert found.tokens_trained == pytest.approx(found.tokens_generated + 1000 * 256 * durations.PROMPT_TOKENS["gpu"])
     # forward, backward, layers again, reference policy, vLLM's probabilities: 2 FLOPs a weight and token each
-    learning = 5 * 2 * costs.parameters(CONFIG["models"]["qwen3-14b"]["shape"]) * found.tokens_trained / (989e12 * 0.3)
+    learning = 5 * 2 * memory.parameters(CONFIG["models"]["qwen3-14b"]["shape"]) * found.tokens_trained / (989e12 * 0.3)
     assert learning < found.seconds < 1.6 * learning
     assert found.gpus == 1 and found.gpu_hours == found.seconds / 3600
-    adapter = costs.adapter_parameters(CONFIG["models"]["qwen3-14b"]["shape"], 32) * 4
+    adapter = memory.adapter_parameters(CONFIG["models"]["qwen3-14b"]["shape"], 32) * 4
     assert found.kept_bytes == 10 * adapter and found.scratch_bytes == 10 * adapter + 2 * 2 * adapter
 
 

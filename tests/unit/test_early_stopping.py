@@ -11,8 +11,9 @@ import pytest
 from hypothesis import assume, currently_in_test_context, given, settings
 from hypothesis import strategies as st
 
-from hardgrpo import early_stopping, grading, policies
-from hardgrpo.errors import UserError
+from hardgrpo.grading import graders
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import early_stopping, policies
 
 POLICIES = st.one_of(
     st.fixed_dictionaries({"rule": st.sampled_from(["hard", "easy", "hard_solvable"]), "budget": st.floats(0.05, 1.0)}),
@@ -309,5 +310,5 @@ def recorded(path: Path) -> np.ndarray:
     grader = "number_strict" if "gsm8k" in str(path) else "choice_letter"
     samples = min(len(row["completions"]) for row in rows)
     return np.array(
-        [[grading.grade(grader, text, str(row["answer"])).correct for text in row["completions"][:samples]] for row in rows]
+        [[graders.grade(grader, text, str(row["answer"])).correct for text in row["completions"][:samples]] for row in rows]
     )

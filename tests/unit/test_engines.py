@@ -8,8 +8,10 @@ import sys
 import pytest
 import torch
 
-from hardgrpo import decoding, engines, environments, errors
-from hardgrpo.errors import UserError
+from hardgrpo.runtime import environments, errors
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.sampling import decoding, engines
+from hardgrpo.sampling.requests import Request, sample_seed
 
 QUESTIONS = [
     "Bob has 12 coins.",
@@ -32,7 +34,7 @@ def tiny():
 
 def requests(temperature, samples=4):
     return [
-        engines.Request(({"role": "user", "content": question},), engines.sample_seed("test", question, k), temperature)
+        Request(({"role": "user", "content": question},), sample_seed("test", question, k), temperature)
         for question in QUESTIONS
         for k in range(samples)
     ]

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import RECORDINGS, SCRIPTS
-from hardgrpo import expressions
-from hardgrpo.errors import UserError
-from hardgrpo.expressions import equal, is_number, number, parses, same_text
+from conftest import RECORDINGS, ROOT
+from hardgrpo.grading import expressions
+from hardgrpo.grading.expressions import equal, is_number, number, parses, same_text
+from hardgrpo.runtime.errors import UserError
 
 # --- numbers -------------------------------------------------------------------------------------------------------
 
@@ -452,13 +452,13 @@ def test_the_memory_of_the_helper_is_limited():
 
 def test_the_helper_is_silent_and_ends_with_its_process(tmp_path):
     code = (
-        "from hardgrpo import expressions as e; e.SECONDS = 0.5\n"
+        "from hardgrpo.grading import expressions as e; e.SECONDS = 0.5\n"
         f"print(e.equal('a+b', 'b+a'), e.equal('1', '{TOWER}'), e.parses(r'\\frac{{'), e._running_helper().pid)"
     )
     for end in ("", "\nimport os; os.kill(os.getpid(), 9)"):
         done = subprocess.run(
             [sys.executable, "-u", "-W", "default", "-c", code + end],
-            env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -472,9 +472,9 @@ def test_the_helper_is_silent_and_ends_with_its_process(tmp_path):
 def test_files_of_the_working_folder_are_not_imported(tmp_path):
     for name in ("sympy", "math_verify", "json"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
-    code = "import os; from hardgrpo import expressions; os.chdir('W'); print(expressions.equal('a+b', 'b+a'))"
+    code = "import os; from hardgrpo.grading import expressions; os.chdir('W'); print(expressions.equal('a+b', 'b+a'))"
     command = [sys.executable, "-c", code.replace("'W'", repr(str(tmp_path)))]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(SCRIPTS)}, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=False)
     assert done.stdout == "True\n", done.stderr
 
 
@@ -487,9 +487,9 @@ def test_without_math_verify_a_user_is_told_what_to_install(impatient, monkeypat
 
 
 def test_importing_the_grader_imports_nothing_heavy():
-    code = "import sys, hardgrpo.grading; print([m for m in ('math_verify', 'sympy', 'numpy', 'latex2sympy2_extended') if m in sys.modules])"
+    code = "import sys, hardgrpo.grading.graders; print([m for m in ('math_verify', 'sympy', 'numpy', 'latex2sympy2_extended') if m in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(SCRIPTS)}, capture_output=True, text=True
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True
     )
     assert done.stdout == "[]\n", done.stderr
 

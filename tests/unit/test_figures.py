@@ -13,9 +13,9 @@ from matplotlib.text import Text
 
 import made_up
 from conftest import ROOT
-from hardgrpo import config as settings
-from hardgrpo import plotting
-from hardgrpo.errors import UserError
+from hardgrpo.report import plotting
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import settings
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 MINI = ROOT / "results/summaries/mini"

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import ROOT
-from hardgrpo import generated, grading, sources, tasks
-from hardgrpo.errors import UserError
+from hardgrpo.data import generated, sources, tasks
+from hardgrpo.grading import graders
+from hardgrpo.runtime.errors import UserError
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 GENERATED = {name: task for name, task in CONFIG["tasks"].items() if task["source"]["kind"] == "generated"}
@@ -43,7 +44,7 @@ def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_s
                 for problem in problems:
                     assert problem["question"] not in seen, (problem["id"], seen[problem["question"]])
                     seen[problem["question"]] = problem["id"]
-                    assert grading.readable(task["grader"], problem["answer"])
+                    assert graders.readable(task["grader"], problem["answer"])
         questions[name] = seen
 
 
@@ -112,7 +113,7 @@ def test_the_answer_of_shuffled_objects_is_what_following_the_swaps_gives(seed, 
     assert chain.answer == answer
     assert letters == [f"({letter})" for letter in "ABCDEFG"[:objects]], "as many options as objects, all different"
     assert chain.tier == objects
-    assert grading.readable("choice_letter", chain.answer)
+    assert graders.readable("choice_letter", chain.answer)
     read = sources.as_problem({"input": chain.question, "target": chain.answer}, 0, "choices", {}, True, "x.json")
     assert (read["answer"], read["tier"]) == (chain.answer, chain.tier), "in the form of BIG-Bench-Hard"
 
@@ -121,8 +122,8 @@ def test_the_answer_of_shuffled_objects_is_what_following_the_swaps_gives(seed, 
 def test_a_worked_solution_without_slips_is_right_and_one_with_slips_still_answers(family, seed, length):
     chain, rng = draw(family, seed, [length])
     grader = {"swaps": "final_word", "arithmetic": "final_number"}[family]
-    assert grading.grade(grader, generated.DEMONSTRATE[family](chain, rng, NO_SLIP[family]), chain.answer).correct
-    assert grading.grade(grader, generated.DEMONSTRATE[family](chain, rng, ALWAYS[family]), chain.answer).answered
+    assert graders.grade(grader, generated.DEMONSTRATE[family](chain, rng, NO_SLIP[family]), chain.answer).correct
+    assert graders.grade(grader, generated.DEMONSTRATE[family](chain, rng, ALWAYS[family]), chain.answer).answered
 
 
 @given(st.integers(0, 10**6), st.integers(3, 5), st.integers(1, 5), st.integers(0, 2))

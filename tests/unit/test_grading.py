@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import RECORDINGS
-from hardgrpo.errors import UserError
-from hardgrpo.grading import GRADERS, check_grader, grade, is_number, last_box, readable, same
+from hardgrpo.grading.graders import GRADERS, check_grader, grade, is_number, last_box, readable, same
+from hardgrpo.runtime.errors import UserError
 
 
 @pytest.mark.parametrize(

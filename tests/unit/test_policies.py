@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardgrpo import policies
-from hardgrpo.errors import UserError
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import policies
 
 POOLS = st.dictionaries(
     st.text("abcdefgh0123456789", min_size=1, max_size=6), st.integers(0, 10).map(lambda k: k / 10), min_size=2, max_size=60

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from conftest import SCRIPTS
-from hardgrpo import cluster, environments
-from hardgrpo.cluster import Request
-from hardgrpo.errors import UserError
+from conftest import path_of
+from hardgrpo.runtime import cluster, environments
+from hardgrpo.runtime.cluster import Request
+from hardgrpo.runtime.errors import UserError
 
 PARTITIONS = """\
 PartitionName=cpu AllowAccounts=ALL Default=YES MaxTime=2-00:00:00 Nodes=c[1-2] State=UP TotalNodes=2
@@ -181,5 +181,5 @@ def test_the_programs_take_the_same_arguments_about_gpus():
         "gpus": 2, "gpu_name": "h100", "gpu_gib": 70.0,
     }  # fmt: skip
     for program in ("probe", "evaluate", "train_grpo"):
-        shown = subprocess.run([sys.executable, SCRIPTS / f"{program}.py", "--help"], capture_output=True, text=True, check=True)
+        shown = subprocess.run([sys.executable, path_of(program), "--help"], capture_output=True, text=True, check=True)
         assert "--gpu-name" in shown.stdout

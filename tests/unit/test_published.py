@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from conftest import ROOT
-from hardgrpo import files, published, summaries
-from hardgrpo.errors import UserError
+from hardgrpo.analysis import published, summaries
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 FOLDER = ROOT / "results/published"

@@ -6,4 +6,4 @@ from write_readme import REFERENCE, TRUNCATION, insert, section
 
 def test_the_readme_says_what_the_summaries_hold():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert insert(text, section(ROOT / REFERENCE, ROOT / TRUNCATION)) == text, "run scripts/write_readme.py"
+    assert insert(text, section(ROOT / REFERENCE, ROOT / TRUNCATION)) == text, "run scripts/maintenance/write_readme.py"

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import ROOT
-from hardgrpo import config as settings
-from hardgrpo import costs, recipes
-from hardgrpo.errors import UserError
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import checks, memory, settings
+from hardgrpo.training import recipes
 
 RECIPE = {
     "updates": 30, "prompts_per_update": 8, "group_size": 8, "temperature": 1.0, "reward": "correct", "advantage": "centred",
@@ -111,8 +111,8 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     assert loaded["use_safetensors"] and not loaded["trust_remote_code"]
     if recipe == "as_released":
         assert loaded["quantization_config"].load_in_4bit and loaded["quantization_config"].bnb_4bit_quant_type == "nf4"
-    need = costs.of_run(CONFIG, model, recipe, "gsm8k")
-    assert 5 < need["total"] < costs.GPU_GIB and need["total"] >= need["weights"] + need["optimiser"]
+    need = memory.of_run(CONFIG, model, recipe, "gsm8k")
+    assert 5 < need["total"] < memory.GPU_GIB and need["total"] >= need["weights"] + need["optimiser"]
 
 
 def test_appendix_b_and_the_released_code_are_what_the_facts_say():
@@ -134,7 +134,7 @@ def test_appendix_b_and_the_released_code_are_what_the_facts_say():
      ("qwen2.5-1.5b-instruct", 1.54), ("qwen2.5-3b-instruct", 3.09), ("smollm2-135m", 0.1345)],
 )  # fmt: skip
 def test_weights_are_as_many_as_the_models_authors_say(model, billions):
-    assert costs.parameters(CONFIG["models"][model]["shape"]) / 1e9 == pytest.approx(billions, rel=0.005)
+    assert memory.parameters(CONFIG["models"][model]["shape"]) / 1e9 == pytest.approx(billions, rel=0.005)
 
 
 def test_weights_and_adapter_are_counted_as_they_are():
@@ -152,25 +152,25 @@ def test_weights_and_adapter_are_counted_as_they_are():
                 vocab_size=60, tie_word_embeddings=False,
             )
         )  # fmt: skip
-    assert costs.parameters(shape) == sum(p.numel() for p in model.parameters())
+    assert memory.parameters(shape) == sum(p.numel() for p in model.parameters())
     adapted = get_peft_model(model, recipes.adapter_configuration(RECIPE | {"adapter": {"rank": 5, "alpha": 5, "dropout": 0.0}}))
-    assert costs.adapter_parameters(shape, 5) == sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+    assert memory.adapter_parameters(shape, 5) == sum(p.numel() for p in adapted.parameters() if p.requires_grad)
 
 
 def test_a_run_that_cannot_fit_is_refused_before_it_is_planned():
     config = copy.deepcopy(CONFIG)
     config["models"]["qwen3-14b"]["gpus"]["adapter"] |= {"vllm_memory": 0.9, "vllm_sleep": False}
     with pytest.raises(UserError, match=r"models.qwen3-14b.gpus.adapter: recipe as_written on gsm8k needs about .*vllm 67.*lower"):
-        settings.check(config, "config.yaml")
+        checks.check(config, "config.yaml")
     config["models"]["qwen3-14b"]["gpus"]["adapter"] |= {"vllm_memory": 0.2}
     with pytest.raises(UserError, match="vllm_memory gives vLLM 15 GiB .* needs 30"):
-        settings.check(config, "config.yaml")
+        checks.check(config, "config.yaml")
 
 
 def test_the_table_of_gpus_is_the_configurations():
     from write_gpu_table import PATH, table
 
-    assert PATH.read_text() == table(CONFIG), "run scripts/write_gpu_table.py"
+    assert PATH.read_text() == table(CONFIG), "run scripts/maintenance/write_gpu_table.py"
 
 
 @given(st.integers(1, 64), st.integers(1, 8), st.one_of(st.none(), st.integers(1, 64)))

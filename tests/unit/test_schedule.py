@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardgrpo import plans
-from hardgrpo.durations import Estimate
-from hardgrpo.errors import UserError
-from hardgrpo.plans import PlannedJob, Setting
+from hardgrpo.planning import plans
+from hardgrpo.planning.durations import Estimate
+from hardgrpo.planning.plans import PlannedJob, Setting
+from hardgrpo.runtime.errors import UserError
 
 AROUND = plans.AROUND_SECONDS[True]
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardgrpo import sources
-from hardgrpo.errors import UserError
+from hardgrpo.data import sources
+from hardgrpo.runtime.errors import UserError
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from hardgrpo import statistics
+from hardgrpo.analysis import statistics
 
 SHARES = st.floats(0, 1)
 

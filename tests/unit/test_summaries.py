@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
-from conftest import ROOT, SCRIPTS
-from hardgrpo import config as settings
-from hardgrpo import evaluations, files, layout, statistics, summaries
-from hardgrpo.config import Run
-from hardgrpo.errors import UserError
+from conftest import ROOT, path_of
+from hardgrpo.analysis import evaluations, statistics, summaries
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths, settings
+from hardgrpo.study.settings import Run
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 
@@ -324,7 +325,7 @@ def test_a_pair_that_is_excluded_has_no_runs_no_subsets_and_is_not_tested():
     runs = settings.runs(CONFIG, study_of("paper"))
     assert not [run for run in runs if (run.model, run.task) == ("llama-3.1-8b-instruct", "shuffled_objects")]
     assert len(runs) == 7 * 4 * 3
-    files_of = layout.subsets(CONFIG, "paper") + layout.evaluations(CONFIG, "paper") + layout.difficulties(CONFIG, "paper")
+    files_of = paths.subsets(CONFIG, "paper") + paths.evaluations(CONFIG, "paper") + paths.difficulties(CONFIG, "paper")
     assert not [path for path in files_of if "llama-3.1-8b-instruct/shuffled_objects" in path]
 
 
@@ -358,7 +359,7 @@ def test_tests_are_the_task_itself_and_others_that_are_not_excluded():
     for model in ("qwen3-14b", "phi-4", "llama-3.1-8b-instruct"):
         assert settings.eval_tasks(study, "gsm8k", model) == ["gsm8k"]
     assert settings.eval_tasks(study, "shuffled_objects", "qwen3-4b") == ["shuffled_objects"]
-    tested = [path for path in layout.evaluations(CONFIG, "paper") if path.endswith("/aime2025.csv.gz")]
+    tested = [path for path in paths.evaluations(CONFIG, "paper") if path.endswith("/aime2025.csv.gz")]
     assert len(tested) == 1 + 4 * 3 and all(path.startswith("results/evaluation/qwen3-4b/") for path in tested)
     assert settings.eval_tasks(study_of("limits"), "math", "qwen2.5-3b-instruct") == ["math", "gsm8k_1024", "math_numeric"]
 
@@ -391,7 +392,7 @@ def select(folder, tiers, policy, table=None):
     files.write_rows(folder / "D.csv", ["id", "tier", "pass_rate"], rows)
     if table is not None:
         (folder / "D.csv").write_text(table)
-    command = [sys.executable, str(SCRIPTS / "select_subset.py"), "--difficulty", "D.csv", "--policy", json.dumps(policy)]
+    command = [sys.executable, path_of("select_subset"), "--difficulty", "D.csv", "--policy", json.dumps(policy)]
     return subprocess.run([*command, "--seed", "0", "--output", "S.csv"], cwd=folder, capture_output=True, text=True, check=False)
 
 

@@ -9,16 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import SCRIPTS
-from hardgrpo import files, tasks
-from hardgrpo.errors import UserError
+from conftest import path_of
+from hardgrpo.data import tasks
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
 
 FILES = {"kind": "files", "train": "mine", "test": "mine"}
 REVISION = "0" * 40
 
 
 def program(folder, name, *arguments):
-    command = [sys.executable, str(SCRIPTS / f"{name}.py"), *map(str, arguments)]
+    command = [sys.executable, path_of(name), *map(str, arguments)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 

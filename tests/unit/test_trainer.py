@@ -6,7 +6,8 @@ from datasets import Dataset
 from test_recipes import SPEC
 from transformers import AutoModelForCausalLM, TrainerCallback
 
-from hardgrpo import engines, recipes
+from hardgrpo.sampling import engines
+from hardgrpo.training import recipes
 
 WORDS = ["red", "blue", "green", "white"]
 CLOCK = {"step_time", "epoch"}
@@ -80,7 +81,7 @@ class Training:
 def both(tiny, tmp_path):
     from trl import GRPOTrainer
 
-    from hardgrpo.trainer import Trainer
+    from hardgrpo.training.trainer import Trainer
 
     return lambda *arguments, **named: [Training(kind, tiny, tmp_path, *arguments, **named) for kind in (GRPOTrainer, Trainer)]
 

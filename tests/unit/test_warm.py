@@ -13,8 +13,8 @@ from conftest import ROOT
 
 PROGRAM = f"""
 import os, signal, sys, time
-sys.path.insert(0, {str(ROOT / "scripts")!r})
-from hardgrpo import errors, warm
+sys.path.insert(0, {str(ROOT / "src")!r})
+from hardgrpo.runtime import errors, warm
 
 def main():
     print("warm" if "torch" in sys.modules else "cold", os.getpid(), os.getppid(), flush=True)

@@ -9,10 +9,10 @@ import sys
 import pytest
 import yaml
 
-from conftest import ROOT, SCRIPTS
-from hardgrpo import config as settings
-from hardgrpo import files
-from hardgrpo.errors import UserError
+from conftest import ROOT, path_of
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import checks, settings
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 
@@ -121,7 +121,7 @@ def test_a_wrong_configuration_names_file_and_place(change, words):
     config = copy.deepcopy(CONFIG)
     change(config)
     with pytest.raises(UserError) as caught:
-        settings.check(config, "config.yaml")
+        checks.check(config, "config.yaml")
     message = str(caught.value)
     assert message.startswith("config.yaml: ") and "\n" not in message
     for word in words:
@@ -129,7 +129,7 @@ def test_a_wrong_configuration_names_file_and_place(change, words):
 
 
 def test_the_configuration_as_it_is_is_right():
-    settings.check(copy.deepcopy(CONFIG), "config.yaml")
+    checks.check(copy.deepcopy(CONFIG), "config.yaml")
 
 
 def test_every_key_of_the_schema_is_described():
@@ -178,7 +178,7 @@ def test_a_folder_without_permission_is_told(monkeypatch, tmp_path):
     (tmp_path / "results").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # permissions do not bind root
     with pytest.raises(UserError, match="results: cannot be written"):
-        settings.check_writable("results")
+        checks.check_writable("results")
 
 
 # --- files ---------------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def measure(folder, problems=None, completions=None, name="C.jsonl"):
     data = lines(COMPLETIONS) if completions is None else completions
     (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
     (folder / "D.csv").write_text("an earlier result\n")
-    command = [sys.executable, str(SCRIPTS / "measure_difficulty.py"), "--problems", "P.jsonl", "--completions", name]
+    command = [sys.executable, path_of("measure_difficulty"), "--problems", "P.jsonl", "--completions", name]
     command += ["--grader", "choice_letter", "--output", "D.csv"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
@@ -262,7 +262,7 @@ def test_a_prompt_is_graded_only_when_asked_for(tmp_path):
     done = measure(tmp_path, completions=lines(rows))
     assert done.returncode == 0
     assert {row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})} == {0.0}
-    command = [sys.executable, str(SCRIPTS / "measure_difficulty.py"), "--problems", "P.jsonl", "--completions", "C.jsonl"]
+    command = [sys.executable, path_of("measure_difficulty"), "--problems", "P.jsonl", "--completions", "C.jsonl"]
     command += ["--grader", "choice_letter", "--grade-prompt-too", "--output", "D.csv"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "changes the pass rate of 20 problems" in done.stdout
@@ -277,7 +277,7 @@ def test_a_full_disk_leaves_no_half_written_file(tmp_path):
     (tmp_path / "P.jsonl").write_text(lines([p | {"id": p["id"] * 200} for p in PROBLEMS]))
     (tmp_path / "C.jsonl").write_text(lines([row | {"id": row["id"] * 200} for row in rows]))
     (tmp_path / "D.csv").write_text("an earlier result\n")
-    command = [sys.executable, str(SCRIPTS / "measure_difficulty.py"), "--problems", "P.jsonl", "--completions", "C.jsonl"]
+    command = [sys.executable, path_of("measure_difficulty"), "--problems", "P.jsonl", "--completions", "C.jsonl"]
     command += ["--grader", "choice_letter", "--output", "D.csv"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False,
@@ -306,9 +306,10 @@ def test_a_split_that_a_task_does_not_have_is_told(world):
 
 
 def test_a_problem_may_be_called_na(tmp_path):
-    from hardgrpo import evaluations, grading
+    from hardgrpo.analysis import evaluations
+    from hardgrpo.grading import graders
 
-    verdict = grading.grade("final_word", "#### x", "x")
+    verdict = graders.grade("final_word", "#### x", "x")
     rows = [evaluations.row(0, {"id": name, "tier": None}, 1.0, 0, verdict) for name in ("NA", "null", "p1")]
     evaluations.write(str(tmp_path / "e.csv.gz"), rows)
     frame = evaluations.read(str(tmp_path / "e.csv.gz"))

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from conftest import ROOT, SCRIPTS, World, shrink
-from hardgrpo import images
+from conftest import ROOT, World, path_of, shrink
+from hardgrpo.runtime import images
 from stand_ins import apptainer
 
 DEFINITIONS = {name: ROOT / f"envs/{name}.def" for name in images.PINS}
@@ -77,7 +77,7 @@ def test_a_study_runs_in_the_images_with_what_their_pins_name(world, stand_in, t
         assert call["arguments"][:3] == ["exec", "--home", str(world.folder)] and call["folder"] == str(world.folder)
         assert "--nv" in call["arguments"]
         assert call["APPTAINER_BIND"] == call["SINGULARITY_BIND"] == str(elsewhere)
-        for program in re.findall(r"scripts/(\w+)\.py", call["arguments"][-1]):
+        for program in re.findall(r"scripts/\w+/(\w+)\.py", call["arguments"][-1]):
             seen.setdefault(program, set()).update(argument for argument in call["arguments"] if argument.endswith(".sif"))
     training = {"prepare_task", "pretrain_model", "probe", "measure_difficulty", "train_grpo", "evaluate"}
     assert {program: {images.PATHS["training"]} for program in training}.items() <= seen.items()
@@ -118,7 +118,7 @@ def test_images_are_built_by_a_target_and_stay_built(world, stand_in):
 
 
 def build(world: World, **env: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(SCRIPTS / "build_image.py"), "--definition", "envs/figures.def", "--output", "envs/figures.sif"]
+    command = [sys.executable, path_of("build_image"), "--definition", "envs/figures.def", "--output", "envs/figures.sif"]
     return subprocess.run(command, cwd=world.folder, env=os.environ | env, capture_output=True, text=True, check=False)
 
 

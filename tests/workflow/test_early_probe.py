@@ -16,8 +16,9 @@ import yaml
 from test_own_prompts import OVERLAY, SAMPLES, TABLE, TASK, as_csv, chosen, make_world, untrained  # noqa: F401 (a fixture)
 
 import probe_early
-from conftest import SCRIPTS, World
-from hardgrpo import difficulty, early_stopping, files, states
+from conftest import World, path_of
+from hardgrpo.runtime import files, states
+from hardgrpo.selection import difficulty, early_stopping
 
 STOPPING = TASK | {"probe": {"samples": SAMPLES, "shards": 1, "seed": 1, "stop": {"confidence": 1, "batch": 8}}}
 POLICIES = {"half": {"rule": "hard", "budget": 0.2}, "centre": {"rule": "middle", "budget": 0.2}}
@@ -109,7 +110,7 @@ def test_planning_again_plans_nothing_and_another_policy_probes_in_full(worlds, 
 )
 def test_what_the_bounds_do_not_decide_is_refused(worlds, policy, seed, words):
     path = worlds[1].folder / "results/difficulty/mine/mine.csv"
-    command = [sys.executable, str(SCRIPTS / "select_subset.py"), "--difficulty", str(path), "--policy", json.dumps(policy)]
+    command = [sys.executable, path_of("select_subset"), "--difficulty", str(path), "--policy", json.dumps(policy)]
     done = subprocess.run(
         [*command, "--seed", str(seed), "--output", "o.csv"], cwd=path.parent, capture_output=True, text=True, check=False
     )
@@ -132,7 +133,7 @@ def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
 def program(folder, *options) -> list[str]:
     """probe_early.py by hand, as the rule calls it."""
     return [
-        sys.executable, str(SCRIPTS / "probe_early.py"), "--model", "results/models/mine", "--problems", "results/tasks/mine/train.jsonl",
+        sys.executable, path_of("probe_early"), "--model", "results/models/mine", "--problems", "results/tasks/mine/train.jsonl",
         "--prompt", "{question}", "--grader", "final_word", "--samples", str(SAMPLES), "--completion-tokens", "12", "--seed", "1",
         "--stop-for", json.dumps([POLICIES["half"] | {"seed": 3}]), "--batch", "8", "--state", str(folder / "state"),
         "--output", str(folder / "o.jsonl.gz"), "--provenance", str(folder / "p.json"), *options,
@@ -152,7 +153,7 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
     columns = ["id", "samples", "correct", "pass_rate", *difficulty.STOPPED_COLUMNS]
     for confidence in (0.8, 1):
         files.write_rows(tmp_path / "d.csv", columns, [difficulty.stopped(row, 8, confidence) for row in rows])
-        command = [sys.executable, str(SCRIPTS / "select_subset.py"), "--difficulty", "d.csv", "--policy", json.dumps(policy)]
+        command = [sys.executable, path_of("select_subset"), "--difficulty", "d.csv", "--policy", json.dumps(policy)]
         done = subprocess.run(
             [*command, "--seed", "3", "--output", "s.csv"], cwd=tmp_path, capture_output=True, text=True, check=False
         )
@@ -169,7 +170,7 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
         assert facts["mean_pass_rate"] is None and facts["zero_share"] is None and len(lines) == 20
         problems = [{"id": i, "question": f"q {i}", "answer": "1", "tier": None, "source": "s"} for i in ids]
         files.write_jsonl(tmp_path / "p.jsonl", problems)
-        command = [sys.executable, str(SCRIPTS / "export_subset.py"), "--subset", "s.csv", "--problems", "p.jsonl"]
+        command = [sys.executable, path_of("export_subset"), "--subset", "s.csv", "--problems", "p.jsonl"]
         done = subprocess.run(
             [*command, "--files", "p.jsonl", "--output", "r.jsonl"], cwd=tmp_path, capture_output=True, text=True, check=False
         )

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, SCRIPTS
-from hardgrpo import files, inputs, provenance
-from hardgrpo.errors import UserError
+from conftest import ROOT, path_of
+from hardgrpo.data import inputs
+from hardgrpo.runtime import files, provenance
+from hardgrpo.runtime.errors import UserError
 from hub import TOKEN, Hub
 
 DATASET, MODEL, REVISION = "someone/problems", "someone/model", "main"
@@ -47,7 +48,7 @@ class Workplace:
         )
 
     def command(self, program: str, *arguments: str) -> list[str]:
-        return [sys.executable, str(SCRIPTS / program), "--output", "out", "--lock", "inputs.lock", *arguments]
+        return [sys.executable, path_of(program), "--output", "out", "--lock", "inputs.lock", *arguments]
 
     def dataset(self, *arguments: str, name: str = DATASET, revision: str = REVISION, **how) -> subprocess.CompletedProcess:
         return self.run("fetch_dataset.py", "--dataset", name, "--revision", revision, *arguments, **how)

@@ -16,10 +16,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ROOT, SCRIPTS, World
-from hardgrpo import config as settings
-from hardgrpo import files, tasks
-from hardgrpo.errors import UserError
+from conftest import ROOT, World, path_of
+from hardgrpo.data import tasks
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import checks
 
 SAMPLES = 8
 TASK = {
@@ -279,7 +280,7 @@ def export(folder, name, content, numbers, output, source=None, change=None):
         "mean_pass_rate": 0.25,
     }
     (folder / "S.json").write_text(json.dumps(facts))
-    command = [sys.executable, str(SCRIPTS / "export_subset.py"), "--subset", "S.csv", "--problems", "P.jsonl"]
+    command = [sys.executable, path_of("export_subset"), "--subset", "S.csv", "--problems", "P.jsonl"]
     command += ["--files", name, "--output", output]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False), problems
 
@@ -404,7 +405,7 @@ def test_a_pool_that_is_only_for_a_subset_needs_no_test_split():
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
     for key, value in OVERLAY.items():
         config[key] = config[key] | value if isinstance(value, dict) else value
-    settings.check(config, "my.yaml")
+    checks.check(config, "my.yaml")
     config["tasks"]["mine"]["source"].pop("train")
     with pytest.raises(UserError, match="tasks.mine.source: neither 'train' nor 'test' is there"):
-        settings.check(config, "my.yaml")
+        checks.check(config, "my.yaml")

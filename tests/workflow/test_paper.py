@@ -86,7 +86,7 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     write(world, study)
     folder = world.folder / "paper"
     (folder / study / "figures").mkdir(exist_ok=True)  # left out here: their axes have numbers of their own
-    command = ["python", "scripts/compile_paper.py", "--study", study, "--output", f"paper/{study}/paper.pdf"]
+    command = ["python", "scripts/paper/compile_paper.py", "--study", study, "--output", f"paper/{study}/paper.pdf"]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=True)
     assert f"paper/{study}/paper.pdf: 0 warnings" in done.stdout, [
         line for line in done.stdout.splitlines() if line.startswith("warning")
@@ -125,7 +125,7 @@ def test_best_and_second_are_marked_only_where_they_are_resolved():
 
 
 def test_a_table_says_once_what_is_the_same_everywhere():
-    from hardgrpo import latex
+    from hardgrpo.report import latex
 
     columns = [latex.Column("model", ["m", "m"], note="model {}"), latex.Column("x", ["1", "2"], "r")]
     text = latex.table(columns)

@@ -1,4 +1,4 @@
-"""`scripts/plan.py` and `snakemake plan`: the bill before a study is run."""
+"""`scripts/plan/plan.py` and `snakemake plan`: the bill before a study is run."""
 
 import csv
 import json
@@ -13,8 +13,8 @@ from conftest import CHROMIUM, World
 
 
 def plan(world: World, *arguments: str, fails: bool = False) -> dict:
-    """plan.json of `scripts/plan.py` in a world."""
-    command = [sys.executable, "scripts/plan.py", *arguments]
+    """plan.json of `scripts/plan/plan.py` in a world."""
+    command = [sys.executable, "scripts/plan/plan.py", *arguments]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
     if fails:
@@ -153,7 +153,7 @@ def test_a_study_for_more_gpus_than_there_are_is_refused(world):
 
 def test_calibration_moves_the_plan_and_the_walltimes(finished):
     done = subprocess.run(
-        [sys.executable, "scripts/calibrate.py"], cwd=finished.folder, capture_output=True, text=True, check=False
+        [sys.executable, "scripts/plan/calibrate.py"], cwd=finished.folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     # 1 model, 2 shards, 2 runs, 2 evaluations of the base and 4 of runs
@@ -176,7 +176,9 @@ def test_a_broken_calibration_is_named(finished):
 
 
 def test_calibration_without_finished_jobs_says_so(world):
-    done = subprocess.run([sys.executable, "scripts/calibrate.py"], cwd=world.folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "scripts/plan/calibrate.py"], cwd=world.folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1 and done.stderr.startswith("error: results: no finished job has a provenance.json")
 
 

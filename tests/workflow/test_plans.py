@@ -180,19 +180,26 @@ def test_nothing_is_left_to_do_after_a_run(finished):
 
 
 def test_a_comment_in_a_training_program_plans_nothing(finished):
-    for program in ("train_grpo.py", "probe.py", "evaluate.py", "pretrain_model.py", "hardgrpo/recipes.py", "hardgrpo/engines.py"):
-        finished.edit(f"scripts/{program}", lambda text: text + "\n# a comment\n")
+    for path in (
+        "scripts/training/train_grpo.py",
+        "scripts/probe/probe.py",
+        "scripts/evaluation/evaluate.py",
+        "scripts/inputs/pretrain_model.py",
+        "src/hardgrpo/training/recipes.py",
+        "src/hardgrpo/sampling/engines.py",
+    ):
+        finished.edit(path, lambda text: text + "\n# a comment\n")
     assert finished.plan() == {}
 
 
 def test_an_edit_of_one_plotting_program_plans_that_figure_and_the_paper(finished):
-    finished.edit("scripts/plot_parts.py", lambda text: text + "\n# another look\n")
+    finished.edit("scripts/figures/plot_parts.py", lambda text: text + "\n# another look\n")
     assert jobs(finished.plan()) == {"plot_parts": 1}
     assert set(finished.plan()) <= {"plot_parts", "compile_paper", "all"}
 
 
 def test_an_edit_of_the_statistics_plans_the_summary_and_what_is_drawn_from_it(finished):
-    finished.edit("scripts/hardgrpo/statistics.py", lambda text: text + "\n# a remark\n")
+    finished.edit("src/hardgrpo/analysis/statistics.py", lambda text: text + "\n# a remark\n")
     assert set(jobs(finished.plan())) == {"summarize"} | JUDGING | DRAWING - {"compile_paper"}
 
 

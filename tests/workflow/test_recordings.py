@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import RECORDINGS, SCRIPTS
-from hardgrpo import files, grading
-from hardgrpo.errors import UserError
+from conftest import RECORDINGS, path_of
+from hardgrpo.grading import graders
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
 
 QUESTIONS = [f"Which letter is number {i}?\nOptions:\n(A) a\n(B) b" for i in range(10)]
 ANSWERS = ["(A)", "(B)"] * 5
@@ -119,7 +120,7 @@ def test_recordings_that_are_not_there_are_told(world):
     ],
 )
 def test_a_bad_recording_is_named(tmp_path, row, words):
-    from hardgrpo import completions
+    from hardgrpo.data import completions
 
     rows = [{"question": q, "completions": ["a", "b"]} for q in QUESTIONS]
     rows[2] |= row
@@ -147,12 +148,12 @@ def test_graded_as_released_the_pass_rates_are_the_published_ones(tmp_path, spli
     ]
     files.write_jsonl(tmp_path / "P.jsonl", problems)
     files.write_jsonl(tmp_path / "C.jsonl", lines)
-    command = [sys.executable, str(SCRIPTS / "measure_difficulty.py"), "--problems", "P.jsonl", "--completions", "C.jsonl"]
+    command = [sys.executable, path_of("measure_difficulty"), "--problems", "P.jsonl", "--completions", "C.jsonl"]
     command += ["--grader", "choice_letter", "--grade-prompt-too", "--output", "D.csv"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     rates = [row["pass_rate"] for row in files.read_rows(tmp_path / "D.csv", {"pass_rate": float})]
     assert rates == pytest.approx([row["published_pass_rate"] for row in rows], abs=1e-9) and len(rates) == 125
-    alone = [sum(grading.grade("choice_letter", t, r["answer"]).correct for t in r["completions"]) / 10 for r in rows]
+    alone = [sum(graders.grade("choice_letter", t, r["answer"]).correct for t in r["completions"]) / 10 for r in rows]
     changed = [i for i in range(125) if abs(alone[i] - rates[i]) > 1e-9]
     assert changed and all(f"p{i}: " in done.stdout for i in changed)
     assert f"changes the pass rate of {len(changed)} problems" in done.stdout

@@ -8,7 +8,7 @@ import sys
 
 import yaml
 
-from hardgrpo import layout
+from hardgrpo.study import paths
 
 PAPER = "paper/mini/verified.txt"
 TABLES = "results/summaries/mini"
@@ -99,11 +99,11 @@ def verify_program(world) -> tuple[int, str]:
     """The rule's command by itself: no other rule sees the change first."""
     (world.folder / PAPER).unlink(missing_ok=True)
     config = yaml.safe_load((world.folder / "config.yaml").read_text())
-    part = layout.of_study(config, "mini")
+    part = paths.of_study(config, "mini")
     graders = {task: config["tasks"][task]["grader"] for task in part["tasks"]}
     command = [
         sys.executable,
-        "scripts/verify.py",
+        "scripts/paper/verify.py",
         "--study",
         "mini",
         "--config",
@@ -111,7 +111,7 @@ def verify_program(world) -> tuple[int, str]:
         "--graders",
         json.dumps(graders),
     ]
-    command += ["--conditions", json.dumps(layout.conditions(config, "mini")), "--output", PAPER]
+    command += ["--conditions", json.dumps(paths.conditions(config, "mini")), "--output", PAPER]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

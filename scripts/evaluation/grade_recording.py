@@ -1,0 +1,46 @@
+"""Grade recorded completions of test problems, a file a checkpoint, into an evaluation file.
+
+    python scripts/evaluation/grade_recording.py --problems results/tasks/T/test.jsonl --recordings checkpoint-100.jsonl checkpoint-200.jsonl \\
+        --steps 100 200 --grader choice_letter --output results/evaluation/M/T/recorded/all/seed0/T.csv.gz \\
+        --completions results/evaluation/M/T/recorded/all/seed0/T.jsonl.gz
+"""
+
+import argparse
+
+from hardgrpo.analysis import evaluations
+from hardgrpo.data import completions, tasks
+from hardgrpo.grading import graders
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", required=True)
+    parser.add_argument("--recordings", required=True, nargs="+")
+    parser.add_argument("--steps", required=True, nargs="+", type=int, help="updates before each recording; 0 is the base model")
+    parser.add_argument("--grader", required=True)
+    parser.add_argument("--output", required=True, help="graded completions, CSV")
+    parser.add_argument("--completions", required=True, help="their texts, JSON Lines")
+    args = parser.parse_args()
+
+    graders.check_grader(args.grader)
+    problems = tasks.read_problems(args.problems)
+    graded = tasks.read_by_grader(problems, args.grader, args.problems)
+    if len(args.steps) != len(args.recordings):
+        raise errors.UserError(f"{len(args.recordings)} recordings but {len(args.steps)} steps; give one step for each")
+    rows, texts = [], []
+    for step, path in sorted(zip(args.steps, args.recordings)):
+        by_problem = completions.read_recording(path, problems)
+        for problem in graded:
+            for completion in by_problem[problem["id"]]:
+                verdict = graders.grade(args.grader, completion["completion"], problem["answer"])
+                row = evaluations.row(step, problem, 1.0, completion["sample"], verdict)
+                reason = completion["finish_reason"]
+                rows.append(row | {"truncated": reason == "length" if reason else None, "tokens": completion["tokens"]})
+                texts.append({key: row[key] for key in evaluations.KEY} | {"completion": completion["completion"]})
+    files.write_jsonl(args.completions, texts)
+    evaluations.write(args.output, rows)
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,59 @@
+"""Gain against the share of the pool that is trained on, a line a rule, with 95 % intervals.
+
+python scripts/figures/plot_budget.py --summaries results/summaries/budget --output budget.pdf budget.png budget.csv
+"""
+
+import pandas as pd
+
+from hardgrpo.report import plotting
+from hardgrpo.runtime import errors
+
+KEYS = ["model", "task", "policy"]
+GAINS = [*KEYS, "eval_task", "decoding", "step", "gain", "gain_low", "gain_high", "problems", "seeds"]
+SUBSETS = [*KEYS, "rule", "budget", "prompts", "pool"]
+
+
+def main() -> None:
+    args = plotting.parser(__doc__).parse_args()
+    gains = plotting.read_table(args.summaries / "gains.csv", GAINS)
+    subsets = plotting.read_table(args.summaries / "subsets.csv", SUBSETS)
+    plotting.save(*draw(gains, subsets), args.output)
+
+
+def draw(gains, subsets):
+    """(figure, rows drawn) of the tables `gains` and `subsets`; `share` is prompts over pool, `line` what a point belongs to."""
+    gains = gains[(gains.decoding == "sampled") & (gains.eval_task == gains.task)].drop(columns=["eval_task", "decoding"])
+    # Of a second recipe a policy is called `policy, recipe`: the subset is the policy's, the line a line of its own.
+    arms = gains.policy.str.partition(", ")
+    points = gains.assign(arm=gains.policy, policy=arms[0], recipe=arms[2]).merge(subsets[SUBSETS], on=KEYS)
+    points["share"] = points.prompts / points.pool
+    line = points.rule.where(points.recipe == "", points.rule + ", " + points.recipe)
+    # The same rule at the same budget again was measured under other conditions: not the next point of that line.
+    again = points.assign(line=line).duplicated(["model", "task", "line", "share"])
+    points["line"] = line.where(~again, points.arm)
+    lines, models, drawn = list(dict.fromkeys(points.line)), points.model.nunique(), []
+    groups = plotting.groups(points, ["model", "task"])
+    figure, axes = plotting.panels(len(groups), height=2.6)
+    for axis, ((model, task), group) in zip(axes, groups):
+        for index, name in enumerate(lines):
+            rows = group[group.line == name].sort_values("share")
+            # Set aside by a factor, since the axis is logarithmic.
+            places = 100 * rows.share * 1.04 ** plotting.spread(index, len(lines), len(lines))
+            axis.errorbar(
+                places, 100 * rows.gain, yerr=plotting.bars(rows, "gain"), elinewidth=0.8, label=name, **plotting.style(name, lines)
+            )
+            drawn.append(rows)
+        axis.set_xscale("log")
+        shares = sorted(group.share.round(4).unique())
+        axis.set_xticks([100 * share for share in shares], [f"{100 * share:.3g}" for share in shares])
+        axis.set_xticks([], minor=True)
+        axis.axhline(0, color="black", linewidth=0.6)
+        plotting.title(axis, plotting.where(model, task, task, models), f"pool of {group.pool.max():,.0f}; {plotting.sizes(group)}")
+    plotting.outer_labels(axes, "share of the pool trained on (%, log scale)", "gain in accuracy (points)")
+    plotting.legend(figure, axes)
+    columns = ["model", "task", "line", "policy", "recipe", "rule", "budget", "prompts", "pool", "share"]
+    return figure, pd.concat(drawn, ignore_index=True)[[*columns, "step", "gain", "gain_low", "gain_high", "problems", "seeds"]]
+
+
+if __name__ == "__main__":
+    errors.run(main)

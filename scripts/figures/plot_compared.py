@@ -1,0 +1,72 @@
+"""What the papers published against what this study measured: on the diagonal they agree. 95 % intervals of what is measured here.
+
+python scripts/figures/plot_compared.py --summaries results/summaries/recordings --output compared.pdf compared.png compared.csv
+"""
+
+import pandas as pd
+
+from hardgrpo.report import plotting
+from hardgrpo.runtime import errors
+
+COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published"]
+COLUMNS += ["here", "low", "high", "inside", "seeds"]
+OVER_ALL = "all cells"  # what a number that belongs to no policy is drawn as
+
+
+def main() -> None:
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "compared.csv", COLUMNS)), args.output)
+
+
+def draw(frame):
+    """(figure, rows drawn) of the table `compared`; quantities with a single number share the last panel."""
+    frame = frame[COLUMNS].assign(policy=frame.policy.fillna(OVER_ALL))
+    policies, tasks = list(dict.fromkeys(frame.policy)), list(dict.fromkeys(frame.task))
+    single = frame.groupby("quantity").quantity.transform("size") == 1
+    panels = plotting.groups(frame[~single], ["quantity"]) + ([(("single numbers",), frame[single])] if single.any() else [])
+    figure, axes = plotting.panels(len(panels), height=2.5)
+    for axis, ((quantity,), group) in zip(axes, panels):
+        known = group.assign(here_low=group.low, here_high=group.high)
+        for index in range(len(known)):
+            row = known.iloc[[index]]
+            look = plotting.mark(row.policy.iloc[0], policies, tasks.index(row.task.iloc[0]))
+            axis.errorbar(
+                100 * row.published,
+                100 * row.here,
+                yerr=plotting.bars(row, "here"),
+                elinewidth=0.8,
+                label=row.policy.iloc[0],
+                **look,
+            )
+            if quantity == "single numbers":
+                axis.annotate(
+                    words(row.quantity.iloc[0]),
+                    (100 * row.published.iloc[0], 100 * row.here.iloc[0]),
+                    xytext=(-6, 0),
+                    textcoords="offset points",
+                    fontsize=7,
+                    ha="right",
+                    va="center",
+                )
+        ends = [min(axis.get_xlim()[0], axis.get_ylim()[0]), max(axis.get_xlim()[1], axis.get_ylim()[1])]
+        axis.plot(ends, ends, color="0.5", linewidth=0.7, linestyle="--", zorder=0)
+        axis.set_xlim(ends)
+        axis.set_ylim(ends)
+        decided = group.inside.dropna()
+        count = f"{len(group)} number{'s' if len(group) > 1 else ''}"
+        plotting.title(
+            axis, words(quantity), count + (f", {int(decided.sum())} of {len(decided)} inside the interval" if len(decided) else "")
+        )
+    plotting.outer_labels(axes, "published (%, points)", "here (%, points)")
+    plotting.marks_legend(figure, axes[0], policies, tasks)
+    return figure, pd.concat([group for _, group in panels], ignore_index=True)
+
+
+def words(quantity: str) -> str:
+    return {"gain": "gain over the base model", "learnable": "learnable share", "accuracy_answered": "accuracy when answered"}.get(
+        quantity, quantity.replace("_", " ")
+    )
+
+
+if __name__ == "__main__":
+    errors.run(main)

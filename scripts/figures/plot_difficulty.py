@@ -1,0 +1,48 @@
+"""How hard the pool is for the base model, and which pass rates each policy chooses.
+
+python scripts/figures/plot_difficulty.py --summaries results/summaries/mini --output difficulty.pdf difficulty.png difficulty.csv
+"""
+
+import pandas as pd
+
+from hardgrpo.report import plotting
+from hardgrpo.runtime import errors
+
+COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
+
+
+def main() -> None:
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "difficulty.csv", COLUMNS)), args.output)
+
+
+def draw(frame):
+    """(figure, rows drawn) of the table `difficulty`; `share` is a row's problems over those of its group."""
+    policies = [name for name in dict.fromkeys(frame.group) if name != "pool"]
+    models, drawn = frame.model.nunique(), []
+    groups = plotting.groups(frame, ["model", "task"])
+    figure, axes = plotting.panels(len(groups))
+    for axis, ((model, task), table) in zip(axes, groups):
+        # Shares and not numbers: a subset of a dozen would not be seen beside a pool of a thousand.
+        table = table.assign(share=table.problems / table.groupby("group").problems.transform("sum"))
+        pool = table[table.group == "pool"]
+        rates = sorted(pool.pass_rate)
+        width = min(0.8 * min((b - a for a, b in zip(rates[:-1], rates[1:])), default=0.1), 0.08)
+        axis.bar(pool.pass_rate, 100 * pool.share, width, color="0.85", edgecolor="0.5", linewidth=0.5, label="pool")
+        shown = [name for name in policies if name in set(table.group)]
+        for index, policy in enumerate(shown):
+            chosen = table[table.group == policy].sort_values("pass_rate")
+            places = chosen.pass_rate + plotting.spread(index, len(shown), 0.04)  # two may choose the same alone
+            axis.plot(places, 100 * chosen.share, label=policy, **plotting.style(policy, policies))
+        axis.set_xlim(-0.08, 1.08)
+        sizes = table[table.group != "pool"].groupby("group").problems.sum()
+        chosen = f", subsets of {plotting.between(sizes)}" if len(sizes) else ""
+        plotting.title(axis, plotting.where(model, task, task, models), f"pool of {pool.problems.sum():,.0f}{chosen}")
+        drawn.append(table[[*COLUMNS, "share"]])
+    plotting.outer_labels(axes, "pass rate of the base model", "share of problems (%)")
+    plotting.legend(figure, axes)
+    return figure, pd.concat(drawn, ignore_index=True)
+
+
+if __name__ == "__main__":
+    errors.run(main)

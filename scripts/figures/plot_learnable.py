@@ -1,0 +1,89 @@
+"""Figure 3 and its rival: learnable share of the groups, and mean completion length after training, each against gain.
+
+One point a model, task and policy. Lines and R^2 over all points and within each task are those of the table `regressions`.
+
+python scripts/figures/plot_learnable.py --summaries results/summaries/mini --output learnable.pdf learnable.png learnable.csv
+"""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+
+from hardgrpo.report import plotting
+from hardgrpo.runtime import errors
+
+KEYS = ["model", "task", "policy"]
+GAINS = [*KEYS, "eval_task", "decoding", "step", "gain", "gain_low", "gain_high", "seeds"]
+SHARES = [*KEYS, "learnable", "learnable_low", "learnable_high"]
+LENGTHS = [*KEYS, "eval_task", "decoding", "step", "tokens_mean"]
+FITS = ["task", "predictor", "adjusted_for", "r_squared", "r_squared_low", "r_squared_high", "slope", "cells"]
+PANELS = [("learnable", 100, "learnable share of groups (%)"), ("tokens", 1, "mean completion length after training (tokens)")]
+
+
+def main() -> None:
+    args = plotting.parser(__doc__).parse_args()
+    gains = plotting.read_table(args.summaries / "gains.csv", GAINS)
+    shares = plotting.read_table(args.summaries / "learnable.csv", SHARES)
+    lengths = plotting.read_table(args.summaries / "accuracy.csv", LENGTHS)
+    fits = plotting.read_table(args.summaries / "regressions.csv", FITS, empty=True)
+    plotting.save(*draw(gains, shares, lengths, fits), args.output)
+
+
+def draw(gains, shares, lengths, fits):
+    """(figure, rows drawn) of the tables `gains`, `learnable`, `accuracy` and `regressions`.
+
+    A row is a point (x and gain as shares, or x in tokens) or a line (`drawn` says which).
+    """
+    own = lambda frame: frame[(frame.decoding == "sampled") & (frame.eval_task == frame.task)]
+    points = own(gains)[GAINS].merge(shares[SHARES], on=KEYS)
+    points = points.merge(own(lengths)[[*KEYS, "step", "tokens_mean"]], on=[*KEYS, "step"]).rename(
+        columns={"tokens_mean": "tokens"}
+    )
+    fits = fits[fits.adjusted_for.isna()]
+    panels = [panel for panel in PANELS if points[panel[0]].notna().any()]
+    policies, tasks = list(dict.fromkeys(points.policy)), list(dict.fromkeys(points.task))
+    figure, axes = plotting.panels(len(panels), height=3.2, sharey=True)
+    drawn = []
+    for axis, (name, scale, text) in zip(axes, panels):
+        x = points.assign(x=points[name], x_low=points.get(f"{name}_low", np.nan), x_high=points.get(f"{name}_high", np.nan))
+        x = x[x.x.notna()]
+        for index in range(len(x)):
+            row = x.iloc[[index]]
+            look = plotting.mark(row.policy.iloc[0], policies, tasks.index(row.task.iloc[0]))
+            bars = {"xerr": plotting.bars(row, "x", scale), "yerr": plotting.bars(row, "gain")}
+            axis.errorbar(scale * row.x, 100 * row.gain, elinewidth=0.6, **bars, **look)
+        # One line over all cells is what the paper draws; a line within each task shows what it hides.
+        lines = []
+        within = zip(tasks if len(tasks) > 1 else [], itertools.cycle(["--", ":", "-."]))
+        for task, dashes in [("all", "-"), *within]:
+            kept = x if task == "all" else x[x.task == task]
+            for fit in fits[(fits.task == task) & (fits.predictor == name)].itertuples():
+                ends = np.array([kept.x.min(), kept.x.max()])
+                heights = kept.gain.mean() + fit.slope * (ends - kept.x.mean())
+                word = "all points" if task == "all" else f"within {task}"
+                lines += axis.plot(
+                    scale * ends, 100 * heights, color="0.4", linestyle=dashes, linewidth=0.9, label=f"{word}: {said(fit)}"
+                )
+        if lines:
+            axis.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+        axis.axhline(0, color="0.6", linewidth=0.6)
+        axis.set_xlabel(text)
+        drawn += [x.assign(drawn="point", panel=name), fits[fits.predictor == name].assign(drawn="line", panel=name)]
+    axes[0].set_ylabel("gain in accuracy (points)")
+    together = fits[(fits.predictor == "both") & (fits.task == "all")]
+    for fit in together.itertuples() if len(panels) == 2 else ():
+        figure.supxlabel(f"both together, all points: {said(fit)}", fontsize=7)
+        drawn.append(together.assign(drawn="text", panel="both"))
+    plotting.marks_legend(figure, axes[0], policies, tasks)
+    columns = ["drawn", "panel", *KEYS, "x", "x_low", "x_high", "gain", "gain_low", "gain_high", "seeds", *FITS[3:]]
+    return figure, pd.concat(drawn, ignore_index=True).reindex(columns=columns)
+
+
+def said(fit) -> str:
+    interval = "" if np.isnan(fit.r_squared_low) else f" [{fit.r_squared_low:.2f}, {fit.r_squared_high:.2f}]"
+    return f"$R^2$ = {fit.r_squared:.2f}{interval}, {int(fit.cells)} points"
+
+
+if __name__ == "__main__":
+    errors.run(main)

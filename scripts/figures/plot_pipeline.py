@@ -1,0 +1,136 @@
+"""The study's way from a pool of prompts to its figures, in its own numbers.
+
+python scripts/figures/plot_pipeline.py --study '{"title": ...}' --summaries results/summaries/mini --output pipeline.pdf pipeline.png pipeline.csv
+
+--study is the design of the study, settings.described as JSON. What was measured comes from the summaries.
+"""
+
+import json
+import re
+import textwrap
+
+import pandas as pd
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+from hardgrpo.report import plotting
+from hardgrpo.report.plotting import between
+from hardgrpo.runtime import errors
+
+TABLES = {  # tables that the numbers come from; those that a recording lacks have no rows
+    "subsets": ["task", "policy", "pool", "prompts", "seeds"],
+    "parity": ["model", "task", "policy", "seed", "updates", "prompts", "rollouts"],
+    "accuracy": ["model", "task", "eval_task", "policy", "decoding", "step", "problems", "samples", "seeds"],
+}
+LETTERS = 16  # of a line within a box
+
+
+def main() -> None:
+    parser = plotting.parser(__doc__)
+    parser.add_argument("--study", required=True, type=json.loads)
+    args = parser.parse_args()
+
+    tables = {name: plotting.read_table(args.summaries / f"{name}.csv", columns, empty=True) for name, columns in TABLES.items()}
+    plotting.save(*draw(args.study, **tables), args.output)
+
+
+def draw(study: dict, subsets, parity, accuracy):
+    """(figure, rows drawn) of a study's design and the tables named above: a row is a line of text in a box."""
+    stages = [(name, [line for line in lines if line]) for name, lines in stages_of(study, subsets, parity, accuracy)]
+    stages = [stage for stage in stages if stage[1]]
+    wrapped = [[part for line in lines for part in textwrap.wrap(parted(line), LETTERS)] for _, lines in stages]
+    height = 0.45 + 0.145 * max(map(len, wrapped))
+    plotting.plt.style.use(plotting.STYLE)
+    figure, axis = plotting.plt.subplots(figsize=(plotting.WIDE, height), layout="constrained")
+    axis.set(xlim=(0, len(stages)), ylim=(0, height))
+    axis.set_axis_off()
+    for place, ((name, _), lines) in enumerate(zip(stages, wrapped)):
+        box = FancyBboxPatch(
+            (place + 0.05, 0.08), 0.86, height - 0.16, boxstyle="round,pad=0,rounding_size=0.06", mutation_aspect=1.0,
+            facecolor="0.96", edgecolor="0.35", linewidth=0.8,
+        )  # fmt: skip
+        axis.add_patch(box)
+        axis.text(place + 0.48, height - 0.16, name, ha="center", va="top", fontsize=8, fontweight="bold")
+        axis.text(place + 0.48, height - 0.36, "\n".join(lines), ha="center", va="top", fontsize=7, linespacing=1.3)
+        if place:
+            ends = (place - 0.09, height / 2), (place + 0.05, height / 2)
+            axis.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=8, color="0.2", shrinkA=0, shrinkB=0))
+    return figure, pd.DataFrame([{"stage": name, "line": line} for name, lines in stages for line in lines])
+
+
+def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[str]]]:
+    """[(stage, lines)]; a line that nothing is known for is empty, and a stage without lines is not drawn."""
+    recipe, trained = study["recipe"], len(parity) > 0
+    accuracy = accuracy[accuracy.decoding == "sampled"]
+    after = accuracy[accuracy.step > 0]
+    runs = len(parity) if trained else int(after[after.eval_task == after.task].groupby(["model", "task", "policy"]).ngroups)
+    kinds = between(subsets.seeds) if len(subsets) else str(study["seeds"])
+    return [
+        (
+            "Pool",
+            [
+                f"{number(len(study['tasks']), 'task')}: {some(study['tasks'])}",
+                f"{between(subsets.pool)} prompts{' each' if len(study['tasks']) > 1 else ''}" if len(subsets) else "",
+            ],
+        ),
+        (
+            "Probe",
+            [
+                f"{number(len(study['models']), 'base model')}: {some(study['models'])}",
+                f"{between(study['probes'].values())} completions a prompt" if study["probes"] else "recorded completions",
+                f"at most {between(study['completion_tokens'].values())} tokens",
+            ]
+            if len(subsets)
+            else [],
+        ),
+        (
+            "Subsets",
+            [
+                f"{number(subsets.policy.nunique(), 'policy', 'policies')}: {some(list(dict.fromkeys(subsets.policy)))}",
+                f"{between(subsets.prompts)} prompts ({between(100 * subsets.prompts / subsets.pool, '.0f')} % of the pool)",
+            ]
+            if len(subsets)
+            else [],
+        ),
+        (
+            "GRPO" if trained else "Recorded runs",
+            [
+                f"{between(parity.updates)} updates" if trained else "",
+                f"{recipe['prompts_per_update']} prompts × {recipe['group_size']} completions" if trained else "",
+                f"{number(int(kinds), 'seed')}" if trained and kinds.isdigit() else "",
+                f"{number(runs, 'run')}" if runs else "",
+            ],
+        ),
+        (
+            "Tests",
+            [
+                number(accuracy.eval_task.nunique(), "test set"),
+                f"{between(accuracy.problems)} problems",
+                f"{between(accuracy.samples)} {'sample' if accuracy.samples.max() == 1 else 'samples'} each",
+                f"base and {between(after.groupby(['model', 'task', 'policy']).step.nunique(), word='checkpoint')}",
+            ]
+            if len(after)
+            else [],
+        ),
+        (
+            "Results",
+            ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"] if runs else ["difficulty, subsets"],
+        ),
+    ]
+
+
+def parted(line: str) -> str:
+    """Names that are longer than a line with a space where they may be broken."""
+    return re.sub(rf"\S{{{LETTERS + 1},}}", lambda name: re.sub(rf"(\S{{1,{LETTERS - 1}}}[-_])(?=\S)", r"\1 ", name.group()), line)
+
+
+def number(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def some(names: list[str], most: int = 6) -> str:
+    """Names, or the first of many."""
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+
+
+if __name__ == "__main__":
+    errors.run(main)

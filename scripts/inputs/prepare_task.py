@@ -1,0 +1,37 @@
+"""Write one split of a task: generated problems, or those of a local file, checked and with unique ids.
+
+    python scripts/inputs/prepare_task.py --task swaps --split test --output results/tasks/swaps/test.jsonl \\
+        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
+"""
+
+import argparse
+import json
+
+from hardgrpo.data import inputs, tasks
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", required=True, help="name of the task")
+    parser.add_argument("--source", required=True, type=json.loads, help="the task's `source` in config.yaml, as JSON")
+    parser.add_argument("--split", required=True, choices=tasks.SPLITS)
+    parser.add_argument("--files", nargs="*", default=[], help="files or dataset folders of the split's parts, in order")
+    parser.add_argument("--grader", help="refuse answers that this grader cannot read, above 1 %%")
+    parser.add_argument("--difficulty", default="pass_rate", choices=["pass_rate", "agreement"], help="agreement needs no answers")
+    parser.add_argument("--lock", default="inputs.lock", help="where the content of hub tasks is pinned")
+    parser.add_argument("--update-inputs", action="store_true", help="pin what is there now")
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+
+    problems = tasks.prepare(args.task, args.source, args.split, args.files, args.difficulty)
+    if args.grader and args.difficulty == "pass_rate":
+        tasks.read_by_grader(problems, args.grader, f"task {args.task}, {args.split}")
+    if args.source["kind"] == "hub":
+        inputs.check_problems(args.lock, f"{args.task}/{args.split}", problems, args.update_inputs)
+    files.write_jsonl(args.output, problems)
+    print(f"{args.output}: {len(problems)} problems" + "".join(f", from {path}" for path in args.files))
+
+
+if __name__ == "__main__":
+    errors.run(main)

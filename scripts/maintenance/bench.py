@@ -1,0 +1,119 @@
+"""Run the benchmarks of scripts/bench/, print their table, and write it as CSV and as a figure.
+
+    python scripts/maintenance/bench.py                          all of them (`make bench`)
+    python scripts/maintenance/bench.py --only grading planning  these
+
+Every figure is a ratio of two ways of doing the same, measured side by side in one run. A benchmark is a module with
+`run(options)`, which returns rows (`benchmarks.row`) or raises `Skipped` with what the machine lacks. The exit
+status does not depend on what was measured: these are no tests.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from benchmarks import COLUMNS, Skipped
+from hardgrpo.runtime import errors, files
+
+HERE = Path(__file__).parent / "bench"
+NAMES = sorted(path.stem for path in HERE.glob("*.py"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--repeats", type=int, default=5, help="pairs of measurements (default: %(default)s)")
+    parser.add_argument("--data", default=os.environ.get("HARDGRPO_DATA", "data"), help="folder that holds recordings/")
+    parser.add_argument(
+        "--model", default="results/models/tiny", help="folder of a model to sample and train (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--before", help="another clone, in which `make demo` has run: what its stages took is set beside this one's"
+    )
+    parser.add_argument("--output", default="results/bench", help="folder to write (default: %(default)s)")
+    options = parser.parse_args()
+    if options.repeats < 1:
+        raise errors.UserError(f"--repeats is {options.repeats}, expected at least 1")
+
+    sys.path.insert(0, str(HERE))
+    options.output = Path(options.output)
+    rows, left_out = [], []
+    for name in options.only:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        try:
+            found = importlib.import_module(name).run(options)
+        except Skipped as reason:
+            left_out.append(f"{name}: not measured: {reason}")
+            continue
+        rows += found
+        show(found)
+        files.write_rows(options.output / "bench.csv", COLUMNS, rows)  # each time: what is measured outlives an interrupt
+    print(*left_out, sep="\n")
+    if rows:
+        write_figure(rows, options.output)
+
+
+def show(rows: list[dict]) -> None:
+    for row in rows:
+        met = {None: "", True: "met", False: "NOT met"}[row["met"]]
+        baseline, ratio = (
+            "" if row[key] is None else f"{row[key]:,.3g}" if row[key] < 1000 else f"{row[key]:,.0f}"
+            for key in ("baseline", "ratio")
+        )
+        ours = f"{row['ours']:,.3g}" if row["ours"] < 1000 else f"{row['ours']:,.0f}"
+        print(
+            f"{row['benchmark']:<11}{row['what']:<74}{ours:>9}{baseline:>10} {row['unit']:<14}{ratio:>8}  {row['target']:<16}{met}"
+        )
+    sys.stdout.flush()
+
+
+def write_figure(rows: list[dict], folder: Path) -> None:
+    """bench.pdf and bench.png draw what bench.csv says of the rows with a target."""
+    from hardgrpo.report import plotting  # after the benchmarks, whose programs should start as they would alone
+
+    aimed = [row | reached(row) for row in rows if row["target"] and not row["target"].endswith("== 0")]
+    if aimed:
+        plotting.save(*draw(plotting, aimed), [str(folder / f"bench.{kind}") for kind in ("pdf", "png")])
+    print(folder / "bench.csv", folder / "bench.pdf" if aimed else "")
+
+
+def reached(row: dict) -> dict:
+    """`times` as good as its target a row is (1: just met), and that in words."""
+    quantity, sign, limit = row["target"].split()
+    found, limit = row[quantity], float(limit)
+    unit = "" if quantity == "ratio" else f" {row['unit']}"
+    said = f"{found:,.3g}" if found < 1000 else f"{found:,.0f}"
+    return {
+        "times": found / limit if sign == ">=" else limit / found,
+        "said": f"{said}, {'at least' if sign == '>=' else 'at most'} {limit:,g}{unit}",
+    }
+
+
+def draw(plotting, rows: list[dict]):
+    """(figure, rows drawn): how many times as good as its target each row is, on a logarithmic scale."""
+    frame = plotting.pd.DataFrame(rows, columns=[*COLUMNS, "times", "said"])
+    figure, (axis,) = plotting.panels(1, height=0.3 + 0.2 * len(frame), columns=1)
+    figure.set_figwidth(plotting.WIDE)
+    places = range(len(frame))[::-1]
+    axis.barh(places, frame.times - 1, left=1, color=frame.met.map({True: "#009E73", False: "#D55E00"}))
+    for place, row in zip(places, frame.itertuples()):
+        beside = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "fontsize": 6}
+        axis.annotate(row.said, (max(row.times, 1), place), **beside)
+    axis.axvline(1, color="black", linewidth=0.6)
+    axis.set_xscale("log")
+    low, high = min(0.9, frame.times.min() / 1.1), max(frame.times.max(), 2)
+    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high]
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set_xlim(low, high**1.6)  # room for the words
+    axis.set_ylim(-0.7, len(frame) - 0.3)
+    axis.set_yticks(places, [f"{row.benchmark}: {row.what}" for row in frame.itertuples()], fontsize=6)
+    axis.grid(axis="y", visible=False)
+    axis.set_xlabel("times as good as the target (1: just met)")
+    return figure, frame
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,57 @@
+"""What the stages of `make demo` took, by Snakemake's own records of when each job began and ended; with --before those of another clone.
+
+Jobs of a stage are added up, whatever ran beside them: with two cores the demo takes about half the sum.
+"""
+
+import functools
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import yaml
+
+import benchmarks
+from benchmarks import ROOT, Skipped
+
+STAGES = {  # of the rules that take long; all others are `the rest`
+    "pretrain_model": "pretraining",
+    "probe": "probing",
+    "train_grpo": "training",
+    "evaluate_base": "evaluation",
+    "evaluate_run": "evaluation",
+    "summarize": "summary",
+    "compile_paper": "paper",
+} | dict.fromkeys(["verify", "judge_claims", "write_tables", "write_numbers"], "checks, tables, numbers")
+SHORTEST = 10  # seconds that all training together takes at least where it was done
+row = functools.partial(benchmarks.row, "demo")
+
+
+def run(options) -> list[dict]:
+    here = seconds_by_stage(ROOT)
+    if here.get("training", 0) < SHORTEST:
+        raise Skipped(
+            "Snakemake has no records of the miniature's training in this clone (or they are of `--touch`); run `make demo` first"
+        )
+    before = seconds_by_stage(Path(options.before)) if options.before else {}
+    return [row(f"{stage}, all jobs" + (" (before)" if before else ""), here[stage], before.get(stage), "s") for stage in here]
+
+
+def seconds_by_stage(clone: Path) -> dict[str, float]:
+    """{stage: seconds of its jobs, added up} of study mini in a clone, longest first."""
+    seeds = yaml.safe_load((clone / "config.yaml").read_text(encoding="utf-8"))["studies"]["mini"]["seeds"]
+    jobs = {}
+    for path in (clone / ".snakemake/metadata").rglob("*"):
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            log, rule = str(record["log"]), record["rule"]
+            begun, ended = float(record["starttime"]), float(record["endtime"])
+        except (OSError, ValueError, KeyError, TypeError):  # of another version, or not a job's
+            continue
+        seed = re.search(r"seed(\d+)", log)  # of study mini_reference there are more
+        if not any(other in log for other in ("mini_", "wordy", "recorded")) and (seed is None or int(seed[1]) in seeds):
+            jobs[rule, log] = ended - begun
+    stages = defaultdict(float)
+    for (rule, _), seconds in jobs.items():
+        stages[STAGES.get(rule, "figures" if rule.startswith("plot_") else "the rest")] += seconds
+    return dict(sorted(stages.items(), key=lambda item: -item[1]))

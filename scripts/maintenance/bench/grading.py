@@ -1,0 +1,96 @@
+"""Grading of recorded GSM8K completions: against Math-Verify on the same texts, and every verdict that differs from its own.
+
+The baseline reads the whole completion, as programs that use Math-Verify mostly do. Verdicts are compared twice: with that, and with
+Math-Verify on the last box alone. The differences are listed in grading_differences.csv with what explains them.
+"""
+
+import functools
+import logging
+from collections.abc import Callable
+
+import benchmarks
+from benchmarks import Skipped
+from hardgrpo.grading import expressions, graders
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+RECORDINGS = ("base", "checkpoint-400")
+ENOUGH = 0.5  # seconds that one measurement should take at least
+DIFFERENCES = ["recording", "question", "reference", "extracted", "ours", "math_verify", "math_verify_box", "why"]
+
+
+def run(options) -> list[dict]:
+    expressions.check_installed()
+    folder = f"{options.data}/recordings/gsm8k_hard_test/qwen3-14b"
+    try:
+        recorded = {
+            name: files.read_jsonl(f"{folder}/{name}.jsonl", {"completions": list, "answer": (str, int)}) for name in RECORDINGS
+        }
+    except UserError as error:
+        raise Skipped(f"{error}; --data or HARDGRPO_DATA names the folder that holds recordings/") from None
+    texts = [
+        (name, row["question"], text, str(row["answer"]))
+        for name in RECORDINGS
+        for row in recorded[name]
+        for text in row["completions"]
+    ]
+    pairs = [(text, answer) for *_, text, answer in texts]
+    whole, box = math_verify_readings()
+
+    rows = []
+    for grader in ("number_strict", "number_lenient"):
+        ours = functools.partial(speed, functools.partial(graders.grade, grader), pairs)
+        one, other, ratio = benchmarks.paired(ours, functools.partial(speed, whole, pairs[::8]), options.repeats)
+        rows.append(row(f"completions, {grader}, against Math-Verify", one, other, "graded/s", "ours >= 20000", ratio))
+
+    logging.disable(logging.CRITICAL)  # Math-Verify tells of each text that it cannot read
+    differing = []
+    for name, question, text, answer in texts:
+        verdict, theirs, boxed = graders.grade("number_lenient", text, answer), whole(text, answer), box(text, answer)
+        if {verdict.correct} != {theirs, boxed}:
+            why = explain(verdict, theirs, boxed)
+            values = (name, question, answer, verdict.extracted, verdict.correct, theirs, boxed, why)
+            differing.append(dict(zip(DIFFERENCES, values)))
+    logging.disable(logging.NOTSET)
+    files.write_rows(options.output / "grading_differences.csv", DIFFERENCES, differing)
+    unexplained = sum(not one["why"] for one in differing)
+    at_box = sum(one["ours"] != one["math_verify_box"] for one in differing)
+    rows.append(row("verdicts unlike Math-Verify's on the text, of all", len(differing), len(texts), "completions"))
+    rows.append(row("verdicts unlike Math-Verify's on the box, of all", at_box, len(texts), "completions"))
+    rows.append(row("differences that nothing explains, of these", unexplained, len(differing), "completions", "ours == 0"))
+    return rows
+
+
+row = functools.partial(benchmarks.row, "grading")
+
+
+def speed(grade: Callable, pairs: list[tuple[str, str]]) -> float:
+    """Completions graded in a second of processor time; what helper processes do is not among them, and numbers need none."""
+    rounds, seconds = 0, 0.0
+    while seconds < ENOUGH:
+        seconds += benchmarks.processor_seconds(lambda: [grade(*pair) for pair in pairs])
+        rounds += 1
+    return rounds * len(pairs) / seconds
+
+
+def math_verify_readings() -> tuple[Callable, Callable]:
+    """(text, reference) -> correct, by Math-Verify with its defaults: of the whole completion, of its last box."""
+    from math_verify import parse, verify
+
+    def whole(text: str, reference: str) -> bool:
+        return verify(parse(reference, parsing_timeout=None), parse(text, parsing_timeout=None), timeout_seconds=None)
+
+    def box(text: str, reference: str) -> bool:
+        found = graders.last_box(text)
+        return found is not None and whole(rf"\boxed{{{found}}}", reference)
+
+    return whole, box
+
+
+def explain(verdict: graders.Verdict, theirs: bool, boxed: bool) -> str:
+    """Why a verdict differs, where the completion shows it; an empty text where it does not."""
+    if not verdict.answered and theirs and not boxed:
+        return "cut off before it answered; Math-Verify takes a number of the working for its answer"
+    if verdict.correct and "°" in (verdict.extracted or "") and not boxed:
+        return "Math-Verify does not read the degree sign as a unit"
+    return ""

@@ -1,0 +1,158 @@
+"""Probing and a step of GRPO as a share of what the machine's memory and arithmetic would allow, on a GPU where there is one, else on a core.
+
+The limits are measured here: bytes a second of copying within the device's memory, operations a second of a large matrix
+product in the type that the work uses. Sampling cannot be faster than reading the weights once a step and batch, and the keys and values of
+all that stands before each token; nor than two operations a weight and token. A forward and backward pass takes six.
+The model is SmolLM2-135M where the workflow has made it (`snakemake results/models/smollm2-135m/manifest.json`), else the miniature's.
+"""
+
+import functools
+import math
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+
+import benchmarks
+from benchmarks import ROOT, Skipped
+from hardgrpo.data import tasks
+from hardgrpo.runtime import environments, files
+from hardgrpo.sampling.requests import Request
+from hardgrpo.study import memory
+from hardgrpo.training import recipes
+
+LARGER = "results/models/smollm2-135m"
+SAMPLES, UPDATES, BATCH = 4, 4, {"transformers": 512, "vllm": 256}
+row = functools.partial(benchmarks.row, "limits")
+
+
+def run(options) -> list[dict]:
+    folder = next((name for name in (LARGER, options.model) if (ROOT / name / "manifest.json").is_file()), None)
+    specs = sorted(ROOT.glob("results/training/tiny/swaps/mini/hard/seed*/spec.yaml"))
+    if folder is None or not specs:
+        raise Skipped("it needs a finished run of the miniature; run `make demo` first")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    import torch
+    from transformers import AutoConfig, AutoTokenizer
+
+    from hardgrpo.sampling import engines
+
+    engines.fix_threads()
+    gpus = int(torch.cuda.is_available())
+    machine = Machine(torch, "cuda" if gpus else "cpu")
+    config = AutoConfig.from_pretrained(ROOT / folder)
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / folder)
+    model = Model(config, machine.width)
+    where = f"{Path(folder).name} on {machine.name}"
+    print(f"limits: {machine.bandwidth / 1e9:.0f} GB/s, {machine.arithmetic / 1e9:,.0f} GFLOP/s on {machine.name}", file=sys.stderr)
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="hardgrpo-bench-") as temporary:
+        spec = recipes.read_spec(str(specs[0]))
+        problems = tasks.read_problems(ROOT / spec.problems)[: 256 if gpus else 64]
+        files.write_jsonl(Path(temporary) / "problems.jsonl", problems)
+        requests = [Request(tuple(tasks.messages(spec.prompt, p["question"])), 0, 1.0) for p in problems for _ in range(SAMPLES)]
+        prompts = [len(ids) for ids in engines.tokenize(tokenizer, requests, {})]
+        for engine in ("transformers", "vllm"):
+            if engine == "vllm" and environments.choose("auto", gpus) != "vllm":
+                print("limits: no vLLM here (`make gpu` or `make vllm-cpu`), so transformers alone", file=sys.stderr)
+                continue
+            tokens, seconds = probe(Path(temporary), folder, engine, spec, gpus)
+            least = sampling_seconds(machine, model, prompts, tokens, BATCH[engine])
+            speed = sum(tokens) / seconds
+            if engine == "vllm":
+                rows.append(row(f"probing {where}, vLLM; transformers", speed, rows[0]["ours"], "tokens/s"))
+            rows.append(row(f"probing {where}, {engine}; the limit", speed, sum(tokens) / least, "tokens/s"))
+        seconds, completions, tokens = train(Path(temporary), folder, specs[0], gpus)
+        prompt = statistics.mean(prompts)
+        least = sampling_seconds(machine, model, [prompt] * completions, [tokens] * completions, completions)
+        least += 3 * model.operations * completions * (prompt + tokens) / machine.arithmetic
+        rows.append(row(f"GRPO of {where}; the limit", 1 / seconds, 1 / least, "steps/s"))
+    return rows
+
+
+class Machine:
+    """What the device can do, measured: `bandwidth` in bytes a second, `arithmetic` in operations a second, `width` of a number."""
+
+    def __init__(self, torch, device: str):
+        self.torch, self.device = torch, device
+        kind, size, numbers = (torch.bfloat16, 8192, 2**28) if device == "cuda" else (torch.float32, 1024, 2**25)
+        self.name = torch.cuda.get_device_name() if device == "cuda" else "one core"
+        self.width = torch.empty(0, dtype=kind).element_size()
+        source = torch.ones(numbers, dtype=kind, device=device)
+        target, matrix = torch.empty_like(source), torch.ones(size, size, dtype=kind, device=device)
+        self.bandwidth = 2 * numbers * self.width / self.seconds(lambda: target.copy_(source))  # read and written
+        self.arithmetic = 2 * size**3 / self.seconds(lambda: matrix @ matrix)
+
+    def seconds(self, call) -> float:
+        """The shortest of ten calls, after one that does not count."""
+        taken = []
+        for _ in range(11):
+            started = time.perf_counter()
+            call()
+            if self.device == "cuda":
+                self.torch.cuda.synchronize()
+            taken.append(time.perf_counter() - started)
+        return min(taken[1:])
+
+
+class Model:
+    """`operations` a token of a forward pass, `weights` in bytes, and `cache` in bytes a token."""
+
+    def __init__(self, config, width: int):
+        head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        shape = {
+            "hidden_size": config.hidden_size,
+            "intermediate_size": config.intermediate_size,
+            "layers": config.num_hidden_layers,
+        }
+        shape |= {"heads": config.num_attention_heads, "key_value_heads": config.num_key_value_heads, "head_size": head}
+        # Tied, because an embedding is looked up and only an output multiplied.
+        count = memory.parameters(shape | {"vocabulary": config.vocab_size, "tied": True})
+        self.operations, self.weights = 2 * count, count * width
+        self.cache = 2 * config.num_hidden_layers * config.num_key_value_heads * head * width
+
+
+def sampling_seconds(machine: Machine, model: Model, prompts: list[float], tokens: list[float], batch: int) -> float:
+    """The least time for completions of `tokens` tokens after prompts of `prompts` tokens, `batch` of them at once."""
+    arithmetic = model.operations * (sum(prompts) + sum(tokens)) / machine.arithmetic
+    steps = math.ceil(len(tokens) / batch) * max(tokens)
+    read = steps * model.weights + model.cache * sum(t * (p + t / 2) for p, t in zip(prompts, tokens))
+    return max(arithmetic, read / machine.bandwidth)
+
+
+def probe(folder: Path, model: str, engine: str, spec: recipes.Spec, gpus: int) -> tuple[list[int], float]:
+    """(tokens of each completion, seconds without the engine's start) of scripts/probe/probe.py."""
+    program = [sys.executable, str(ROOT / "scripts/probe/probe.py"), "--model", str(ROOT / model)]
+    program += ["--engine", engine, "--gpus", str(gpus)]
+    program += ["--problems", str(folder / "problems.jsonl"), "--prompt", spec.prompt, "--samples", str(SAMPLES), "--seed", "0"]
+    program += ["--completion-tokens", str(spec.completion_tokens), "--output", str(folder / "probe.jsonl")]
+    benchmarks.run([*program, "--provenance", str(folder / "probe.json")], **environments.ALLOCATOR)
+    rows = files.read_jsonl(folder / "probe.jsonl", {"tokens": int})
+    return [r["tokens"] for r in rows], files.read_json(folder / "probe.json")["work_seconds"]
+
+
+def train(folder: Path, model: str, spec: Path, gpus: int) -> tuple[float, int, float]:
+    """(seconds, completions, their mean tokens) of a step by scripts/training/train_grpo.py, the first step left out."""
+    content = yaml.safe_load(spec.read_text(encoding="utf-8"))
+    content["model_folder"] = str(ROOT / model)
+    content["training"] |= {"updates": UPDATES, "checkpoint_every": UPDATES}
+    if gpus:
+        content["training"] |= {"base": "bf16", "precision": "bf16"}
+    files.write_text(folder / "spec.yaml", yaml.safe_dump(content))
+    program = [
+        sys.executable,
+        str(ROOT / "scripts/training/train_grpo.py"),
+        "--spec",
+        str(folder / "spec.yaml"),
+        "--gpus",
+        str(gpus),
+    ]
+    benchmarks.run([*program, "--output", f"{folder}/run", "--state", f"{folder}/state"], **environments.ALLOCATOR)
+    facts = files.read_rows(folder / "run/updates.csv", {"rollouts": float, "tokens_mean": float})
+    seconds = files.read_rows(folder / "run/timing.csv", {"seconds": float})
+    mean = [statistics.mean(values) for values in ([r["seconds"] for r in seconds[1:]], [r["tokens_mean"] for r in facts[1:]])]
+    return mean[0], int(facts[0]["rollouts"]), mean[1]

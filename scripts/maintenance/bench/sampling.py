@@ -1,0 +1,135 @@
+"""Sampling on the CPU with transformers: probing, and evaluation of a base model with ten adapters.
+
+Probing: `hardgrpo.sampling.engines.generate` (batches of like length, prompts once, rows that have ended leave the batch) against
+`model.generate` on padded batches of the same size in the order of the file. Evaluation: base and adapters on one engine against the
+same number of completions by the base in one call of `engines.generate`, and against one process for each checkpoint. The adapters
+are new, so that they change nothing.
+"""
+
+import functools
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import benchmarks
+from benchmarks import ROOT, Skipped
+from hardgrpo.data import tasks
+from hardgrpo.runtime import files, provenance
+from hardgrpo.sampling.requests import Request, sample_seed
+
+BATCH, SAMPLES, TOKENS, ADAPTERS = 128, 4, 64, 10
+TASKS = ("swaps", "arithmetic")  # completions of unlike length
+row = functools.partial(benchmarks.row, "sampling")
+
+
+def run(options) -> list[dict]:
+    paths = [ROOT / f"results/tasks/{task}/test.jsonl" for task in TASKS]
+    model_folder = ROOT / options.model
+    if not (model_folder / "manifest.json").is_file() or not all(path.is_file() for path in paths):
+        raise Skipped("it needs the miniature's model and problems; run `make demo` first")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    import torch
+
+    from hardgrpo.sampling import engines
+
+    engines.fix_threads()
+    tokenizer = engines.AutoTokenizer.from_pretrained(model_folder, local_files_only=True, padding_side="left")
+    model = engines.load(str(model_folder))
+    model.generation_config.eos_token_id = engines.end_tokens(str(model_folder), tokenizer)
+    problems = [problem for path in paths for problem in tasks.read_problems(path)[:128]]
+    random.Random(0).shuffle(problems)
+    requests = [
+        Request(tuple(tasks.messages("{question}", problem["question"])), sample_seed("bench", problem["id"], k), 1.0)
+        for problem in problems
+        for k in range(SAMPLES)
+    ]
+    prompts = engines.tokenize(tokenizer, requests, {})
+
+    def ours(requests=requests, prompts=prompts) -> float:
+        started = time.process_time()
+        completions = engines.generate(model, tokenizer, prompts, requests, TOKENS, BATCH)
+        return sum(completion.tokens for completion in completions) / (time.process_time() - started)
+
+    def plain() -> float:
+        torch.manual_seed(0)
+        started, tokens = time.process_time(), 0
+        for start in range(0, len(prompts), BATCH):
+            inputs = tokenizer.pad({"input_ids": prompts[start : start + BATCH]}, return_tensors="pt")
+            found = model.generate(**inputs, do_sample=True, top_k=0, top_p=1.0, temperature=1.0, max_new_tokens=TOKENS)
+            for ids in found[:, inputs["input_ids"].shape[1] :].tolist():
+                ended = next((place + 1 for place, token in enumerate(ids) if token in ends), len(ids))
+                tokenizer.decode(ids[:ended], skip_special_tokens=True)
+                tokens += ended
+        return tokens / (time.process_time() - started)
+
+    ends = set(torch.tensor(model.generation_config.eos_token_id).flatten().tolist())
+    one, other, ratio = benchmarks.paired(ours, plain, options.repeats)
+    rows = [row(f"probing in batches of {BATCH}; model.generate", one, other, "tokens/s", "ratio >= 1.5", ratio)]
+    for kind in (torch.float32, torch.bfloat16):
+        model.to(kind)
+        large, small = (engines.generate(model, tokenizer, prompts, requests, TOKENS, batch) for batch in (8 * BATCH, BATCH // 2))
+        differing = sum(one != other for one, other in zip(large, small))
+        name = f"that batches of {8 * BATCH} and {BATCH // 2} round differently, {str(kind).removeprefix('torch.')}"
+        rows.append(row(f"{name}; all", differing, len(requests), "completions"))
+    return rows + evaluation(engines, options, model_folder, requests, prompts, tokenizer, paths[0])
+
+
+def evaluation(engines, options, model_folder: Path, requests: list, prompts: list, tokenizer, problems: Path) -> list[dict]:
+    """Rows about a base model with its adapters, in wall time of whole calls: the engine's start is what is saved."""
+    requests, prompts = requests[: 2 * BATCH], prompts[: 2 * BATCH]
+    with tempfile.TemporaryDirectory(prefix="hardgrpo-bench-") as temporary:
+        folders = new_adapters(engines.load(str(model_folder)), Path(temporary))
+
+        def together() -> float:
+            started = time.process_time()
+            list(engines.sample("transformers", str(model_folder), requests, TOKENS, {}, [None, *map(str, folders)], batch=BATCH))
+            return time.process_time() - started
+
+        def one_call() -> float:
+            started, copies = time.process_time(), 1 + len(folders)
+            engines.generate(engines.load(str(model_folder)), tokenizer, prompts * copies, requests * copies, TOKENS, BATCH)
+            return time.process_time() - started
+
+        repeats = max(1, options.repeats // 2)
+        one, other, ratio = benchmarks.paired(together, one_call, repeats)
+        name = f"base and {len(folders)} adapters, one engine"
+        rows = [row(f"{name}; as many of the base in one call", one, other, "processor s", "ratio <= 1.3", ratio)]
+
+        few = Path(temporary) / "problems.jsonl"
+        files.write_jsonl(few, files.read_jsonl(problems, {"id": str})[:64])
+
+        def evaluate(*what: str) -> float:
+            program = [sys.executable, str(ROOT / "scripts/evaluation/evaluate.py"), "--model", str(model_folder), *what]
+            program += ["--problems", str(few), "--prompt", "{question}", "--grader", "final_word", "--samples", str(SAMPLES)]
+            program += ["--completion-tokens", str(TOKENS), "--seed", "0", "--batch", str(BATCH)]
+            program += ["--output", f"{temporary}/graded.csv", "--completions", f"{temporary}/texts.jsonl"]
+            return benchmarks.run(program)[1]
+
+        one, other, ratio = benchmarks.paired(
+            lambda: evaluate("--checkpoints", temporary, "--base"),
+            lambda: evaluate() + sum(evaluate("--checkpoints", str(folder.parent / f"only-{folder.name}")) for folder in folders),
+            1,
+        )
+        rows.append(
+            row(f"evaluate.py, base and {len(folders)} adapters; a process for each", one, other, "processor s", ratio=ratio)
+        )
+    return rows
+
+
+def new_adapters(model, folder: Path) -> list[Path]:
+    """Adapters that change nothing yet, as the checkpoints of one run in `folder`, and each alone in `only-step-N` beside them."""
+    from peft import LoraConfig, get_peft_model
+
+    adapted = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj", "v_proj"]))
+    steps = [10 * (number + 1) for number in range(ADAPTERS)]
+    for step in steps:
+        alone = folder / f"only-step-{step}"
+        for place in (folder / f"step-{step}", alone / f"step-{step}"):
+            adapted.save_pretrained(place)
+            provenance.write_manifest(place)
+        provenance.write_listing(alone, {}, steps=[step])
+    provenance.write_listing(folder, {}, steps=steps)
+    return [folder / f"step-{step}" for step in steps]

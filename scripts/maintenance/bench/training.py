@@ -1,0 +1,98 @@
+"""A training step against TRL's own script (`trl grpo`, trl/scripts/grpo.py) on the same model, prompts, lengths and optimiser.
+
+A run of the finished miniature is trained again for a few updates, by scripts/training/train_grpo.py and by TRL's script, in alternating
+pairs; a step's seconds are TRL's `step_time` in both (sampling, reward, forward and backward pass; not the optimiser), without the first
+step. Both have the environment that the workflow gives its programs. TRL's script is measured told to do the same, without
+and with a KL term, all completions at once and in micro-batches, and with its own default of gradient checkpointing.
+"""
+
+import functools
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+import benchmarks
+from benchmarks import ROOT, Skipped
+from hardgrpo.data import tasks
+from hardgrpo.runtime import environments, files
+from hardgrpo.training import recipes
+
+UPDATES = 10
+ENVIRONMENT = {"OMP_NUM_THREADS": "1"} | environments.ALLOCATOR
+REWARD = """from hardgrpo import grading
+def correct(completions, answer, **_):
+    return [float(grading.grade({grader!r}, messages[0]["content"], a).correct) for messages, a in zip(completions, answer)]
+"""
+CASES = [(0.0, None, False), (0.0, None, True), (0.04, None, False), (0.0, 8, False)]  # beta, micro-batch, gradient checkpointing
+row = functools.partial(benchmarks.row, "training")
+
+
+def run(options) -> list[dict]:
+    found = sorted(ROOT.glob("results/training/tiny/swaps/mini/hard/seed*/spec.yaml"))
+    if not found or not (ROOT / options.model / "manifest.json").is_file():
+        raise Skipped("it needs a finished run of the miniature; run `make demo` first")
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="hardgrpo-bench-") as temporary:
+        for beta, micro_batch, checkpointing in CASES:
+            content = yaml.safe_load(found[0].read_text(encoding="utf-8"))
+            content["training"] |= {"updates": UPDATES, "checkpoint_every": UPDATES, "beta": beta}
+            spec = Path(temporary) / "spec.yaml"
+            spec.write_text(yaml.safe_dump(content))
+            one, other, ratio = benchmarks.paired(
+                functools.partial(ours, spec, micro_batch),
+                functools.partial(trl_script, spec, micro_batch, checkpointing),
+                max(1, options.repeats // 2),
+            )
+            name = f"step, beta {beta:g}" + (f", micro-batches of {micro_batch}" if micro_batch else "")
+            told = "with its gradient checkpointing" if checkpointing else "told the same"
+            rows.append(row(f"{name}; TRL's script, {told}", one, other, "s", "ratio <= 1", ratio))
+    return rows
+
+
+def ours(spec: Path, micro_batch: int | None) -> float:
+    """Mean seconds of a step by this project's program."""
+    with tempfile.TemporaryDirectory(dir=spec.parent) as folder:
+        program = [sys.executable, str(ROOT / "scripts/training/train_grpo.py"), "--spec", str(spec)]
+        program += ["--micro-batch", str(micro_batch)] if micro_batch else []
+        benchmarks.run([*program, "--output", f"{folder}/run", "--state", f"{folder}/state"], **ENVIRONMENT)
+        steps = files.read_rows(f"{folder}/run/timing.csv", {"step": int, "seconds": float})
+    return statistics.mean(step["seconds"] for step in steps[1:])
+
+
+def trl_script(spec: Path, micro_batch: int | None, checkpointing: bool) -> float:
+    """Mean seconds of a step by TRL's script, whose arguments say what the recipe says."""
+    read = recipes.read_spec(str(spec))
+    problems = {problem["id"]: problem for problem in tasks.read_problems(ROOT / read.problems)}
+    chosen = tasks.read_subset(ROOT / read.subset, problems, read.problems)
+    order = recipes.schedule(chosen, UPDATES, read.training["prompts_per_update"], read.seed)
+    prompts = ({"prompt": tasks.messages(read.prompt, problems[i]["question"]), "answer": problems[i]["answer"]} for i in order)
+    same = recipes.trainer_arguments(read, "unused", recipes.Hardware(micro_batch=micro_batch))
+    told = ["seed", "num_generations", "temperature", "top_p", "top_k", "max_completion_length", "scale_rewards", "loss_type"]
+    told += ["beta", "epsilon", "max_steps", "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate"]
+    told += ["lr_scheduler_type", "weight_decay", "max_grad_norm", "optim", "bf16", "use_cpu", "shuffle_dataset"]
+    told += ["save_strategy", "save_steps", "logging_steps", "report_to", "disable_tqdm"]
+    with tempfile.TemporaryDirectory(dir=spec.parent) as folder:
+        (Path(folder) / "data").mkdir()
+        files.write_jsonl(f"{folder}/data/train.jsonl", prompts)
+        (Path(folder) / "reward.py").write_text(REWARD.format(grader=read.grader))
+        command = [
+            sys.executable,
+            "-m",
+            "trl.scripts.grpo",
+            "--model_name_or_path",
+            str(ROOT / read.model_folder),
+            "--dtype",
+            "float32",
+        ]
+        command += ["--dataset_name", "data", "--reward_funcs", "reward.correct", "--output_dir", "out"]
+        command += ["--gradient_checkpointing", str(checkpointing)]
+        for name in told:
+            command += [f"--{name}", str(same[name])]
+        caches = {"HF_DATASETS_CACHE": f"{folder}/cache", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT / "src")}
+        benchmarks.run(command, Path(folder), **ENVIRONMENT, **caches)
+        state = json.loads((Path(folder) / f"out/checkpoint-{UPDATES}/trainer_state.json").read_text(encoding="utf-8"))
+    return statistics.mean(entry["step_time"] for entry in state["log_history"][1:] if "step_time" in entry)

@@ -1,0 +1,104 @@
+"""What the benchmarks share: two ways of doing the same, timed in alternating pairs, as one row of a table.
+
+A figure is a ratio of two measurements of one run on one machine: on a slower or busier machine both are slower.
+"""
+
+import contextlib
+import operator
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hardgrpo.runtime.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+COLUMNS = ["benchmark", "what", "ours", "baseline", "unit", "ratio", "target", "met"]
+SIGNS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
+
+
+class Skipped(Exception):
+    """What a benchmark needs and this machine does not have."""
+
+
+def row(
+    benchmark: str, what: str, ours: float, baseline: float | None, unit: str, target: str = "", ratio: float | None = None
+) -> dict:
+    """A row of the table. `ratio` is ours / baseline unless said otherwise (the median of pairs is not the ratio of medians).
+
+    `target` says what is to hold, as in 'ratio <= 1.3' or 'ours >= 20000'; `met` is whether it does, None without a target.
+    """
+    if ratio is None and baseline:
+        ratio = ours / baseline
+    found = {"benchmark": benchmark, "what": what, "ours": ours, "baseline": baseline, "unit": unit, "ratio": ratio}
+    met = None
+    if target:
+        quantity, sign, limit = target.split()
+        met = SIGNS[sign](found[quantity], float(limit))
+    return found | {"target": target, "met": met}
+
+
+def paired(ours: Callable[[], float], baseline: Callable[[], float], repeats: int) -> tuple[float, float, float]:
+    """(median of ours, median of the baseline, median of their ratio by pair); each call measures once.
+
+    Every second pair starts with the baseline, so that what comes first (a cold cache, a clock that slows down) favours neither.
+    """
+    pairs = []
+    for number in range(repeats):
+        calls = (ours, baseline) if number % 2 == 0 else (baseline, ours)
+        first, second = (call() for call in calls)
+        pairs.append((first, second) if number % 2 == 0 else (second, first))
+    return *map(statistics.median, zip(*pairs)), statistics.median(one / other for one, other in pairs)
+
+
+def processor_seconds(call: Callable[[], object]) -> float:
+    """Processor time of a call in this process: on a busy machine the same."""
+    started = time.process_time()
+    call()
+    return time.process_time() - started
+
+
+def run(command: list[str], folder: Path = ROOT, **environment: str) -> tuple[float, float, str]:
+    """(seconds by the clock, processor seconds of it and its children, output) of a command; a failure is a `UserError`."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    # Not what this process was told about Snakemake or threads: both ways start from the same place.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"PATH": path} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        last = (done.stdout.strip().splitlines() or ["no output"])[-1]
+        raise UserError(f"{' '.join(command)}: failed in {folder}: {last}")
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+
+
+def snakemake(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "snakemake", "--profile", "laptop", *arguments]
+
+
+@contextlib.contextmanager
+def copy() -> Iterator[Path]:
+    """A folder with the repository's files as they are here, without results: where a benchmark may make and delete files."""
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    try:
+        names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        raise Skipped("git does not list the repository's files here; clone it with git") from None
+    with tempfile.TemporaryDirectory(prefix="hardgrpo-bench-") as temporary:
+        for name in filter(None, names):
+            if (ROOT / name).is_file():
+                (Path(temporary) / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, Path(temporary) / name)
+        yield Path(temporary)

@@ -1,0 +1,392 @@
+"""Simulate studies with known effects: do the intervals cover, do the tests hold their level, and what do the usual methods do?
+
+    python scripts/maintenance/simulate_coverage.py                    # docs/coverage.csv, docs/levels.csv, docs/images/coverage.png, docs/statistics.md
+    python scripts/maintenance/simulate_coverage.py --estimate mini    # first estimate docs/variance_components.csv from a finished study
+
+Problem difficulty, seed effects and sampling noise are those of docs/variance_components.csv (see `estimate`). 1,000 replications
+take about two minutes on one core.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+from scipy import optimize, stats
+
+from hardgrpo.analysis import statistics, summaries
+from hardgrpo.report import plotting
+from hardgrpo.runtime import errors, files
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+BEGIN, END = "<!-- tables: made by scripts/maintenance/simulate_coverage.py; a test compares -->", "<!-- end of tables -->"
+SEEDS = (3, 5, 10)
+# Standard normal nodes and weights: integrals over what two completions have in common.
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+# --- what a finished study is made of ------------------------------------------------------------------------------
+
+LINKS = ("same_run", "same_policy", "two_policies", "base", "base_and_run")
+COLUMNS = (
+    ["task", "eval_task", "problems", "samples", "seeds", "base_accuracy", "policies", "accuracies", "seed_sd"]
+    + [f"problem_{link}" for link in LINKS]
+    + [f"number_{link}" for link in LINKS if link not in ("same_run", "base")]
+)
+
+
+def estimate(cells: list[summaries.Cell]) -> list[dict]:
+    """Variance components of each (task, test), by moments, on the scale of a latent normal variable that is right above 0.
+
+    Each component is the latent (tetrachoric) correlation of two completions of one problem: `problem_*` of two with different
+    sample numbers, so of what the problem is to the two models; `number_*` is what the same sample number, that is the same random
+    numbers, adds. The two completions are of one run, of two seeds of a policy, of two policies, of the base, of the base and a
+    run. `seed_sd` is the spread of a policy's true accuracy over seeds (a share), its seed means' variance less their noise.
+    """
+    rows = []
+    for family in summaries.families(cells):
+        base = family[0].verdicts(0)
+        runs = np.stack([cell.verdicts(cell.steps()[-1]) for cell in family])  # (policies, seeds, N, m)
+        policies, seeds, problems, samples = runs.shape
+        row = {"task": family[0].task, "eval_task": family[0].eval_task, "problems": problems, "samples": samples, "seeds": seeds}
+        row |= {"base_accuracy": base.mean(), "policies": " ".join(cell.policy for cell in family)}
+        row |= {"accuracies": " ".join(f"{rate:.6f}" for rate in runs.mean(axis=(1, 2, 3)))}
+        found = [statistics.components(one.mean(axis=-1)) for one in runs]
+        residual = [_residual_variance(one.mean(axis=-1)) for one in runs]
+        row["seed_sd"] = np.sqrt(max(np.mean([f.over_seeds * seeds - r / problems for f, r in zip(found, residual)]), 0.0))
+        links = {link: [] for link in LINKS}
+        flat = [(policy, seed) for policy in range(policies) for seed in range(seeds)]
+        for i, one in enumerate(flat):
+            links["same_run"].append(_latent(runs[one], runs[one], own=True))
+            links["base_and_run"].append(_latent(base, runs[one]))
+            for other in flat[:i]:
+                links["same_policy" if one[0] == other[0] else "two_policies"].append(_latent(runs[one], runs[other]))
+        links["base"].append(_latent(base, base, own=True))
+        for link, pairs in links.items():
+            different, same = np.mean(pairs, axis=0)
+            row[f"problem_{link}"] = different
+            if link not in ("same_run", "base"):
+                row[f"number_{link}"] = max(same - different, 0.0)
+        rows.append(row)
+    return rounded(rows)
+
+
+def _residual_variance(rates: np.ndarray) -> float:
+    """Mean square of the two-way residuals of (S, N): interaction and sampling noise of one seed and problem."""
+    residuals = rates - rates.mean(axis=0) - rates.mean(axis=1, keepdims=True) + rates.mean()
+    return float((residuals**2).sum() / ((rates.shape[0] - 1) * (rates.shape[1] - 1)))
+
+
+def _latent(one: np.ndarray, other: np.ndarray, own: bool = False) -> tuple[float, float]:
+    """Latent correlations of completions (N, m) with different and with the same sample number (nan for a run with itself)."""
+    samples = one.shape[1]
+    same = (one * other).sum(axis=1)
+    different = (one.sum(axis=1) * other.sum(axis=1) - same).mean() / (samples * (samples - 1))
+    rates = one.mean(), other.mean()
+    return _correlation(different, *rates), np.nan if own else _correlation(same.mean() / samples, *rates)
+
+
+def _correlation(both: float, p: float, q: float) -> float:
+    """The correlation of two standard normal variables that lie above thresholds with probability p, q, and together with `both`."""
+    a, b = stats.norm.ppf([p, q])
+
+    def excess(r):
+        inner = lambda x: stats.norm.cdf((x + np.sqrt(r) * NODES) / np.sqrt(1 - r))
+        return (WEIGHTS * inner(a) * inner(b)).sum() - both
+
+    if excess(0.0) >= 0:
+        return 0.0
+    return float(optimize.brentq(excess, 0.0, 0.98)) if excess(0.98) > 0 else 0.98
+
+
+# --- simulated studies ---------------------------------------------------------------------------------------------
+
+
+def simulate(row: pd.Series, seeds: int, replications: int, rng: np.random.Generator, null: bool = False):
+    """Studies with the components of `row`: (base (R, N, m), runs (R, P, S, N, m), truths).
+
+    A completion is right where its latent variable lies above 0; it sums independent normal parts with the correlations of `row` as
+    variances: the problem's (for all runs, for a policy's, for a run's), the sample number's likewise, the seed's, and its own.
+    `truths` has the expected gains of each policy: for new problems and seeds ("B", (P,)), and for each replication's problems
+    ("A", (R, P)). Under `null` all policies have the same expected accuracy.
+    """
+    problems, samples = int(row.problems), int(row.samples)
+    rates = np.array([float(rate) for rate in str(row.accuracies).split()])
+    rates = np.full_like(rates, rates.mean()) if null else rates
+    policies = len(rates)
+    # Of nested parts each has the variance that it adds: what two policies share, two seeds of a policy share, a run has.
+    problem = np.maximum(np.diff([0.0, row.problem_two_policies, row.problem_same_policy, row.problem_same_run]), 0.0)
+    number = np.maximum(np.diff([0.0, row.number_two_policies, row.number_same_policy]), 0.0)
+    # A seed that moves the accuracy by seed_sd moves the latent mean by seed_sd / density at the threshold.
+    of_seed = (row.seed_sd / stats.norm.pdf(stats.norm.ppf(rates))) ** 2
+    own = 1 - problem.sum() - number.sum()
+    normal = lambda *shape: rng.standard_normal((replications, *shape), dtype=np.float32)
+
+    common, shared = normal(problems), normal(problems, samples)
+    base_problem = _linked(common, row.problem_base_and_run, problem[0], row.problem_base, normal(problems))
+    left = 1 - row.problem_base
+    base_latent = base_problem[..., None] + _linked(shared, row.number_base_and_run, number[0], left, normal(problems, samples))
+    base = base_latent + stats.norm.ppf(row.base_accuracy) > 0
+
+    # The seed's part comes on top of the unit variance: the threshold moves, so that the expected accuracy stays.
+    level = stats.norm.ppf(rates) * np.sqrt(1 + of_seed)
+    of_policy = np.sqrt(problem[1]) * normal(policies, problems)
+    fixed = level[:, None] + np.sqrt(problem[0]) * common[:, None] + of_policy  # (R, P, N)
+    latent = fixed[:, :, None, :, None] + np.sqrt(of_seed)[:, None, None, None].astype(np.float32) * normal(policies, seeds, 1, 1)
+    latent = latent + np.float32(np.sqrt(problem[2])) * normal(policies, seeds, problems, 1)
+    latent = latent + (np.sqrt(number[0]) * shared[:, None, None] + np.sqrt(number[1]) * normal(policies, 1, problems, samples))
+    runs = latent.astype(np.float32) + np.float32(np.sqrt(max(own, 0.0))) * normal(policies, seeds, problems, samples) > 0
+
+    spread = np.sqrt(1 + of_seed - problem[0] - problem[1])  # of what is left when the problems are fixed
+    here = stats.norm.cdf(fixed / spread[:, None]).mean(axis=-1)
+    base_here = stats.norm.cdf((base_problem + stats.norm.ppf(row.base_accuracy)) / np.sqrt(left)).mean(axis=-1)
+    return base, runs, {"B": rates - row.base_accuracy, "A": here - base_here[:, None]}
+
+
+def _linked(common, covariance: float, of_common: float, variance: float, fresh) -> np.ndarray:
+    """A normal part of `variance` whose covariance with sqrt(of_common) `common` is `covariance`, as nearly as can be."""
+    loading = min(covariance / np.sqrt(of_common) if of_common > 0 else 0.0, np.sqrt(variance))
+    return loading * common + np.sqrt(max(variance - loading**2, 0.0)) * fresh
+
+
+REPORTED = {"B": "reported (B)", "A": "reported (A)"}  # by target
+
+
+# --- methods: each gives the half-width, or the ends, of a 95 % interval --------------------------------------------
+
+
+def intervals(values, noise, verdicts, against, base_noise, rng, draws=400) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Ends (R,) of each method's interval for the mean of `values` (R, S, N); `verdicts` (R, S, N, m) are compared with `against`.
+
+    `noise` is what seeds share (statistics.shared_noise), `base_noise` what they would share with independent random numbers.
+    """
+    replications, seeds, problems = values.shape
+    found = statistics.components(values)
+    t = lambda variance, df: stats.t.ppf(0.975, df) * np.sqrt(variance)
+    total = found.over_seeds + found.over_problems
+    with np.errstate(invalid="ignore", divide="ignore"):
+        satterthwaite = total**2 / (found.over_seeds**2 / (seeds - 1) + found.over_problems**2 / (problems - 1))
+    satterthwaite = np.where(np.isfinite(satterthwaite), satterthwaite, seeds - 1)
+    share = lambda x: x.mean(axis=tuple(range(1, x.ndim)))
+    binomial = sum(share(x) * (1 - share(x)) / x[0].size for x in (verdicts, against))
+    halves = {
+        REPORTED["B"]: statistics.half_width(found),
+        REPORTED["A"]: statistics.fixed_problems_half_width(found, noise),
+        "1.96 for the problems": np.sqrt(t(found.over_seeds, seeds - 1) ** 2 + statistics.Z**2 * found.over_problems),
+        "Satterthwaite": t(total, satterthwaite),
+        "the base's noise alone": statistics.fixed_problems_half_width(found, base_noise),
+        "t over seeds": t(found.over_seeds, seeds - 1),
+        "naive binomial": statistics.Z * np.sqrt(binomial),
+    }
+    ends = {name: (found.estimate - half, found.estimate + half) for name, half in halves.items()}
+
+    uniform = lambda n: np.full(n, 1 / n)
+    of_problems = rng.multinomial(problems, uniform(problems), draws) / problems  # (draws, N)
+    of_seeds = rng.multinomial(seeds, uniform(seeds), (replications, draws)) / seeds  # (R, draws, S)
+    by_seed = values.mean(axis=-1)
+    bank = values @ of_problems.T  # (R, S, draws): each seed's mean over resampled problems
+    drawn = rng.integers(0, seeds, (replications, draws, seeds))
+    entry = rng.integers(0, draws, (replications, draws, seeds))
+    boots = {
+        "bootstrap over problems": values.mean(axis=1) @ of_problems.T,
+        "bootstrap over seeds": (of_seeds * by_seed[:, None]).sum(axis=-1),
+        "hierarchical bootstrap": bank[np.arange(replications)[:, None, None], drawn, entry].mean(axis=-1),
+        "pigeonhole bootstrap": (of_seeds * bank.transpose(0, 2, 1)).sum(axis=-1),
+    }
+    return ends | {name: tuple(np.percentile(boot, (2.5, 97.5), axis=1)) for name, boot in boots.items()}
+
+
+def coverage(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, seed: int = 1) -> list[dict]:
+    """How often each method's interval holds the true gain, or the true difference of two policies, for both targets."""
+    rows = []
+    for row in components.itertuples():
+        for seeds in seeds_tried:
+            rng = np.random.default_rng([seed, row.Index, seeds])
+            held: dict[tuple, list] = {}
+            for size in _batches(replications):
+                base, runs, truths = simulate(row, seeds, size, rng)
+                policies = runs.shape[1]
+                rates, base_rates = runs.mean(axis=-1), base.mean(axis=-1)
+                compared = [("gain", k, None) for k in range(policies)]
+                compared += [("difference", k, (k + 1) % policies) for k in range(policies)]
+                for quantity, k, other in compared:
+                    if other is None:
+                        values, against = rates[:, k] - base_rates[:, None], base
+                        base_noise = statistics.independent_base_noise(base_rates, base.shape[-1])
+                        single = runs[:, k].astype(np.int8) - base[:, None].astype(np.int8)
+                    else:
+                        values, against, base_noise = rates[:, k] - rates[:, other], runs[:, other], 0.0
+                        single = runs[:, k].astype(np.int8) - runs[:, other].astype(np.int8)
+                    expected = lambda of, k=k, other=other: of[..., k] - (0 if other is None else of[..., other])
+                    noise = statistics.shared_noise(single)
+                    for method, (low, high) in intervals(values, noise, runs[:, k], against, base_noise, rng).items():
+                        for target in ("A", "B"):
+                            truth = expected(truths[target])
+                            inside = (low <= truth) & (truth <= high)
+                            held.setdefault((quantity, target, method), []).append((inside.mean(), (high - low).mean(), size))
+            for (quantity, target, method), found in held.items():
+                inside, width, size = np.array(found).T
+                rows.append(
+                    {"task": row.task, "eval_task": row.eval_task, "seeds": seeds, "quantity": quantity, "target": target}
+                    | {"method": method, "coverage": np.average(inside, weights=size), "width": np.average(width, weights=size)}
+                    | {"replications": replications}
+                )
+    return rows
+
+
+def levels(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, seed: int = 2) -> list[dict]:
+    """How often a test at 5 % finds a difference between policies where there is none.
+
+    Paired: all policies have the same expected accuracy, for new problems and seeds, but differ by problem and seed. One comparison
+    each, and any of the family after Holm's correction. McNemar: two greedy runs of the same seed; its hypothesis is of two runs, so
+    seeds have no effect here.
+    """
+    rows = []
+    for row in components.itertuples():
+        for seeds in seeds_tried:
+            rng = np.random.default_rng([seed, row.Index, seeds])
+            found: dict[str, list] = {}
+            for size in _batches(replications):
+                _, runs, _ = simulate(row, seeds, size, rng, null=True)
+                rates = runs.mean(axis=-1)
+                pairs = [(k, other) for other in range(rates.shape[1]) for k in range(other)]
+                p = np.stack(
+                    [statistics.p_value(statistics.components(rates[:, k] - rates[:, other])) for k, other in pairs], axis=1
+                )
+                # Holm finds something where the smallest p, times the number of comparisons, is below 5 %.
+                found.setdefault("paired, one comparison", []).append((p < 0.05).mean(axis=1))
+                found.setdefault(f"paired, any of {len(pairs)}, Holm", []).append(p.min(axis=1) * len(pairs) < 0.05)
+                found.setdefault(f"paired, any of {len(pairs)}, not corrected", []).append((p < 0.05).any(axis=1))
+                if seeds == min(seeds_tried):  # one seed is all it takes
+                    _, runs, _ = simulate(row._replace(seed_sd=0.0), 1, size, rng, null=True)
+                    single = runs[:, :, 0, :, 0]
+                    exact = np.array([[statistics.mcnemar(one[k], one[other])[2] for k, other in pairs] for one in single])
+                    found.setdefault("McNemar, one comparison", []).append((exact < 0.05).mean(axis=1))
+                    found.setdefault(f"McNemar, any of {len(pairs)}, Holm", []).append(exact.min(axis=1) * len(pairs) < 0.05)
+            for test, parts in found.items():
+                rows.append(
+                    {
+                        "task": row.task,
+                        "eval_task": row.eval_task,
+                        "seeds": 1 if test.startswith("McNemar") else seeds,
+                        "test": test,
+                    }
+                    | {"level": float(np.concatenate(parts).mean()), "replications": replications}
+                )
+    return rows
+
+
+def _batches(replications: int, size: int = 100) -> list[int]:
+    return [min(size, replications - done) for done in range(0, replications, size)]
+
+
+# --- what the documentation says of it -----------------------------------------------------------------------------
+
+SHOWN = {  # target: methods
+    "B": (REPORTED["B"], "1.96 for the problems", "Satterthwaite", "t over seeds", "naive binomial",
+          "bootstrap over problems", "bootstrap over seeds", "hierarchical bootstrap", "pigeonhole bootstrap"),
+    "A": (REPORTED["A"], "the base's noise alone", "t over seeds", "naive binomial",
+          "bootstrap over problems", "bootstrap over seeds", "hierarchical bootstrap", "pigeonhole bootstrap"),
+}  # fmt: skip
+TARGETS = {"B": "new problems and new seeds", "A": "these problems, new seeds"}
+
+
+def tables(components: pd.DataFrame, covered: pd.DataFrame, found: pd.DataFrame) -> str:
+    lines = ["What the simulated studies are like:", ""]
+    lines += [
+        "| trained on | tested on | problems | samples | base % | policies % | seed SD (points) | same problem | same number |"
+    ]
+    lines += ["|---|---|---|---|---|---|---|---|---|"]
+    for r in components.itertuples():
+        rates = [100 * float(rate) for rate in str(r.accuracies).split()]
+        lines.append(
+            f"| {r.task} | {r.eval_task} | {r.problems} | {r.samples} | {100 * r.base_accuracy:.1f} | {min(rates):.1f} to {max(rates):.1f}"
+            f" | {100 * r.seed_sd:.1f} | {r.problem_two_policies:.2f} | +{r.number_two_policies:.2f} |"
+        )
+    for target, methods in SHOWN.items():
+        kept = covered[covered.target == target]
+        lines += [
+            "",
+            f"Coverage of 95 % intervals in %, target {target} ({TARGETS[target]}), lowest to highest of the tests above:",
+            "",
+        ]
+        heads = [f"{quantity}, {seeds} seeds" for quantity in ("gain", "difference") for seeds in SEEDS]
+        lines += [f"| method | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+        for method in methods:
+            cells = []
+            for quantity in ("gain", "difference"):
+                for seeds in SEEDS:
+                    of = kept[(kept.method == method) & (kept.quantity == quantity) & (kept.seeds == seeds)].coverage
+                    cells.append(f"{100 * of.min():.1f} to {100 * of.max():.1f}")
+            name = f"**{method}**" if method in REPORTED.values() else method
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += ["", "How often tests at 5 % find a difference where there is none, in %, lowest to highest:", ""]
+    lines += ["| test | seeds | level |", "|---|---|---|"]
+    for (test, seeds), of in found.groupby(["test", "seeds"], sort=False):
+        lines.append(f"| {test} | {seeds} | {100 * of.level.min():.1f} to {100 * of.level.max():.1f} |")
+    return "\n".join(lines)
+
+
+def draw(covered: pd.DataFrame, path: str) -> None:
+    """Coverage by method: a dot a test and number of seeds, gains and differences; the band is 93 to 98 %."""
+    figure, axes = plotting.panels(4, columns=2, width=1.15)
+    shades = dict(zip(SEEDS, (("o", "#D55E00"), ("s", "#0072B2"), ("^", "black"))))
+    for axis, (target, quantity) in zip(axes, [(target, quantity) for target in "BA" for quantity in ("gain", "difference")]):
+        methods = SHOWN[target][::-1]
+        axis.axvspan(93, 98, color="0.85", zorder=0)
+        for seeds, (marker, colour) in shades.items():
+            of = covered[(covered.target == target) & (covered.quantity == quantity) & (covered.seeds == seeds)]
+            of = of[of.method.isin(methods)]
+            height = [methods.index(method) + 0.22 * (SEEDS.index(seeds) - 1) for method in of.method]
+            axis.plot(100 * of.coverage, height, marker, color=colour, markersize=3, label=f"{seeds} seeds")
+        axis.set_yticks(range(len(methods)), methods)
+        axis.set_xlim(20, 101)
+        axis.set_xlabel("coverage of 95 % intervals (%)")
+        axis.set_title(f"{quantity}s, target {target}")
+    plotting.legend(figure, axes)
+    plotting.save(figure, [path])
+
+
+def filled(text: str, components: pd.DataFrame, covered: pd.DataFrame, found: pd.DataFrame) -> str:
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{tables(components, covered, found)}\n\n{END}{rest.split(END)[1]}"
+
+
+def rounded(rows: list[dict]) -> list[dict]:
+    return [{key: float(f"{value:.6g}") if isinstance(value, float) else value for key, value in row.items()} for row in rows]
+
+
+def read(docs: Path = DOCS) -> list[pd.DataFrame]:
+    """(components, coverage, levels) as they were written."""
+    return [pd.read_csv(docs / f"{name}.csv") for name in ("variance_components", "coverage", "levels")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--estimate", metavar="STUDY", help="estimate the components from a finished study with samples and seeds")
+    parser.add_argument("--replications", type=int, default=1000)
+    parser.add_argument(
+        "--docs", type=Path, default=DOCS, help="folder that holds statistics.md and gets the tables and the figure"
+    )
+    args = parser.parse_args()
+
+    if args.estimate:
+        config = yaml.safe_load(files.read_text(ROOT / "config.yaml"))
+        if args.estimate not in config["studies"]:
+            raise errors.UserError(f"--estimate {args.estimate}: no such study; config.yaml has {', '.join(config['studies'])}")
+        rows = estimate(summaries.load_cells(config, args.estimate))
+        files.write_rows(args.docs / "variance_components.csv", COLUMNS, rows)
+    components = pd.read_csv(args.docs / "variance_components.csv")
+    for name, rows in (("coverage", coverage(components, args.replications)), ("levels", levels(components, args.replications))):
+        files.write_rows(args.docs / f"{name}.csv", list(rows[0]), rounded(rows))
+    _, covered, found = read(args.docs)
+    draw(covered, str(args.docs / "images/coverage.png"))
+    path = args.docs / "statistics.md"
+    files.write_text(path, filled(files.read_text(path), components, covered, found))
+    print(f"{path}: {args.replications} replications of {len(components)} tests")
+
+
+if __name__ == "__main__":
+    errors.run(main)

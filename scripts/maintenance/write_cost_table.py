@@ -1,0 +1,77 @@
+"""Write the tables of docs/costs.md: the cost model against published throughput, and what one job of each kind is planned to take.
+
+python scripts/maintenance/write_cost_table.py
+"""
+
+from pathlib import Path
+
+import yaml
+
+from hardgrpo.planning import durations
+from hardgrpo.planning.durations import Job
+from hardgrpo.runtime import errors, files
+
+ROOT = Path(__file__).parents[2]
+PATH = ROOT / "docs/costs.md"
+BEGIN, END = "<!-- tables: made by scripts/maintenance/write_cost_table.py; a test compares -->", "<!-- end of tables -->"
+QWEN3_8B = {  # not among the studies' models
+    "hidden_size": 4096, "intermediate_size": 12288, "layers": 36, "heads": 32, "key_value_heads": 8, "head_size": 128,
+    "vocabulary": 151936, "tied": False,
+}  # fmt: skip
+# (model, sequences at once, output tokens/s): vLLM on one H100 in bf16, about 640 output tokens each. How many sequences Llama's
+# figure had at once is not stated; 512 is assumed.
+PUBLISHED = [("Qwen3-8B", 512, 8535), ("qwen3-14b", 256, 5760), ("llama-3.1-8b-instruct", 512, 9806)]
+OUTPUT_TOKENS = 640
+
+
+def tokens_per_second(shape: dict, at_once: int) -> float:
+    tokens = OUTPUT_TOKENS * at_once
+    return tokens / durations.sampling_seconds(shape, at_once, tokens, OUTPUT_TOKENS, "vllm", "h100", 1)
+
+
+def shape_of(config: dict, model: str) -> dict:
+    return QWEN3_8B if model == "Qwen3-8B" else config["models"][model]["shape"]
+
+
+def tables(config: dict) -> str:
+    lines = [
+        "| one H100, bf16, vLLM | sequences at once | published tokens/s | cost model | off by |",
+        "|---|---|---|---|---|",
+    ]
+    for model, at_once, published in PUBLISHED:
+        ours = tokens_per_second(shape_of(config, model), at_once)
+        lines.append(f"| {model} | {at_once} | {published:,} | {ours:,.0f} | {ours / published - 1:+.0%} |")
+    lines += [
+        "",
+        "| one job of study `paper`, uncalibrated, H100 | seconds | GPU-hours | generated | trained on | walltime asked for |",
+        "|---|---|---|---|---|---|",
+    ]
+    for model in config["studies"]["paper"]["models"]:
+        for job in (
+            Job("probe", model, "gsm8k"),
+            Job("train_grpo", model, "gsm8k", "as_written", "hard", 0),
+            Job("evaluate_run", model, "gsm8k", "as_written", "hard", 0, "gsm8k"),
+        ):
+            found = durations.estimate(config, job, "h100")
+            trained = f"{found.tokens_trained / 1e6:.1f} M" if found.tokens_trained else "-"
+            lines.append(
+                f"| {job.rule} {model} | {found.seconds:,.0f} | {found.gpu_hours:.2f} | {found.tokens_generated / 1e6:.1f} M | {trained}"
+                f" | {durations.walltime(config, job, 'h100', 1)} min |"
+            )
+    return "\n".join(lines)
+
+
+def filled(text: str, config: dict) -> str:
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    return f"{before}{BEGIN}\n\n{tables(config)}\n\n{END}{after}"
+
+
+def main() -> None:
+    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    files.write_text(PATH, filled(files.read_text(PATH), config))
+    print(PATH)
+
+
+if __name__ == "__main__":
+    errors.run(main)

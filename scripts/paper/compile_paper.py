@@ -1,0 +1,60 @@
+"""Compile paper/main.tex for a study, with latexmk or tectonic, whichever is installed.
+
+python scripts/paper/compile_paper.py --study mini --output paper/mini/paper.pdf
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from hardgrpo.report import latex
+from hardgrpo.runtime import errors, files
+
+# What a reader would see: text that sticks out, references without a target, fonts that are not there.
+FLAWS = r"^(?:Overfull .*|LaTeX Warning: (?:Reference|Citation|There were undefined).*|.*Citation.*undefined.*|LaTeX Font Warning: (?!Size).*)$"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--study", required=True)
+    parser.add_argument("--paper", default="paper", help="folder of main.tex and of the studies' figures and tables")
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as build:
+        # A wrapper of the study's name tells main.tex which figures and numbers to use.
+        wrapper = Path(build) / "paper.tex"
+        wrapper.write_text(f"\\def\\study{{{args.study}}}\\input{{main.tex}}\n", encoding="utf-8")
+        if shutil.which("latexmk"):
+            command = ["latexmk", "-pdf", "-interaction=nonstopmode", "-halt-on-error", f"-outdir={build}", str(wrapper)]
+        elif shutil.which("tectonic"):
+            command = [
+                "tectonic",
+                "-X",
+                "compile",
+                "-Z",
+                f"search-path={Path(args.paper).absolute()}",
+                f"--outdir={build}",
+                str(wrapper),
+            ]
+        else:
+            raise errors.UserError(f"no TeX was found; {latex.INSTALL}")
+        done = subprocess.run(command, cwd=args.paper, capture_output=True, text=True, errors="replace")
+        print(done.stdout, done.stderr)
+        if done.returncode:
+            wrong = next((line for line in done.stdout.splitlines() if line.startswith("!")), "see the log above")
+            raise errors.UserError(f"{args.paper}/main.tex: {command[0]} failed: {wrong}; if a package is missing, {latex.INSTALL}")
+        log = Path(build) / "paper.log"  # of the last run
+        flaws = re.findall(FLAWS, log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE) if log.exists() else []
+        for flaw in flaws:
+            print(f"warning: {flaw}")
+        print(f"{args.output}: {len(flaws)} warnings")
+        with files.atomic(args.output) as temporary:
+            shutil.copyfile(Path(build) / "paper.pdf", temporary)
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,72 @@
+"""A short table of a study's results, and what to open.
+
+python scripts/paper/show_results.py --study mini
+"""
+
+import argparse
+from pathlib import Path
+
+from hardgrpo.report import latex
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--study", required=True)
+    parser.add_argument("--no-tex", action="store_true", help="say what to install for the PDF")
+    args = parser.parse_args()
+
+    summaries = Path("results/summaries") / args.study
+    if not (summaries / "gains.csv").is_file():
+        return  # the target was a step before the summaries
+    if not files.read_rows(summaries / "gains.csv", {"task": str}):
+        print(f"\nStudy {args.study}: no trained runs; difficulties and subsets are in results/difficulty and results/subsets")
+        return
+    number = dict.fromkeys(("base_accuracy", "gain", "gain_low", "gain_high", "seeds", "problems"), float)
+    text = dict.fromkeys(("model", "task", "eval_task", "policy", "decoding"), str)
+    gains = files.read_rows(summaries / "gains.csv", text | number)
+    shares = {
+        (row["model"], row["task"], row["policy"]): row["learnable"]
+        for row in files.read_rows(summaries / "learnable.csv", {"model": str, "task": str, "policy": str, "learnable": float})
+    }
+    columns = dict.fromkeys(("model", "task", "eval_task", "policy"), str) | {"finishing": float, "correctness": float}
+    parts = {(r["model"], r["task"], r["eval_task"], r["policy"]): r for r in files.read_rows(summaries / "parts.csv", columns)}
+
+    print(f"\nStudy {args.study}: accuracy at temperature 1, gain over the base model in points with 95 % interval\n")
+    head = f"{'task':<24}{'policy':<16}{'base %':>7}  {'gain':<22}{'finishing':>10}{'correctness':>12}{'learnable %':>12}"
+    print(head + "\n" + "-" * len(head))
+    for row in gains:
+        if row["decoding"] != "sampled" or row["task"] != row["eval_task"]:
+            continue
+        part = parts[row["model"], row["task"], row["eval_task"], row["policy"]]
+        share = shares.get((row["model"], row["task"], row["policy"]))
+        gain = f"{100 * row['gain']:+.1f}"
+        if row["gain_low"] is not None:
+            gain += f" [{100 * row['gain_low']:+.1f}, {100 * row['gain_high']:+.1f}]"
+        print(
+            f"{row['task']:<24}{row['policy']:<16}{100 * row['base_accuracy']:>7.1f}  {gain:<22}{round(100 * part['finishing'], 1) + 0.0:>10.1f}"
+            f"{round(100 * part['correctness'], 1) + 0.0:>12.1f}" + (f"{100 * share:>12.1f}" if share is not None else f"{'-':>12}")
+        )
+    seeds = gains[0]["seeds"]
+    if seeds == 1:
+        print("\nOne run each: the intervals are over problems only and say nothing about another run.")
+    else:
+        print(f"\n{seeds:.0f} seeds; the intervals cover new seeds and new problems.")
+    paper = Path("paper") / args.study
+    print("\nLook at:")
+    for path, what in [
+        (paper / "paper.pdf", "the paper"),
+        (paper / "verified.txt", "what was verified of the results, and what could not be"),
+        (paper / "figures", "figures, PDF and PNG"),
+        (paper / "tables", "tables, LaTeX and CSV"),
+        (paper / "explorer.html", "every completion beside its base model's"),
+        (summaries / "claims.csv", "the papers' claims, each with its test and verdict"),
+    ]:
+        if path.exists():
+            print(f"  {path}  ({what})")
+    if args.no_tex and not (paper / "paper.pdf").exists():
+        print(f"  no PDF: {latex.INSTALL}")
+
+
+if __name__ == "__main__":
+    errors.run(main)

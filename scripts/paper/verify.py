@@ -1,0 +1,105 @@
+"""Verify a study's outputs before its paper is made: the checks of scripts/checks, by pytest, and a report of them.
+
+    python scripts/paper/verify.py --study mini --config '{...}' --graders '{"swaps": "final_word"}' --output paper/mini/verified.txt
+
+--config is layout.of_study as JSON, --graders names each tested task's grader. What the summaries alone can tell is always
+checked; what is recomputed from raw files (evaluations, completions, training logs) only where these are, and the report says
+what was skipped. A failure names table, row and number; there is no report then, so there is no paper either.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from hardgrpo.runtime import errors, files
+
+CHECKS = Path(__file__).parent / "checks"
+
+
+class Report:
+    """What pytest found, a line a check: its docstring, and why it was skipped or failed."""
+
+    def __init__(self, study: str):
+        self.study, self.lines, self.said = study, [], {}
+
+    def pytest_itemcollected(self, item):
+        self.said[item.nodeid] = (item.obj.__doc__ or item.name).strip().split("\n")[0].removesuffix(".")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item, call):
+        report = yield
+        if call.excinfo and isinstance(call.excinfo.value, errors.UserError):
+            report.longrepr = str(call.excinfo.value)  # a missing or broken file is no fault of the checks: no traceback
+        return report
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" or report.outcome != "passed":
+            reason = ""
+            if report.skipped:
+                reason = ": " + str(report.longrepr[2]).removeprefix("Skipped: ")
+            elif report.failed:
+                reason = ":\n" + "\n".join(f"  {line}" for line in report.longreprtext.splitlines())
+            self.lines.append((report.outcome, f"{report.outcome:<8} {self.said[report.nodeid]}{reason}"))
+
+    def text(self) -> str:
+        counts = Counter(outcome for outcome, _ in self.lines)
+        head = ", ".join(f"{counts[word]} {word}" for word in ("passed", "failed", "skipped"))
+        return "\n".join([f"Study {self.study}: {head}", "", *(line for _, line in self.lines)]) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--study", required=True)
+    parser.add_argument("--config", required=True, type=json.loads)
+    parser.add_argument("--graders", required=True, type=json.loads)
+    parser.add_argument("--conditions", required=True, type=json.loads, help="layout.conditions as JSON")
+    parser.add_argument("--data", default="data", help="folder of recordings")
+    parser.add_argument("--output", required=True, help="text report")
+    args = parser.parse_args()
+
+    # The project's own pytest settings are for its tests; other people's plug-ins have no say in this.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    report = Report(args.study)
+    options = [
+        "-q",
+        "--no-header",
+        "--no-summary",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:warnings",
+        "-c",
+        os.devnull,
+        f"--rootdir={CHECKS}",
+    ]
+    status = pytest.main([*options, str(CHECKS)], plugins=[report, Given(args)])
+    print(report.text())
+    if status == pytest.ExitCode.TESTS_FAILED:
+        first = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
+        raise errors.UserError(
+            f"results/summaries/{args.study}: {first[1].strip() if len(first) > 1 else first[0]}; correct what made it, or make the"
+            f" summaries again: snakemake --forcerun summarize -- results/summaries/{args.study}/gains.csv"
+        )
+    if status != pytest.ExitCode.OK or not report.lines:
+        sys.exit(f"error: {CHECKS}: the checks could not be run; see the log above")
+    files.write_text(args.output, report.text())
+
+
+class Given:
+    """The study under verification, as the fixture `given` of the checks."""
+
+    def __init__(self, args: argparse.Namespace):
+        self.args = args
+
+    @pytest.fixture(scope="session")
+    def given(self):
+        return self.args
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,36 @@
+"""Write the explorer of a study's completions: one HTML file to open from disk, mail or archive.
+
+    python scripts/paper/write_explorer.py --study mini --config '{...}' --graders '{"swaps": "final_word"}' --output paper/mini/explorer.html
+
+--config is the part of config.yaml that decides the study's files (layout.of_study), as JSON; --graders names each test's grader,
+which reads the answers out of the completions again (verdicts are those of the evaluation files).
+"""
+
+import argparse
+import json
+
+from hardgrpo.grading import graders
+from hardgrpo.report import explorer
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--study", required=True)
+    parser.add_argument("--config", required=True, type=json.loads)
+    parser.add_argument("--graders", required=True, type=json.loads)
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+
+    for grader in args.graders.values():
+        if grader not in graders.GRADERS:
+            raise errors.UserError(f"unknown grader '{grader}'; expected one of {', '.join(graders.GRADERS)}")
+    index, texts = explorer.read_study(args.config, args.study, args.graders)
+    page = explorer.page(args.config["studies"][args.study]["title"], index, texts)
+    files.write_text(args.output, page)
+    rows = sum(len(block["problem"]) for block in index["blocks"])
+    print(f"{args.output}: {rows} completions of {len(index['blocks'])} evaluations, {len(page) / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,89 @@
+"""Completions under a smaller limit, cut from those under a larger one: two limits compared on the same samples.
+
+    python scripts/probe/cut_completions.py --model results/models/wordy --completions ample.jsonl.gz --completion-tokens 60 \\
+        --output tight.jsonl.gz
+
+cuts a probe. Of an evaluation the graded completions are needed too (--graded), and are graded again once they are cut
+(--problems, --grader, --output-graded).
+"""
+
+import argparse
+
+from hardgrpo.analysis import evaluations
+from hardgrpo.data import completions, tasks
+from hardgrpo.grading import graders
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="model folder; its tokenizer counts")
+    parser.add_argument("--completions", required=True, help="of probe.py or evaluate.py")
+    parser.add_argument("--completion-tokens", type=int, required=True, help="the smaller limit")
+    parser.add_argument("--graded", help="the evaluation that the completions belong to")
+    parser.add_argument("--problems")
+    parser.add_argument("--grader")
+    parser.add_argument("--output", required=True, help="the completions, cut")
+    parser.add_argument("--output-graded", help="their evaluation")
+    args = parser.parse_args()
+    evaluation = [args.graded, args.problems, args.grader, args.output_graded]
+    if any(evaluation) and not all(evaluation):
+        parser.error("--graded, --problems, --grader and --output-graded belong together")
+
+    from transformers import AutoTokenizer  # after what can be wrong with the arguments: it takes seconds
+
+    tokenizer = AutoTokenizer.from_pretrained(args.model, local_files_only=True)
+    if not args.graded:
+        keys = {"id": (str, int), "completion": str, "tokens": int, "finish_reason": str}
+        rows = files.read_jsonl(args.completions, keys)
+        lengths = [(row["tokens"], row["finish_reason"]) for row in rows]
+    else:
+        keys = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}
+        rows = files.read_jsonl(args.completions, keys)
+        lengths = lengths_of(args, rows)
+    odd = sum(not completions.retokenized(tokenizer, row["completion"], *length) for row, length in zip(rows, lengths))
+    cut = [completions.cut(tokenizer, row["completion"], *length, args.completion_tokens) for row, length in zip(rows, lengths)]
+    shortened = sum(tokens < before for (_, tokens, _), (before, _) in zip(cut, lengths))
+    if not args.graded:
+        rows = [row | {"completion": text, "tokens": n, "finish_reason": reason} for row, (text, n, reason) in zip(rows, cut)]
+        files.write_jsonl(args.output, rows)
+    else:
+        problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems)}
+        graded = []
+        for row, (text, tokens, reason) in zip(rows, cut):
+            verdict = graders.grade(args.grader, text, problems[row["id"]]["answer"])
+            temperature = 0.0 if row["decoding"] == "greedy" else 1.0
+            one = evaluations.row(row["step"], problems[row["id"]], temperature, row["sample"], verdict)
+            graded.append(one | {"truncated": reason == "length", "tokens": tokens})
+        files.write_jsonl(args.output, [row | {"completion": text} for row, (text, *_) in zip(rows, cut)])
+        evaluations.write(args.output_graded, graded)
+    print(f"{args.output}: {shortened} of {len(rows)} completions cut at {args.completion_tokens} tokens")
+    if odd:
+        print(
+            f"{odd} of them are not written in the tokens that the tokenizer would choose: their cut may fall some tokens early or late"
+        )
+
+
+def lengths_of(args: argparse.Namespace, rows: list[dict]) -> list[tuple[int, str]]:
+    """(tokens, finish reason) of each completion, from the evaluation beside them."""
+    frame = evaluations.read(args.graded)
+    key = ["step", "id", "decoding", "sample"]
+    known = {tuple(values): (tokens, cut) for *values, tokens, cut in frame[[*key, "tokens", "truncated"]].itertuples(index=False)}
+    problems = {problem["id"] for problem in tasks.read_problems(args.problems)}
+    lengths = []
+    for line, row in enumerate(rows, start=1):
+        row["id"] = str(row["id"])
+        if (found := known.pop(tuple(row[name] for name in key), None)) is None or found[0] != found[0]:
+            raise errors.UserError(f"{args.completions}: row {line}: {args.graded} has no such completion; make both again")
+        if row["id"] not in problems:
+            raise errors.UserError(
+                f"{args.completions}: row {line}: problem '{row['id']}' is not in {args.problems}; make it again"
+            )
+        lengths.append((int(found[0]), "length" if found[1] else "stop"))
+    if known:
+        raise errors.UserError(f"{args.completions}: {len(known)} completions of {args.graded} are missing; make both again")
+    return lengths
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,30 @@
+"""Turn a recording (JSON Lines: question, completions) into probe files, joined to a task's problems by question.
+
+    python scripts/probe/import_recording.py --recording base.jsonl --problems results/tasks/T/train.jsonl \\
+        --output results/probe/M/T/shard0.jsonl.gz
+
+Pass rates that the recording's authors published (`published_pass_rate`) are carried along in each line.
+"""
+
+import argparse
+
+from hardgrpo.data import completions, tasks
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recording", required=True)
+    parser.add_argument("--problems", required=True)
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+
+    problems = tasks.read_problems(args.problems, needs_answer=False)
+    by_problem = completions.read_recording(args.recording, problems)
+    rows = [row for problem in problems for row in by_problem[problem["id"]]]
+    files.write_jsonl(args.output, rows)
+    print(f"{args.output}: {len(rows)} completions of {len(problems)} problems")
+
+
+if __name__ == "__main__":
+    errors.run(main)

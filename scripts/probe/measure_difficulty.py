@@ -1,0 +1,89 @@
+"""Grade recorded or probed completions: the base model's pass rate p-hat for every problem.
+
+    python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl --grader choice_letter --output D.csv
+
+P.jsonl has a problem a line (id, answer; tier if there is one), C.jsonl or C.jsonl.gz a completion a line (id, sample,
+completion; tokens and finish_reason if they are known). With --grade-prompt-too the prompt is graded together with the
+completion, as the first paper's released code did: each line must then carry its `prompt`, and the problems whose pass
+rate this changes are listed. With --difficulty agreement no answers are needed: the pass rate is the share of samples that
+give the most frequent answer, `correct` counts these, and the column `measured_by` says so.
+"""
+
+import argparse
+
+from hardgrpo.data import completions, tasks
+from hardgrpo.grading import graders
+from hardgrpo.runtime import errors, files
+from hardgrpo.selection import difficulty
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", required=True)
+    parser.add_argument("--completions", required=True, nargs="+", help="one file, or the shards of a probe")
+    parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
+    parser.add_argument("--samples", type=int, help="expected completions a problem; without it, as many for one as for another")
+    parser.add_argument(
+        "--recorded", action="store_true", help="completions made elsewhere: numbers of them may differ, prompts may be missing"
+    )
+    parser.add_argument(
+        "--stopped",
+        type=float,
+        metavar="CONFIDENCE",
+        help="the probe stopped early, with this confidence: problems may have fewer samples",
+    )
+    parser.add_argument("--difficulty", default="pass_rate", choices=["pass_rate", "agreement"])
+    parser.add_argument("--grade-prompt-too", action="store_true", help="grade prompt + completion, as released")
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+
+    graders.check_grader(args.grader)
+    if args.stopped is not None and (args.samples is None or args.recorded or args.grade_prompt_too):
+        raise errors.UserError("--stopped: expected --samples, and neither --recorded nor --grade-prompt-too; correct the command")
+    by_reference = args.difficulty == "pass_rate"
+    problems = tasks.read_problems(args.problems, needs_answer=by_reference)
+    by_problem = completions.read(
+        args.completions,
+        problems,
+        args.samples,
+        args.recorded,
+        args.grade_prompt_too and not args.recorded,
+        args.stopped is not None,
+    )
+    if by_reference:
+        problems = tasks.read_by_grader(problems, args.grader, args.problems)
+        rows = [difficulty.measure(problem, by_problem[problem["id"]], args.grader) for problem in problems]
+    else:
+        rows = [difficulty.measure_agreement(problem, by_problem[problem["id"]], args.grader) for problem in problems]
+    alone = rows
+    if args.grade_prompt_too:
+        rows = [difficulty.measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems]
+    columns = difficulty.COLUMNS
+    if args.stopped is not None:
+        columns = columns + difficulty.STOPPED_COLUMNS
+        rows = [difficulty.stopped(row, args.samples, args.stopped) for row in rows]
+    files.write_rows(args.output, columns, rows)
+
+    if args.stopped is None and rows[0]["pass_rate"] is None:
+        print(f"{args.output}: the completions carry no prompts, so nothing is graded with them")
+        return
+    if args.stopped is not None:
+        whole, taken = sum(row["complete"] for row in rows), sum(row["samples"] for row in rows)
+        print(
+            f"{args.output}: {len(rows)} problems, {taken} of {len(rows) * args.samples} completions, {whole} problems have all"
+            f" {args.samples}; of the others the pass rate is known by its bounds alone"
+        )
+        return
+    total = sum(row["samples"] for row in rows)
+    right, unsolved = sum(row["correct"] for row in rows), sum(row["correct"] == 0 for row in rows)
+    share, none = ("mean pass rate", "never solved") if by_reference else ("mean agreement among samples", "never answered")
+    print(f"{args.output}: {len(rows)} problems, {total} completions, {share} {right / total:.3f}, {unsolved} {none}")
+    if args.grade_prompt_too:
+        changed = [(row, other) for row, other in zip(rows, alone) if row["correct"] != other["correct"]]
+        print(f"the prompt changes the pass rate of {len(changed)} problems:")
+        for row, other in changed:
+            print(f"  {row['id']}: {row['pass_rate']:.6g} with the prompt, {other['pass_rate']:.6g} alone")
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,46 @@
+"""Build a container image from its definition with Apptainer (or Singularity), through spython. Without root, with internet.
+
+    python scripts/software/build_image.py --definition envs/training.def --output envs/training.sif
+
+Definitions copy the pins from envs/, so it runs in the root of the clone.
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from hardgrpo.runtime import errors, files
+from hardgrpo.runtime.errors import UserError
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--definition", required=True)
+    parser.add_argument("--output", required=True, help="image to write")
+    args = parser.parse_args()
+
+    by_hand = f"apptainer build --fakeroot {args.output} {args.definition}"
+    if not Path(args.definition).is_file():
+        raise UserError(f"{args.definition}: no such file; name a definition of envs/, e.g. envs/training.def")
+    if not (shutil.which("singularity") or shutil.which("apptainer")):
+        raise UserError(
+            f"{args.definition}: building needs apptainer or singularity, and neither is on PATH; load its module, or build"
+            f" where there is one and copy the image here: {by_hand}"
+        )
+    with tempfile.TemporaryDirectory() as folder, files.atomic(args.output) as image:
+        if not shutil.which("singularity"):  # the name that spython calls; apptainer answers to it too
+            Path(folder, "singularity").symlink_to(shutil.which("apptainer"))
+            os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], folder])
+        from spython.main import Client  # looks for singularity when it is imported
+
+        options = [] if os.geteuid() == 0 else ["--fakeroot"]
+        Client.build(args.definition, str(image), sudo=False, options=options)
+        if not image.is_file():  # spython does not say how the command ended
+            raise UserError(f"{args.definition}: no image was built; see above what is missing, or build by hand: {by_hand}")
+    print(f"{args.output}: {Path(args.output).stat().st_size / 1e9:.2f} GB, built from {args.definition}")
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,74 @@
+"""Write the chosen prompts as rows in the form that they came in: what to annotate, or to train on elsewhere.
+
+    python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv --problems results/tasks/T/train.jsonl \\
+        --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
+
+Rows stand in the order of the subset (its rank). Where the pool is one local file of the output's kind, every column of a CSV
+file is kept, and every line of JSON Lines as it was. Other problems (generated, of a hub's dataset) are written as JSON Lines.
+"""
+
+import argparse
+import csv
+import io
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from hardgrpo.data import sources, tasks
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--subset", required=True, help="CSV of select_subset.py")
+    parser.add_argument("--problems", required=True, help="the pool")
+    parser.add_argument("--files", nargs="*", default=[], help="the file that the pool was made from, if it is one local file")
+    parser.add_argument("--output", required=True, help="the same kind of file")
+    args = parser.parse_args()
+
+    problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems, needs_answer=False)}
+    chosen = tasks.read_subset(args.subset, problems, args.problems)
+    numbers = [problems[identity].get("row") for identity in chosen]
+    source = Path(args.files[0]) if len(args.files) == 1 and Path(args.files[0]).is_file() and None not in numbers else None
+    as_table = args.output.endswith(".csv")
+    if source is None or source.suffix == ".json" or as_table != (source.suffix == ".csv"):
+        files.write_jsonl(args.output, [problems[identity] for identity in chosen])
+    else:
+        rows = sources.read_rows(source)
+        for identity, number in zip(chosen, numbers):
+            if number >= len(rows) or not holds(rows[number], problems[identity]["question"]):
+                raise errors.UserError(f"{source}: '{identity}' of {args.problems} is not where it was; prepare the task again")
+        if as_table:
+            files.write_text(args.output, as_csv(rows[number] for number in numbers))
+        else:
+            lines = [line for line in files.read_text(source).split("\n") if line.strip()]
+            files.write_text(args.output, "".join(lines[number] + "\n" for number in numbers))
+
+    facts = files.read_json(Path(args.subset).with_suffix(".json"))
+    measured = "agreement among samples (no reference answers)" if facts["measured_by"] == "agreement" else "pass rate"
+    mean = facts["mean_pass_rate"]  # None where a probe that stopped early left samples out
+    print(
+        f"{facts['prompts']} of {facts['pool']} prompts by {json.dumps(facts['policy'])}, mean {measured}"
+        f" {'unknown, samples are missing' if mean is None else f'{mean:.3f}'}\n"
+        f"  ids and pass rates  {args.subset}\n  the rows            {args.output}"
+    )
+
+
+def holds(row: dict, question: str) -> bool:
+    """Whether the question stands in the row; half a character is a question mark once it was written."""
+    return any(str(value).encode("utf-8", "replace").decode() == question for value in row.values())
+
+
+def as_csv(rows: Iterable[dict]) -> str:
+    rows = list(rows)
+    # The writer leaves a lone carriage return bare, and readers take it for the end of a row.
+    bare = any("\r" in cell for row in rows for cell in [*row, *row.values()])
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n", quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+if __name__ == "__main__":
+    errors.run(main)

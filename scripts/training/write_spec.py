@@ -1,0 +1,24 @@
+"""Write `spec.yaml`, which is the run: resolved model, task, subset, recipe and seed. The same file trains it by hand.
+
+python scripts/training/write_spec.py --run '{...}' --output results/training/tiny/swaps/mini/hard/seed0/spec.yaml
+"""
+
+import argparse
+import json
+
+import yaml
+
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", required=True, type=json.loads, help="the run's slice of config.yaml, as JSON")
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+    head = "# One GRPO run. By hand: python scripts/training/train_grpo.py --spec THIS_FILE --output FOLDER\n"
+    files.write_text(args.output, head + yaml.safe_dump(args.run, sort_keys=False, allow_unicode=True))
+
+
+if __name__ == "__main__":
+    errors.run(main)

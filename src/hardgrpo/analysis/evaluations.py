@@ -1,0 +1,99 @@
+"""Evaluation files: one row a graded completion, `evaluation/.../{eval_task}.csv.gz`."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from hardgrpo.grading.graders import Verdict
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+if TYPE_CHECKING:  # programs that only write evaluations do without
+    import numpy as np
+    import pandas as pd
+
+COLUMNS = ["step", "id", "tier", "decoding", "sample", "correct", "answered", "strict", "lenient", "truncated", "tokens"]
+KEY = ["step", "id", "decoding", "sample"]  # what names a completion, here and in the file of texts beside it
+
+VERDICTS = ("correct", "answered", "strict", "lenient")
+
+
+def row(step: int, problem: dict, temperature: float, sample: int, verdict: Verdict) -> dict:
+    """A row without truncated and tokens (None: not known, as in recordings)."""
+    return {
+        "step": step,
+        "id": problem["id"],
+        "tier": problem.get("tier"),
+        "decoding": "sampled" if temperature > 0 else "greedy",
+        "sample": sample,
+        "correct": verdict.correct,
+        "answered": verdict.answered,
+        "strict": verdict.strict,
+        "lenient": verdict.lenient,
+        "truncated": None,
+        "tokens": None,
+    }
+
+
+def write(path: str, rows: list[dict]) -> None:
+    files.write_rows(path, COLUMNS, rows)
+    for step in sorted({r["step"] for r in rows}):
+        for decoding in ("sampled", "greedy"):
+            kept = [r for r in rows if r["step"] == step and r["decoding"] == decoding]
+            if kept:
+                accuracy, answered = (sum(r[key] for r in kept) / len(kept) for key in ("correct", "answered"))
+                print(f"{path}: step {step}, {decoding}: accuracy {accuracy:.3f}, answered {answered:.3f}, n {len(kept)}")
+
+
+def read(path: str) -> pd.DataFrame:
+    """An evaluation with checked columns and values; `truncated` and `tokens` are nan where they are not known."""
+    import pandas as pd
+
+    kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
+    kinds |= dict.fromkeys(VERDICTS, int) | {"truncated": float, "tokens": float}
+    text = files.read_text(path)
+    try:
+        # Only an empty cell is a missing one: a problem may be called "NA".
+        empty = {column: [""] for column in ("tier", "truncated", "tokens")}
+        frame = pd.read_csv(io.StringIO(text), dtype=kinds, usecols=list(kinds), keep_default_na=False, na_values=empty)
+    except ValueError:
+        files.read_rows(path, kinds)  # names row and column
+        raise UserError(f"{path}: not an evaluation file; delete it and run again") from None
+    if frame.empty:
+        raise UserError(f"{path}: the file has no rows; delete it and run again")
+    for column in VERDICTS:
+        bad = ~frame[column].isin((0, 1))
+        if bad.any():
+            row = int(bad.idxmax()) + 2
+            raise UserError(
+                f"{path}: row {row}: column '{column}' is {frame[column][row - 2]}, expected 0 or 1; delete the file and run again"
+            )
+    return frame
+
+
+def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sampled") -> pd.Series:
+    """Mean of a column over the samples of each problem at one step, indexed by problem id in sorted order."""
+    kept = frame[(frame.step == step) & (frame.decoding == decoding)]
+    return kept.groupby("id", sort=True)[column].mean()
+
+
+def counts(frame: pd.DataFrame, step: int) -> tuple[np.ndarray, np.ndarray]:
+    """(samples, correct) by problem among the sampled completions of one step."""
+    groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True).correct
+    return groups.size().to_numpy(), groups.sum().to_numpy()
+
+
+def by_sample(frame: pd.DataFrame, step: int, decoding: str = "sampled") -> np.ndarray | None:
+    """(N, m) verdicts of the completions at one step, problems in sorted order and samples by their number.
+
+    None where problems differ in their samples, as in some recordings.
+    """
+    kept = frame[(frame.step == step) & (frame.decoding == decoding)].sort_values(["id", "sample"])
+    problems = kept.id.nunique()
+    if not problems or len(kept) % problems:
+        return None
+    numbers = kept["sample"].to_numpy().reshape(problems, -1)
+    names = kept.id.to_numpy(object).reshape(problems, -1)
+    same = (numbers == numbers[0]).all() and (names == names[:, :1]).all()
+    return kept.correct.to_numpy(float).reshape(problems, -1) if same else None

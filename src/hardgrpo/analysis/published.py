@@ -1,0 +1,161 @@
+"""What the two papers published, and the same quantities of a study beside it. Shares are between 0 and 1, gains too."""
+
+from pathlib import Path
+
+import numpy as np
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "quantity", "value", "unit", "note"]
+# Quantities that a study measures in every cell that has runs; others depend on what the runs gave.
+ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
+SCALE = {"points": 100, "percent": 100, "share": 1}  # of units that can be compared with what a study measures
+COMPARED = ["paper", "place", "model", "task", "eval_task", "policy", "quantity"]
+COMPARED += ["published", "here", "low", "high", "inside", "same_when_rounded", "seeds"]
+
+
+def read(folder: str | Path) -> list[dict]:
+    """Rows of every table in the folder but readings.csv: text, and `number`, the value as printed."""
+    rows = []
+    for path in sorted(Path(folder).glob("*.csv")):
+        if path.name != "readings.csv":
+            for number, row in enumerate(files.read_rows(path, dict.fromkeys(COLUMNS, str)), start=2):
+                row = {key: cell or "" for key, cell in row.items()}
+                rows.append(row | {"number": _number(row["value"], f"{path}: row {number}")})
+    if not rows:
+        raise UserError(f"{folder}: no published numbers; get them back with: git checkout {folder}")
+    return rows
+
+
+def _number(text: str, place: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"{place}: column 'value' is '{text}', expected a number; write it as it was printed") from None
+
+
+def read_readings(folder: str | Path) -> set[tuple[str, str]]:
+    """(task there, task here): which tasks of this project can be read as a published one."""
+    rows = files.read_rows(Path(folder) / "readings.csv", dict.fromkeys(("published", "here", "why"), str))
+    return {(row["published"], row["here"]) for row in rows}
+
+
+def compare(tables: dict[str, list[dict]], published: list[dict], readings: set[tuple[str, str]]) -> list[dict]:
+    """Published beside here, a row for every published number that the study measured too.
+
+    `inside` is 1 where the published number lies within the interval of the one here, and empty without an interval;
+    `same_when_rounded` is 1 where the number here, rounded to as many digits as were printed, is the published one.
+    """
+    here, rows = measured(tables), []
+    for row in (row for row in published if row["unit"] in SCALE and row["policy"]):
+        rows += [_beside(row, found) for found in here if _matches(row, found, readings)]
+    if any(row["quantity"] == "gain" for row in rows):  # numbers over all cells are comparable where the cells' gains are
+        over_all = [found for found in here if found["quantity"] in ("r_squared", "largest_gain")]
+        for row in (row for row in published if row["unit"] in SCALE and not row["policy"]):
+            rows += [_beside(row, found) for found in over_all if found["quantity"] == row["quantity"]]
+    return rows
+
+
+def overlap(cells: set[tuple], folder: str | Path) -> bool:
+    """Whether `compare` would find a row for a study with these cells (model, task, eval_task, policy), whatever its runs give."""
+    readings = read_readings(folder)
+    rows = [row for row in read(folder) if row["unit"] in SCALE and row["policy"] and row["quantity"] in ALWAYS]
+    keys = ("model", "task", "eval_task", "policy")
+    return any(_matches(row, dict(zip(keys, cell), quantity=row["quantity"]), readings) for row in rows for cell in cells)
+
+
+def _matches(row: dict, found: dict, readings: set[tuple[str, str]]) -> bool:
+    same = row["quantity"] == found["quantity"] and row["policy"] == found["policy"] and row["model"] in ("", found["model"])
+    if not same or (row["task"] == row["eval_task"]) != (found["task"] == found["eval_task"]):
+        return False
+    return (row["task"], found["task"]) in readings and (row["eval_task"], found["eval_task"]) in readings
+
+
+def _beside(row: dict, found: dict) -> dict:
+    value, low, high = row["number"] / SCALE[row["unit"]], found["low"], found["high"]
+    step = 10.0 ** -len(row["value"].partition(".")[2])
+    known = all(end is not None and not np.isnan(end) for end in (low, high))
+    return (
+        {key: row[key] for key in ("paper", "place")}
+        | {key: found[key] for key in ("model", "task", "eval_task", "policy", "quantity")}
+        | {"published": value, "here": found["here"], "low": low, "high": high}
+        | {"inside": low <= value <= high if known else None}
+        | {"same_when_rounded": abs(found["here"] * SCALE[row["unit"]] - row["number"]) <= step / 2 + 1e-9}
+        | {"seeds": found["seeds"]}
+    )
+
+
+def measured(tables: dict[str, list[dict]]) -> list[dict]:
+    """What a study measured, in the published quantities: model, task, eval_task, policy, quantity, here, low, high, seeds."""
+    rows = []
+
+    def add(quantity: str, row: dict, here: float, prefix: str | None = None, **keys) -> None:
+        low, high = (row.get(f"{prefix}_{end}") if prefix else None for end in ("low", "high"))
+        kept = {"model": row["model"], "task": row["task"], "eval_task": row.get("eval_task", row["task"]), "policy": row["policy"]}
+        found = kept | keys | {"quantity": quantity, "here": here, "low": low, "high": high, "seeds": row["seeds"]}
+        if here is not None and not np.isnan(here) and (keys.get("policy") != "base" or not any(_same(found, r) for r in rows)):
+            rows.append(found)
+
+    for row in tables["gains"]:
+        if row["decoding"] == "sampled":
+            add("gain", row, row["gain"], "gain")
+    for row in tables["learnable"]:
+        add("learnable", row, row["learnable"], "learnable")
+    for row in tables["pass_at_k"]:
+        add(f"pass_at_{row['k']:.0f}", row, row["pass"], "pass")
+        add(f"pass_at_{row['k']:.0f}", row, row["base"], policy="base")
+    sampled = [row for row in tables["accuracy"] if row["decoding"] == "sampled"]
+    last = {_cell(row): row for row in sorted(sampled, key=lambda row: row["step"])}
+    for row in [row for row in sampled if row["step"] == 0] + list(last.values()):
+        keys = {} if row["step"] else {"policy": "base"}
+        add("accuracy", row, row["accuracy"], "accuracy", **keys)
+        add("answered", row, row["answered_mean"], **keys)
+    for row in tables["parts"]:
+        if row.get("step") not in (None, last.get(_cell(row), row).get("step")):
+            continue  # an earlier checkpoint
+        add("accuracy_answered", row, row["base_accuracy_answered"], policy="base")
+        add("accuracy_answered", row, row["accuracy_answered"])
+        if row["gain"]:
+            add("finishing_share", row, row["finishing"] / row["gain"])
+    for row in tables["reach"]:
+        add("steps_share", row, row["step"] / row["steps"])
+    for one, other in transfers(tables["gains"]):
+        estimate, low, high = unpaired(one, other, "gain")
+        add("transfer_difference", one | {"transfer_low": low, "transfer_high": high}, estimate, "transfer")
+    everywhere = {"model": "", "task": "all", "eval_task": "all", "policy": "", "seeds": None}
+    for row in tables["fit"]:
+        if row["task"] == "all" and row.get("predictor", "learnable") == "learnable":
+            add("r_squared", everywhere | row, row["r_squared"], "r_squared")
+    largest = max((row for row in rows if row["quantity"] == "gain"), key=lambda row: row["here"], default=None)
+    return rows + ([largest | {"quantity": "largest_gain"}] if largest else [])
+
+
+def _cell(row: dict) -> tuple:
+    return tuple(row[key] for key in ("model", "task", "eval_task", "policy"))
+
+
+def _same(one: dict, other: dict) -> bool:
+    return one["quantity"] == other["quantity"] and _cell(one) == _cell(other)
+
+
+def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
+    """Pairs of gains of one model and policy, trained on different tasks and tested on one that is neither."""
+    rows = [row for row in gains if row["decoding"] == "sampled"]
+    return [
+        (one, other)
+        for one in rows
+        for other in rows
+        if one["task"] != other["task"] and one["eval_task"] not in (one["task"], other["task"])
+        if all(one[key] == other[key] for key in ("model", "eval_task", "policy"))
+    ]
+
+
+def unpaired(one: dict, other: dict, name: str) -> tuple[float, float, float]:
+    """Difference of two rows' estimates, low, high: the half-widths' squares are added.
+
+    For what cannot be paired by problem and seed. What the two share (the base model, problems) makes it too wide, not too narrow.
+    """
+    halves = [(row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in (one, other)]
+    estimate, half = one[name] - other[name], float(np.hypot(*halves))
+    return estimate, estimate - half, estimate + half

@@ -1,0 +1,111 @@
+"""Completions of problems: the probe's files, and recordings that people have from elsewhere."""
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+
+def read(
+    paths: list[str],
+    problems: list[dict],
+    samples: int | None = None,
+    ragged: bool = False,
+    needs_prompt: bool = False,
+    stopped: bool = False,
+) -> dict[str, list[dict]]:
+    """Completions by problem id, every problem with as many as expected, or a `UserError` naming file and problem.
+
+    Of a probe that was `stopped` early a problem has the first few of `samples`, or none.
+    """
+    by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
+    keys = {"id": (str, int), "completion": str} | ({"sample": int} if stopped else {}) | ({"prompt": str} if needs_prompt else {})
+    for path in paths:
+        seen = set()
+        for line, row in enumerate(files.read_jsonl(path, keys), start=1):
+            identity = str(row["id"])
+            if identity not in by_problem:
+                raise UserError(f"{path}: row {line}: no problem has the id '{identity}'; give the problem file that was probed")
+            if (identity, row.get("sample")) in seen and row.get("sample") is not None:
+                raise UserError(f"{path}: row {line}: sample {row['sample']} of '{identity}' stands in the file twice; remove one")
+            seen.add((identity, row.get("sample")))
+            by_problem[identity].append(row)
+    if stopped:
+        for identity, rows in by_problem.items():
+            rows.sort(key=lambda row: row["sample"])
+            if [row["sample"] for row in rows] != list(range(len(rows))) or len(rows) > samples:
+                raise UserError(
+                    f"{', '.join(map(str, paths))}: the samples of problem '{identity}' are not the first of {samples}; probe again"
+                )
+        return by_problem
+    counts = {identity: len(rows) for identity, rows in by_problem.items()}
+    expected = samples or max(counts.values())
+    short = {identity: count for identity, count in counts.items() if (count == 0 if ragged else count != expected)}
+    if short:
+        identity, count = next(iter(short.items()))
+        raise UserError(
+            f"{', '.join(map(str, paths))}: problem '{identity}' has {count} of {expected} completions"
+            f" ({len(short)} such problems); the file is truncated or belongs to other problems: make it again"
+        )
+    return by_problem
+
+
+def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
+    """Completions by problem id from a recording: JSON Lines with question and completions (a list), joined by question.
+
+    `prompt` (as the model saw it), `tokens` and `finish_reasons` (lists) are taken along where the recording has them.
+    """
+    rows = files.read_jsonl(path, {"question": str, "completions": list})
+    by_question = {}
+    for line, row in enumerate(rows, start=1):
+        if row["question"] in by_question:
+            raise UserError(f"{path}: row {line}: the question stands in the file twice; remove one")
+        if not row["completions"] or not all(isinstance(text, str) for text in row["completions"]):
+            raise UserError(f"{path}: row {line}: 'completions' must be a list of at least one text")
+        for key in ("tokens", "finish_reasons"):
+            row[key] = row.get(key) or [None] * len(row["completions"])
+            if not isinstance(row[key], list) or len(row[key]) != len(row["completions"]):
+                raise UserError(
+                    f"{path}: row {line}: '{key}' must be a list, one for each of {len(row['completions'])} completions"
+                )
+        by_question[row["question"]] = row
+    found = {}
+    for problem in problems:
+        row = by_question.pop(problem["question"], None)
+        if row is None:
+            raise UserError(f"{path}: no completions for problem '{problem['id']}'; record them or take it out of the task")
+        found[problem["id"]] = [
+            {"id": problem["id"], "sample": sample, "seed": None, "completion": text}
+            | {
+                "tokens": row["tokens"][sample],
+                "finish_reason": row["finish_reasons"][sample],
+            }
+            | {key: row[key] for key in ("prompt", "published_pass_rate") if row.get(key) is not None}
+            for sample, text in enumerate(row["completions"])
+        ]
+    if by_question:
+        question = next(iter(by_question))
+        raise UserError(
+            f"{path}: {len(by_question)} recorded questions are not in the task, first '{question[:60]}...';"
+            " add them to the task's split or take them out"
+        )
+    return found
+
+
+def cut(tokenizer, text: str, tokens: int, finish_reason: str, limit: int) -> tuple[str, int, str]:
+    """(text, tokens, finish reason) of a completion as it would have been under a smaller limit.
+
+    A completion is sampled token by token, so its first `limit` tokens are what the smaller limit leaves. `tokens` counts the
+    token that ends a completion, as in probe and evaluation files. The text is tokenized again: see `retokenized`.
+    """
+    if tokens <= limit:
+        return text, tokens, finish_reason
+    return tokenizer.decode(_ids(tokenizer, text)[:limit], skip_special_tokens=True), limit, "length"
+
+
+def retokenized(tokenizer, text: str, tokens: int, finish_reason: str) -> bool:
+    """Whether the text's tokens are as many as were sampled. Where not (a model can write a word in other pieces than its
+    tokenizer would), a cut may fall some tokens early or late."""
+    return len(_ids(tokenizer, text)) == tokens - (finish_reason == "stop")
+
+
+def _ids(tokenizer, text: str) -> list[int]:
+    return tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -1,0 +1,156 @@
+"""Where problems come from: rows of local files and of hub datasets, and how a row of each known format becomes a problem."""
+
+import csv
+import io
+import json
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+COLUMNS = {"question": "question", "answer": "answer", "tier": "tier", "id": "id"}
+
+
+def read_rows(path: str | Path, name: str | None = None, split: str | None = None) -> list[dict]:
+    """The rows of a local file (JSON Lines, CSV, BIG-Bench-Hard's JSON) or of one split of a downloaded dataset folder."""
+    path = Path(path)
+    if path.is_dir():
+        rows = _dataset_rows(path, name, split)
+    elif path.suffix == ".csv":
+        rows = _csv_rows(path)
+    elif path.suffix == ".json":
+        rows = _big_bench_rows(path)
+    elif path.name.endswith((".jsonl", ".jsonl.gz")):
+        rows = files.read_jsonl(path, {})
+    else:
+        raise UserError(f"{path}: unknown kind of file '{path.suffix}'; expected .jsonl, .jsonl.gz, .csv or BIG-Bench-Hard's .json")
+    if not rows:
+        raise UserError(f"{path}: no rows; expected at least one problem")
+    return rows
+
+
+def _csv_rows(path: Path) -> list[dict]:
+    reader = csv.DictReader(io.StringIO(files.read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        header, rows = reader.fieldnames or [], list(reader)
+    except csv.Error as error:
+        raise UserError(f"{path}: line {reader.reader.line_num}: not valid CSV ({error}); correct the quoting") from None
+    twice = next((name for name in header if header.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(f"{path}: column '{twice}' stands in the header twice; rename one")
+    for number, row in enumerate(rows, start=2):
+        if None in row or None in row.values():
+            raise UserError(f"{path}: row {number}: more or fewer cells than the header's {len(header)}; correct the row")
+    return rows
+
+
+def _big_bench_rows(path: Path) -> list[dict]:
+    try:
+        examples = json.loads(files.read_text(path))["examples"]
+        return [{"input": str(e["input"]), "target": str(e["target"])} for e in examples]
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: expected BIG-Bench-Hard's form {{'examples': [{{'input', 'target'}}]}} ({error})") from None
+
+
+def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dict]:
+    if split is None:
+        raise UserError(
+            f"{folder}: expected a file, found a folder; name a file, or read a dataset's folder as `local` of a hub source"
+        )
+    import datasets  # only where a hub dataset is read
+
+    datasets.disable_progress_bars()
+    try:
+        # A cache of its own: the shared one goes by the files' times and would hand out what was there before.
+        with tempfile.TemporaryDirectory() as cache:
+            return list(datasets.load_dataset(str(folder), name=name, split=split, cache_dir=cache))
+    except (ValueError, FileNotFoundError, datasets.exceptions.DatasetsError) as error:
+        reason = " ".join(str(error).splitlines()[:2])
+        raise UserError(
+            f"{folder}: no split '{split}' of configuration '{name}' can be read ({reason}); correct the task's source"
+        ) from None
+
+
+def choose_rows(rows: list[dict], chosen: dict | None, path: str | Path) -> list[tuple[int, dict]]:
+    """(row number from 0, row) of the rows that `only`, `except` or `every` and `first` choose."""
+    chosen = chosen or {}
+    named = [*chosen.get("only", []), *chosen.get("except", [])]
+    if named and max(named) >= len(rows):
+        raise UserError(
+            f"{path}: row {max(named)} is chosen, but there are {len(rows)} rows, counted from 0; correct the task's rows"
+        )
+    only, but = set(chosen.get("only", range(len(rows)))), set(chosen.get("except", []))
+    every, first = chosen.get("every", 1), chosen.get("first", 0)
+    return [(n, row) for n, row in enumerate(rows) if n in only and n not in but and n >= first and (n - first) % every == 0]
+
+
+def first_row(path: str | Path) -> int:
+    """The number by which people know a file's first problem: in a table, the header is row 1."""
+    return 2 if str(path).endswith(".csv") else 1
+
+
+# --- how a row becomes a problem -----------------------------------------------------------------------------------
+
+
+def _gsm8k(row: dict) -> dict:
+    """The answer stands after `####`; the tier is the number of solution steps, that is of calculator annotations <<...>>."""
+    solution, mark, answer = row["answer"].rpartition("####")
+    return {"question": row["question"], "answer": answer.strip() if mark else None, "tier": solution.count("<<")}
+
+
+def _choices(row: dict) -> dict:
+    """BIG-Bench-Hard: input ends with the options, target is '(A)'; the tier is the number of options."""
+    return {"question": row["input"], "answer": row["target"], "tier": len(re.findall(r"^\([A-Z]\) ", row["input"], re.MULTILINE))}
+
+
+def _math(row: dict) -> dict:
+    """MATH and MATH-500: the answer is a column, or the last box of the solution; the tier is the level, 1 to 5."""
+    level = re.search(r"\d", str(row["level"]))
+    answer = row["answer"] if row.get("answer") is not None else _boxed(row["solution"])
+    return {"question": row["problem"], "answer": answer, "tier": int(level.group()) if level else None}
+
+
+def _boxed(solution: str) -> str | None:
+    """The answer of a solution: its last box. A few of MATH's are written `\\fbox{2}` or `\\boxed 2`."""
+    from hardgrpo.grading.graders import last_box
+
+    bare = re.findall(r"\\boxed\s+([^\s$]+)", solution)
+    return last_box(solution.replace("\\fbox{", "\\boxed{")) or (bare[-1] if bare else None)
+
+
+FORMATS: dict[str, Callable[[dict], dict]] = {"gsm8k": _gsm8k, "choices": _choices, "math": _math}
+
+
+def as_problem(row: dict, number: int, format: str, columns: dict, needs_answer: bool, path: str | Path) -> dict:
+    """question, answer (None where there is none and none is needed), tier, and id if the rows have one; else a `UserError`."""
+    where = f"{path}: row {number + first_row(path)}"
+    if format in FORMATS:
+        try:
+            problem = FORMATS[format](row)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(
+                f"{where}: not a row of format '{format}' ({error} is wrong or missing); found {', '.join(row)}"
+            ) from None
+    else:
+        names = COLUMNS | columns
+        for key in ("question", *(["answer"] if needs_answer else []), *columns):
+            if names[key] not in row:
+                raise UserError(
+                    f"{where}: no column '{names[key]}' for the {key}; found {', '.join(map(str, row))}."
+                    f" Name it in the task's source, e.g. columns: {{{key}: {next(iter(row), 'NAME')}}}"
+                )
+        problem = {key: row.get(name) for key, name in names.items()}
+    for key in ("question", "answer"):
+        if isinstance(problem[key], (list, dict)):
+            raise UserError(f"{where}: the {key} is a {type(problem[key]).__name__}, expected text; name a column that holds text")
+    if not str(problem["question"] or "").strip():
+        raise UserError(f"{where}: the question is empty; correct the row or take it out")
+    if needs_answer and (problem["answer"] is None or not str(problem["answer"]).strip()):
+        raise UserError(
+            f"{where}: the answer is missing; add it, take the row out, or set the task's difficulty to agreement"
+            " (the samples' majority decides where there are no reference answers)"
+        )
+    return problem

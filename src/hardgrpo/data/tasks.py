@@ -1,0 +1,151 @@
+"""Tasks: where problems come from, and how a question becomes a prompt. A problem is a row of `tasks/{task}/{split}.jsonl`.
+
+{"id": "swaps-train-0007", "question": "...", "answer": "pink", "tier": 3, "source": "generated:swaps:11"}
+"""
+
+import random
+from pathlib import Path
+
+from hardgrpo.data import generated, sources
+from hardgrpo.grading import graders
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+SPLITS = ("train", "test")
+FAMILIES = {
+    "swaps": lambda rng, source: generated.draw_swaps(rng, source["objects"], source["length"]),
+    "arithmetic": lambda rng, source: generated.draw_arithmetic(rng, source["length"]),
+    "shuffled_objects": lambda rng, source: generated.draw_shuffled_objects(rng, source["objects"]),
+}
+UNREADABLE_SHARE = 0.01  # of the reference answers may be unreadable to the grader; these problems are left out
+
+
+def prepare(task: str, source: dict, split: str, paths: list[str], difficulty: str = "pass_rate") -> list[dict]:
+    """The problems of one split. `source` is the task's `source` in config.yaml, cut to this split; `paths` are the files or
+    downloaded dataset folders of its parts, in order."""
+    if source["kind"] == "generated":
+        return generate_problems(task, source, split)
+    parts = source[split] if source["kind"] == "hub" else [{}]
+    if len(parts) != len(paths):
+        raise UserError(
+            f"task {task}: the {split} split has {len(parts)} parts, but {len(paths)} files are given; give one for each"
+        )
+    rows = []
+    for part, path in zip(parts, map(Path, paths)):
+        found = sources.read_rows(path, part.get("name"), part.get("split"))
+        origin = "/".join(filter(None, (part.get("dataset"), part.get("name"), part.get("split")))) or path.name
+        rows += [(origin, path, number, row) for number, row in sources.choose_rows(found, part.get("rows"), path)]
+    expected = source.get("problems")
+    if expected is not None and len(rows) != expected:
+        raise UserError(
+            f"{', '.join(map(str, paths))}: {len(rows)} problems, but the {split} split of task '{task}' has {expected};"
+            " the file is truncated or another version: get the pinned one"
+        )
+    # Conditions of one dataset share its ids, and with them the random numbers of their samples: they are paired by problem.
+    stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
+    format, columns, needs_answer = source.get("format", "columns"), source.get("columns", {}), difficulty == "pass_rate"
+    problems = []
+    for index, (origin, path, number, row) in enumerate(rows):
+        problem = sources.as_problem(row, number, format, columns, needs_answer, path)
+        if source.get("keep") == "numeric" and not graders.is_number(str(problem["answer"])):
+            continue
+        identity = problem.get("id")
+        problems.append(
+            {
+                "id": str(f"{stem}-{split}-{index:04d}" if identity in (None, "") else identity),
+                "question": str(problem["question"]),
+                "answer": None if problem["answer"] is None else str(problem["answer"]),
+                "tier": problem["tier"] if problem["tier"] != "" else None,
+                "source": origin,
+                "row": number,
+            }
+        )
+    if not problems:
+        raise UserError(f"task {task}: no problems are left in the {split} split; check its rows and keep")
+    return _checked(problems, ", ".join(map(str, paths)), needs_answer, sources.first_row(paths[0]))
+
+
+def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[dict]:
+    """The problems whose reference answer the grader can accept. The others are named; above 1 % it is a `UserError`."""
+    unreadable = [p for p in problems if not graders.readable(grader, p["answer"])]
+    if not unreadable:
+        return problems
+    named = ", ".join(f"'{p['id']}' ({p['answer'][:30]})" for p in unreadable[:5]) + (", ..." if len(unreadable) > 5 else "")
+    what = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {named}"
+    if len(unreadable) > UNREADABLE_SHARE * len(problems):
+        raise UserError(f"{what}; choose another grader for the task or correct the answers")
+    print(f"warning: {what}; they are left out", flush=True)
+    return [p for p in problems if p not in unreadable]
+
+
+def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
+    """One split. Train and then test come from one stream of draws, so that no question stands in both."""
+    rng = random.Random(f"{source['family']}:{source['seed']}")
+    draw, seen, splits = FAMILIES[source["family"]], set(), {}
+    for split in SPLITS:
+        splits[split] = []
+        misses = 0
+        while len(splits[split]) < source[split]:
+            chain = draw(rng, source)
+            if chain.question in seen:
+                misses += 1
+                if misses > 100_000:
+                    raise UserError(
+                        f"task {task}: cannot draw {source[split]} different {split} problems; allow more lengths or objects"
+                    )
+                continue
+            seen.add(chain.question)
+            splits[split].append(
+                {
+                    "id": f"{task}-{split}-{len(splits[split]):04d}",
+                    "question": chain.question,
+                    "answer": chain.answer,
+                    "tier": chain.tier,
+                    "source": f"generated:{source['family']}:{source['seed']}",
+                }
+            )
+        if split == wanted:
+            return splits[split]
+    raise ValueError(f"unknown split {wanted!r}")
+
+
+def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
+    """Problems with unique ids and nonempty answers; anything else is a `UserError` that names the line."""
+    keys = {"id": (str, int)} | ({"answer": (str, int, float)} if needs_answer else {})
+    return _checked(files.read_jsonl(path, keys), path, needs_answer)
+
+
+def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -> list[str]:
+    """The ids of a subset, in its order, every one of them in `problems` (by id, of the file `pool`)."""
+    chosen = [row["id"] for row in files.read_rows(path, {"id": str})]
+    unknown = [identity for identity in chosen if identity not in problems]
+    if unknown or not chosen:
+        what = f"id '{unknown[0]}' is not in {pool}" if unknown else "the subset is empty"
+        raise UserError(f"{path}: {what}; choose the subset again")
+    return chosen
+
+
+def _checked(problems: list[dict], path: str | Path, needs_answer: bool = True, first: int = 1) -> list[dict]:
+    lines: dict[str, int] = {}
+    for line, problem in enumerate(problems, start=first):
+        problem["id"] = str(problem["id"])
+        if problem.get("answer") is not None:
+            problem["answer"] = str(problem["answer"])
+        if needs_answer and not problem["answer"].strip():
+            raise UserError(f"{path}: row {line}: problem '{problem['id']}' has an empty answer; every problem needs one")
+        if problem["id"] in lines:
+            raise UserError(
+                f"{path}: row {line}: id '{problem['id']}' stands in row {lines[problem['id']]} already; ids must be unique"
+            )
+        lines[problem["id"]] = line
+    return problems
+
+
+def prompt_text(template: str, question: str) -> str:
+    """The user's message: the template with `{question}` filled in (plain replacement: questions may hold braces)."""
+    return template.replace("{question}", question)
+
+
+def messages(template: str, question: str) -> list[dict]:
+    """The conversation that is put through the model's chat template, for probe, training and evaluation alike."""
+    return [{"role": "user", "content": prompt_text(template, question)}]

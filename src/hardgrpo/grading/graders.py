@@ -1,0 +1,175 @@
+r"""The one grader: probe, reward and evaluation all call `grade`, so they cannot drift apart.
+
+It looks at the completion alone, never at the prompt: where does the answer stand, is it the reference to the letter
+(strict), is it the reference when notation is forgiven (lenient)? Both verdicts are kept; the grader's name says which of
+them is *correct*. *Answered* means that the completion holds an answer in the form that was asked for, *readable* that
+this answer is of the kind the grader compares: a word, a number, one letter, a mathematical expression.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hardgrpo.grading import expressions
+from hardgrpo.grading.expressions import is_number as is_number  # whether a reference answer is exactly one number
+from hardgrpo.runtime.errors import UserError
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """strict implies lenient, lenient implies readable, readable implies answered; correct is strict or lenient."""
+
+    extracted: str | None
+    answered: bool
+    correct: bool
+    strict: bool
+    lenient: bool
+    readable: bool
+
+
+@dataclass(frozen=True)
+class Grader:
+    form: str  # what a completion that states an answer looks like
+    extract: Callable[[str], str | None]  # the answer of a completion, None without one
+    strict: Callable[[str, str], bool]  # (reference, extracted)
+    lenient: Callable[[str, str], bool]
+    reads: Callable[[str], bool]
+    forgiving: bool = False  # whether the lenient verdict is the one that counts
+    reference: Callable[[str], str] = str.strip  # the data's answer in the form that is compared
+
+
+def grade(grader: str, completion: str, answer: str) -> Verdict:
+    """Grade one completion against a reference answer; `grader` is a key of GRADERS."""
+    chosen = GRADERS[grader]
+    extracted = chosen.extract(completion)
+    if extracted is None:
+        return Verdict(None, answered=False, correct=False, strict=False, lenient=False, readable=False)
+    strict, lenient = _compare(chosen, chosen.reference(answer), extracted)
+    correct = lenient if chosen.forgiving else strict
+    return Verdict(extracted, True, correct, strict, lenient, readable=lenient or chosen.reads(extracted))
+
+
+def _compare(chosen: Grader, reference: str, extracted: str) -> tuple[bool, bool]:
+    """(strict, lenient): what is right to the letter is right where notation is forgiven."""
+    strict = chosen.strict(reference, extracted)
+    return strict, strict or chosen.lenient(reference, extracted)
+
+
+def readable(grader: str, answer: str) -> bool:
+    """Whether the grader can accept a completion that states this reference answer (a check on the data)."""
+    chosen = GRADERS[grader]
+    reference = chosen.reference(answer)
+    verdict = grade(grader, chosen.form % reference, answer)
+    return verdict.correct and verdict.extracted == reference and chosen.reads(reference)
+
+
+def same(grader: str, left: str, right: str) -> bool:
+    """Whether two extracted answers are the same one, without a reference (agreement among samples).
+
+    Symmetric, but not transitive where Math-Verify rounds decimals.
+    """
+    chosen = GRADERS[grader]
+    return any(_compare(chosen, *pair)[chosen.forgiving] for pair in ((left, right), (right, left)))
+
+
+# --- where the answer stands ---------------------------------------------------------------------------------------
+
+
+def after_marks(completion: str) -> str | None:
+    """The first word after the last `####`, as in GSM8K's solutions: 'so 12 - 3 = 9 ; #### 9' -> '9'."""
+    _, mark, tail = completion.rpartition("####")
+    words = tail.split(maxsplit=1)
+    return words[0] if mark and words else None
+
+
+def last_box(completion: str) -> str | None:
+    r"""The content of the last complete `\boxed{...}`, braces balanced: '\boxed{\frac{1}{2}}' -> '\frac{1}{2}'."""
+    closes, open_braces = {}, []
+    for brace in re.finditer("[{}]", completion):
+        if brace.group() == "{":
+            open_braces.append(brace.start())
+        elif open_braces:
+            closes[open_braces.pop()] = brace.start()
+    start = len(completion)
+    while (start := completion.rfind("\\boxed{", 0, start)) >= 0:
+        begin = start + len("\\boxed")
+        if begin in closes:
+            return completion[begin + 1 : closes[begin]].strip()
+    return None
+
+
+# --- when an answer is the reference, and whether it can be read ---------------------------------------------------
+
+
+def same_text(reference: str, extracted: str) -> bool:
+    """As the first paper's released code compares choices: '(B)' is right where '(B)' is asked for, a bare 'B' is not."""
+    return reference == extracted
+
+
+def same_word(reference: str, extracted: str) -> bool:
+    return reference.strip(" .,;").casefold() == extracted.strip(" .,;").casefold()
+
+
+def same_letter(reference: str, extracted: str) -> bool:
+    r"""'(B)', 'B', 'b.' and '\text{(B)}' are the same choice; anything that is not one letter is wrong."""
+    return _letter(extracted) is not None and _letter(extracted) == _letter(reference)
+
+
+def is_letter(text: str) -> bool:
+    return _letter(text) is not None
+
+
+def _letter(text: str) -> str | None:
+    plain = re.sub(r"\\(?:text|mathrm|mathbf|textbf)\{([^}]*)\}", r"\1", text).strip()
+    found = re.fullmatch(r"\(?([A-Za-z])\)?\.?", plain)
+    return found.group(1).upper() if found else None
+
+
+def same_integer(reference: str, extracted: str) -> bool:
+    """As the first paper's released code grades GSM8K: Python's `int()` of the box's content, nothing forgiven."""
+    try:
+        return "_" not in extracted and int(extracted) == int(reference)  # int('52_8') is 528, but this is a number in base 8
+    except ValueError:
+        return False
+
+
+def same_number(reference: str, extracted: str) -> bool:
+    """Equal as exact numbers, whatever separators, currency, unit or kind of fraction they are written with."""
+    value = expressions.number(extracted)
+    return value is not None and value == expressions.number(reference)
+
+
+def reads_number(extracted: str) -> bool:
+    return expressions.number(extracted) is not None
+
+
+def whole_number(answer: str) -> str:
+    """A reference that is a whole number as digits alone: '1,080' is asked for as 1080."""
+    value = expressions.number(answer)
+    return answer.strip() if value is None or value.denominator != 1 else str(value)
+
+
+MARKS, BOX = ("#### %s", after_marks), (r"\boxed{%s}", last_box)
+WORD = Grader(*MARKS, same_text, same_word, reads=bool)
+LETTER = Grader(*BOX, same_text, same_letter, reads=is_letter)
+NUMBER = Grader(*BOX, same_integer, same_number, reads=reads_number, reference=whole_number)
+MATH = Grader(*BOX, expressions.same_text, expressions.equal, reads=expressions.parses)
+
+GRADERS: dict[str, Grader] = {
+    "final_word": replace(WORD, forgiving=True),
+    "final_number": replace(NUMBER, form=MARKS[0], extract=after_marks, forgiving=True),
+    "choice_letter": LETTER,
+    "choice_letter_lenient": replace(LETTER, forgiving=True),
+    "number_strict": NUMBER,
+    "number_lenient": replace(NUMBER, forgiving=True),
+    "math_strict": MATH,
+    "math": replace(MATH, forgiving=True),
+}
+
+
+def check_grader(name: str) -> None:
+    """Raise a `UserError` where there is no such grader or what it needs is not installed."""
+    if name not in GRADERS:
+        raise UserError(f"unknown grader '{name}'; expected one of {', '.join(GRADERS)}")
+    if name.startswith("math"):
+        expressions.check_installed()

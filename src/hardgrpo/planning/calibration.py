@@ -1,0 +1,191 @@
+"""How far finished runs were from the cost model (`durations`), so that the next estimate is closer.
+
+`results/calibration.json` holds one entry for each group of finished jobs, from the narrowest (the same rule, device, model, task,
+recipe, policy: seeds alone differ) to the widest (the same rule and device):
+
+- `fill`: tokens of a completion over the completion limit (not in the widest: limits differ between tasks);
+- `slowness`: seconds of work over the seconds that the model expects for the tokens that there were;
+- `start_seconds`: the rest of the job's seconds: imports, loading, writing.
+
+Each is the median over the group's jobs.
+"""
+
+import json
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardgrpo.planning import durations
+from hardgrpo.planning.durations import Job
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+PATH = "results/calibration.json"
+GROUPS = [  # from narrow to wide; `rule` and `device` are in each
+    ("model", "task", "eval_task", "recipe", "policy"),
+    ("model", "task", "eval_task", "recipe"),
+    ("model", "task", "eval_task"),
+    ("model",),
+    (),
+]
+TASKS = ("task", "eval_task")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A finished job: what it was and what its provenance says of it."""
+
+    job: Job
+    device: str
+    seconds: float
+    work_seconds: float | None  # None: not told apart
+    completion_tokens: int | None
+
+
+def read_measured(results: str = "results") -> list[Measured]:
+    """All finished jobs below a folder of results. What cannot be read, or went on after an interruption, is left out: the
+    seconds of its last part say nothing of the whole."""
+    root, found = Path(results), []
+    for path in sorted([*root.glob("training/*/*/*/*/seed*/provenance.json")]):
+        model, task, recipe, policy, seed, _ = path.relative_to(root / "training").parts
+        found.append((path, Job("train_grpo", model, task, recipe, policy, int(seed.removeprefix("seed")))))
+    sampled = root / "provenance"
+    for path in sorted(sampled.glob("probe/*/*/shard*.json")):
+        model, task, _ = path.relative_to(sampled / "probe").parts
+        found.append((path, Job("probe", model, task)))
+    for path in sorted(sampled.glob("evaluation/*/base/*.json")):
+        model, _, name = path.relative_to(sampled / "evaluation").parts
+        found.append((path, Job("evaluate_base", model, eval_task=name.removesuffix(".json"))))
+    for path in sorted(sampled.glob("evaluation/*/*/*/*/seed*/*.json")):
+        model, task, recipe, policy, seed, name = path.relative_to(sampled / "evaluation").parts
+        test = name.removesuffix(".json")
+        found.append((path, Job("evaluate_run", model, task, recipe, policy, int(seed.removeprefix("seed")), test)))
+    for path in sorted(root.glob("models/*/provenance.json")):
+        found.append((path, Job("pretrain_model", path.parent.name)))
+    return [measured for path, job in found if (measured := _measured(path, job))]
+
+
+def _measured(path: Path, job: Job) -> Measured | None:
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        gpus = facts.get("machine", {}).get("gpus", 0)
+        work = facts.get("work_seconds", facts.get("update_seconds"))
+        if facts.get("resumed_from"):
+            return None
+        return Measured(job, "gpu" if gpus else "cpu", float(facts["seconds"]), work, facts.get("completion_tokens"))
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        return None
+
+
+class Calibration:
+    """Medians of finished jobs; `find` gives those of the narrowest group that a job belongs to."""
+
+    def __init__(self, groups: list[dict], jobs: int = 0):
+        self.groups, self.jobs = groups, jobs
+        self.by_key = {tuple(sorted(group["of"].items())): group for group in groups}
+
+    def find(self, job: Job, device: str) -> dict[str, float]:
+        """`fill`, `slowness` and `start_seconds` as far as they are known."""
+        found: dict[str, float] = {}
+        for names in GROUPS:
+            group = self.by_key.get(_key(job, device, names), {})
+            for name in ("fill", "slowness", "start_seconds"):
+                if name in group:
+                    found.setdefault(name, group[name])
+        return found
+
+
+def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
+    fields = {"rule": job.rule, "device": device} | {name: getattr(job, name) for name in names}
+    return tuple(sorted((name, value) for name, value in fields.items() if value is not None))
+
+
+def calibrate(config: dict, measured: list[Measured], gpu: str) -> Calibration:
+    """Medians over finished jobs of what `config` describes; others (of an older configuration) are left out."""
+    ratios: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    used = 0
+    for one in measured:
+        found = _ratios(config, one, gpu)
+        if not found:
+            continue
+        used += 1
+        for names in GROUPS:
+            for name, value in found.items():
+                if name != "fill" or set(names) & set(TASKS):
+                    ratios[_key(one.job, one.device, names)][name].append(value)
+    groups = [
+        {"of": dict(key), "jobs": max(map(len, lists.values()))}
+        | {name: float(f"{statistics.median(values):.6g}") for name, values in lists.items()}
+        for key, lists in sorted(ratios.items())
+    ]
+    return Calibration(groups, used)
+
+
+def _ratios(config: dict, one: Measured, gpu: str) -> dict[str, float]:
+    if not _is_described(config, one.job) or durations.model_shape(config, one.job.model) is None:
+        return {}
+    expected = durations.estimate(config, one.job, gpu)
+    if one.device != durations.device(config, one.job):
+        return {}
+    if not one.completion_tokens:  # pretraining
+        return {"slowness": (one.seconds - expected.start_seconds) / (expected.seconds - expected.start_seconds)}
+    fill = one.completion_tokens / (expected.completions * durations.completion_limit(config, one.job))
+    with_tokens = durations.estimate(
+        config, one.job, gpu, Calibration([{"of": dict(_key(one.job, one.device, GROUPS[0])), "fill": fill}])
+    )
+    work = one.work_seconds if one.work_seconds is not None else one.seconds - expected.start_seconds
+    return {
+        "fill": fill,
+        "slowness": work / (with_tokens.seconds - with_tokens.start_seconds),
+        "start_seconds": max(0.0, one.seconds - work),
+    }
+
+
+def _is_described(config: dict, job: Job) -> bool:
+    kinds = (
+        ("models", job.model),
+        ("tasks", job.task),
+        ("tasks", job.eval_task),
+        ("recipes", job.recipe),
+        ("policies", job.policy),
+    )
+    return all(name is None or name in config[kind] for kind, name in kinds)
+
+
+def read(path: str = PATH) -> Calibration | None:
+    """The calibration that `scripts/plan/calibrate.py` wrote; None where there is none."""
+    if not Path(path).exists():
+        return None
+    try:
+        found = files.read_json(path)
+        return Calibration(found["groups"], found["jobs"])
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(f"{path}: not a calibration; delete it, or make it anew with scripts/plan/calibrate.py") from None
+
+
+def write(calibration: Calibration, path: str = PATH) -> None:
+    files.write_text(path, json.dumps({"jobs": calibration.jobs, "groups": calibration.groups}, indent=1) + "\n")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A finished job, its seconds, and what was expected of it by a calibration on other seeds."""
+
+    measured: Measured
+    expected_seconds: float
+
+    @property
+    def error(self) -> float:
+        """Relative: 0.25 is a quarter off, either way."""
+        return abs(self.expected_seconds - self.measured.seconds) / self.measured.seconds
+
+
+def compare(config: dict, measured: list[Measured], gpu: str, seed: int) -> list[Comparison]:
+    """Jobs of all other seeds against what a calibration on one seed (and on jobs without a seed) expects of them."""
+    known = calibrate(config, [one for one in measured if one.job.seed in (None, seed)], gpu)
+    return [
+        Comparison(one, durations.estimate(config, one.job, gpu, known).seconds)
+        for one in measured
+        if one.job.seed not in (None, seed) and _is_described(config, one.job)
+    ]

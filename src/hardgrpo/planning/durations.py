@@ -1,0 +1,313 @@
+"""What a job computes and how long that takes: the plan's numbers, and the walltimes that a cluster is asked for.
+
+The model is described, with its assumptions and how well it fits, in docs/costs.md. In short: a step of sampling reads weights and
+cache once and multiplies each by every sequence, so it takes the larger of bytes / bandwidth and FLOPs / peak, divided by the share
+of that limit which is reached in practice; an update samples its rollouts and passes them forward and backward, at 2 FLOPs a weight
+and token and pass. Runs that are finished say how far off that is (`src/hardgrpo/planning/calibration.py`); without them the constants below hold.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hardgrpo.runtime import files
+from hardgrpo.study import memory, settings
+
+
+@dataclass(frozen=True)
+class Processor:
+    """What a maker states of one device: dense FLOP/s in bf16 (a core: fp32), bytes/s of its memory, GB of memory."""
+
+    flops: float
+    bandwidth: float
+    gigabytes: int
+
+
+GPUS = {  # NVIDIA's data sheets, SXM where there is one, dense
+    "b200": Processor(2250e12, 7700e9, 180),
+    "h200": Processor(989e12, 4800e9, 141),
+    "h100": Processor(989e12, 3350e9, 80),
+    "a100": Processor(312e12, 2039e9, 80),
+    "l40s": Processor(362e12, 864e9, 48),
+    "a40": Processor(150e12, 696e9, 48),
+    "v100": Processor(125e12, 900e9, 32),
+}
+CORE = Processor(60e9, 10e9, 0)  # one core of a server, fp32
+
+# Shares of these limits that are reached. vLLM's is the mean over three published figures (docs/costs.md); the CPU's were measured
+# with `tiny`; training's on GPUs, and transformers' in sampling there, are assumptions until a run has been measured.
+SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2}
+TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5}
+LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4}  # to get a layer's work going, each step
+START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0}  # imports and engine
+WEIGHTS_PER_SECOND = 1e9  # bytes read from shared storage
+DOWNLOAD_PER_SECOND = 50e6
+SYNC_PER_SECOND = 20e9  # bytes of weights handed from the trainer to vLLM beside it, each update
+UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05}  # grading, logging, the optimiser, vLLM put to sleep and woken
+LIGHT_SECONDS = 4.0  # a job that is mostly imports
+FILL = 0.8  # share of the completion limit that a completion fills on average
+PROMPT_TOKENS = {"gpu": 150, "cpu": 40}  # mean prompt, template included: a question of GSM8K; of the miniature's tasks
+AT_ONCE = 512  # sequences that are sampled together
+UNKNOWN_PROBLEMS = 1000  # in a file that is not there yet
+UNKNOWN_SECONDS = 7200.0  # of a model whose size is not known
+TEXT_BYTES = 1.5  # a token of a completion, compressed
+
+COMPUTE = (
+    "pretrain_model",
+    "probe",
+    "probe_early",
+    "train_grpo",
+    "evaluate_base",
+    "evaluate_run",
+)  # all other rules are light and run at once
+SAFETY = 2.0  # walltime asked for over walltime expected, on the first attempt; half as much again on each later one
+LEAST_MINUTES = 10
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as Snakemake plans it: its rule and what its wildcards say."""
+
+    rule: str
+    model: str | None = None
+    task: str | None = None  # that is trained or probed on
+    recipe: str | None = None
+    policy: str | None = None
+    seed: int | None = None
+    eval_task: str | None = None
+    split: str | None = None
+
+    @classmethod
+    def of(cls, rule: str, wildcards: dict) -> "Job":
+        known = {name: wildcards.get(name) for name in cls.__dataclass_fields__ if name != "rule"}
+        return cls(rule, **known | {"seed": None if known["seed"] is None else int(known["seed"])})
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`seconds` is start and work; tokens are of completions (generated) and of prompts and completions (trained on)."""
+
+    seconds: float
+    start_seconds: float = 0.0
+    gpus: int = 0
+    completions: int = 0
+    tokens_generated: float = 0.0
+    tokens_trained: float = 0.0
+    kept_bytes: float = 0.0  # stay on disk
+    scratch_bytes: float = 0.0  # needed while the job runs
+    known: bool = True  # False: the model's size is not known, so `UNKNOWN_SECONDS` stands there
+
+    @property
+    def gpu_hours(self) -> float:
+        return self.seconds * self.gpus / 3600
+
+
+def gpu_kind(name: str) -> str | None:
+    """The entry of `GPUS` that a device's or a cluster's name for it speaks of: nvidia_h100_80gb_hbm3 -> h100."""
+    return next((kind for kind in GPUS if kind in name.lower()), None)
+
+
+def estimate(config: dict, job: Job, gpu: str, calibration=None) -> Estimate:
+    """What one job needs. `gpu` is an entry of `GPUS`; `calibration` a `calibration.Calibration`."""
+    if job.rule not in COMPUTE:
+        return _light(config, job)
+    shape = model_shape(config, job.model)
+    if shape is None:
+        return Estimate(UNKNOWN_SECONDS, gpus=_gpus(config, job)["count"], known=False)
+    found = calibration.find(job, device(config, job)) if calibration else {}
+    work = {"train_grpo": _training, "pretrain_model": _pretraining}.get(job.rule, _sampling)(
+        config, job, shape, gpu, found.get("fill")
+    )
+    start = found.get("start_seconds", work.start_seconds)
+    seconds = start + (work.seconds - work.start_seconds) * found.get("slowness", 1.0)
+    return replace(work, seconds=seconds, start_seconds=start)
+
+
+def walltime(config: dict, job: Job, gpu: str, attempt: int, calibration=None) -> int:
+    """Minutes to ask for."""
+    seconds = estimate(config, job, gpu, calibration).seconds
+    return max(LEAST_MINUTES, round(seconds / 60 * SAFETY + 5)) * (1 + attempt) // 2
+
+
+def device(config: dict, job: Job) -> str:
+    return "gpu" if _gpus(config, job)["count"] else "cpu"
+
+
+def model_shape(config: dict, model: str) -> dict | None:
+    """A model's shape: as config.yaml says it, as it is pretrained, or as the downloaded model's own configuration says."""
+    entry = config["models"][model]
+    if "shape" in entry:
+        return entry["shape"]
+    source = entry["source"]
+    if source["kind"] == "pretrain":
+        return {
+            name: source[name] for name in ("hidden_size", "intermediate_size", "layers", "heads", "key_value_heads", "head_size")
+        } | {
+            "vocabulary": 128,
+            "tied": True,
+        }
+    path = Path(f"results/models/{model}/config.json")
+    if not path.exists() and source["kind"] == "folder":
+        path = Path(config["data"]) / source["path"] / "config.json"
+    return _shape_of(files.read_json(path)) if path.exists() else None
+
+
+def _shape_of(found: dict) -> dict | None:
+    try:
+        heads = found["num_attention_heads"]
+        return {
+            "hidden_size": found["hidden_size"],
+            "intermediate_size": found["intermediate_size"],
+            "layers": found["num_hidden_layers"],
+            "heads": heads,
+            "key_value_heads": found.get("num_key_value_heads", heads),
+            "head_size": found.get("head_dim") or found["hidden_size"] // heads,
+            "vocabulary": found["vocab_size"],
+            "tied": bool(found.get("tie_word_embeddings")),
+        }
+    except KeyError:
+        return None
+
+
+def _gpus(config: dict, job: Job) -> dict:
+    if job.rule == "pretrain_model":
+        return {"count": 0}
+    if job.rule == "train_grpo":
+        return settings.training_gpus(config, settings.Run(job.model, job.task, job.recipe, job.policy, job.seed))
+    return settings.gpus(config, job.model, "sampling")
+
+
+def problems(config: dict, task: str, split: str) -> int:
+    """How many problems a split has: counted where it has been prepared, else as the configuration says."""
+    path = Path(f"results/tasks/{task}/{split}.jsonl")
+    if path.exists():
+        with open(path, "rb") as stream:
+            return sum(1 for _ in stream)
+    source = config["tasks"][task]["source"]
+    if source["kind"] == "generated":
+        return source[split]
+    return source.get("problems", {}).get(split) or UNKNOWN_PROBLEMS
+
+
+def completions(config: dict, job: Job) -> int:
+    """Completions that a job samples, over all models it samples from."""
+    if job.rule == "train_grpo":
+        recipe = config["recipes"][job.recipe]
+        return recipe["updates"] * recipe["prompts_per_update"] * recipe["group_size"]
+    if job.rule in ("probe", "probe_early"):  # the latter at most so many
+        probe = config["tasks"][job.task]["probe"]
+        return -(-problems(config, job.task, "train") // probe["shards"]) * probe["samples"]
+    test = config["tasks"][job.eval_task]["test"]
+    return problems(config, job.eval_task, "test") * (test["samples"] + test["greedy"]) * checkpoints(config, job)
+
+
+def checkpoints(config: dict, job: Job) -> int:
+    if job.rule != "evaluate_run":
+        return 1
+    recipe = config["recipes"][job.recipe]
+    return recipe["updates"] // recipe["checkpoint_every"]
+
+
+def completion_limit(config: dict, job: Job) -> int:
+    return config["tasks"][job.eval_task or job.task]["completion_tokens"]
+
+
+def _sampling(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
+    count = _gpus(config, job)["count"]
+    engine = ("vllm" if settings.engine(config, job.model) == "vllm" else "transformers") if count else "cpu"
+    limit, amount = completion_limit(config, job), completions(config, job)
+    tokens = amount * limit * (fill or FILL)
+    loads = 1
+    if job.rule == "evaluate_run" and not config["recipes"][job.recipe].get("adapter"):
+        loads = checkpoints(config, job)  # of all weights: one engine after another
+    start = loads * _start(shape, engine)
+    seconds = sampling_seconds(shape, amount, tokens, limit, engine, gpu, max(1, count))
+    return Estimate(start + seconds, start, count, amount, tokens, kept_bytes=tokens * TEXT_BYTES)
+
+
+def _start(shape: dict, engine: str) -> float:
+    return START_SECONDS[engine] + memory.parameters(shape) * 2.0 / WEIGHTS_PER_SECOND
+
+
+def sampling_seconds(
+    shape: dict, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int, width: float = 2.0
+) -> float:
+    """Seconds for `amount` completions of `tokens` tokens in all, `AT_ONCE` of them together, a model split over `count` devices.
+
+    vLLM fills a place as soon as it is free, so that its steps are tokens / places; transformers goes on until the longest of a
+    batch has ended. `width` is bytes a weight on a GPU.
+    """
+    if not amount or not tokens:
+        return 0.0
+    processor = CORE if engine == "cpu" else GPUS[gpu]
+    width = 4.0 if engine == "cpu" else width
+    rows = min(AT_ONCE, amount)
+    steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
+    prompt = PROMPT_TOKENS["cpu" if engine == "cpu" else "gpu"]
+    weights = memory.parameters(shape) - (
+        0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"]
+    )  # of the input embedding a row is read
+    cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * width * (prompt + tokens / amount / 2)
+    moved = steps * weights * width + tokens * cache
+    flops = 2 * weights * (tokens + amount * prompt)
+    limited = max(moved / processor.bandwidth, flops / processor.flops) / SAMPLING_SHARE[engine]
+    return limited / count + steps * shape["layers"] * LAYER_SECONDS[engine]
+
+
+def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
+    recipe, gpus = config["recipes"][job.recipe], _gpus(config, job)
+    count, limit = gpus["count"], completion_limit(config, job)
+    place = "gpu" if count else "cpu"
+    engine = recipe["generation"] if count else "cpu"
+    rollouts = recipe["prompts_per_update"] * recipe["group_size"]
+    amount = recipe["updates"] * rollouts
+    tokens = amount * limit * (fill or FILL)
+    trained = tokens + amount * PROMPT_TOKENS[place]
+    parameters, adapter = memory.parameters(shape), recipe.get("adapter")
+    # Each update samples anew; several GPUs share the rollouts out, each with the whole model.
+    width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
+    share = recipe["updates"] * max(1, count)
+    sampling = recipe["updates"] * sampling_seconds(shape, amount / share, tokens / share, limit, engine, gpu, 1, width)
+    passes = 2 + (2 if adapter else 4)  # forward; backward through activations, and to the weights that are trained
+    passes += 2 if count else 0  # layers computed again in the backward pass
+    passes += 2 if recipe["beta"] > 0 else 0  # the reference policy
+    passes += 2 if engine == "vllm" else 0  # vLLM's probabilities are set against the trainer's
+    processor = GPUS[gpu] if count else CORE
+    learning = passes * parameters * trained / (processor.flops * TRAINING_SHARE[place]) / max(1, count)
+    sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
+    start = _start(shape, engine)
+    seconds = start + sampling + learning + recipe["updates"] * (UPDATE_SECONDS[place] + sync)
+    kept, scratch = training_bytes(shape, recipe)
+    return Estimate(seconds, start, count, amount, tokens, trained, kept, scratch)
+
+
+def training_bytes(shape: dict, recipe: dict) -> tuple[float, float]:
+    """(bytes of a finished run's checkpoints, bytes of its state beside them while it runs).
+
+    The state holds the same weights again, and of its newest two checkpoints the optimiser's state.
+    """
+    adapter = recipe.get("adapter")
+    trained = memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)
+    weights = trained * (4.0 if adapter or recipe["base"] == "fp32" else 2.0)
+    kept = weights * (recipe["updates"] // recipe["checkpoint_every"])
+    return kept, kept + 2 * trained * memory.OPTIMISER_BYTES[recipe["optimiser"]]
+
+
+def _pretraining(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
+    source = config["models"][job.model]["source"]
+    tokens = source["steps"] * source["batch_size"] * 80  # a worked solution and its question
+    start = START_SECONDS["cpu"]
+    seconds = start + 6 * memory.parameters(shape) * tokens / (CORE.flops * TRAINING_SHARE["cpu"])
+    return Estimate(seconds, start, tokens_trained=tokens, kept_bytes=memory.parameters(shape) * 4.0)
+
+
+def _light(config: dict, job: Job) -> Estimate:
+    if job.rule == "fetch_model" and (shape := model_shape(config, job.model)):
+        size = memory.parameters(shape) * 2.0
+        return Estimate(LIGHT_SECONDS + size / DOWNLOAD_PER_SECOND, kept_bytes=size)
+    if job.rule == "prune_checkpoints" and (shape := model_shape(config, job.model)):
+        recipe = config["recipes"][job.recipe]
+        kept, _ = training_bytes(shape, recipe)
+        last = recipe["checkpoint_every"] / recipe["updates"]
+        return Estimate(LIGHT_SECONDS, kept_bytes=-kept * (1 - last))
+    return Estimate(LIGHT_SECONDS)

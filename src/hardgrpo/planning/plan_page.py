@@ -1,0 +1,91 @@
+"""The plan as one HTML file that needs nothing else: totals, the table, a Gantt chart, the critical path, the jobs."""
+
+from pathlib import Path
+
+import jinja2
+
+TEMPLATES = Path(__file__).parent
+COLOURS = {  # Okabe and Ito's
+    "pretraining": "#CC79A7",
+    "probing": "#56B4E9",
+    "training": "#0072B2",
+    "evaluation": "#E69F00",
+    "light": "#999999",
+}
+WIDTH, ROW, LEFT, TOP = 1080, 16, 92, 24  # of the chart, in CSS pixels
+CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2  # for jobs without a GPU; more of them at once are drawn over one another
+LABEL = 60  # a bar at least this wide shows its model
+
+
+def page(plan: dict, lanes: dict[int, list[int]]) -> str:
+    """`plan` as plan.json has it; `lanes` are the GPUs of each job by its number."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"span": span, "count": count}
+    return environment.get_template("plan.html").render(plan=plan, chart=chart(plan, lanes), colours=COLOURS)
+
+
+def chart(plan: dict, lanes: dict[int, list[int]]) -> dict:
+    """Rectangles of the Gantt chart: a row a GPU, below them rows for jobs without one."""
+    jobs = plan["jobs"]
+    end = max((job["end_hours"] for job in jobs), default=0.0) or 1.0
+    scale = (WIDTH - LEFT - 8) / end
+    critical = {job["number"] for job in plan["critical_path"]}
+    gpus = plan["setting"]["gpus"] if any(job["gpus"] for job in jobs) else 0
+    cpu_rows = CPU_ROWS_BESIDE_GPUS if gpus else CPU_ROWS
+    busy_until: list[float] = []
+    bars = []
+    for job in sorted(jobs, key=lambda job: job["start_hours"]):
+        if job["gpus"]:
+            rows = lanes[job["number"]]
+        else:
+            free = next((row for row, until in enumerate(busy_until) if until <= job["start_hours"] + 1e-9), len(busy_until))
+            busy_until[free : free + 1] = [job["end_hours"]]
+            rows = [gpus + min(free, cpu_rows - 1)]
+        for row in rows:
+            bars.append(
+                {
+                    "x": LEFT + job["start_hours"] * scale,
+                    "y": TOP + row * ROW,
+                    "width": max((job["end_hours"] - job["start_hours"]) * scale - 0.5, 0.5),
+                    "job": job,
+                    "critical": job["number"] in critical,
+                }
+            )
+    rows = gpus + min(len(busy_until), cpu_rows)
+    names = [f"GPU {i}" for i in range(gpus)] + ["no GPU"] * bool(busy_until)
+    return {
+        "bars": bars,
+        "names": [{"text": text, "y": TOP + row * ROW + ROW - 5} for row, text in enumerate(names)],
+        "ticks": [{"text": span(hour), "x": LEFT + hour * scale} for hour in ticks(end)],
+        "width": WIDTH,
+        "height": TOP + rows * ROW + 8,
+        "row": ROW,
+        "left": LEFT,
+        "label": LABEL,
+    }
+
+
+def ticks(end: float) -> list[float]:
+    """Round times from 0 to `end` hours, some eight of them."""
+    steps = [1 / 60, 2 / 60, 5 / 60, 0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 96, 168, 336, 672]
+    step = next((step for step in steps if end / step <= 9), steps[-1] * max(1, round(end / steps[-1] / 8)))
+    return [step * i for i in range(int(end / step) + 1)]
+
+
+def span(hours: float) -> str:
+    if hours == 0:
+        return "0"
+    if hours < 1 / 60:
+        return f"{hours * 3600:.2g} s"
+    if hours < 1:
+        return f"{hours * 60:.3g} min"
+    return f"{hours:.3g} h" if hours < 48 else f"{hours / 24:.3g} d"
+
+
+def count(value: float) -> str:
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f}"

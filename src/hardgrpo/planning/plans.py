@@ -1,0 +1,276 @@
+"""The plan of a study: its jobs put on a number of GPUs, in the order of their dependencies, and what that adds up to."""
+
+import heapq
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from hardgrpo.analysis import statistics
+from hardgrpo.planning import durations
+from hardgrpo.planning.durations import Estimate
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import settings
+
+STAGES = {
+    "pretrain_model": "pretraining",
+    "probe": "probing",
+    "probe_early": "probing",
+    "train_grpo": "training",
+    "evaluate_base": "evaluation",
+    "evaluate_run": "evaluation",
+}
+LIGHT = "light"  # downloads, subsets, summaries, figures
+ORDER = ("pretraining", "probing", "training", "evaluation", LIGHT)
+# Between a job's seconds and the time that its place is taken: queueing, Snakemake inside the job; Python's start on a laptop.
+AROUND_SECONDS = {True: 15.0, False: 1.0}  # by whether it is a cluster
+
+# What a design can detect depends on variances that only its runs will tell; before them these are assumed. The spread over seeds
+# decides: A Sober Look at Progress in LM Reasoning (arXiv 2504.07086) has runs apart by 5 to 15 points on small sets, the
+# miniature's spread by half a point to 1.5. Of a completion and over problems as in the miniature's hardest tests, rounded up.
+SEED_SD = 0.02  # of a run's accuracy, a share
+COMPLETION_VARIANCE = 0.15  # p(1-p), mean over problems
+PROBLEM_VARIANCE = {"gain": 0.05, "difference": 0.02}  # of gains and paired differences over problems
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where the plan is to run. Of a cluster's light jobs as many run at once as are ready, on the login node."""
+
+    gpu: str = "h100"
+    gpus: int = 8
+    slots: int = 100  # compute jobs at once; on a laptop cores, light jobs included
+    cluster: bool = True
+
+
+@dataclass
+class PlannedJob:
+    """`needs` are numbers of jobs whose outputs it reads; `start` and `end` are seconds from the beginning."""
+
+    number: int
+    study: str
+    rule: str
+    wildcards: dict
+    estimate: Estimate
+    threads: int = 1
+    needs: set[int] = field(default_factory=set)
+    start: float = 0.0
+    end: float = 0.0
+
+    @property
+    def stage(self) -> str:
+        return STAGES.get(self.rule, LIGHT)
+
+    @property
+    def model(self) -> str:
+        return self.wildcards.get("model", "")
+
+    @property
+    def name(self) -> str:
+        shown = [str(value) for key, value in self.wildcards.items() if key not in ("shard", "seed")]
+        shown += [f"{key} {self.wildcards[key]}" for key in ("shard", "seed") if key in self.wildcards]
+        return " ".join([self.rule, *shown])
+
+
+def connect(jobs: list[PlannedJob], files: list[tuple[list[str], list[str]]]) -> None:
+    """Fill in `needs` from the (inputs, outputs) of each job."""
+    makers = {name: job.number for job, (_, outputs) in zip(jobs, files) for name in outputs}
+    for job, (inputs, _) in zip(jobs, files):
+        job.needs = {makers[name] for name in inputs if name in makers} - {job.number}
+
+
+def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
+    """Set `start` and `end` of each job by list scheduling: of the jobs whose inputs are there, the one with the longest chain
+    of jobs behind it is started as soon as its GPUs and its place are free (Graham 1966; the priority is Hu's, 1961)."""
+    for job in jobs:
+        if job.estimate.gpus > setting.gpus:
+            raise UserError(
+                f"job '{job.name}' needs {job.estimate.gpus} GPUs at once, and the plan has {setting.gpus}; give --gpus at least"
+                f" {job.estimate.gpus}, or lower `gpus` of model {job.model} in config.yaml"
+            )
+    behind = _longest_behind(jobs, setting)
+    waiting = {job.number: len(job.needs) for job in jobs}
+    readers = defaultdict(list)
+    for job in jobs:
+        for other in job.needs:
+            readers[other].append(job.number)
+    by_number = {job.number: job for job in jobs}
+    ready = [(-behind[number], number) for number, count in waiting.items() if not count]
+    heapq.heapify(ready)
+    running: list[tuple[float, int]] = []
+    now, gpus, slots = 0.0, setting.gpus, setting.slots
+    while ready or running:
+        passed_over = []
+        while ready:
+            item = heapq.heappop(ready)
+            job = by_number[item[1]]
+            places = _places(job, setting)
+            if job.estimate.gpus <= gpus and places <= slots:
+                gpus, slots = gpus - job.estimate.gpus, slots - places
+                job.start, job.end = now, now + _taken(job, setting)
+                heapq.heappush(running, (job.end, job.number))
+            else:
+                passed_over.append(item)
+        ready = passed_over
+        heapq.heapify(ready)
+        now = running[0][0]
+        while running and running[0][0] <= now:
+            job = by_number[heapq.heappop(running)[1]]
+            gpus, slots = gpus + job.estimate.gpus, slots + _places(job, setting)
+            for number in readers[job.number]:
+                waiting[number] -= 1
+                if not waiting[number]:
+                    heapq.heappush(ready, (-behind[number], number))
+
+
+def _places(job: PlannedJob, setting: Setting) -> int:
+    if setting.cluster:
+        return 0 if job.stage == LIGHT else 1
+    return min(job.threads, setting.slots)
+
+
+def _taken(job: PlannedJob, setting: Setting) -> float:
+    around = 0.0 if setting.cluster and job.stage == LIGHT else AROUND_SECONDS[setting.cluster]
+    return job.estimate.seconds + around
+
+
+def _longest_behind(jobs: list[PlannedJob], setting: Setting) -> dict[int, float]:
+    """Seconds of the longest chain that begins with each job."""
+    readers = defaultdict(list)
+    for job in jobs:
+        for other in job.needs:
+            readers[other].append(job.number)
+    by_number = {job.number: job for job in jobs}
+    found: dict[int, float] = {}
+    for number in reversed(_topological(jobs)):
+        found[number] = _taken(by_number[number], setting) + max((found[other] for other in readers[number]), default=0.0)
+    return found
+
+
+def _topological(jobs: list[PlannedJob]) -> list[int]:
+    needs = {job.number: set(job.needs) for job in jobs}
+    readers = defaultdict(list)
+    for job in jobs:
+        for other in job.needs:
+            readers[other].append(job.number)
+    order = [number for number, needed in needs.items() if not needed]
+    for number in order:
+        for reader in readers[number]:
+            needs[reader].discard(number)
+            if not needs[reader]:
+                order.append(reader)
+    return order
+
+
+def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
+    """The longest chain of jobs that need one another: no number of GPUs makes the study shorter."""
+    behind = _longest_behind(jobs, setting)
+    by_number = {job.number: job for job in jobs}
+    first = max((job for job in jobs if not job.needs), key=lambda job: behind[job.number], default=None)
+    path = []
+    while first is not None:
+        path.append(first)
+        readers = [job for job in jobs if first.number in job.needs]
+        first = max(readers, key=lambda job: behind[job.number], default=None)
+    return [by_number[job.number] for job in path]
+
+
+def lanes(jobs: list[PlannedJob], setting: Setting) -> dict[int, list[int]]:
+    """The GPUs (0, 1, ...) that each scheduled job has."""
+    free = list(range(setting.gpus))
+    given: dict[int, list[int]] = {}
+    events = sorted([(job.end, 0, job.number) for job in jobs] + [(job.start, 1, job.number) for job in jobs])
+    counts = {job.number: job.estimate.gpus for job in jobs}
+    for _, begins, number in events:
+        if begins:
+            free.sort()
+            given[number], free = free[: counts[number]], free[counts[number] :]
+        else:
+            free += given.get(number, [])
+    return given
+
+
+def table(jobs: list[PlannedJob], studies: list[str], models: list[str]) -> list[dict]:
+    """A row for each study, stage and model, in the order of `studies` and `models`: jobs, hours, GPU-hours, tokens, bytes kept."""
+    groups: dict[tuple, list[PlannedJob]] = defaultdict(list)
+    for job in jobs:
+        groups[job.study, job.stage, job.model if job.stage != LIGHT else ""].append(job)
+    ordered = sorted(groups, key=lambda key: (studies.index(key[0]), ORDER.index(key[1]), ["", *models].index(key[2])))
+    return [
+        {"study": study, "stage": stage, "model": model} | _sums(groups[study, stage, model]) for study, stage, model in ordered
+    ]
+
+
+def _sums(jobs: list[PlannedJob]) -> dict:
+    return {
+        "jobs": len(jobs),
+        "gpu_hours": sum(job.estimate.gpu_hours for job in jobs),
+        "job_hours": sum(job.estimate.seconds for job in jobs) / 3600,
+        "completions": sum(job.estimate.completions for job in jobs),
+        "tokens_generated": sum(job.estimate.tokens_generated for job in jobs),
+        "tokens_trained": sum(job.estimate.tokens_trained for job in jobs),
+        "kept_gb": sum(job.estimate.kept_bytes for job in jobs) / 1e9,
+    }
+
+
+def totals(jobs: list[PlannedJob], setting: Setting, price: float) -> dict:
+    sums = _sums(jobs)
+    hours = max((job.end for job in jobs), default=0.0) / 3600
+    return sums | {
+        "cost": sums["gpu_hours"] * price,
+        "wall_hours": hours,
+        "critical_path_hours": sum(_taken(job, setting) for job in critical_path(jobs, setting)) / 3600,
+        "peak_disk_gb": peak_disk(jobs) / 1e9,
+        "unknown": sum(not job.estimate.known for job in jobs),
+    }
+
+
+def peak_disk(jobs: list[PlannedJob]) -> float:
+    """Bytes beyond what is there now, at the fullest moment of the schedule."""
+    events = [(job.start, 1, job.estimate.scratch_bytes) for job in jobs]
+    events += [(job.end, 0, job.estimate.kept_bytes - job.estimate.scratch_bytes) for job in jobs]
+    now = most = 0.0
+    for _, _, change in sorted(events):
+        now += change
+        most = max(most, now)
+    return most
+
+
+def planned(study: str, dry_run: list[dict], config: dict, setting: Setting, calibration) -> list[PlannedJob]:
+    """Jobs of a dry-run (see `snakemake_logger_plugin_plan`) with their estimates, scheduled. Targets, which do nothing, are left out."""
+    # Snakemake lists jobs in another order each time; the plan must not depend on it.
+    doing = sorted((job for job in dry_run if job["output"]), key=lambda job: job["output"])
+    jobs = [
+        PlannedJob(
+            number,
+            job.get("study", study),
+            job["rule"],
+            job["wildcards"],
+            durations.estimate(config, durations.Job.of(job["rule"], job["wildcards"]), setting.gpu, calibration),
+            job["threads"],
+        )
+        for number, job in enumerate(doing)
+    ]
+    connect(jobs, [(job["input"], job["output"]) for job in doing])
+    schedule(jobs, setting)
+    return jobs
+
+
+def detectable(config: dict, study: str) -> list[dict]:
+    """The smallest gain and difference of two policies (shares) that each test of a study would find with power 80 %.
+
+    From the assumed variances above, for new problems and new seeds: statistics.smallest_detectable. With one seed nothing can be
+    said of another run: the figure is then of these runs.
+    """
+    plan = config["studies"][study]
+    tests = [(model, test) for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)]
+    rows = []
+    for test in dict.fromkeys(test for _, test in tests):
+        seeds, problems = len(plan["seeds"]), durations.problems(config, test, "test")
+        samples = config["tasks"][test]["test"]["samples"]
+        row = {"study": study, "test": test, "seeds": seeds, "problems": problems, "samples": samples}
+        for quantity, runs in (("gain", 1), ("difference", 2)):
+            sampling = runs * COMPLETION_VARIANCE / samples / problems / seeds
+            over_seeds = runs * SEED_SD**2 / seeds + sampling
+            over_problems = PROBLEM_VARIANCE[quantity] / problems + (sampling if seeds == 1 else 0.0)
+            row[quantity] = statistics.smallest_detectable(over_seeds, over_problems, seeds)
+        rows.append(row)
+    return rows

@@ -1,0 +1,137 @@
+"""The explorer: every completion of a study beside its base model's, as one HTML file that needs nothing else.
+
+The file holds JSON, gzipped and in base64: an index with the problems and the verdicts of all rows, which the page reads when it
+opens, and a block of texts for each evaluation, which it reads when one of them is shown or searched. In this form nothing that a
+model wrote can be taken for HTML, and a file of tens of thousands of completions stays small enough to mail.
+"""
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import jinja2
+import pandas as pd
+from markupsafe import Markup
+
+from hardgrpo.analysis import evaluations
+from hardgrpo.data import tasks
+from hardgrpo.grading.graders import GRADERS
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths, settings
+
+TEMPLATES = Path(__file__).with_name("templates")
+AGAIN = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
+PROBLEMS = "results/tasks/{}/test.jsonl"
+UNKNOWN = -1  # truncated or tokens that a recording does not tell; JSON has no nan
+
+
+def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict, list[dict]]:
+    """(index, blocks of texts) of a study. `config` is paths.of_study's part; `graders` is the grader of each test.
+
+    A block is what one model, or the last checkpoint of one run, wrote on one test: entry i of `index["blocks"]` has its columns,
+    block i its texts, row for row. `problem` counts within `index["tests"][test]`.
+    """
+    tests = {test: tasks.read_problems(PROBLEMS.format(test)) for test in graders}
+    columns, texts = [], []
+    for path, key in evaluated(config, study):
+        rows = read_rows(path, key["policy"] is not None)
+        numbers = {problem["id"]: number for number, problem in enumerate(tests[key["test"]])}
+        unknown = set(rows.id) - set(numbers)
+        if unknown:
+            raise UserError(f"{path}: id '{min(unknown)}' is not in {PROBLEMS.format(key['test'])}; {AGAIN}")
+        rows = rows.assign(problem=rows.id.map(numbers)).sort_values(
+            ["problem", "decoding", "sample"], ascending=[True, False, True]
+        )
+        columns.append(key | {"step": int(rows.step.iloc[0])} | as_columns(rows))
+        extract = GRADERS[graders[key["test"]]].extract
+        texts.append({"completion": list(rows.completion), "extracted": [extract(text) for text in rows.completion]})
+    problems = {
+        test: [{key: problem.get(key) for key in ("id", "question", "answer", "tier")} for problem in tests[test]] for test in tests
+    }
+    return {"study": study, "tests": problems, "graders": graders, "blocks": columns}, texts
+
+
+def evaluated(config: dict, study: str) -> Iterator[tuple[str, dict]]:
+    """(evaluation file, what was evaluated): the base models, then the runs, in the order of the configuration."""
+    nothing = dict.fromkeys(("task", "recipe", "policy", "seed"))
+    bases = {
+        (model, test): None
+        for model, task in settings.pairs(config, config["studies"][study])
+        for test in paths.eval_tasks(config, study, task, model)
+    }
+    for model, test in bases:
+        yield f"results/evaluation/{model}/base/{test}.csv.gz", {"model": model, "test": test} | nothing
+    for run in paths.runs(config, study):
+        key = {name: getattr(run, name) for name in ("model", "task", "recipe", "policy", "seed")}
+        for test in paths.eval_tasks(config, study, run.task, run.model):
+            yield f"results/evaluation/{run.path}/{test}.csv.gz", key | {"test": test}
+
+
+def read_rows(path: str, last: bool) -> pd.DataFrame:
+    """The graded completions of an evaluation's last step (or only one) with their texts, which stand beside it as .jsonl.gz.
+
+    Bytes that are not UTF-8 are kept as U+DC80 to U+DCFF (Python's surrogateescape): the page shows them as what they are.
+    """
+    graded = evaluations.read(path)
+    if last:
+        graded = graded[graded.step == graded.step.max()]
+    source = path.replace(".csv.gz", ".jsonl.gz")
+    kinds = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}
+    texts = {}
+    for line, row in enumerate(files.read_jsonl(source, kinds, errors="surrogateescape"), start=1):
+        key = (row["step"], str(row["id"]), row["decoding"], row["sample"])
+        if key in texts:
+            raise UserError(f"{source}: row {line}: {_named(key)} stands in the file twice; {AGAIN}")
+        texts[key] = row["completion"]
+    keys = list(graded[evaluations.KEY].itertuples(index=False, name=None))
+    for key, twice in zip(keys, graded.duplicated(evaluations.KEY)):
+        if twice:
+            raise UserError(f"{path}: {_named(key)} stands in the file twice; {AGAIN}")
+        if key not in texts:
+            raise UserError(f"{source}: {_named(key)} is graded in {path} but has no text; {AGAIN}")
+    # As objects: the strings of some versions of pandas cannot hold what is not UTF-8.
+    return graded.assign(completion=pd.Series([texts[key] for key in keys], graded.index, dtype=object))
+
+
+def _named(key: tuple) -> str:
+    step, identity, decoding, sample = key
+    return f"sample {sample} ({decoding}) of '{identity}' at step {step}"
+
+
+def as_columns(rows: pd.DataFrame) -> dict[str, list]:
+    """Verdicts as lists of small numbers, one entry a row."""
+    return {
+        "problem": rows.problem.tolist(),
+        "greedy": (rows.decoding == "greedy").astype(int).tolist(),
+        "sample": rows["sample"].tolist(),
+        "correct": rows.correct.tolist(),
+        "answered": rows.answered.tolist(),
+        "truncated": rows.truncated.fillna(UNKNOWN).astype(int).tolist(),
+        "tokens": rows.tokens.fillna(UNKNOWN).astype(int).tolist(),
+    }
+
+
+def page(title: str, index: dict, texts: list[dict]) -> str:
+    """The whole file. Its only program and style are our own, named by their checksums; everything else is forbidden to load."""
+    script, style = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("explorer.js", "explorer.css"))
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["checksum"] = checksum
+    return environment.get_template("explorer.html").render(
+        title=title, script=Markup(script), style=Markup(style), index=packed(index), texts=map(packed, texts)
+    )
+
+
+def packed(value) -> str:
+    """JSON, gzipped, in base64. Lone surrogates stay escaped in the JSON: as text they could not be encoded."""
+    return base64.b64encode(gzip.compress(json.dumps(value, separators=(",", ":")).encode("ascii"), 6, mtime=0)).decode("ascii")
+
+
+def checksum(text: str) -> str:
+    """How a Content-Security-Policy names an inline script or style."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -1,0 +1,213 @@
+"""One style for all figures: colour-blind safe, readable in grey and at column width, vector and raster, with the rows drawn."""
+
+import argparse
+import textwrap
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+import pandas as pd  # noqa: E402
+
+from hardgrpo.runtime import files  # noqa: E402
+from hardgrpo.runtime.errors import UserError  # noqa: E402
+
+STYLE = Path(__file__).with_name("figures.mplstyle")
+COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0  # inches: one column of a page, both, and its height
+NAMES = ["model", "task", "eval_task", "policy", "decoding", "tier", "grading", "group", "id"]
+NAMES += ["predictor", "adjusted_for", "quantity", "paper", "place", "rule"]
+
+# Okabe and Ito's colours; no two policies of a figure share both marker and dashes, so that grey print keeps them apart.
+STYLES = {
+    "hard": {"color": "#D55E00", "marker": "o", "linestyle": "-"},
+    "middle": {"color": "#0072B2", "marker": "s", "linestyle": "--"},
+    "random": {"color": "#000000", "marker": "^", "linestyle": ":"},
+    "easy": {"color": "#009E73", "marker": "D", "linestyle": "-."},
+}
+COLORS = ("#CC79A7", "#56B4E9", "#E69F00", "#666666")
+MARKERS = ("v", "P", "X", "*", "<", ">", "h", "p")
+DASHES = ("-", "--", ":", "-.")
+FILLS = (None, "white", "0.75", "0.5")  # of the markers, by task; None is the policy's colour
+PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The arguments of every figure's program."""
+    found = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("--summaries", required=True, type=Path, help="folder of the study's summary tables")
+    found.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
+    return found
+
+
+def style(policy: str, policies: list[str]) -> dict:
+    """Colour, marker and dashes of a policy; of those without a style of their own the order in `policies` decides."""
+    if policy in STYLES:
+        return STYLES[policy]
+    index = [name for name in policies if name not in STYLES].index(policy)
+    if index >= len(MARKERS) * len(DASHES):
+        raise UserError(f"{len(policies)} policies in one figure, which no marks keep apart; split the study into several")
+    dashes = DASHES[(index + index // len(MARKERS)) % len(DASHES)]
+    return {"color": COLORS[index % len(COLORS)], "marker": MARKERS[index % len(MARKERS)], "linestyle": dashes}
+
+
+def mark(policy: str, policies: list[str], group: int = 0) -> dict:
+    """A policy's style for single points; `group` (of a task) changes what the marker is filled with."""
+    found = style(policy, policies)
+    return found | {"linestyle": "none", "markerfacecolor": FILLS[group % len(FILLS)] or found["color"]}
+
+
+def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
+    """A figure with `count` panels of `height` inches (less where a page ends) and the list of their axes, row by row."""
+    columns = columns or {1: 1, 2: 2, 4: 2}.get(count, 3 if count <= 9 else 4)
+    rows = -(-count // columns)
+    plt.style.use(STYLE)
+    height += 0.5 if count == 1 else 0  # what the legend takes is not shared by several rows
+    size = (COLUMN if columns == 1 else WIDE, rows * min(height, TALLEST / rows))
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", **shared)
+    flat = list(axes.flat)
+    for axis in flat[count:]:
+        axis.remove()
+    return figure, flat[:count]
+
+
+def title(axis, *lines: str) -> None:
+    """Lines above a panel, wrapped to its width."""
+    grid = axis.get_subplotspec().get_gridspec()
+    letters = int(15 * axis.figure.get_figwidth() / grid.ncols)
+    axis.set_title("\n".join(part for line in lines for part in textwrap.wrap(line, letters)))
+
+
+def outer_labels(axes, x: str, y: str) -> None:
+    """Label the axes at the left and at the bottom of the grid only."""
+    for axis in axes:
+        place = axis.get_subplotspec()
+        below = place.get_gridspec().ncols
+        if place.is_first_col():
+            axis.set_ylabel(y)
+        if axes.index(axis) + below >= len(axes):
+            axis.set_xlabel(x)
+            axis.tick_params(labelbottom=True)  # also where a shared axis ends a row early
+
+
+def policy_ticks(axis, names: list[str]) -> None:
+    """Policies along the x axis, slanted where they would run into each other."""
+    width = axis.figure.get_figwidth() / axis.get_subplotspec().get_gridspec().ncols
+    crowded = max(map(len, names)) + 1 > 13 * width / len(names)
+    axis.set_xticks(range(len(names)), names, **({"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}))
+    axis.grid(axis="x", visible=False)
+
+
+def same_ticks_once(axes) -> None:
+    """Where all panels have the same policies, those at the bottom name them for the ones above."""
+    names = [[text.get_text() for text in axis.get_xticklabels()] for axis in axes]
+    below = axes[0].get_subplotspec().get_gridspec().ncols
+    for index, axis in enumerate(axes):
+        if index + below < len(axes) and all(one == names[0] for one in names):
+            axis.tick_params(labelbottom=False)
+
+
+def spread(index: int, count: int, width: float) -> float:
+    """How far the `index`-th of `count` marks at the same place is moved aside, so that their intervals can be told apart."""
+    return (index - (count - 1) / 2) * width / max(count, 1)
+
+
+def legend(figure, axes, place: str = "outside upper center") -> None:
+    """One legend beside all panels, each entry once: inside a panel it would hide what it explains."""
+    entries = {}
+    for axis in axes:
+        for handle, text in zip(*axis.get_legend_handles_labels()):
+            entries.setdefault(text, handle)
+    if entries:
+        columns = int(17 * figure.get_figwidth() / (max(map(len, entries)) + 8))
+        figure.legend(entries.values(), entries.keys(), loc=place, ncols=max(1, min(len(entries), columns)))
+
+
+def marks_legend(figure, axis, policies: list[str], tasks: list[str]) -> None:
+    """The legend of points that `mark` draws: each policy's mark, and how the marks of each task are filled."""
+    keys = axis.twinx()  # entries that explain marks and are no points
+    keys.set_axis_off()
+    for policy in policies:
+        keys.plot([], [], label=policy, **mark(policy, policies))
+    for group, task in enumerate(tasks if len(tasks) > 1 else []):
+        fill = FILLS[group % len(FILLS)] or "0.35"
+        keys.plot([], [], marker="o", linestyle="none", color="0.35", markerfacecolor=fill, label=task)
+    legend(figure, [keys])
+
+
+def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
+    """Write the figure, or as CSV the rows drawn in it, to each path: complete or not at all, without the time of drawing."""
+    for path in paths:
+        kind = path.rsplit(".", 1)[1]
+        if kind == "csv":
+            files.write_rows(path, list(rows.columns), rows.to_dict("records"))
+            continue
+        with files.atomic(path) as temporary:
+            figure.savefig(temporary, format=kind, metadata={"CreationDate": None} if kind == "pdf" else {"Software": None})
+    plt.close(figure)
+
+
+def read_table(path: str | Path, columns: list[str], empty: bool = False) -> pd.DataFrame:
+    """A summary table with at least `columns` and one row (none, where `empty` allows it); names are text, whatever they look like."""
+    files.read_rows(path, dict.fromkeys(columns, str))
+    frame = pd.read_csv(path, dtype=dict.fromkeys(NAMES, str), keep_default_na=False, na_values=[""])
+    if frame.empty and not empty:
+        raise UserError(f"{path}: no rows to draw; run the study that it summarises")
+    return frame
+
+
+def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
+    """[(values of the keys, rows)] in the table's order, tests on the task that was trained on first."""
+    found = list(frame.groupby(keys, sort=False))
+    if {"task", "eval_task"} <= set(keys):
+        task, test = keys.index("task"), keys.index("eval_task")
+        found.sort(key=lambda item: item[0][task] != item[0][test])
+    return found
+
+
+def where(model: str, task: str, test: str, models: int) -> str:
+    """What a panel shows, as its title: the model only where there are several."""
+    name = task if test == task else f"{task}, tested on {test}"
+    return name if models == 1 else f"{model}: {name}"
+
+
+def sizes(group: pd.DataFrame) -> str:
+    """How many problems and seeds stand behind a panel."""
+    return f"{int(group.problems.max()):,} problems, {seeds(group)}"
+
+
+def seeds(group: pd.DataFrame) -> str:
+    count = int(group.seeds.max())
+    return f"{count} seed{'s' if count > 1 else ''}"
+
+
+def between(numbers, form: str = ",.0f", word: str = "") -> str:
+    """Least and most of some numbers, once where they are one; with a word, in the plural where it takes it."""
+    least, most = (format(end, form) for end in (min(numbers), max(numbers)))
+    text = least if least == most else f"{least} to {most}"
+    return f"{text} {word}{'' if most == '1' else 's'}" if word else text
+
+
+def bars(frame: pd.DataFrame, name: str, scale: float = 100) -> list:
+    """Lengths of the error bars below and above `name`, as errorbar wants them; none (nan) where there is no interval."""
+    return [scale * (frame[name] - frame[f"{name}_low"]), scale * (frame[f"{name}_high"] - frame[name])]
+
+
+def points(share: float, sign: str = "+") -> str:
+    """A share as points with one decimal and a sign (none before what is positive, with sign=""), as it is printed in a figure."""
+    return format(round(100 * share, 1) + 0.0, f"{sign}.1f").replace("-", "\N{MINUS SIGN}")
+
+
+def parts_bars(axis, group: pd.DataFrame) -> None:
+    """Finishing and correctness of each policy's gain side by side, in points, with intervals, and a line at their sum."""
+    for offset, (part, color, hatch) in zip((-0.2, 0.2), PARTS):
+        places = [index + offset for index in range(len(group))]
+        axis.bar(places, 100 * group[part], 0.38, color=color, hatch=hatch, edgecolor="white", linewidth=0.4, label=part)
+        axis.errorbar(places, 100 * group[part], yerr=bars(group, part), fmt="none", ecolor="black", elinewidth=0.8)
+    axis.hlines(
+        100 * group.gain, *([i + end for i in range(len(group))] for end in (-0.42, 0.42)), color="black", label="gain (their sum)"
+    )
+    axis.axhline(0, color="black", linewidth=0.6)
+    axis.set_xlim(-max(0.6, 1.6 - 0.6 * len(group)), len(group) - 1 + max(0.6, 1.6 - 0.6 * len(group)))
+    policy_ticks(axis, list(group.policy))

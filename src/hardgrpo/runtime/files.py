@@ -1,0 +1,188 @@
+"""Reading and writing the files of the contracts: checked on the way in, complete or absent on the way out."""
+
+import contextlib
+import csv
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from hardgrpo.runtime.errors import UserError
+
+
+@contextlib.contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary name beside `path`; rename it there if the block succeeds, remove it if it does not.
+
+    What a killed process left under the temporary name is removed first. A folder takes the place of an earlier one only
+    if they have a name in common (it holds the same kind of thing) or that is empty; a file never takes a folder's place.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    _remove(temporary)
+    try:
+        yield temporary
+        if temporary.is_file():
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+        if path.is_dir():
+            old, new = ({p.name for p in folder.iterdir()} if folder.is_dir() else set() for folder in (path, temporary))
+            if temporary.is_file() or (old and not old & new):
+                raise UserError(f"{path}: a folder with other content is in the way; name another output or move it away")
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+    finally:
+        _remove(temporary)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write text; `.gz` is compressed without name and time, so that equal content is an equal file."""
+    with atomic(path) as temporary:
+        # A completion cut off within a character may hold half of it, which UTF-8 cannot: it becomes a question mark.
+        data = text.encode("utf-8", "replace")
+        if str(path).endswith(".gz"):
+            buffer = io.BytesIO()
+            with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", mtime=0, compresslevel=6) as stream:
+                stream.write(data)
+            data = buffer.getvalue()
+        temporary.write_bytes(data)
+
+
+def read_text(path: str | Path, errors: str = "strict") -> str:
+    """Read UTF-8 text, decompressing `.gz`; a missing, truncated or garbled file is a `UserError`.
+
+    `errors` is Python's name for what becomes of bytes that are not UTF-8.
+    """
+    try:
+        data = Path(path).read_bytes()
+        if str(path).endswith(".gz"):
+            data = gzip.decompress(data)
+        return data.decode("utf-8", errors)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: expected a file, found a folder") from None
+    except (EOFError, zlib.error, OSError) as error:
+        if isinstance(error, PermissionError):
+            raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+        raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again to make it anew") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: byte {error.start}: not UTF-8 text; save the file as UTF-8") from None
+
+
+def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
+    write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def read_jsonl(path: str | Path, keys: dict[str, type | tuple[type, ...]], errors: str = "strict") -> list[dict]:
+    """Rows of a JSON Lines file, each an object with at least `keys` of the given types; at least one row."""
+    rows = []
+    for number, line in enumerate(read_text(path, errors).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UserError(
+                f"{path}: line {number}, column {error.colno}: not valid JSON ({error.msg}); expected one JSON object a line"
+                " (if this is the last line, the file may be truncated)"
+            ) from None
+        if not isinstance(row, dict):
+            raise UserError(f"{path}: line {number}: expected a JSON object, found {type(row).__name__}")
+        for key, types in keys.items():
+            if key not in row or row[key] is None:
+                raise UserError(f"{path}: line {number}: '{key}' is missing; found {', '.join(row) or 'nothing'}")
+            if not isinstance(row[key], types) or isinstance(row[key], bool) and bool not in _as_tuple(types):
+                expected = " or ".join(t.__name__ for t in _as_tuple(types))
+                raise UserError(f"{path}: line {number}: '{key}' is {type(row[key]).__name__}, expected {expected}")
+        rows.append(row)
+    if not rows:
+        raise UserError(f"{path}: the file has no rows; expected at least one JSON object")
+    return rows
+
+
+def _as_tuple(types) -> tuple:
+    return types if isinstance(types, tuple) else (types,)
+
+
+def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> None:
+    """A CSV file with exactly `columns`; None becomes an empty cell, floats keep every digit (repr)."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n", extrasaction="raise")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({column: _cell(row[column]) for column in columns} | {k: v for k, v in row.items() if k not in columns})
+    write_text(path, buffer.getvalue())
+
+
+def rounded(rows: Iterable[dict]) -> list[dict]:
+    """Numbers to ten significant digits: more than anyone needs, few enough to be the same on every machine."""
+    return [{key: float(f"{value:.10g}") if isinstance(value, float) else value for key, value in row.items()} for row in rows]
+
+
+def _cell(value):
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    return int(value) if isinstance(value, bool) else value
+
+
+def read_rows(path: str | Path, columns: dict[str, Callable], optional: dict[str, Callable] | None = None) -> list[dict]:
+    """Rows of a CSV file with at least `columns`, each cell converted; an empty cell is None, and so is a missing optional one."""
+    reader = csv.DictReader(io.StringIO(read_text(path)))
+    missing = [column for column in columns if column not in (reader.fieldnames or [])]
+    if missing:
+        raise UserError(f"{path}: column '{missing[0]}' is missing; expected {', '.join(columns)}")
+    rows = []
+    for number, raw in enumerate(reader, start=2):
+        row = dict.fromkeys(optional or {})
+        found = columns | {column: convert for column, convert in (optional or {}).items() if column in raw}
+        for column, convert in found.items():
+            cell = raw[column]
+            if cell is None:
+                raise UserError(f"{path}: row {number}: the row ends before column '{column}'; the file may be truncated")
+            try:
+                row[column] = convert(cell) if cell != "" else None
+            except ValueError:
+                raise UserError(f"{path}: row {number}: column '{column}' is '{cell}', expected {convert.__name__}") from None
+        rows.append(row)
+    return rows
+
+
+def sha256(path: str | Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def read_json(path: str | Path, name: str | None = None, remedy: str = "delete it and run again") -> dict:
+    """A JSON object; anything else is a `UserError` that calls the file `name` (its path, unless said otherwise)."""
+    name = name or str(path)
+    try:
+        value = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise UserError(f"{name}: line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); {remedy}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{name}: expected a JSON object, found {type(value).__name__}; {remedy}")
+    return value
+
+
+def listing(folder: str | Path) -> dict[str, dict]:
+    """{path below the folder: {"bytes": size, "sha256": checksum}} of every file in it, sorted."""
+    folder = Path(folder)
+    return {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

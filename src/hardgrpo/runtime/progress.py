@@ -1,0 +1,60 @@
+"""Progress of long work: a bar in a terminal, a plain line now and then in a log; both with rate and remaining time."""
+
+import sys
+import time
+
+from tqdm import tqdm
+
+from hardgrpo.runtime.interruption import say
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class Progress:
+    """`with Progress("probe tiny/swaps", 1000, "completions") as progress: progress.advance(64, "p 0.7")`."""
+
+    def __init__(self, title: str, total: int, unit: str, start: int = 0, shown: bool = True):
+        self.title, self.total, self.unit, self.done, self.first = title, total, unit, start, start
+        self.quiet = not shown
+        self.started = self.last_line = self.mark = time.monotonic()
+        self.seconds = 0.0  # of work alone: see `ready`
+        self.bar = (
+            tqdm(total=total, initial=start, desc=title, unit=f" {unit}", file=sys.stdout, dynamic_ncols=True)
+            if shown and sys.stdout.isatty()
+            else None
+        )
+
+    def __enter__(self) -> "Progress":
+        if self.bar is None and not self.quiet:
+            say(f"{self.title}: {self.done} of {self.total} {self.unit}")
+        return self
+
+    def ready(self) -> None:
+        """What came since the last step was getting ready (an engine's start), not work: `seconds` leaves it out."""
+        self.mark = time.monotonic()
+
+    def advance(self, count: int = 1, note: str = "") -> None:
+        self.done += count
+        self.seconds -= self.mark
+        self.mark = time.monotonic()
+        self.seconds += self.mark
+        if self.bar is not None:
+            self.bar.set_postfix_str(note, refresh=False)
+            self.bar.update(count)
+            return
+        if self.quiet:
+            return
+        now = time.monotonic()
+        if self.done >= self.total or now - self.last_line >= SECONDS_BETWEEN_LINES:
+            self.last_line = now
+            rate = (self.done - self.first) / max(now - self.started, 1e-9)
+            left = (self.total - self.done) / rate if rate else float("nan")
+            bar = ("#" * round(20 * self.done / self.total)).ljust(20, ".")
+            say(
+                f"{self.title}: [{bar}] {self.done} of {self.total} {self.unit} ({self.done / self.total:.0%}),"
+                f" {rate:.3g}/s, {left:.0f} s left" + (f", {note}" if note else "")
+            )
+
+    def __exit__(self, *_) -> None:
+        if self.bar is not None:
+            self.bar.close()

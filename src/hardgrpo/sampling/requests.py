@@ -1,0 +1,25 @@
+"""What an engine is asked for, and what it gives back: the words that both engines share."""
+
+import hashlib
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Request:
+    """One completion to sample; temperature 0 is greedy and ignores the seed."""
+
+    messages: tuple[dict, ...]
+    seed: int
+    temperature: float
+
+
+@dataclass(frozen=True)
+class Completion:
+    text: str
+    tokens: int  # generated tokens, the end-of-text token included
+    finish_reason: str  # "stop" or "length", as vLLM calls them
+
+
+def sample_seed(*key) -> int:
+    """A seed from names and numbers, e.g. (task seed, problem id, sample): the same on every machine."""
+    return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8]) >> 1

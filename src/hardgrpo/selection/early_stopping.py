@@ -1,0 +1,360 @@
+"""Early-stopped probing: sample only what decides a policy's subset, and give exactly the subset that full probing gives.
+
+A prompt gets its samples in order, 0 to K-1, each of a fixed seed. After d samples, c of them right, full probing would count
+between c (*low*) and c + K - d (*high*) right ones. The subset is decided as soon as these bounds decide every membership:
+
+- a rule with a threshold (base_wrong, base_right, base_right_matched) looks at each prompt alone;
+- a rule with a rank (hard, easy, hard_solvable) needs a *cut* in the pool's order by (count, tie-break): each prompt is certainly
+  before it or certainly behind it, and as many members as wanted are before it.
+
+`Stopper` is told counts and says which samples to draw next: those that a proof certainly or probably needs. For the latter the
+samples still to come are imagined several times, from what was seen so far, and `fewest` is the cheapest proof in each imagined
+world. With a confidence below 1 the same samples are drawn in the same order, but sampling stops as soon as precision and recall of a
+guess are expected to reach it. Nothing here knows of engines or graders. Equal counts give equal decisions, so that a probe can be taken
+up again.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import policies
+
+SPLIT = policies.SPLIT
+RULES = policies.BY_BOUNDS
+WORLDS = 24  # imagined for each batch
+WORLDS_OF_CONFIDENCE = 400  # for the probability of a membership
+LIKELY = 0.5  # a sample is drawn if it is needed in this share of them
+FORCED, LEADING = 2.0, 0.1  # added to that share, see `urgent`
+RATES = np.linspace(0, 1, 41)  # pass rates that are thought possible
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A subset that the samples must decide. Prompts are numbered as in `ids`."""
+
+    ids: list[str]
+    samples: int  # K
+    policy: dict
+    seed: int
+    mirrored: bool  # wrong samples are counted instead of right ones, ties in the opposite order: the easiest are the first then
+    order: np.ndarray  # prompts by tie-break
+    rank: np.ndarray  # of each prompt in that order
+    least: int  # what is before the cut or threshold, and has at least so many, is a member
+    size: int | None  # members before the cut; None for a rule with a threshold
+    most: int | None  # a prompt before the threshold has at most so many; None for a rule with a rank
+
+    def bounds(self, correct: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Fewest and most counts that full probing can give after `correct` of `drawn` samples."""
+        low = drawn - correct if self.mirrored else correct
+        return low, low + self.samples - drawn
+
+
+def wanted(ids: list[str], samples: int, policy: dict, seed: int) -> Wanted:
+    """What a policy (rule, and budget or threshold) wants of a pool with `samples` = K a prompt.
+
+    `UserError` if it needs them all, if its values make no sense, or if no pass rates give it a subset.
+    """
+    rule = policy["rule"]
+    if rule not in RULES:
+        raise UserError(
+            f"policy rule {rule} needs every pass rate, so its probe cannot stop early; take `stop` out of the task's probe, or choose"
+            f" one of {', '.join(RULES)}"
+        )
+    need = policies.NEEDS[rule]
+    if set(policy) != {"rule", *need}:
+        raise UserError(
+            f"policy rule {rule}: expected {', '.join(need)} beside it, found {', '.join(set(policy) - {'rule'}) or 'nothing'}"
+        )
+    ranked, pool, size = rule not in SPLIT, len(ids), None
+    mirrored = rule == "easy"
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise UserError(f"policy rule {rule}: seed is {seed!r}, expected an integer; correct it")
+    if ranked and not (_is_number(policy["budget"]) and 0 < policy["budget"] <= 1):
+        raise UserError(f"policy rule {rule}: budget is {policy['budget']!r}, expected a share of the pool in (0, 1]; correct it")
+    if not ranked and not _is_number(policy["threshold"]):
+        raise UserError(f"policy rule {rule}: threshold is {policy['threshold']!r}, expected a pass rate; correct it")
+    if ranked:
+        size = policies.subset_size(policy["budget"], pool)
+        if size < 1:
+            raise UserError(
+                f"policy rule {rule}: the subset would be empty (budget {policy['budget']} of {pool} prompts is less than one prompt); raise"
+                " the budget"
+            )
+        if rule != "hard_solvable" and size > pool / 2:  # what is left out is the shorter proof
+            mirrored, size = not mirrored, pool - size
+    order = sorted(range(pool), key=lambda i: policies.tie_break(ids[i], seed), reverse=mirrored)
+    rank = np.empty(pool, dtype=int)
+    rank[order] = np.arange(pool)
+    most = None if ranked else max((n for n in range(samples + 1) if n / samples < policy["threshold"]), default=-1)
+    if not ranked and (rule != "base_right" and most < 0 or rule != "base_wrong" and most == samples):
+        raise UserError(
+            f"policy rule {rule}: the subset would be empty (threshold {policy['threshold']} leaves {'no' if most < 0 else 'every'} pass"
+            " rate below it); choose a threshold in (0, 1]"
+        )
+    return Wanted(ids, samples, policy, seed, mirrored, np.array(order, dtype=int), rank, int(rule == "hard_solvable"), size, most)
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+# --- proofs --------------------------------------------------------------------------------------------------------
+
+
+def undecided(low: np.ndarray, high: np.ndarray, least: int, most: int) -> np.ndarray:
+    """Whether bounds leave open if a count is in least..most."""
+    return ~(((low >= least) & (high <= most)) | (low > most) | (high < least)) & (most >= least)
+
+
+def proven(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> bool:
+    """Whether `drawn` samples of each prompt, `correct` of them right (both (prompts,)), decide the subset for certain."""
+    low, high = want.bounds(correct, drawn)
+    if want.size is None:
+        return not undecided(low, high, want.least, want.most).any()
+    levels = range(-1, want.samples + 1)
+    gaps = np.stack([undecided(low, high, want.least, most) for most in levels])[None]
+    members = np.stack([(low >= want.least) & (high <= most) for most in levels])[None]
+    return bool(((_at_cuts(gaps, want) == 0) & _valid(_at_cuts(members, want), want)).any())
+
+
+def fewest(want: Wanted, correct: np.ndarray, drawn: np.ndarray, future: np.ndarray) -> np.ndarray:
+    """How many more samples each prompt gets in the cheapest proof, for somebody who knows the samples still to come.
+
+    `correct` and `drawn` are (prompts,); `future` (worlds, prompts, K) holds at s whether sample drawn + s is right, in each
+    world; samples beyond K count for nothing. Returns (worlds, prompts).
+    """
+    worlds, prompts, samples = future.shape
+    start, _ = want.bounds(correct, drawn)
+    left = samples - drawn
+    going = np.arange(samples) < left[:, None]
+    counted = np.cumsum((~future if want.mirrored else future) & going, axis=2, dtype=np.int16)
+    low = start[:, None] + np.concatenate([np.zeros((worlds, prompts, 1), np.int16), counted[:, :, :-1]], axis=2)
+    high = low + left[:, None] - np.arange(samples)
+    final = start + counted[:, :, -1]
+
+    def needed(most: int) -> np.ndarray:
+        return (undecided(low, high, want.least, most) & going).sum(axis=2, dtype=np.int16)
+
+    if want.size is None:
+        return needed(want.most)
+    levels = range(-1, samples + 1)
+    needs = np.stack([needed(most) for most in levels], axis=1)  # (worlds, K + 2, prompts)
+    members = np.stack([(final >= want.least) & (final <= most) for most in levels], axis=1)
+    cost = np.where(_valid(_at_cuts(members, want), want), _at_cuts(needs, want), np.iinfo(np.int64).max)
+    level, place = np.divmod(cost.reshape(worlds, -1).argmin(axis=1), prompts + 1)
+    row = np.where(want.rank < place[:, None], level[:, None] + 1, level[:, None])
+    return np.take_along_axis(needs, row[:, None, :], axis=1)[:, 0]
+
+
+def _at_cuts(values: np.ndarray, want: Wanted) -> np.ndarray:
+    """Sums over the pool at every cut, of `values` (worlds, K + 2, prompts) that each prompt has at levels -1 to K.
+
+    The cut (level, place) is behind the prompts with that count that are among the first `place` by tie-break: before it is what has
+    at most `level`, for the other prompts at most level - 1. Returns (worlds, levels 0 to K, places 0 to prompts).
+    """
+    worlds, levels, prompts = values.shape
+    sums = np.zeros((worlds, levels, prompts + 1), dtype=np.int64)
+    np.cumsum(values[:, :, want.order], axis=2, out=sums[:, :, 1:])
+    return sums[:, 1:] + sums[:, :-1, -1:] - sums[:, :-1]
+
+
+def _valid(members: np.ndarray, want: Wanted) -> np.ndarray:
+    """Cuts with as many members as wanted before them; where the pool has fewer, the one behind everything."""
+    valid = members == want.size
+    valid[:, -1, -1] |= members[:, -1, -1] < want.size
+    return valid
+
+
+def oracle(want: Wanted, outcomes: np.ndarray, given: np.ndarray | None = None) -> int:
+    """The fewest samples that prove the subset, for somebody who knows all outcomes (prompts, K) beforehand.
+
+    With `given` (prompts,) the first so many of each prompt, all or none, are there and do not count.
+    """
+    outcomes, drawn = np.asarray(outcomes, dtype=bool), np.zeros(len(outcomes), dtype=int) if given is None else given
+    return int(fewest(want, np.where(drawn > 0, outcomes.sum(axis=1), 0), drawn, outcomes[None]).sum())
+
+
+def urgent(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """How sure it is from the bounds alone that every proof takes the next sample of a prompt: FORCED, LEADING or 0, (prompts,).
+
+    With a rank the cut is behind the `size`-th lowest low and before the next highest high. A prompt whose bounds span that is forced; if
+    there is none, the lows and the highs have the same prompts in front, and of these the ones that overlap with the next are leading.
+    """
+    low, high = want.bounds(correct, drawn)
+    if want.size is None:
+        return FORCED * undecided(low, high, want.least, want.most)
+    prompts, never = len(drawn), want.samples + 1  # a prompt that is no member however low its count is behind all others
+    low = np.where(high < want.least, never, np.maximum(low, want.least)) * prompts + want.rank
+    high = np.where(want.bounds(correct, drawn)[0] < want.least, never, high) * prompts + want.rank
+    order = np.argsort(low)
+    if want.size == prompts:
+        return FORCED * (drawn < want.samples)
+    first = np.zeros(prompts, dtype=bool)
+    first[order[: want.size]] = drawn[order[: want.size]] < want.samples
+    forced = first & (high >= np.partition(high, want.size)[want.size])
+    return FORCED * forced if forced.any() else LEADING * (first & (high >= low[order[want.size]]))
+
+
+# --- subsets -------------------------------------------------------------------------------------------------------
+
+
+def choose(want: Wanted, correct: np.ndarray, drawn: np.ndarray, confidence: float = 1.0) -> tuple[policies.Subset, bool] | None:
+    """(the subset that full probing gives, whether that is certain), or None while it is open.
+
+    With a confidence below 1, and at least one sample of each prompt, a guess is enough whose expected precision (share of its prompts
+    that full probing chooses) and expected recall (share of what full probing chooses that is in it) both reach the confidence.
+    Raises `UserError` where full probing certainly gives no subset; a guess never says so.
+    """
+    counts = correct + np.rint((want.samples - drawn) * correct / np.maximum(drawn, 1)).astype(int)
+    if proven(want, correct, drawn):  # then the subset is the same whatever full probing will count within the bounds
+        rates = {identity: count / want.samples for identity, count in zip(want.ids, counts.tolist())}
+        return policies.select(rates, seed=want.seed, **want.policy), True
+    if confidence >= 1 or not drawn.all():
+        return None
+    chance = member_chances(want, correct, drawn)
+    size = round(chance.sum())
+    if want.size is not None:
+        size = policies.subset_size(want.policy["budget"], len(drawn))
+    likeliest = np.lexsort((want.rank, -chance))[:size]
+    caught = chance[likeliest].sum()
+    if not size or caught < confidence * max(size, chance.sum()):
+        return None
+    if want.policy["rule"] == "base_right_matched":
+        chosen = set(likeliest.tolist())
+        return policies.Subset([want.ids[i] for i in matching(want) if i in chosen], 0, 0), False
+    ids = policies.ordered({want.ids[i]: counts[i] for i in likeliest}, want.seed)
+    return policies.Subset(ids[::-1] if want.policy["rule"] == "easy" else ids, 0, 0), False
+
+
+def member_chances(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """Probability (prompts,) that full probing chooses each prompt; where it would give no subset it chooses none."""
+    low, _ = want.bounds(correct, drawn)
+    future = imagined(correct, drawn, want.samples, WORLDS_OF_CONFIDENCE)
+    going = np.arange(want.samples) < (want.samples - drawn)[:, None]
+    final = low + ((~future if want.mirrored else future) & going).sum(axis=2)
+    if want.size is None:
+        wrong = final <= want.most
+        members = wrong if want.policy["rule"] == "base_wrong" else ~wrong
+        if want.policy["rule"] == "base_right_matched":
+            order, size = matching(want), wrong.sum(axis=1, keepdims=True)
+            members[:, order] &= members[:, order].cumsum(axis=1) <= size
+            members &= members.sum(axis=1, keepdims=True) == size
+        return members.mean(axis=0)
+    prompts = len(drawn)
+    key = np.where(final >= want.least, final, want.samples + 1) * prompts + want.rank
+    edge = np.partition(key, want.size - 1, axis=1)[:, want.size - 1 : want.size] if want.size else np.full((1, 1), -1)
+    members = (key <= edge) & (final >= want.least)
+    members &= members.sum(axis=1, keepdims=True) == want.size
+    return (members != (want.mirrored != (want.policy["rule"] == "easy"))).mean(axis=0)
+
+
+def matching(want: Wanted) -> list[int]:
+    """Prompts in the order in which base_right_matched takes them."""
+    return sorted(range(len(want.ids)), key=lambda i: policies.tie_break(want.ids[i], want.seed, "matched"))
+
+
+# --- what to draw next ---------------------------------------------------------------------------------------------
+
+
+class Stopper:
+    """`while batch := stopper.next(): ... stopper.tell(...)`: batches of (prompt, sample) until every wanted subset is decided.
+
+    Several subsets (policies, seeds) may be wanted of one pool: sampling stops when all of them are decided. With `in_full` the prompts
+    that are certainly chosen then get the rest of their samples, so that their pass rates, and with these their order, are those of full
+    probing, too. Those of a guess (confidence below 1) do not: their samples would shift the guess, and cost more than they save.
+    """
+
+    def __init__(self, wants: list[Wanted], batch: int, confidence: float = 1.0, in_full: bool = False):
+        self.wants, self.batch, self.confidence, self.in_full = wants, batch, confidence, in_full
+        prompts, self.samples = len(wants[0].ids), wants[0].samples
+        self.correct, self.drawn = np.zeros(prompts, dtype=int), np.zeros(prompts, dtype=int)
+
+    def tell(self, prompt: int, correct: int, drawn: int) -> None:
+        """After `drawn` samples of a prompt `correct` are right."""
+        self.correct[prompt], self.drawn[prompt] = correct, drawn
+
+    def next(self) -> list[tuple[int, int]]:
+        """At most `batch` samples to draw, the most needed first; none when all is decided."""
+        is_open, rest = [], np.zeros(len(self.drawn), dtype=bool)
+        for want in self.wants:
+            try:
+                found = choose(want, self.correct, self.drawn, self.confidence)
+            except UserError:
+                continue  # certain: there is no such subset
+            if found is None:
+                is_open.append(want)
+            elif self.in_full and self.confidence >= 1:
+                rest |= np.isin(want.ids, found[0].ids) & (self.drawn < self.samples)
+        left = np.arange(self.samples) < (self.samples - self.drawn)[:, None]
+        if is_open:
+            share = self._needed(is_open) * left
+        elif rest.any():
+            share = rest[:, None] * left * 1.0
+        else:
+            return []
+        prompt, step = np.nonzero(share > 0)
+        if not len(prompt):
+            raise RuntimeError(f"a subset is open, but no sample would help to decide it: {[want.policy for want in is_open]}")
+        need = share[prompt, step]
+        # At equal need the first by tie-break, so that few prompts are nearly decided and not many a little; of the former a guess learns
+        # how the pass rates are spread, which one sample of each prompt does not tell.
+        by_need = np.lexsort((is_open[0].rank[prompt] if is_open else prompt, step, -need))[: self.batch]
+        chosen = by_need[: max(1, int((need[by_need] >= LIKELY).sum()))]
+        return [(int(prompt[i]), int(self.drawn[prompt[i]] + step[i])) for i in chosen]
+
+    def _needed(self, wants: list[Wanted]) -> np.ndarray:
+        """By (prompt, s): share of imagined worlds in which the cheapest proof takes more than s further samples, raised by `urgent`."""
+        future = imagined(self.correct, self.drawn, self.samples, WORLDS)
+        needs, first = np.zeros((WORLDS, len(self.drawn)), dtype=int), 0
+        for want in wants:
+            needs = np.maximum(needs, fewest(want, self.correct, self.drawn, future))
+            first = np.maximum(first, urgent(want, self.correct, self.drawn))
+        share = (needs[:, :, None] > np.arange(self.samples)).mean(axis=0)
+        share[:, 0] += first
+        return share
+
+
+def imagined(correct: np.ndarray, drawn: np.ndarray, samples: int, worlds: int) -> np.ndarray:
+    """Samples still to come, (worlds, prompts, K): each prompt's pass rate is drawn from its posterior, under the pool's own prior.
+
+    The random numbers follow from the counts alone, so that a resumed probe draws what an uninterrupted one draws.
+    """
+    rng = np.random.default_rng([len(drawn), samples, int(drawn.sum()), int(correct.sum())])
+    edges = posteriors(correct, drawn).cumsum(axis=1)[:, :-1]
+    place = rng.random((worlds, len(drawn)), dtype=np.float32)
+    rates = RATES[np.stack([(row[:, None] > edges).sum(axis=1) for row in place])].astype(np.float32)
+    return rng.random((worlds, len(drawn), samples), dtype=np.float32) < rates[:, :, None]
+
+
+def posteriors(correct: np.ndarray, drawn: np.ndarray, steps: int = 50) -> np.ndarray:
+    """Probability of each of RATES for each prompt, (prompts, RATES), under the mixture that the counts make most likely (EM).
+
+    An even prior that weighs as much as one prompt keeps every rate possible. When to sample a prompt again was decided from counts
+    alone, so that the likelihood is that of fixed numbers of samples.
+    """
+    kinds, kind, sizes = np.unique(np.stack([correct, drawn]), axis=1, return_inverse=True, return_counts=True)
+    right, wrong = kinds[0][:, None], (kinds[1] - kinds[0])[:, None]
+    likelihood = RATES**right * (1 - RATES) ** wrong  # 0 ** 0 is 1
+    seen = sizes * (kinds[1] > 0)
+    prior = np.full(len(RATES), 1 / len(RATES))
+    for _ in range(steps):
+        joint = likelihood * prior
+        prior = (seen @ (joint / joint.sum(axis=1, keepdims=True)) + 1 / len(RATES)) / (seen.sum() + 1)
+    joint = likelihood * prior
+    return (joint / joint.sum(axis=1, keepdims=True))[kind.reshape(-1)]
+
+
+def replay(stopper: Stopper, outcomes: np.ndarray) -> int:
+    """Early-stopped probing where the outcomes (prompts, K) are known; returns the number of batches."""
+    batches = 0
+    while batch := stopper.next():
+        batches += 1
+        counts: dict[int, int] = {}
+        for prompt, sample in batch:
+            counts[prompt] = max(counts.get(prompt, 0), sample + 1)
+        for prompt, count in counts.items():
+            stopper.tell(prompt, int(outcomes[prompt, :count].sum()), count)
+    return batches

@@ -1,0 +1,144 @@
+"""Selection policies: which prompts of a pool are worth training on, given the base model's pass rates.
+
+The *order* of a pool is ascending pass rate, ties broken by a hash of (seed, id). `hard` is its beginning and `easy` its
+end, so the two are disjoint whenever the pool holds both. `rule` and the other keys come from config.yaml:
+
+    hard, easy, middle, random, hard_solvable      need `budget`, a share of the pool in (0, 1]
+    base_wrong, base_right, base_right_matched     need `threshold`: wrong means pass rate < threshold
+    low_tiers, low_tiers_matched                   need `highest_tier`: low means a tier up to that one
+    all                                            needs nothing
+"""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from statistics import median, quantiles
+
+from hardgrpo.runtime.errors import UserError
+
+RANKED = ("hard", "easy", "middle", "random", "hard_solvable")
+SPLIT = ("base_wrong", "base_right", "base_right_matched")
+TIERED = ("low_tiers", "low_tiers_matched")
+RULES = (*RANKED, *SPLIT, *TIERED, "all")
+BY_BOUNDS = ("hard", "easy", "hard_solvable", *SPLIT)  # that need not know every pass rate: see early_stopping.py
+NEEDS = dict.fromkeys(RANKED, {"budget"}) | dict.fromkeys(SPLIT, {"threshold"}) | dict.fromkeys(TIERED, {"highest_tier"})
+
+
+@dataclass(frozen=True)
+class Subset:
+    """Chosen ids in order of choice; `tied` candidates share the pass rate at which the choice had to stop."""
+
+    ids: list[str]
+    tied: int  # candidates at the boundary; 0 where chance did not decide (nothing was left out at that pass rate)
+    tied_chosen: int  # how many of these were chosen
+
+
+def select(
+    pass_rates: dict[str, float],
+    rule: str,
+    seed: int,
+    budget: float | None = None,
+    threshold: float | None = None,
+    highest_tier: float | None = None,
+    tiers: dict[str, float | None] | None = None,
+) -> Subset:
+    """Choose a subset of the pool `pass_rates` (id -> share correct). Raises UserError when it would be empty.
+
+    `tiers` (id -> difficulty by the problem's own structure) is needed by the rules that go by tier.
+    """
+    if rule in RANKED and (budget is None or not 0 < budget <= 1):
+        raise UserError(f"policy rule {rule}: budget is {budget}, expected a share of the pool in (0, 1]; correct it")
+    if rule in SPLIT and threshold is None:
+        raise UserError(f"policy rule {rule}: threshold is missing; say below which pass rate a prompt counts as wrong")
+    if rule in TIERED and highest_tier is None:
+        raise UserError(f"policy rule {rule}: highest_tier is missing; say up to which tier a prompt counts as low")
+    pool = ordered(pass_rates, seed)
+    rate = pass_rates.__getitem__
+    if rule == "all":
+        return _checked(Subset(pool, 0, 0), rule, "the pool is empty")
+    if rule in SPLIT:
+        wrong = [i for i in pool if rate(i) < threshold]
+        right = [i for i in pool if rate(i) >= threshold]
+        if rule == "base_wrong":
+            return _checked(Subset(wrong, 0, 0), rule, f"no pass rate is below {threshold}")
+        if rule == "base_right":
+            return _checked(Subset(right, 0, 0), rule, f"no pass rate reaches {threshold}")
+        if len(wrong) > len(right):
+            raise UserError(
+                f"policy rule base_right_matched: {len(wrong)} prompts are wrong but only {len(right)} right at threshold"
+                f" {threshold}; a subset of the same size cannot be had: lower the threshold"
+            )
+        matched = _shuffled(right, seed, "matched")[: len(wrong)]
+        return _checked(Subset(matched, len(right), len(matched)), rule, f"no pass rate is below {threshold}")
+
+    if rule in TIERED:
+        known = {i: (tiers or {}).get(i) for i in pool}
+        if all(tier is None for tier in known.values()):
+            raise UserError(f"policy rule {rule}: the problems have no tiers; choose a task that has, or another rule")
+        low = [i for i in pool if known[i] is not None and known[i] <= highest_tier]
+        why = f"no tier is {highest_tier} or lower"
+        if rule == "low_tiers":
+            return _checked(Subset(low, 0, 0), rule, why)
+        return _checked(Subset(_shuffled(pool, seed, "matched")[: len(low)], len(pool), len(low)), rule, why)
+
+    size = subset_size(budget, len(pool))
+    why = f"budget {budget} of {len(pool)} prompts is less than one prompt"
+    if rule == "random":
+        return _checked(Subset(_shuffled(pool, seed, "random")[:size], len(pool), size), rule, why)
+    if rule == "hard":
+        candidates, key = pool, rate
+    elif rule == "easy":
+        candidates, key = pool[::-1], lambda i: -rate(i)
+    elif rule == "hard_solvable":
+        candidates, key = [i for i in pool if rate(i) > 0], rate
+    elif rule == "middle":
+        centre, low, high = _quartiles(list(pass_rates.values()))
+        key = lambda i: abs(rate(i) - centre)
+        candidates = sorted((i for i in pool if low <= rate(i) <= high), key=lambda i: (key(i), tie_break(i, seed)))
+    else:
+        raise UserError(f"unknown policy rule '{rule}'; expected one of {', '.join(RULES)}")
+    if size and len(candidates) < size:
+        raise UserError(
+            f"policy rule {rule}: budget {budget} asks for {size} prompts, but only {len(candidates)} qualify; lower the budget"
+        )
+    chosen = candidates[:size]
+    tied = tied_chosen = 0
+    if 0 < size < len(candidates) and math.isclose(key(candidates[size]), key(chosen[-1]), abs_tol=1e-12):
+        at_boundary = [math.isclose(key(i), key(chosen[-1]), abs_tol=1e-12) for i in candidates]
+        tied, tied_chosen = sum(at_boundary), sum(at_boundary[:size])
+    return _checked(Subset(chosen, tied, tied_chosen), rule, why)
+
+
+def ordered(pass_rates: dict[str, float], seed: int) -> list[str]:
+    """Ids by ascending pass rate, ties in the seed's order."""
+    return sorted(pass_rates, key=lambda i: (pass_rates[i], tie_break(i, seed)))
+
+
+def subset_size(budget: float, pool: int) -> int:
+    """floor(budget * pool), as in the paper, safe against 0.29 * 100 = 28.999..."""
+    return math.floor(round(budget * pool, 9))
+
+
+def tie_break(identity: str, seed: int, salt: str = "tie") -> str:
+    """A fixed pseudo-random key of (seed, salt, id): independent of the pool's order and of its other members."""
+    return hashlib.sha256(f"{seed}:{salt}:{identity}".encode()).hexdigest()
+
+
+def _shuffled(ids: list[str], seed: int, salt: str) -> list[str]:
+    return sorted(ids, key=lambda i: tie_break(i, seed, salt))
+
+
+def _quartiles(values: list[float]) -> tuple[float, float, float]:
+    """Median and first and third quartile (linear interpolation, as numpy)."""
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    low, _, high = quantiles(values, n=4, method="inclusive")
+    return median(values), low, high
+
+
+def _checked(subset: Subset, rule: str, why: str) -> Subset:
+    if not subset.ids:
+        raise UserError(
+            f"policy rule {rule}: the subset would be empty ({why}); raise the budget, the threshold or the highest tier"
+        )
+    return subset

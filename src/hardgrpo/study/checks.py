@@ -1,0 +1,252 @@
+"""What a schema cannot say of config.yaml: names that must exist, keys that exclude each other, tasks that a model cannot do."""
+
+import difflib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import policies
+from hardgrpo.study import memory, schema
+from hardgrpo.study.settings import eval_tasks, has_train, is_excluded, is_recorded, listed, sampled_as
+
+SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes": "recipe", "studies": "study"}
+
+
+def check(config: dict, name: str) -> None:
+    """Raise a `UserError` that names the file, the place, what was expected and what to do."""
+    violated = schema.violation(config)
+    if violated is not None:
+        raise UserError(f"{name}: {violated}")
+    for place, problem in _contradictions(config):
+        raise UserError(f"{name}: {place}: {problem}")
+
+
+def check_writable(*folders: str) -> None:
+    """Results that cannot be written are told before the first job, not after the first hour."""
+    for folder in folders:
+        path = Path(folder)
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{path}: expected a folder for results, found a file; move it away")
+        place = path if path.exists() else Path(".")
+        if not os.access(place, os.W_OK):
+            raise UserError(f"{path.absolute()}: cannot be written; clone the repository to a folder that you may write to")
+
+
+def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
+    def unknown(place: str, kind: str, names) -> Iterator[tuple[str, str]]:
+        for name in names:
+            if name not in config[kind]:
+                close = difflib.get_close_matches(str(name), config[kind], n=1)
+                hint = f"did you mean '{close[0]}'?" if close else f"add it under `{kind}`"
+                yield place, f"unknown {SINGULAR[kind]} '{name}'; {hint} (known: {', '.join(config[kind])})"
+
+    if config["study"] not in config["studies"]:
+        yield from unknown("study", "studies", [config["study"]])
+    for name, task in config["tasks"].items():
+        place = f"tasks.{name}"
+        source = task["source"]
+        if "cut_from" in task:
+            yield from _not_cut(config, name, place)
+        if "stop" in task["probe"] and task["probe"]["shards"] > 1:
+            yield (
+                f"{place}.probe.shards",
+                f"{task['probe']['shards']} shards cannot stop early, because what a prompt needs depends on all the others; set it to 1, or"
+                " take `stop` out",
+            )
+        if source["kind"] == "generated":
+            if task["probe"]["shards"] > max(1, source["train"]):
+                yield f"{place}.probe.shards", f"{task['probe']['shards']} shards for {source['train']} problems; lower it"
+            for key, families in (("objects", ("swaps", "shuffled_objects")), ("length", ("swaps", "arithmetic"))):
+                if source["family"] in families and key not in source:
+                    yield f"{place}.source", f"family {source['family']} needs '{key}'; add it, e.g. {key}: [3, 4, 5]"
+        elif source.get("format", "columns") != "columns" and "columns" in source:
+            yield f"{place}.source.columns", f"format {source['format']} knows its own columns; remove one of the two"
+        elif not ("train" in source or "test" in source):
+            yield f"{place}.source", "neither 'train' nor 'test' is there; name at least one split"
+    for name, model in config["models"].items():
+        source, place = model["source"], f"models.{name}.source"
+        if source["kind"] == "pretrain":
+            if source["heads"] % source["key_value_heads"]:
+                yield (
+                    f"{place}.key_value_heads",
+                    f"{source['key_value_heads']} does not divide heads ({source['heads']}); change one of them",
+                )
+            yield from unknown(f"{place}.demonstrations", "tasks", source["demonstrations"])
+            for task, spec in source["demonstrations"].items():
+                if config["tasks"][task]["source"].get("family") not in ("swaps", "arithmetic"):
+                    yield (
+                        f"{place}.demonstrations.{task}",
+                        "only generated swaps and arithmetic have demonstrations; name one of these",
+                    )
+                elif (config["tasks"][task]["source"]["family"] == "arithmetic") != isinstance(spec["slip"], dict):
+                    yield (
+                        f"{place}.demonstrations.{task}.slip",
+                        "expected one number for swaps, one by operation (+ - * /) for arithmetic",
+                    )
+        elif source["kind"] == "recorded":
+            yield from unknown(f"{place}.recordings", "tasks", source["recordings"])
+            for task, recorded in source["recordings"].items():
+                if "probe" in recorded and not has_train(config["tasks"][task]):
+                    yield (
+                        f"{place}.recordings.{task}.probe",
+                        f"task '{task}' has no train split; give it one or leave the probe out",
+                    )
+    for name, policy in config["policies"].items():
+        rule, place = policy["rule"], f"policies.{name}"
+        yield from unknown(f"{place}.probed_on", "tasks", [policy["probed_on"]] if "probed_on" in policy else [])
+        needs = policies.NEEDS.get(rule, set())
+        for key in sorted(needs - set(policy)):
+            example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3}[key]
+            yield place, f"rule '{rule}' needs '{key}'; add it, e.g. {key}: {example}"
+        for key in sorted(set(policy) - needs - {"rule", "probed_on"}):
+            yield f"{place}.{key}", f"rule '{rule}' takes no '{key}'; remove it"
+    for name, recipe in config["recipes"].items():
+        if recipe["updates"] % recipe["checkpoint_every"]:
+            yield (
+                f"recipes.{name}.checkpoint_every",
+                f"{recipe['checkpoint_every']} does not divide updates ({recipe['updates']}), so the last update would have no"
+                " checkpoint; change one of them",
+            )
+        if recipe["base"] == "nf4" and not recipe.get("adapter"):
+            yield f"recipes.{name}.base", "weights held in 4 bits cannot be trained themselves; add an adapter or choose bf16"
+        if recipe["base"] == "nf4" and recipe["generation"] == "vllm":
+            yield (
+                f"recipes.{name}.generation",
+                "vLLM cannot follow an adapter that is merged into 4-bit weights; choose transformers, or base: bf16",
+            )
+    chosen = config["subset"]
+    for kind in ("models", "tasks", "policies"):
+        yield from unknown(f"subset.{SINGULAR[kind]}", kind, [chosen[SINGULAR[kind]]])
+    if chosen["task"] in config["tasks"] and not has_train(config["tasks"][chosen["task"]]):
+        yield "subset.task", f"task '{chosen['task']}' has no train split to choose from; give it one"
+    if chosen["model"] in config["models"] and is_recorded(config, chosen["model"]):
+        if chosen["task"] not in config["models"][chosen["model"]]["source"]["recordings"]:
+            yield "subset.model", f"'{chosen['model']}' has no recordings of task '{chosen['task']}'; name another model or task"
+    for name, study in config["studies"].items():
+        place = f"studies.{name}"
+        for kind in ("models", "tasks", "policies"):
+            yield from unknown(f"{place}.{kind}", kind, study[kind])
+            if len(set(study[kind])) < len(study[kind]):
+                yield f"{place}.{kind}", "a name stands here twice; remove one"
+        if len(set(study["seeds"])) < len(study["seeds"]):
+            yield f"{place}.seeds", f"{study['seeds']} are not distinct; a seed that stands twice is one replicate counted twice"
+        for policy in study["policies"]:
+            for task in study["tasks"]:
+                other = config["policies"].get(policy, {}).get("probed_on", task)
+                if is_excluded(study, policy=policy, task=task) or {task, other} - set(config["tasks"]):
+                    continue
+                if sampled_as(config, other) != sampled_as(config, task):
+                    yield (
+                        f"{place}.policies",
+                        f"'{policy}' is probed on '{other}', whose problems are not those of '{task}'; exclude the pair, or name a task"
+                        " with the same cut_from",
+                    )
+        kinds = {config["models"][model]["source"]["kind"] == "recorded" for model in study["models"]}
+        if len(kinds) > 1:
+            yield f"{place}.models", "recorded models and models with weights cannot share a study; make two studies"
+        if kinds == {False}:
+            if "recipes" not in study:
+                yield place, "'recipes' is missing; name one or more of `recipes`"
+            else:
+                yield from unknown(f"{place}.recipes", "recipes", study["recipes"])
+            for task in study["tasks"]:
+                if not has_train(config["tasks"][task]):
+                    yield (
+                        f"{place}.tasks",
+                        f"task '{task}' has no train split to choose from; give it one or name it in also_tested_on",
+                    )
+                if config["tasks"][task].get("difficulty") == "agreement":
+                    yield (
+                        f"{place}.tasks",
+                        f"task '{task}' has no reference answers, so nothing can be trained or tested on it; `snakemake subset`"
+                        " chooses from it",
+                    )
+            for model in study["models"]:
+                yield from _unable(config, study, model, place)
+        else:
+            for task in study["tasks"]:
+                if "cut_from" in config["tasks"][task]:
+                    yield f"{place}.tasks", f"recorded completions are taken as they are, but task '{task}' cuts them; take it out"
+            if len(study["seeds"]) != 1:
+                yield f"{place}.seeds", "recorded completions have one seed; expected one"
+            if study.get("also_tested_on"):
+                yield (
+                    f"{place}.also_tested_on",
+                    "recordings are tested on their own task only; make the other a task of the study",
+                )
+            recorded = {task for model in study["models"] for task in config["models"][model]["source"]["recordings"]}
+            for task in study["tasks"]:
+                if task not in recorded:
+                    yield f"{place}.tasks", f"no model of the study has recordings of '{task}'; take it out or add them"
+        for task in study.get("weaker_signal", []):
+            if task not in [*study["tasks"], *study["models"]]:
+                yield f"{place}.weaker_signal", f"'{task}' is neither a task nor a model of this study; add it or take it out"
+        for task, tests in study.get("also_tested_on", {}).items():
+            if task not in study["tasks"]:
+                yield f"{place}.also_tested_on", f"'{task}' is not a task of this study; add it to its tasks"
+            yield from unknown(f"{place}.also_tested_on.{task}", "tasks", tests)
+            for test in tests:
+                if test in config["tasks"] and not config["tasks"][test]["source"].get("test"):
+                    yield f"{place}.also_tested_on.{task}", f"task '{test}' has no test split; give it one"
+                if test in config["tasks"] and config["tasks"][test].get("difficulty") == "agreement":
+                    yield f"{place}.also_tested_on.{task}", f"task '{test}' has no reference answers to test on; take it out"
+        for number, entry in enumerate(study.get("exclude", [])):
+            for key, kind in (("model", "models"), ("task", "tasks"), ("policy", "policies"), ("recipe", "recipes")):
+                for value in listed(entry.get(key, [])):
+                    if value not in study.get(kind, []):
+                        yield f"{place}.exclude.{number}.{key}", f"'{value}' is not one of the study's {kind}; correct it"
+            yield from unknown(f"{place}.exclude.{number}.tested_on", "tasks", listed(entry.get("tested_on", [])))
+            if "tested_on" in entry and ("policy" in entry or "recipe" in entry):
+                yield (
+                    f"{place}.exclude.{number}",
+                    "a test is left out for a model and a task, not for a policy or recipe; remove that key",
+                )
+
+
+def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple[str, str]]:
+    """What a model of a study cannot do: tasks it was never shown, completions longer than its context."""
+    source = config["models"][model]["source"]
+    for task in study["tasks"]:
+        if source["kind"] == "pretrain" and sampled_as(config, task) not in source["demonstrations"]:
+            yield (
+                f"{place}.tasks",
+                f"model '{model}' was never shown task '{task}'; add it to models.{model}.source.demonstrations",
+            )
+        for test in eval_tasks(study, task, model):
+            if test in config["tasks"] and not ("test" in config["tasks"][test] and config["tasks"][test]["source"].get("test")):
+                yield f"tasks.{test}", "a study tests on it, so it needs a test split in its source and `test`; add them"
+            if source["kind"] == "pretrain" and test in config["tasks"]:
+                if config["tasks"][test]["completion_tokens"] >= source["context_tokens"]:
+                    yield (
+                        f"tasks.{test}.completion_tokens",
+                        f"model '{model}' has a context of {source['context_tokens']} tokens for prompt and completion; lower it",
+                    )
+    if "gpus" not in config["models"][model]:
+        return
+    if "shape" not in config["models"][model]:
+        yield f"models.{model}.shape", "a model for GPUs needs its shape, from which memory is estimated; add it"
+        return
+    for recipe in (name for name in study["recipes"] if name in config["recipes"]):
+        kind = "adapter" if config["recipes"][recipe].get("adapter") else "full"
+        for task in (name for name in study["tasks"] if name in config["tasks"]):
+            try:
+                memory.check_fits(config, model, recipe, task)
+            except UserError as error:
+                yield f"models.{model}.gpus.{kind}", str(error)
+
+
+def _not_cut(config: dict, name: str, place: str) -> Iterator[tuple[str, str]]:
+    """Why the completions of a task's `cut_from` cannot be cut into its own."""
+    task, other = config["tasks"][name], config["tasks"].get(config["tasks"][name]["cut_from"])
+    if other is None or "cut_from" in other:
+        yield f"{place}.cut_from", f"'{task['cut_from']}' is no task, or is cut from another itself; name one that is sampled"
+        return
+    for key in sorted((set(task) | set(other)) - {"cut_from", "completion_tokens"}):
+        if task.get(key) != other.get(key):
+            yield f"{place}.{key}", f"differs from that of '{task['cut_from']}', whose completions it cuts; make them equal"
+    if task["completion_tokens"] >= other["completion_tokens"]:
+        yield (
+            f"{place}.completion_tokens",
+            f"{task['completion_tokens']} is no cut of the {other['completion_tokens']} of '{task['cut_from']}'; lower it",
+        )

@@ -1,0 +1,74 @@
+"""config.yaml against its closed schema: what is wrong, where, what was expected and what to do."""
+
+import difflib
+from pathlib import Path
+
+import jsonschema
+import yaml
+
+PATH = Path(__file__).parents[3] / "rules" / "config.schema.yaml"
+
+
+def read() -> dict:
+    return yaml.safe_load(PATH.read_text(encoding="utf-8"))
+
+
+def violation(config: dict) -> str | None:
+    """The first place where a configuration leaves the schema, as a sentence; None where it does not."""
+    schema = read()
+    # JSON Schema takes 30.0 for an integer; a program's argument does not.
+    strict = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+    validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=strict)(schema)
+    error = min(validator.iter_errors(config), key=lambda e: [str(p) for p in e.absolute_path], default=None)
+    return None if error is None else _explain(error, schema)
+
+
+def _explain(error: jsonschema.ValidationError, schema: dict) -> str:
+    while error.validator == "oneOf":
+        error = _right_branch(error)
+    place = ".".join(map(str, error.absolute_path)) or "top level"
+    if error.validator == "additionalProperties":
+        known = list(error.schema.get("properties", {}))
+        unknown = [key for key in error.instance if key not in known][0]
+        close = difflib.get_close_matches(str(unknown), known, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else "remove it"
+        return f"{place}: unknown key '{unknown}'; {hint} (known here: {', '.join(known)})"
+    if error.validator == "required":
+        missing = [key for key in error.validator_value if key not in error.instance][0]
+        described = error.schema["properties"][missing].get("description", "")
+        return f"{place}: '{missing}' is missing; add it ({described.rstrip('.')})"
+    described = _description(schema, error.absolute_schema_path)
+    return f"{place}: {error.message}" + (f"; expected: {described.rstrip('.')}" if described else "") + "; correct it"
+
+
+def _description(schema: dict, path) -> str:
+    """The innermost description on the way through the schema to what was violated."""
+    node, found = schema, ""
+    for step in path:
+        if isinstance(node, dict) and "$ref" in node:  # the path leaves references out
+            own = node.get("description")
+            node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
+            found = own or node.get("description", found)
+        node = node[step]
+        if isinstance(node, dict) and isinstance(node.get("description"), str):
+            found = node["description"]
+    return found
+
+
+def _right_branch(error: jsonschema.ValidationError) -> jsonschema.ValidationError:
+    """Of the alternatives of a `oneOf`, the complaint of the one that `kind` names, or that has the right type."""
+    branches: dict[int, list] = {}
+    for complaint in error.context:
+        branches.setdefault(complaint.schema_path[0], []).append(complaint)
+
+    def distance(complaints: list) -> tuple:
+        wrong_kind = any(c.validator == "const" or (c.validator == "type" and not c.relative_path) for c in complaints)
+        return wrong_kind, len(complaints)
+
+    best = min(branches.values(), key=distance)
+    if distance(best)[0] and isinstance(error.instance, dict) and "kind" in error.instance:
+        kinds = [c.validator_value for complaints in branches.values() for c in complaints if c.validator == "const"]
+        choice = next(c for c in best if c.validator == "const")
+        choice.message = f"{error.instance['kind']!r} is not one of {', '.join(kinds)}"
+        return choice
+    return best[0]

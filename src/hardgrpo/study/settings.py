@@ -1,0 +1,220 @@
+"""What config.yaml says, once it has been checked: the runs of a study, and the slices that rules and programs are given."""
+
+from dataclasses import dataclass
+
+from hardgrpo.selection import policies
+
+
+@dataclass(frozen=True)
+class Run:
+    """(model, task, policy, recipe, seed); for recorded completions the recipe is `recorded`."""
+
+    model: str
+    task: str
+    recipe: str
+    policy: str
+    seed: int
+
+    @property
+    def path(self) -> str:
+        return f"{self.model}/{self.task}/{self.recipe}/{self.policy}/seed{self.seed}"
+
+
+def has_train(task: dict) -> bool:
+    return bool(task["source"].get("train"))
+
+
+def source_of_split(task: dict, split: str) -> dict:
+    """The part of a task's source that decides one split: what stands for the other split is left out."""
+    source = dict(task["source"])
+    if split == "train":
+        source.pop("test", None)
+    elif source["kind"] != "generated":  # the test split of a generated task comes after its train split
+        source.pop("train", None)
+    if "problems" in source:
+        source["problems"] = source["problems"].get(split)
+    return source
+
+
+def sampled_as(config: dict, task: str) -> str:
+    """The task whose completions a task's are: itself, or the one that they are cut from."""
+    return config["tasks"][task].get("cut_from", task)
+
+
+def stopped_early(config: dict) -> tuple[tuple[str, ...], str | None]:
+    """((model, task) whose probe stops early for `subset` or (), why a `stop` of its task is not heeded or None)."""
+    chosen = config["subset"]
+    model, policy = chosen["model"], config["policies"][chosen["policy"]]
+    task = policy.get("probed_on", chosen["task"])
+    if "stop" not in config["tasks"][task]["probe"] or is_recorded(config, model):
+        return (), None
+    others = [name for name, study in config["studies"].items() if task in study["tasks"]]
+    others += [name for name, other in config["tasks"].items() if other.get("cut_from") == task]
+    if policy["rule"] not in policies.BY_BOUNDS:
+        return (), f"policy '{chosen['policy']}' needs every pass rate"
+    if others or "cut_from" in config["tasks"][task]:
+        return (), f"{others[0] if others else config['tasks'][task]['cut_from']} shares this probe"
+    return (model, task), None
+
+
+def is_recorded(config: dict, model: str) -> bool:
+    return config["models"][model]["source"]["kind"] == "recorded"
+
+
+def listed(value) -> list:
+    return value if isinstance(value, list) else [value]
+
+
+def is_excluded(study: dict, tested_on: str | None = None, **run: str) -> bool:
+    """Whether an entry of `exclude` leaves out a run (model, task, policy, recipe; what is not given matches nothing), or its
+    test on a task."""
+    for entry in study.get("exclude", []):
+        if ("tested_on" in entry) != (tested_on is not None):
+            continue
+        asked = run | ({"tested_on": tested_on} if tested_on else {})
+        if all(asked.get(key) in listed(value) for key, value in entry.items()):
+            return True
+    return False
+
+
+def eval_tasks(study: dict, task: str, model: str) -> list[str]:
+    """The tasks that a model's runs of `task` are tested on: itself, then the others."""
+    others = study.get("also_tested_on", {}).get(task, [])
+    return [task] + [other for other in others if not is_excluded(study, other, model=model, task=task)]
+
+
+def pairs(config: dict, study: dict) -> list[tuple[str, str]]:
+    """(model, task) of a study; a recorded model answers only the tasks it has recordings of."""
+    return [
+        (model, task)
+        for model in study["models"]
+        for task in study["tasks"]
+        if not is_excluded(study, model=model, task=task)
+        and (not is_recorded(config, model) or task in config["models"][model]["source"]["recordings"])
+    ]
+
+
+def runs(config: dict, study: dict) -> list[Run]:
+    """Every run of a study, in the order of the configuration."""
+    found = []
+    for model, task in pairs(config, study):
+        if is_recorded(config, model):
+            names = config["models"][model]["source"]["recordings"][task].get("runs", {})
+            found += [Run(model, task, "recorded", policy, study["seeds"][0]) for policy in names]
+            continue
+        found += [
+            Run(model, task, recipe, policy, seed)
+            for recipe in study["recipes"]
+            for policy in study["policies"]
+            if not is_excluded(study, model=model, task=task, policy=policy, recipe=recipe)
+            for seed in study["seeds"]
+        ]
+    return found
+
+
+def arm(study: dict, run: Run) -> str:
+    """What a run is called in tables and figures: its policy, and its recipe too where that is not the study's first."""
+    return run.policy if run.recipe in ("recorded", study.get("recipes", [""])[0]) else f"{run.policy}, {run.recipe}"
+
+
+def pretraining(config: dict, model: str) -> dict:
+    """What `pretrain_model.py` needs: the model's source, each demonstrated task with its own source and prompt."""
+    source = config["models"][model]["source"]
+    shown = {
+        task: spec | {"source": config["tasks"][task]["source"], "prompt": config["tasks"][task]["prompt"]}
+        for task, spec in source["demonstrations"].items()
+    }
+    return source | {"demonstrations": shown}
+
+
+def never_shown(config: dict, model: str) -> list[tuple[str, str]]:
+    """(task, split) whose problems a pretrained model must not have seen: all that a study trains or tests it on, of the families
+    it is shown. Other tasks of these families stay out, so that adding one does not train it again."""
+    shown = config["models"][model]["source"]["demonstrations"]
+    families = {config["tasks"][task]["source"]["family"] for task in shown}
+    used = set(shown)
+    for study in config["studies"].values():
+        used |= {test for one, task in pairs(config, study) if one == model for test in eval_tasks(study, task, model)}
+    return [
+        (name, split)
+        for name, task in config["tasks"].items()
+        if name in {sampled_as(config, task) for task in used} and task["source"].get("family") in families
+        for split in ("train", "test")
+        if task["source"][split]
+    ]
+
+
+def chat(config: dict, model: str) -> dict:
+    """Arguments of the model's chat template."""
+    return config["models"][model].get("chat", {})
+
+
+def engine(config: dict, model: str) -> str:
+    return config["models"][model].get("engine", "transformers")
+
+
+def gpus(config: dict, model: str, stage: str) -> dict:
+    """What a stage (sampling, adapter, full) of a model needs of GPUs; count 0 for a model that a CPU runs."""
+    return config["models"][model].get("gpus", {}).get(stage, {"count": 0})
+
+
+def training_gpus(config: dict, run: Run) -> dict:
+    return gpus(config, run.model, "adapter" if config["recipes"][run.recipe].get("adapter") else "full")
+
+
+def specification(config: dict, run: Run) -> dict:
+    """The content of a run's `spec.yaml`."""
+    task = config["tasks"][run.task]
+    return {
+        "model": run.model,
+        "task": run.task,
+        "policy": run.policy,
+        "recipe": run.recipe,
+        "seed": run.seed,
+        "model_folder": f"results/models/{run.model}",
+        "problems": f"results/tasks/{run.task}/train.jsonl",
+        "subset": f"results/subsets/{run.model}/{run.task}/{run.policy}/seed{run.seed}.csv",
+        "prompt": task["prompt"],
+        "chat": chat(config, run.model),
+        "grader": task["grader"],
+        "completion_tokens": task["completion_tokens"],
+        "training": {"adapter": None} | config["recipes"][run.recipe],
+    }
+
+
+def described(config: dict, study: str) -> dict:
+    """The design of a study in numbers, for its text: what the configuration says, not what a run gave."""
+    plan = config["studies"][study]
+    recipe = config["recipes"].get(plan.get("recipes", [""])[0], {})
+    first = config["tasks"][plan["tasks"][0]]
+    budgets = {config["policies"][policy].get("budget") for policy in plan["policies"]} - {None}
+    return {
+        "study": study,
+        "title": plan["title"],
+        "models": plan["models"],
+        "tasks": plan["tasks"],
+        "cut_from": {task: config["tasks"][task]["cut_from"] for task in plan["tasks"] if "cut_from" in config["tasks"][task]},
+        "pretrained": any(config["models"][model]["source"]["kind"] == "pretrain" for model in plan["models"]),
+        "held_constant": plan.get("held_constant", []),
+        "weaker_signal": plan.get("weaker_signal", []),
+        "graders": sorted({config["tasks"][task]["grader"] for task in plan["tasks"]}),
+        "policies": plan["policies"],
+        "seeds": len(plan["seeds"]),
+        "budget": min(budgets, default=None),
+        "probe_samples": first["probe"]["samples"],
+        "probes": {  # completions a prompt, where they are not recorded
+            task: config["tasks"][task]["probe"]["samples"] for model, task in pairs(config, plan) if not is_recorded(config, model)
+        },
+        "test_samples": first["test"]["samples"],
+        "completion_tokens": {task: config["tasks"][task]["completion_tokens"] for task in plan["tasks"]},
+        "recipe": recipe,
+    }
+
+
+def sorted_slice(value):
+    """A copy with all mappings in sorted order: rule parameters compare as text, and order must not matter."""
+    if isinstance(value, dict):
+        return {key: sorted_slice(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [sorted_slice(item) for item in value]
+    return value

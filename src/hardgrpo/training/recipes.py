@@ -1,0 +1,239 @@
+"""Recipes: the trainer's arguments, all stated, and the schedule of prompts. The specification of a run is read here."""
+
+import hashlib
+import json
+import os
+import random
+from dataclasses import dataclass
+
+import yaml
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A run as `spec.yaml` says it. Paths are relative to the working folder."""
+
+    model: str
+    task: str
+    policy: str
+    recipe: str
+    seed: int
+    model_folder: str
+    problems: str
+    subset: str
+    prompt: str
+    chat: dict
+    grader: str
+    completion_tokens: int
+    training: dict
+
+    def digest(self, *contents: str) -> str:
+        """A hash of the specification and of the files it names (their checksums): the name of the run's state folder."""
+        text = json.dumps([vars(self), contents], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_spec(path: str) -> Spec:
+    try:
+        fields = yaml.safe_load(files.read_text(path))
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+    names = Spec.__dataclass_fields__
+    if not isinstance(fields, dict):
+        raise UserError(f"{path}: expected keys {', '.join(names)}")
+    for name in fields:
+        if name not in names:
+            raise UserError(f"{path}: unknown key '{name}'; expected {', '.join(names)}")
+    for name in names:
+        if name not in fields:
+            raise UserError(f"{path}: '{name}' is missing; expected {', '.join(names)}")
+    return Spec(**fields)
+
+
+def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -> list[str]:
+    """The prompts of all updates, one after another: `updates * prompts_per_update` ids in shuffled epochs.
+
+    Written out beforehand so that a resumed run sees the very prompts that an uninterrupted one does. A remainder of an
+    epoch that does not fill an update is dropped; a subset smaller than an update is repeated within it.
+    """
+    rng = random.Random(f"schedule:{seed}")
+    order: list[str] = []
+    while len(order) < updates * prompts_per_update:
+        epoch = list(ids)
+        rng.shuffle(epoch)
+        whole = len(epoch) // prompts_per_update * prompts_per_update
+        order += epoch[: whole or len(epoch)]
+    return order[: updates * prompts_per_update]
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The machine a run is computed on: it decides how, not what, but for rounding (and vLLM's random numbers)."""
+
+    gpus: int = 0  # 0: the CPU
+    processes: int = 1  # one a GPU
+    micro_batch: int | None = None  # completions a process takes through forward and backward at once; None: all of its share
+    vllm_memory: float = 0.3  # share of a GPU's memory that vLLM takes
+    vllm_sleep: bool = False
+
+
+def micro_batches(completions: int, hardware: Hardware) -> tuple[int, int]:
+    """(completions at once, gradient accumulation steps) of each process, whose product with the processes is `completions`."""
+    share, rest = divmod(completions, hardware.processes)
+    if rest:
+        raise UserError(
+            f"{completions} completions an update cannot be shared out over {hardware.processes} processes; choose a number of GPUs"
+            " that divides prompts_per_update x group_size"
+        )
+    size = min(hardware.micro_batch or share, share)
+    while share % size:
+        size -= 1
+    return size, share // size
+
+
+def packages(recipe: dict) -> list[str]:
+    """What a recipe needs beyond the environment for training."""
+    needed = {"vllm": recipe["generation"] == "vllm", "bitsandbytes": recipe["base"] == "nf4" or "8bit" in recipe["optimiser"]}
+    return [package for package, is_needed in needed.items() if is_needed]
+
+
+def check_machine(recipe: dict, hardware: Hardware) -> None:
+    """A `UserError` where the recipe cannot run on the machine."""
+    if hardware.gpus == 0 and recipe["optimiser"] == "paged_adamw_8bit":
+        raise UserError(
+            "recipe: optimiser: paged_adamw_8bit needs a GPU, and this run asks for none; give the model `gpus`, or set optimiser: adamw"
+        )
+
+
+def adapter_configuration(recipe: dict):
+    """PEFT's configuration of the adapter, or None where every weight is trained."""
+    adapter = recipe.get("adapter")
+    if not adapter:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=adapter["rank"],
+        lora_alpha=adapter["alpha"],
+        lora_dropout=adapter["dropout"],
+        # All linear maps but the output: q, k, v, o, gate, up and down, also where a model (Phi-4) stores some of them fused.
+        target_modules="all-linear",
+        bias="none",
+        use_rslora=False,
+        use_dora=False,
+        init_lora_weights=True,
+        task_type="CAUSAL_LM",
+    )
+
+
+def model_arguments(recipe: dict) -> dict:
+    """Arguments of from_pretrained: how the weights are held."""
+    import torch
+
+    arguments = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False}
+    if recipe["base"] != "nf4":
+        return arguments | {"dtype": {"fp32": torch.float32, "bf16": torch.bfloat16}[recipe["base"]]}
+    from transformers import BitsAndBytesConfig
+
+    place = int(os.environ.get("LOCAL_RANK", "0")) if torch.cuda.is_available() else "cpu"
+    quantised = BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.bfloat16
+    )
+    return arguments | {"dtype": torch.bfloat16, "quantization_config": quantised, "device_map": {"": place}}
+
+
+def trainer_arguments(
+    spec: Spec, output_dir: str, hardware: Hardware = Hardware(), context: int | None = None, track: str = "none"
+) -> dict:
+    """Arguments of TRL's GRPOConfig. Every value that the result depends on is stated; defaults change between versions.
+
+    `context` is the longest prompt and completion in tokens, which vLLM makes room for.
+    """
+    recipe = spec.training
+    at_once, accumulated = micro_batches(recipe["prompts_per_update"] * recipe["group_size"], hardware)
+    on_gpu, with_vllm = hardware.gpus > 0, recipe["generation"] == "vllm"
+    return {
+        "output_dir": output_dir,
+        "seed": spec.seed,
+        "data_seed": spec.seed,
+        # what is optimised
+        "num_generations": recipe["group_size"],
+        "temperature": recipe["temperature"],
+        "top_p": 1.0,
+        "top_k": 0,
+        "min_p": None,
+        "repetition_penalty": 1.0,
+        "max_completion_length": spec.completion_tokens,
+        "scale_rewards": {"centred": "none", "standardised": "group"}[recipe["advantage"]],
+        "loss_type": recipe["loss"],
+        "beta": recipe["beta"],
+        "epsilon": recipe["epsilon"],
+        "epsilon_high": recipe["epsilon"],
+        "delta": None,
+        "importance_sampling_level": "token",
+        "num_iterations": 1,
+        "multi_objective_aggregation": "sum_then_normalize",
+        "reward_weights": None,
+        "off_policy_mask_threshold": None,
+        "mask_truncated_completions": False,
+        "use_bias_correction_kl": False,
+        "top_entropy_quantile": 1.0,
+        "entropy_coef": 0.0,
+        "disable_dropout": False,
+        "sync_ref_model": False,
+        # how
+        "max_steps": recipe["updates"],
+        "per_device_train_batch_size": at_once,
+        "gradient_accumulation_steps": accumulated,
+        "steps_per_generation": accumulated,
+        "optim": {"adamw": "adamw_torch", "paged_adamw_8bit": "paged_adamw_8bit"}[recipe["optimiser"]],
+        "learning_rate": recipe["learning_rate"],
+        "lr_scheduler_type": recipe["schedule"],
+        "warmup_steps": round(recipe["warmup_share"] * recipe["updates"]),
+        "weight_decay": recipe["weight_decay"],
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.999,
+        "adam_epsilon": 1e-8,
+        "max_grad_norm": recipe["max_grad_norm"],
+        "bf16": recipe["precision"] == "bf16",
+        "fp16": False,
+        "tf32": None,
+        "gradient_checkpointing": on_gpu,
+        "gradient_checkpointing_kwargs": {"use_reentrant": False} if on_gpu else None,
+        "use_cpu": not on_gpu,
+        "ddp_find_unused_parameters": False,
+        "cast_lm_head_to_fp32": False,
+        # what samples the rollouts, and how its probabilities are reconciled with the trainer's
+        "chat_template_kwargs": spec.chat or None,
+        "use_vllm": with_vllm,
+        "vllm_mode": "colocate",
+        "vllm_model_impl": "vllm",
+        "vllm_tensor_parallel_size": 1,
+        "vllm_gpu_memory_utilization": hardware.vllm_memory,
+        "vllm_enable_sleep_mode": with_vllm and hardware.vllm_sleep,
+        "vllm_max_model_length": context if with_vllm else None,
+        "vllm_importance_sampling_correction": with_vllm,
+        "vllm_importance_sampling_mode": "sequence_mask",
+        "vllm_importance_sampling_clip_max": 3.0,
+        "vllm_importance_sampling_clip_min": None,
+        # the schedule is written out beforehand, see `schedule`
+        "shuffle_dataset": False,
+        "remove_unused_columns": False,
+        "dataloader_num_workers": 0,
+        # what is kept
+        "save_strategy": "steps",
+        "save_steps": recipe["checkpoint_every"],
+        "save_total_limit": None,
+        "logging_strategy": "steps",
+        "logging_steps": 1,
+        "logging_first_step": True,
+        "logging_nan_inf_filter": False,
+        "report_to": track,
+        "project": "hardgrpo",
+        "run_name": f"{spec.model}/{spec.task}/{spec.recipe}/{spec.policy}/seed{spec.seed}",
+        "disable_tqdm": True,
+        "eval_strategy": "no",
+    }
