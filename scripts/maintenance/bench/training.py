@@ -23,7 +23,7 @@ from hardgrpo.training import recipes
 
 UPDATES = 10
 ENVIRONMENT = {"OMP_NUM_THREADS": "1"} | environments.ALLOCATOR
-REWARD = """from hardgrpo import grading
+REWARD = """from hardgrpo.grading import graders
 def correct(completions, answer, **_):
     return [float(grading.grade({grader!r}, messages[0]["content"], a).correct) for messages, a in zip(completions, answer)]
 """
