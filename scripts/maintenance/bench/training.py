@@ -25,7 +25,7 @@ UPDATES = 10
 ENVIRONMENT = {"OMP_NUM_THREADS": "1"} | environments.ALLOCATOR
 REWARD = """from hardgrpo.grading import graders
 def correct(completions, answer, **_):
-    return [float(grading.grade({grader!r}, messages[0]["content"], a).correct) for messages, a in zip(completions, answer)]
+    return [float(graders.grade({grader!r}, messages[0]["content"], a).correct) for messages, a in zip(completions, answer)]
 """
 CASES = [(0.0, None, False), (0.0, None, True), (0.04, None, False), (0.0, 8, False)]  # beta, micro-batch, gradient checkpointing
 row = functools.partial(benchmarks.row, "training")
