@@ -33,6 +33,7 @@ rule all:
         study_results(config["study"]),
         study_prunings(config["study"]),
         study_paper(config["study"]),
+        study_agreement(config["study"]),
         f"paper/{config['study']}/explorer.html",
     message:
         f"Study {config['study']} is complete"
@@ -40,6 +41,7 @@ rule all:
 
 rule figures:
     input:
+        summaries_to_draw,
         study_figures(config["study"]),
         study_tables(config["study"]),
     message:
@@ -48,6 +50,7 @@ rule figures:
 
 rule paper:
     input:
+        summaries_to_draw,
         study_paper(config["study"]),
     message:
         f"The paper of study {config['study']} is made"

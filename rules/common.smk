@@ -431,8 +431,61 @@ def run_recordings(w):
     return recorded_steps(recording(w.model, w.task)["runs"][w.policy])
 
 
-def table(name):
-    return f"results/summaries/{{study}}/{name}.csv"
+def drawing_only():
+    """Whether nothing but figures, tables and papers is asked for. Then no study is run, whatever lies in results/."""
+    drawings = lambda name: name in ("figures", "paper") or (name.startswith("paper/") and not name.endswith("explorer.html"))
+    asked = [str(name) for name in workflow.dag_settings.targets]
+    return bool(asked) and all(map(drawings, asked))
+
+
+def summarized(w):
+    """What a study's summaries are made from. Where only drawing is asked for this names a file that cannot exist, so that
+    Snakemake takes the summaries as they are and never asks for a run."""
+    if drawing_only():
+        return "`figures` and `paper` make no summaries: they draw finished ones"
+    return study_results(w.study) + [with_prompt for _, _, with_prompt in paths.recorded_probes(config, w.study)]
+
+
+@functools.cache
+def drawn_from(study):
+    """Folder of the summary tables that a study's figures and paper are drawn from.
+
+    A run draws what it has computed. `figures` and `paper` alone draw what `draw` in the configuration says; where that is not
+    there, the path says what to do and Snakemake reports it as missing.
+    """
+    computed, reference = paths.computed(study), paths.reference(study)
+    if not drawing_only():
+        return computed
+    there = {folder: paths.has_tables(folder, SUMMARY) for folder in (computed, reference)}
+    wanted = {"computed": [computed], "reference": [reference], "auto": [computed, reference]}[config["draw"]]
+    found = next((folder for folder in wanted if there[folder]), None)
+    if found is None:
+        return f"{' and '.join(wanted)}: no complete summaries of study {study}; run it: snakemake all --profile laptop --config study={study}"
+    other = reference if found == computed else computed
+    more = f"; `--config draw={'reference' if found == computed else 'computed'}` draws {other}" if there[other] else ""
+    if workflow.is_main_process:
+        logger.info(f"Study {study} is drawn from {found}{more}.")
+    return found
+
+
+def drawn(*names):
+    """The summary tables that something is drawn from, as an input of its rule."""
+
+    return lambda w: tables_of(drawn_from(w.study), names)
+
+
+def tables_of(folder, names):
+    return [folder] if ":" in folder else [f"{folder}/{name}.csv" for name in names]  # with a colon it says what is missing
+
+
+def summaries_to_draw(w):
+    """The tables that the configured study is drawn from: `figures` and `paper` ask for them themselves, because Snakemake does
+    not report a missing input of figures that are there already."""
+    return tables_of(drawn_from(config["study"]), SUMMARY)
+
+
+def judged(name):
+    return f"paper/{{study}}/{name}.csv"
 
 
 def chosen_rows(subset):
@@ -487,10 +540,6 @@ def run_evaluations(w):
     if run not in configured_runs():
         return [f"config.yaml: studies.{config['study']} has no run {run.path}"]  # Snakemake names it as what is missing
     return paths.evaluations_of_run(config, config["study"], run)
-
-
-def summaries(study):
-    return expand("results/summaries/{study}/{table}.csv", study=study, table=SUMMARY)
 
 
 # Summary tables that a figure is drawn from, the section of the report that it stands in, and what it is called there.
@@ -596,5 +645,13 @@ def study_paper(study):
     )
 
 
+def study_agreement(study):
+    """The comparison with the committed reference of the same study, where there is one."""
+    return [paths.agreement(study)] if paths.has_tables(paths.reference(study), ["decomposition_runs"]) else []
+
+
 def show_results_command():
-    return f"python scripts/paper/show_results.py --study {config['study']}" + ("" if TEX else " --no-tex")
+    study = config["study"]
+    tables = f"{drawn_from(study)}/*.csv"
+    agreement = "" if drawing_only() else " ".join(["", "--agreement", *study_agreement(study)]) * bool(study_agreement(study))
+    return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}" + ("" if TEX else " --no-tex")

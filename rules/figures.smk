@@ -6,7 +6,8 @@ for figure, (tables, section, called) in FIGURES.items():
         name:
             f"plot_{figure}"
         input:
-            [table(name) for name in tables],
+            drawn(*(name for name in tables if name not in JUDGED)),
+            [judged(name) for name in tables if name in JUDGED],
         output:
             f"paper/{{study}}/figures/{figure}.pdf",
             report(
@@ -31,4 +32,4 @@ for figure, (tables, section, called) in FIGURES.items():
         message:
             f"Draw {figure} ({{wildcards.study}})"
         shell:
-            "python {params.program} --summaries results/summaries/{wildcards.study} {params.design} --output {output} > {log} 2>&1"
+            "python {params.program} --tables {input} {params.design} --output {output} > {log} 2>&1"

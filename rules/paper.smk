@@ -10,8 +10,9 @@ localrules:
 
 rule write_tables:
     input:
-        [table(name) for name in TABULATED],
-        "paper/deviations.csv",
+        drawn(*(name for name in TABULATED if name not in JUDGED)),
+        [judged(name) for name in JUDGED],
+        deviations="paper/deviations.csv",
     output:
         [f"paper/{{study}}/tables/{name}.{kind}" for name in TABLES for kind in ("tex", "csv")],
         [
@@ -36,13 +37,14 @@ rule write_tables:
     message:
         "Write the tables ({wildcards.study})"
     shell:
-        "python scripts/paper/write_tables.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
-        " --deviations paper/deviations.csv --output {params.folder} > {log} 2>&1"
+        "python scripts/paper/write_tables.py --tables {input} --study {params.study:q}"
+        " --deviations {input.deviations} --output {params.folder} > {log} 2>&1"
 
 
 rule write_numbers:
     input:
-        [table(name) for name in NUMBERED],
+        drawn(*(name for name in NUMBERED if name not in JUDGED)),
+        judged("claims"),
     output:
         macros="paper/{study}/numbers.tex",
         origins="paper/{study}/numbers.csv",
@@ -58,13 +60,13 @@ rule write_numbers:
     message:
         "Write the numbers of the text ({wildcards.study})"
     shell:
-        "python scripts/paper/write_numbers.py --summaries results/summaries/{wildcards.study} --study {params.study:q}"
-        " --output {output.macros} > {log} 2>&1"
+        "python scripts/paper/write_numbers.py --tables {input} --study {params.study:q}" " --output {output.macros} > {log} 2>&1"
 
 
 rule verify:
     input:
-        [table(name) for name in SUMMARY + JUDGED],
+        tables=drawn(*SUMMARY),
+        judged=[judged(name) for name in JUDGED],
         claims="paper/claims.yaml",
         published=PUBLISHED,
     output:
@@ -82,11 +84,12 @@ rule verify:
         conditions=lambda w: as_json(paths.conditions(config, w.study)),
         graders=lambda w: as_json({task: task_of(task)["grader"] for task in paths.of_study(config, w.study)["tasks"]}),
         data=DATA,
+        origin=lambda w: "--reference" if drawn_from(w.study) == paths.reference(w.study) else "",
         code=code("paper/verify.py"),
     message:
         "Verify the outputs of study {wildcards.study}"
     shell:
-        "python scripts/paper/verify.py --study {wildcards.study} --config {params.config:q} --conditions {params.conditions:q}"
+        "python scripts/paper/verify.py --study {wildcards.study} --tables {input.tables} {input.judged} {params.origin} --config {params.config:q} --conditions {params.conditions:q}"
         " --graders {params.graders:q} --data {params.data:q} --output {output} > {log} 2>&1"
 
 

@@ -1,15 +1,15 @@
-# The small tables that everything is drawn from. They are committed: `figures` and `paper` start from them.
+# The small tables that everything is drawn from, and what follows from them: verdicts, and agreement with the reference.
 
 
 localrules:
     summarize,
     judge_claims,
+    compare_with_reference,
 
 
 rule summarize:
     input:
-        lambda w: study_results(w.study),
-        lambda w: [with_prompt for _, _, with_prompt in paths.recorded_probes(config, w.study)],
+        summarized,
     output:
         [f"results/summaries/{{study}}/{table}.csv" for table in SUMMARY],
     log:
@@ -30,11 +30,11 @@ rule summarize:
 
 rule judge_claims:
     input:
-        tables=[table(name) for name in SUMMARY],
+        tables=drawn(*SUMMARY),
         claims="paper/claims.yaml",
         published=PUBLISHED,
     output:
-        [table(name) for name in JUDGED],
+        [judged(name) for name in JUDGED],
     log:
         "results/logs/judge_claims/{study}.log",
     conda:
@@ -47,5 +47,26 @@ rule judge_claims:
     message:
         "Judge the claims and set published numbers beside those of study {wildcards.study}"
     shell:
-        "python scripts/summaries/judge_claims.py --summaries results/summaries/{wildcards.study} --claims {input.claims}"
-        " --published results/published --conditions {params.conditions:q} > {log} 2>&1"
+        "python scripts/summaries/judge_claims.py --tables {input.tables} --claims {input.claims}"
+        " --published results/published --conditions {params.conditions:q} --output paper/{wildcards.study} > {log} 2>&1"
+
+
+rule compare_with_reference:
+    input:
+        runs="results/summaries/{study}/decomposition_runs.csv",
+        reference="results/reference/{study}/decomposition_runs.csv",
+    output:
+        "results/agreement/{study}.csv",
+    log:
+        "results/logs/compare_with_reference/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    params:
+        code=code("summaries/compare_with_reference.py"),
+    message:
+        "Compare study {wildcards.study} with its reference"
+    shell:
+        "python scripts/summaries/compare_with_reference.py --tables {input.runs}"
+        " --reference {input.reference} --output {output} > {log} 2>&1"

@@ -44,7 +44,7 @@ PARTS = [
     "paper/references.bib",
     "paper/claims.yaml",
     "paper/deviations.csv",
-    "results/summaries",
+    "results/reference",
     "results/published",
 ]
 RECORDINGS = os.environ.get("HARDGRPO_DATA")

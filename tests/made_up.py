@@ -2,9 +2,9 @@
 
 import random
 
+from hardgrpo.analysis.columns import COLUMNS
 from hardgrpo.runtime import files
 from hardgrpo.study import paths, settings
-from summarize import COLUMNS
 
 STEPS = 6  # checkpoints, or points of a curve
 

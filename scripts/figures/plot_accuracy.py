@@ -1,6 +1,6 @@
 """Figure 2: accuracy on the task's test set by checkpoint and policy, with 95 % intervals.
 
-python scripts/figures/plot_accuracy.py --summaries results/summaries/mini --output accuracy.pdf accuracy.png accuracy.csv
+python scripts/figures/plot_accuracy.py --tables results/summaries/mini/*.csv --output accuracy.pdf accuracy.png accuracy.csv
 """
 
 from hardgrpo.report import plotting
@@ -12,7 +12,7 @@ COLUMNS += ["problems", "samples", "seeds"]
 
 def main() -> None:
     args = plotting.parser(__doc__).parse_args()
-    frame = plotting.read_table(args.summaries / "accuracy.csv", [*COLUMNS, "decoding"])
+    frame = plotting.read_table(args.tables["accuracy"], [*COLUMNS, "decoding"])
     plotting.save(*draw(frame), args.output)
 
 

@@ -1,6 +1,6 @@
 """Gain against the share of the pool that is trained on, a line a rule, with 95 % intervals.
 
-python scripts/figures/plot_budget.py --summaries results/summaries/budget --output budget.pdf budget.png budget.csv
+python scripts/figures/plot_budget.py --tables results/summaries/budget/*.csv --output budget.pdf budget.png budget.csv
 """
 
 import pandas as pd
@@ -15,8 +15,8 @@ SUBSETS = [*KEYS, "rule", "budget", "prompts", "pool"]
 
 def main() -> None:
     args = plotting.parser(__doc__).parse_args()
-    gains = plotting.read_table(args.summaries / "gains.csv", GAINS)
-    subsets = plotting.read_table(args.summaries / "subsets.csv", SUBSETS)
+    gains = plotting.read_table(args.tables["gains"], GAINS)
+    subsets = plotting.read_table(args.tables["subsets"], SUBSETS)
     plotting.save(*draw(gains, subsets), args.output)
 
 

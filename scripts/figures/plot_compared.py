@@ -1,6 +1,6 @@
 """What the papers published against what this study measured: on the diagonal they agree. 95 % intervals of what is measured here.
 
-python scripts/figures/plot_compared.py --summaries results/summaries/recordings --output compared.pdf compared.png compared.csv
+python scripts/figures/plot_compared.py --tables results/summaries/recordings/*.csv --output compared.pdf compared.png compared.csv
 """
 
 import pandas as pd
@@ -15,7 +15,7 @@ OVER_ALL = "all cells"  # what a number that belongs to no policy is drawn as
 
 def main() -> None:
     args = plotting.parser(__doc__).parse_args()
-    plotting.save(*draw(plotting.read_table(args.summaries / "compared.csv", COLUMNS)), args.output)
+    plotting.save(*draw(plotting.read_table(args.tables["compared"], COLUMNS)), args.output)
 
 
 def draw(frame):

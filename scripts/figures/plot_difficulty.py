@@ -1,6 +1,6 @@
 """How hard the pool is for the base model, and which pass rates each policy chooses.
 
-python scripts/figures/plot_difficulty.py --summaries results/summaries/mini --output difficulty.pdf difficulty.png difficulty.csv
+python scripts/figures/plot_difficulty.py --tables results/summaries/mini/*.csv --output difficulty.pdf difficulty.png difficulty.csv
 """
 
 import pandas as pd
@@ -13,7 +13,7 @@ COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 
 def main() -> None:
     args = plotting.parser(__doc__).parse_args()
-    plotting.save(*draw(plotting.read_table(args.summaries / "difficulty.csv", COLUMNS)), args.output)
+    plotting.save(*draw(plotting.read_table(args.tables["difficulty"], COLUMNS)), args.output)
 
 
 def draw(frame):

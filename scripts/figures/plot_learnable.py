@@ -2,7 +2,7 @@
 
 One point a model, task and policy. Lines and R^2 over all points and within each task are those of the table `regressions`.
 
-python scripts/figures/plot_learnable.py --summaries results/summaries/mini --output learnable.pdf learnable.png learnable.csv
+python scripts/figures/plot_learnable.py --tables results/summaries/mini/*.csv --output learnable.pdf learnable.png learnable.csv
 """
 
 import itertools
@@ -23,10 +23,10 @@ PANELS = [("learnable", 100, "learnable share of groups (%)"), ("tokens", 1, "me
 
 def main() -> None:
     args = plotting.parser(__doc__).parse_args()
-    gains = plotting.read_table(args.summaries / "gains.csv", GAINS)
-    shares = plotting.read_table(args.summaries / "learnable.csv", SHARES)
-    lengths = plotting.read_table(args.summaries / "accuracy.csv", LENGTHS)
-    fits = plotting.read_table(args.summaries / "regressions.csv", FITS, empty=True)
+    gains = plotting.read_table(args.tables["gains"], GAINS)
+    shares = plotting.read_table(args.tables["learnable"], SHARES)
+    lengths = plotting.read_table(args.tables["accuracy"], LENGTHS)
+    fits = plotting.read_table(args.tables["regressions"], FITS, empty=True)
     plotting.save(*draw(gains, shares, lengths, fits), args.output)
 
 

@@ -1,6 +1,6 @@
 """Mean completion length, and the share of completions cut off at the limit, over training, by policy.
 
-python scripts/figures/plot_lengths.py --summaries results/summaries/mini --output lengths.pdf lengths.png lengths.csv
+python scripts/figures/plot_lengths.py --tables results/summaries/mini/*.csv --output lengths.pdf lengths.png lengths.csv
 """
 
 from hardgrpo.report import plotting
@@ -13,7 +13,7 @@ COLUMNS += [f"{name}{end}" for name, *_ in SHOWN for end in ("", "_low", "_high"
 
 def main() -> None:
     args = plotting.parser(__doc__).parse_args()
-    plotting.save(*draw(plotting.read_table(args.summaries / "curves.csv", COLUMNS)), args.output)
+    plotting.save(*draw(plotting.read_table(args.tables["curves"], COLUMNS)), args.output)
 
 
 def draw(frame):

@@ -1,6 +1,6 @@
 """What the gains are made of: finishing against correctness, by policy, with 95 % intervals; the line is the gain.
 
-python scripts/figures/plot_parts.py --summaries results/summaries/mini --output parts.pdf parts.png parts.csv
+python scripts/figures/plot_parts.py --tables results/summaries/mini/*.csv --output parts.pdf parts.png parts.csv
 """
 
 from hardgrpo.report import plotting
@@ -13,7 +13,7 @@ COLUMNS += ["base_answered", "answered", "base_accuracy", "accuracy", "problems"
 
 def main() -> None:
     args = plotting.parser(__doc__).parse_args()
-    plotting.save(*draw(plotting.read_table(args.summaries / "parts.csv", COLUMNS)), args.output)
+    plotting.save(*draw(plotting.read_table(args.tables["parts"], COLUMNS)), args.output)
 
 
 def draw(frame):

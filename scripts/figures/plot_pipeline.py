@@ -1,6 +1,6 @@
 """The study's way from a pool of prompts to its figures, in its own numbers.
 
-python scripts/figures/plot_pipeline.py --study '{"title": ...}' --summaries results/summaries/mini --output pipeline.pdf pipeline.png pipeline.csv
+python scripts/figures/plot_pipeline.py --study '{"title": ...}' --tables results/summaries/mini/*.csv --output pipeline.pdf pipeline.png pipeline.csv
 
 --study is the design of the study, settings.described as JSON. What was measured comes from the summaries.
 """
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--study", required=True, type=json.loads)
     args = parser.parse_args()
 
-    tables = {name: plotting.read_table(args.summaries / f"{name}.csv", columns, empty=True) for name, columns in TABLES.items()}
+    tables = {name: plotting.read_table(args.tables[name], columns, empty=True) for name, columns in TABLES.items()}
     plotting.save(*draw(args.study, **tables), args.output)
 
 

@@ -2,7 +2,7 @@
 
 Where there are more than four tests, gains alone are drawn: the rows beside the figure have both.
 
-python scripts/figures/plot_tiers.py --summaries results/summaries/mini --output tiers.pdf tiers.png tiers.csv
+python scripts/figures/plot_tiers.py --tables results/summaries/mini/*.csv --output tiers.pdf tiers.png tiers.csv
 """
 
 from hardgrpo.report import plotting
@@ -14,7 +14,7 @@ COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_lo
 
 def main() -> None:
     args = plotting.parser(__doc__).parse_args()
-    plotting.save(*draw(plotting.read_table(args.summaries / "tiers.csv", COLUMNS)), args.output)
+    plotting.save(*draw(plotting.read_table(args.tables["tiers"], COLUMNS)), args.output)
 
 
 def draw(frame):

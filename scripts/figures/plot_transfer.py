@@ -1,6 +1,6 @@
 """Gain of what was trained on one task when tested on another, a matrix a policy, with 95 % intervals.
 
-python scripts/figures/plot_transfer.py --summaries results/summaries/mini --output transfer.pdf transfer.png transfer.csv
+python scripts/figures/plot_transfer.py --tables results/summaries/mini/*.csv --output transfer.pdf transfer.png transfer.csv
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ COLUMNS = ["model", "task", "eval_task", "policy", "step", "base_accuracy", "gai
 
 def main() -> None:
     args = plotting.parser(__doc__).parse_args()
-    plotting.save(*draw(plotting.read_table(args.summaries / "gains.csv", [*COLUMNS, "decoding"])), args.output)
+    plotting.save(*draw(plotting.read_table(args.tables["gains"], [*COLUMNS, "decoding"])), args.output)
 
 
 def draw(frame):

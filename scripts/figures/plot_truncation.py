@@ -1,6 +1,6 @@
 """The confound at a glance: the same samples judged under a tight limit and with room, by policy and by what was trained under.
 
-python scripts/figures/plot_truncation.py --summaries results/summaries/mini_truncation --limits '{"swaps_tight": 60, "swaps_ample": 192}' \\
+python scripts/figures/plot_truncation.py --tables results/summaries/mini_truncation/*.csv --limits '{"swaps_tight": 60, "swaps_ample": 192}' \\
     --output truncation.pdf truncation.png truncation.csv
 
 --limits are the tests to draw, one a column, with their completion limits in tokens: a task that is cut from another, and that other.
@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--limits", required=True, type=json.loads, help="completion limit of each test, JSON")
     args = parser.parse_args()
 
-    path = args.summaries / "parts.csv"
+    path = args.tables["parts"]
     frame = plotting.read_table(path, COLUMNS)
     if frame[frame.eval_task.isin(args.limits)].empty:
         raise UserError(f"{path}: no rows tested on {' or '.join(args.limits)}; run the study that it summarises")

@@ -8,10 +8,15 @@ import shutil
 from pathlib import Path
 
 import pandas as pd
+import yaml
 
+from hardgrpo.analysis import claims, summaries
 from hardgrpo.runtime import errors, files
+from hardgrpo.study import paths
 
-REFERENCE, TRUNCATION = Path("results/summaries/mini_reference"), Path("results/summaries/mini_truncation")
+ROOT = Path(__file__).parents[2]
+
+REFERENCE, TRUNCATION = Path("results/reference/mini_reference"), Path("results/reference/mini_truncation")
 FIGURES = {"accuracy.png": REFERENCE.name, "truncation.png": TRUNCATION.name}
 START, END = "<!-- results: ", "<!-- end of results -->"
 
@@ -38,9 +43,19 @@ def insert(text: str, results: str) -> str:
     return f"{head}{START}{marker}\n\n{results}\n{END}{text.split(END, 1)[1]}"
 
 
+def judged(folder: Path) -> pd.DataFrame:
+    """The claims, judged by a study's committed summaries."""
+    config = yaml.safe_load(files.read_text(ROOT / "config.yaml"))
+    conditions = paths.conditions(config, folder.name)
+    tables = summaries.read_tables(files.Tables.below(folder), claims.TABLES)
+    study = claims.Study(tables, conditions["tasks"], conditions["weaker"])
+    return pd.DataFrame(files.rounded(claims.judge(claims.read(ROOT / "paper/claims.yaml"), study)), columns=claims.COLUMNS)
+
+
 def section(folder: Path, truncation: Path) -> str:
     """The results in Markdown: the ten-seed miniature's table, the claims that it decides, and the two limits."""
-    tables = {name: pd.read_csv(folder / f"{name}.csv") for name in ("gains", "learnable", "parts", "subsets", "claims")}
+    tables = {name: pd.read_csv(folder / f"{name}.csv") for name in ("gains", "learnable", "parts", "subsets")}
+    tables["claims"] = judged(folder)
     gains = tables["gains"]
     gains = gains[(gains.task == gains.eval_task) & (gains.decoding == "sampled")]
     seeds, problems = int(gains.seeds.iloc[0]), int(gains.problems.iloc[0])

@@ -1,6 +1,7 @@
 """Verify a study's outputs before its paper is made: the checks of scripts/checks, by pytest, and a report of them.
 
-    python scripts/paper/verify.py --study mini --config '{...}' --graders '{"swaps": "final_word"}' --output paper/mini/verified.txt
+    python scripts/paper/verify.py --study mini --tables results/summaries/mini/*.csv paper/mini/c*.csv --config '{...}' \\
+        --conditions '{...}' --graders '{"swaps": "final_word"}' --output paper/mini/verified.txt
 
 --config is layout.of_study as JSON, --graders names each tested task's grader. What the summaries alone can tell is always
 checked; what is recomputed from raw files (evaluations, completions, training logs) only where these are, and the report says
@@ -58,6 +59,8 @@ def main() -> None:
     parser.add_argument("--config", required=True, type=json.loads)
     parser.add_argument("--graders", required=True, type=json.loads)
     parser.add_argument("--conditions", required=True, type=json.loads, help="layout.conditions as JSON")
+    files.add_tables(parser)
+    parser.add_argument("--reference", action="store_true", help="the tables were not made here: leave the raw files here alone")
     parser.add_argument("--data", default="data", help="folder of recordings")
     parser.add_argument("--output", required=True, help="text report")
     args = parser.parse_args()
@@ -82,7 +85,7 @@ def main() -> None:
     if status == pytest.ExitCode.TESTS_FAILED:
         first = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
         raise errors.UserError(
-            f"results/summaries/{args.study}: {first[1].strip() if len(first) > 1 else first[0]}; correct what made it, or make the"
+            f"study {args.study}: {first[1].strip() if len(first) > 1 else first[0]}; correct what made it, or make the"
             f" summaries again: snakemake --forcerun summarize -- results/summaries/{args.study}/gains.csv"
         )
     if status != pytest.ExitCode.OK or not report.lines:

@@ -1,6 +1,6 @@
 """Every number of the paper's text as a LaTeX macro, and beside it where each comes from.
 
-    python scripts/paper/write_numbers.py --summaries results/summaries/mini --study '{...}' --output paper/mini/numbers.tex
+    python scripts/paper/write_numbers.py --tables results/summaries/mini/*.csv paper/mini/claims.csv --study '{...}' --output paper/mini/numbers.tex
 
 `\\result{gain.tiny.swaps.swaps.hard.sampled}` is '+3.1 [1.2, 5.0]'. numbers.csv lists for each macro the summary table, its line, its
 columns and how they are written (`WRITTEN`). Sentences are made of these macros. Design numbers (updates, seeds, K) come from the
@@ -32,13 +32,13 @@ WRITTEN = {  # how the values of a row's columns become text
 class Numbers:
     """Macros by key, each with its origin."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, tables: files.Tables):
         self.values: dict[str, str] = {}
         self.origins: list[dict] = []
         self.tables = {}
         for name in TABLES:
-            files.read_text(folder / f"{name}.csv")  # a missing or unreadable file is named
-            frame = pd.read_csv(folder / f"{name}.csv", keep_default_na=False, na_values=[""], dtype=latex.NAMES)
+            files.read_text(tables[name])  # a missing or unreadable file is named
+            frame = pd.read_csv(tables[name], keep_default_na=False, na_values=[""], dtype=latex.NAMES)
             self.tables[name] = frame.assign(line=range(2, len(frame) + 2))
 
     def design(self, key: str, text: str) -> None:
@@ -65,12 +65,12 @@ class Numbers:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True)
+    files.add_tables(parser)
     parser.add_argument("--study", required=True, type=json.loads, help="the design, from the configuration")
     parser.add_argument("--output", required=True, help="the macros; numbers.csv is put beside them")
     args = parser.parse_args()
 
-    numbers = Numbers(Path(args.summaries))
+    numbers = Numbers(args.tables)
     for key, text in design(args.study).items():
         numbers.design(key, text)
     define(numbers)

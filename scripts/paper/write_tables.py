@@ -1,6 +1,6 @@
 """The paper's tables as LaTeX and HTML (points, with intervals) and CSV (shares, all digits), from a study's summaries.
 
-    python scripts/paper/write_tables.py --summaries results/summaries/mini --study '{...}' --deviations paper/deviations.csv \\
+    python scripts/paper/write_tables.py --tables results/summaries/mini/*.csv paper/mini/*.csv --study '{...}' --deviations paper/deviations.csv \\
         --output paper/mini/tables
 
 --study is the study's design (config.described) as JSON. In a table of gains the best policy is bold and the second best
@@ -20,13 +20,13 @@ from hardgrpo.runtime import errors, files
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--summaries", required=True, help="folder of the study's summary tables")
+    files.add_tables(parser)
     parser.add_argument("--study", required=True, type=json.loads, help="the design, from the configuration")
     parser.add_argument("--deviations", required=True, help="what HE wrote and released, setting by setting")
     parser.add_argument("--output", required=True, help="folder of the tables")
     args = parser.parse_args()
 
-    read = lambda name: read_table(Path(args.summaries) / f"{name}.csv")
+    read = lambda name: read_table(args.tables[name])
     gains, learnable, compared = read("gains"), read("learnable"), read("compared")
     passes, tiers, differences, decomposition = read("pass_at_k"), read("tiers"), read("differences"), read("decomposition")
     weaker = args.study["weaker_signal"]

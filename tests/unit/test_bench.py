@@ -53,7 +53,7 @@ def test_a_command_that_fails_says_why():
 
 def test_a_copy_has_the_code_and_no_results():
     with benchmarks.copy() as folder:
-        assert (folder / "Snakefile").is_file() and (folder / "results/summaries/mini/gains.csv").is_file()
+        assert (folder / "Snakefile").is_file() and (folder / "results/reference/mini/gains.csv").is_file()
         assert not (folder / "results/training").exists() and not (folder / ".snakemake").exists()
     assert not folder.exists()
 

@@ -14,11 +14,12 @@ from matplotlib.text import Text
 import made_up
 from conftest import ROOT
 from hardgrpo.report import plotting
+from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
-MINI = ROOT / "results/summaries/mini"
+MINI = ROOT / "results/reference/mini"
 OF_MINI = ["pipeline", "difficulty", "accuracy", "parts", "learnable", "lengths", "tiers", "transfer"]
 ALL = [*OF_MINI, "truncation", "budget", "compared"]
 LIMITS = {"swaps_tight": 60, "swaps_ample": 192}
@@ -37,7 +38,11 @@ def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)
     program, kept = importlib.import_module(f"plot_{figure}"), []
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", kept.append)
-    monkeypatch.setattr(sys, "argv", [figure, "--summaries", str(summaries), *arguments(figure, study), "--output", *paths])
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        [figure, "--tables", *map(str, files.Tables.below(summaries).values()), *arguments(figure, study), "--output", *paths],
+    )
     program.main()
     return kept[0], pd.read_csv(folder / f"{figure}.csv")
 
@@ -152,7 +157,7 @@ def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch
     _, rows = draw("pipeline", "mini", MINI, tmp_path, monkeypatch)
     lines = rows.groupby("stage").line.apply(list)
     assert "1,000 prompts each" in lines["Pool"] and "24 runs" in lines["GRPO"] and "30 updates" in lines["GRPO"]
-    _, rows = draw("pipeline", "recordings", ROOT / "results/summaries/recordings", tmp_path, monkeypatch)
+    _, rows = draw("pipeline", "recordings", ROOT / "results/reference/recordings", tmp_path, monkeypatch)
     assert "GRPO" not in set(rows.stage) and "Recorded runs" in set(rows.stage)
 
 

@@ -151,14 +151,14 @@ def test_only_what_the_subset_needs_is_planned_and_made(answered):
         "fetch_model": 1, "prepare_task": 1, "probe": 2, "measure_difficulty": 1, "select_subset": 1, "export_subset": 1, "subset": 1,
     }  # fmt: skip
     made = {path.name for path in (answered.folder / "results").iterdir()}
-    assert made == {"models", "tasks", "probe", "difficulty", "subsets", "logs", "provenance", "summaries", "published"}
+    assert made == {"models", "tasks", "probe", "difficulty", "subsets", "logs", "provenance", "reference", "published"}
     assert sorted(path.name for path in (answered.folder / "paper").iterdir()) == [
         "claims.yaml",
         "deviations.csv",
         "main.tex",
         "references.bib",
     ], "nothing is drawn"
-    for path in (ROOT / "results/summaries").rglob("*.csv"):
+    for path in (ROOT / "results/reference").rglob("*.csv"):
         assert (answered.folder / path.relative_to(ROOT)).read_bytes() == path.read_bytes(), "nothing is summarised"
     assert "Study mini" not in answered.said and "95 % interval" not in answered.said, "and no study is shown"
     assert answered.plan("subset", "--configfile", "my.yaml") == {}
@@ -390,7 +390,7 @@ def test_a_wrong_overlay_names_the_files_and_the_place(tmp_path, untrained):
     assert done.returncode != 0 and "Traceback" not in said
     (line,) = [line for line in said.splitlines() if "tasks.mine.source: unknown key 'trian'; did you mean 'train'?" in line]
     assert "config.yaml" in line and "my.yaml" in line
-    assert sorted(path.name for path in (world.folder / "results").iterdir()) == ["published", "summaries"]
+    assert sorted(path.name for path in (world.folder / "results").iterdir()) == ["published", "reference"]
 
 
 def test_prompts_that_are_not_there_are_named(tmp_path, untrained):

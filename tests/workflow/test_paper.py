@@ -4,6 +4,7 @@ import csv
 import re
 import shutil
 import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -17,6 +18,11 @@ NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 def origins(world, study="mini") -> list[dict]:
     return list(csv.DictReader((world.folder / f"paper/{study}/numbers.csv").read_text().splitlines()))
+
+
+def table_of(world, study: str, name: str):
+    """The file that a number says it comes from."""
+    return world.folder / (f"paper/{study}/claims.csv" if name == "claims" else f"results/reference/{study}/{name}.csv")
 
 
 def write(world, study="mini"):
@@ -36,9 +42,7 @@ def test_every_number_is_that_of_the_row_it_names(world, study):
                 "only the design comes from elsewhere"
             )
             continue
-        lines = tables.setdefault(
-            row["table"], (world.folder / f"results/summaries/{study}/{row['table']}.csv").read_text().splitlines()
-        )
+        lines = tables.setdefault(row["table"], table_of(world, study, row["table"]).read_text().splitlines())
         if row["written"] == "rows":
             column, value = row["columns"].split("=")
             assert row["text"] == str(sum(line[column] == value for line in csv.DictReader(lines)))
@@ -53,7 +57,7 @@ def test_every_number_is_that_of_the_row_it_names(world, study):
 def test_a_changed_summary_changes_the_text_there_and_nowhere_else(world):
     write(world)
     before = {row["key"]: row["text"] for row in origins(world)}
-    path = world.folder / "results/summaries/mini/gains.csv"
+    path = world.folder / "results/reference/mini/gains.csv"
     frame = pd.read_csv(path)
     frame.loc[0, ["gain", "gain_low", "gain_high"]] = [0.4321, 0.4, 0.45]
     frame.to_csv(path, index=False)
@@ -86,7 +90,7 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     write(world, study)
     folder = world.folder / "paper"
     (folder / study / "figures").mkdir(exist_ok=True)  # left out here: their axes have numbers of their own
-    command = ["python", "scripts/paper/compile_paper.py", "--study", study, "--output", f"paper/{study}/paper.pdf"]
+    command = [sys.executable, "scripts/paper/compile_paper.py", "--study", study, "--output", f"paper/{study}/paper.pdf"]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=True)
     assert f"paper/{study}/paper.pdf: 0 warnings" in done.stdout, [
         line for line in done.stdout.splitlines() if line.startswith("warning")

@@ -4,6 +4,7 @@ import os
 import random
 import re
 import resource
+import shutil
 
 import pytest
 import yaml
@@ -25,6 +26,7 @@ OF_STUDY = {  # and what each has something for
 }
 DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"]} | {"write_tables", "write_numbers", "compile_paper"}
 JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
+CHEAP = JUDGING | DRAWING | {"summarize", "compare_with_reference", "write_explorer"}
 TARGETS = {"all", "figures", "paper"}
 
 
@@ -179,17 +181,13 @@ def test_nothing_is_left_to_do_after_a_run(finished):
     assert finished.plan() == {}
 
 
-def test_a_comment_in_a_training_program_plans_nothing(finished):
-    for path in (
-        "scripts/training/train_grpo.py",
-        "scripts/probe/probe.py",
-        "scripts/evaluation/evaluate.py",
-        "scripts/inputs/pretrain_model.py",
-        "src/hardgrpo/training/recipes.py",
-        "src/hardgrpo/sampling/engines.py",
-    ):
-        finished.edit(path, lambda text: text + "\n# a comment\n")
+def test_a_comment_in_what_samples_or_trains_runs_nothing_expensive_again(finished):
+    for name in ("training/train_grpo", "probe/probe", "evaluation/evaluate", "inputs/pretrain_model"):
+        finished.edit(f"scripts/{name}.py", lambda text: text + "\n# a comment\n")
+    finished.edit("src/hardgrpo/sampling/engines.py", lambda text: text + "\n# a comment\n")
     assert finished.plan() == {}
+    finished.edit("src/hardgrpo/training/recipes.py", lambda text: text + "\n# a comment\n")
+    assert set(jobs(finished.plan())) <= CHEAP, "the summary reads specifications with it, and is made again"
 
 
 def test_an_edit_of_one_plotting_program_plans_that_figure_and_the_paper(finished):
@@ -251,3 +249,35 @@ def test_the_order_of_keys_in_the_configuration_plans_nothing(finished):
 
     finished.configure(reverse)
     assert finished.plan() == {}
+
+
+def test_figures_and_paper_never_run_a_study(finished):
+    """Whatever lies in results/: newer files of runs, files that are missing, a run that was begun, other parameters."""
+    shutil.copytree(ROOT / "results/reference", finished.folder / "results/reference", dirs_exist_ok=True)
+    newer = sorted((finished.folder / "results/evaluation").rglob("*.csv.gz"))
+    newer[0].touch()
+    newer[-1].unlink()
+    shutil.rmtree(finished.folder / "results/subsets")
+    finished.configure(lambda config: config["recipes"]["mini"].update(updates=6, checkpoint_every=3))
+    for study in sorted(path.name for path in (ROOT / "results/reference").iterdir()):
+        for target in ("figures", "paper"):
+            planned = finished.plan(target, "--config", f"study={study}")
+            strange = {rule for rule in planned if not rule.startswith("plot_")} - (CHEAP - {"summarize"}) - TARGETS
+            assert strange == set(), (study, target)
+    assert "train_grpo" in finished.plan(), "`all` does"
+
+
+def test_what_is_drawn_is_a_choice_that_is_said(finished):
+    def said(*config: str) -> str:
+        done = finished.snakemake("-n", "figures", "--config", "study=mini", *config)
+        return done.stdout + done.stderr
+
+    assert "Study mini is drawn from results/summaries/mini." in said()
+    assert "no complete summaries of study mini; run it" in said("draw=reference"), "this world has no reference"
+    shutil.copytree(ROOT / "results/reference", finished.folder / "results/reference")
+    assert "drawn from results/summaries/mini; `--config draw=reference` draws results/reference/mini." in said()
+    assert "drawn from results/reference/mini; `--config draw=computed` draws results/summaries/mini." in said("draw=reference")
+    (finished.folder / "results/summaries/mini/gains.csv").unlink()
+    assert "drawn from results/reference/mini." in said(), "summaries that are not complete are not drawn"
+    assert "no complete summaries of study mini; run it" in said("draw=computed")
+    assert "draw: 'latest' is not one of" in said("draw=latest")

@@ -11,7 +11,7 @@ import yaml
 from hardgrpo.study import paths
 
 PAPER = "paper/mini/verified.txt"
-TABLES = "results/summaries/mini"
+REFERENCE, COMPUTED, JUDGED = "results/reference/mini", "results/summaries/mini", "paper/mini"
 
 
 def verify(world) -> tuple[int, str]:
@@ -32,7 +32,7 @@ def change(world, name: str, column: str, to, row: int) -> None:
         lines[1 + row] = ",".join(cells)
         return "\n".join(lines)
 
-    world.edit(f"{TABLES}/{name}.csv", changed)
+    world.edit(f"{JUDGED if name == 'claims' else REFERENCE}/{name}.csv", changed)
 
 
 def test_a_finished_study_is_verified_against_its_raw_files(finished_world):
@@ -46,7 +46,7 @@ def test_committed_summaries_alone_are_verified_as_far_as_they_go(world):
     assert status == 0, said
     report = (world.folder / PAPER).read_text()
     assert report.startswith("Study mini: 10 passed, 0 failed, 5 skipped\n")
-    assert "no evaluation files are here (results/evaluation)" in report
+    assert "the tables are the committed reference, its raw files are not here" in report
 
 
 BREAKS = [  # table, row, column, what becomes of the number, what is said
@@ -77,25 +77,30 @@ BREAKS = [  # table, row, column, what becomes of the number, what is said
 
 
 def test_changed_numbers_fail_with_table_row_and_number(world):
+    judge(world)
     assert verify_program(world)[0] == 0
     for table, row, column, to, _ in BREAKS:
         change(world, table, column, to, row)
     status, shown = verify_program(world)
     assert status == 1 and [said for *_, said in BREAKS if said not in shown] == [], shown
-    assert shown.splitlines()[-1].startswith("error: results/summaries/mini: ") and "Traceback" not in shown
+    assert shown.splitlines()[-1].startswith("error: study mini: ") and "Traceback" not in shown
     assert not (world.folder / PAPER).exists()
 
 
 def test_a_missing_table_is_named(world):
-    (world.folder / TABLES / "parts.csv").unlink()
+    judge(world)
+    (world.folder / REFERENCE / "parts.csv").unlink()
     status, shown = verify_program(world)
-    assert status == 1 and shown.splitlines()[-1].startswith(
-        "error: results/summaries/mini: results/summaries/mini/parts.csv: no such file"
-    )
+    assert status == 1 and shown.splitlines()[-1].startswith("error: study mini: table parts is not given; name its file parts.csv")
     assert "Traceback" not in shown and "UserError" not in shown
 
 
-def verify_program(world) -> tuple[int, str]:
+def judge(world) -> None:
+    done = world.snakemake("paper/mini/claims.csv")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
     """The rule's command by itself: no other rule sees the change first."""
     (world.folder / PAPER).unlink(missing_ok=True)
     config = yaml.safe_load((world.folder / "config.yaml").read_text())
@@ -111,6 +116,8 @@ def verify_program(world) -> tuple[int, str]:
         "--graders",
         json.dumps(graders),
     ]
+    given = [*(world.folder / tables).glob("*.csv"), *(world.folder / JUDGED).glob("c*.csv")]
+    command += ["--tables", *map(str, given), *["--reference"] * (tables == REFERENCE)]
     command += ["--conditions", json.dumps(paths.conditions(config, "mini")), "--output", PAPER]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
@@ -125,7 +132,7 @@ def test_a_wrong_grade_is_found_by_grading_again(finished):
     cells[correct] = str(1 - int(cells[correct]))
     lines[number] = ",".join(cells)
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    done = finished.snakemake("paper")
+    done = finished.snakemake()
     said = done.stdout + done.stderr
     assert done.returncode != 0 and f"swaps.csv.gz: row {number + 1} " in said and "graded again" in said
     assert not (finished.folder / PAPER).exists()
@@ -135,5 +142,5 @@ def test_summaries_of_other_runs_than_those_that_are_here_are_found(finished):
     path = "results/training/tiny/swaps/mini/hard/seed0/updates.csv"
     rows = (finished.folder / path).read_text().splitlines(keepends=True)
     (finished.folder / path).write_text("".join(rows[:-1]))
-    status, said = verify_program(finished)
+    status, said = verify_program(finished, COMPUTED)
     assert status == 1 and "parity.csv: row 2 (tiny swaps hard 0)" in said and "from the training log" in said

@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -737,15 +736,14 @@ def published(probes: list[tuple[str, str, str]]) -> list[dict]:
     return rows
 
 
-def read_tables(folder: str | Path, names: list[str]) -> dict[str, list[dict]]:
+def read_tables(tables: files.Tables, names: list[str]) -> dict[str, list[dict]]:
     """Rows of summary tables by name: text where a column names something, numbers elsewhere, nan where a cell is empty."""
-    tables = {}
+    found = {}
     for name in names:
-        path = Path(folder) / f"{name}.csv"
         frame = pd.read_csv(
-            io.StringIO(files.read_text(path)), dtype=dict.fromkeys(NAMES, str), keep_default_na=False, na_values=[""]
+            io.StringIO(files.read_text(tables[name])), dtype=dict.fromkeys(NAMES, str), keep_default_na=False, na_values=[""]
         )
         for column in frame.columns.intersection(NAMES):
             frame[column] = frame[column].fillna("")
-        tables[name] = frame.to_dict("records")
-    return tables
+        found[name] = frame.to_dict("records")
+    return found

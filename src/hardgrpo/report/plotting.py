@@ -36,7 +36,7 @@ PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
 def parser(description: str) -> argparse.ArgumentParser:
     """The arguments of every figure's program."""
     found = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    found.add_argument("--summaries", required=True, type=Path, help="folder of the study's summary tables")
+    files.add_tables(found)
     found.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
     return found
 

@@ -1,5 +1,6 @@
 """Reading and writing the files of the contracts: checked on the way in, complete or absent on the way out."""
 
+import argparse
 import contextlib
 import csv
 import gzip
@@ -186,3 +187,27 @@ def listing(folder: str | Path) -> dict[str, dict]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+class Tables(dict[str, Path]):
+    """The files of tables by name: `gains` stands for .../gains.csv."""
+
+    def __init__(self, paths: Iterable[str | Path]):
+        super().__init__((Path(path).stem, Path(path)) for path in paths)
+
+    def __missing__(self, name: str) -> Path:
+        raise UserError(f"table {name} is not given; name its file {name}.csv after --tables")
+
+    @classmethod
+    def below(cls, *folders: str | Path) -> "Tables":
+        return cls(path for folder in folders for path in sorted(Path(folder).glob("*.csv")))
+
+
+class _AsTables(argparse.Action):
+    def __call__(self, parser, namespace, values, option_string=None):
+        setattr(namespace, self.dest, Tables(values))
+
+
+def add_tables(parser: argparse.ArgumentParser) -> None:
+    """The argument of programs that read a study's tables: their files, found by name."""
+    parser.add_argument("--tables", required=True, nargs="+", action=_AsTables, metavar="CSV", help="files of the study's tables")

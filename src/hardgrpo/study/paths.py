@@ -1,6 +1,28 @@
 """Which files a study is made of. The workflow asks for them, the summary reads them; both ask here."""
 
+import os
+from collections.abc import Iterable
+
 from hardgrpo.study import settings
+
+
+def computed(study: str) -> str:
+    """Folder of the summaries that were computed here."""
+    return f"results/summaries/{study}"
+
+
+def reference(study: str) -> str:
+    """Folder of the committed summaries: inputs that no rule makes."""
+    return f"results/reference/{study}"
+
+
+def has_tables(folder: str, names: Iterable[str]) -> bool:
+    return all(os.path.isfile(f"{folder}/{name}.csv") for name in names)
+
+
+def agreement(study: str) -> str:
+    """How the summaries computed here agree with the reference."""
+    return f"results/agreement/{study}.csv"
 
 
 def of_study(config: dict, study: str) -> dict:

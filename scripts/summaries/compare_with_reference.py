@@ -1,0 +1,32 @@
+"""Compare the gains of a study that was computed here with those of its committed reference, cell by cell.
+
+    python scripts/summaries/compare_with_reference.py --tables results/summaries/mini/decomposition_runs.csv \\
+        --reference results/reference/mini/decomposition_runs.csv --output results/agreement/mini.csv
+
+Differences are paired by seed; their 95 % intervals are for new seeds and the same problems (src/hardgrpo/analysis/agreement.py).
+"""
+
+import argparse
+
+from hardgrpo.analysis import agreement, summaries
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    files.add_tables(parser)
+    parser.add_argument("--reference", required=True, nargs="+", help="the same tables of the reference")
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+
+    here, reference = (
+        summaries.read_tables(tables, ["decomposition_runs"])["decomposition_runs"]
+        for tables in (args.tables, files.Tables(args.reference))
+    )
+    rows = agreement.compare(here, reference)
+    files.write_rows(args.output, agreement.COLUMNS, files.rounded(rows))
+    print(f"{args.output}: {len(rows)} cells, zero left out in {sum(row['leaves_zero_out'] for row in rows)}")
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,65 @@
+"""Agreement of a study that was computed here with its committed reference."""
+
+import math
+import random
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT, path_of
+from hardgrpo.analysis import agreement
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+CELL = {"model": "m", "task": "t", "eval_task": "t", "policy": "hard"}
+
+
+def rows(gains: dict[int, float], **cell) -> list[dict]:
+    """Rows of `decomposition_runs`: a first checkpoint and another grading stand among them, as they do there."""
+    found = []
+    for seed, gain in gains.items():
+        run = CELL | cell | {"seed": seed}
+        found += [run | {"grading": "task", "step": step, "gain": value} for step, value in ((10, -1.0), (20, gain))]
+        found.append(run | {"grading": "strict", "step": 20, "gain": 9.0})
+    return found
+
+
+def test_differences_are_paired_by_seed_and_have_students_interval():
+    (row,) = agreement.compare(rows({0: 0.10, 1: 0.14, 2: 0.18, 7: 0.5}), rows({0: 0.09, 1: 0.12, 2: 0.15, 8: 0.5}))
+    assert (row["seeds"], row["leaves_zero_out"]) == (3, False), "the seeds that both have"
+    assert row["gain_here"] == pytest.approx(0.14) and row["gain_reference"] == pytest.approx(0.12)
+    half = 4.302652730 * 0.01 / math.sqrt(3)
+    ends = (0.02 - half, 0.02 + half)
+    assert (row["difference_low"], row["difference_high"]) == pytest.approx(ends)
+
+
+def test_equal_runs_agree_and_one_seed_has_no_interval():
+    same = rows({0: 0.1, 1: 0.2}) + rows({0: 0.3}, policy="easy") + rows({0: 0.3}, policy="only here")
+    found = agreement.compare(same, same[:-3])
+    assert [(row["policy"], row["difference"], row["leaves_zero_out"]) for row in found] == [("hard", 0, False), ("easy", 0, False)]
+    assert (found[0]["difference_low"], found[0]["difference_high"]) == (0, 0) and math.isnan(found[1]["difference_low"])
+    with pytest.raises(UserError, match="no cell of the study stands in its reference"):
+        agreement.compare(rows({0: 0.1}), rows({0: 0.1}, task="another"))
+
+
+def test_zero_is_left_out_about_as_often_as_the_level_says():
+    chance = random.Random(1)
+    draw = lambda: rows({seed: chance.gauss(0.1, 0.02) for seed in range(3)})
+    wrong = sum(agreement.compare(draw(), draw())[0]["leaves_zero_out"] for _ in range(2000))
+    assert 60 <= wrong <= 140  # 100 expected of 2,000; four standard deviations
+
+
+def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
+    table = str(ROOT / "results/reference/mini/decomposition_runs.csv")
+    output = str(tmp_path / "mini.csv")
+    command = [sys.executable, path_of("compare_with_reference"), "--tables", table, "--reference", table, "--output", output]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = files.read_rows(output, dict.fromkeys(agreement.COLUMNS, str))
+    assert len(found) == 16 and {row["difference"] for row in found} == {"0.0"} and "zero left out in 0" in done.stdout
+    shown = subprocess.run(
+        [sys.executable, path_of("show_results"), "--study", "mini", "--agreement", output, "--tables"]
+        + [str(path) for path in (ROOT / "results/reference/mini").glob("*.csv")],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    ).stdout  # fmt: skip
+    assert "Every gain is that of the reference" in shown and output in shown
