@@ -12,6 +12,8 @@ report: "rules/report/workflow.rst"
 
 
 include: "rules/common.smk"
+include: "rules/resources.smk"
+include: "rules/drawing.smk"
 include: "rules/software.smk"
 
 

@@ -1,0 +1,173 @@
+# What jobs ask for: GPUs, memory, time, and what the profile says of the cluster.
+
+SITE = [
+    "slurm_account",
+    "slurm_partition",
+    "slurm_extra",
+    "gpu_partition",
+    "gpu_name",
+    "constraint",
+    "gpu_constraint",
+    "longest_runtime",
+]
+
+
+def read_site():
+    """What the profile's default-resources say of the cluster, as text.
+
+    Snakemake takes them for Python expressions, and a partition may well be called `open` or `all`: made literal, they stay what
+    they are, also for the Snakemake inside each job.
+    """
+    found = {}
+    defaults = workflow.resource_settings.default_resources or {}
+    for name in set(defaults) & set(SITE):
+        entry = defaults[name]
+        found[name] = str(entry.value if entry.raw is None else entry.raw).strip("'\"")
+        defaults[name] = Resource(name, found[name], raw=repr(found[name]))
+    if not re.fullmatch("[1-9][0-9]*", found.get("longest_runtime", "1")):
+        raise WorkflowError(
+            f"profile: default-resources: longest_runtime: '{found['longest_runtime']}' is not a number of minutes; write e.g. 1440"
+        )
+    return found
+
+
+CLUSTER = read_site()
+# The kind of GPU that walltimes and plans reckon with.
+GPU = durations.gpu_kind(CLUSTER.get("gpu_name", "")) or config["plan"]["gpu"]
+
+
+def capped(minutes):
+    """A runtime that the cluster allows; a training that needs longer goes on in its next try."""
+    return min(minutes, int(CLUSTER.get("longest_runtime", minutes)))
+
+
+def for_gpus(count):
+    """What jobs that need GPUs ask for: number, kind and place. `count` takes the wildcards and says how many.
+
+    A resource that is None is not set: gpu_model without gpu would ask for no GPUs of a kind.
+    """
+
+    def on(gpu_entry, other_entry=None):
+        return lambda w: (CLUSTER.get(gpu_entry) if count(w) else None) or CLUSTER.get(other_entry)
+
+    return {
+        "gpu": count,
+        "gpu_model": on("gpu_name"),
+        "cpus_per_task": lambda w: 4 * count(w) or None,
+        "slurm_partition": on("gpu_partition", "slurm_partition"),
+        "constraint": on("gpu_constraint", "constraint"),
+        "place": lambda w: place(count(w)),
+    }
+
+
+def place(count):
+    """How a job's GPUs and partition are called in its message."""
+    gpus = f"{count} {CLUSTER.get('gpu_name', 'GPU')}" if count else "no GPU"
+    partition = CLUSTER.get("gpu_partition" if count else "slurm_partition") or CLUSTER.get("slurm_partition")
+    return gpus + (f" in partition {partition}" if partition else "")
+
+
+def check_cluster(jobs):
+    """Stop before anything is submitted if the cluster cannot run one of the jobs."""
+    if workflow.executor_plugin.name != "slurm":
+        return
+    asked = []
+    for job in jobs:
+        if job.is_local:
+            continue
+        wants = job.resources.get
+        asked.append(
+            cluster.Request(
+                job.rule.name,
+                wants("slurm_partition"),
+                wants("gpu") or 0,
+                wants("gpu_model"),
+                wants("mem_mb") or 0,
+                wants("cpus_per_task") or job.threads,
+                wants("runtime") or 0,
+                wants("constraint"),
+                wants("slurm_account"),
+            )
+        )
+    try:
+        if asked:
+            cluster.check(asked)
+    except UserError as error:
+        raise WorkflowError(str(error))
+
+
+def asked_gpus(count):
+    """Arguments of a program that say which GPUs its job asked for; it checks them first."""
+    kind = CLUSTER.get("gpu_name")
+    return f"--gpus {count}" + (f" --gpu-name {shlex.quote(kind)}" if count and kind else "")
+
+
+def minutes(rule):
+    """Walltime to ask for, as a resource of a rule: what the cost model expects with room to spare, and more on each attempt."""
+
+    def asked(w, attempt):
+        job = durations.Job.of(rule, dict(w.items()))
+        return capped(durations.walltime(config, job, GPU, attempt, calibrated()))
+
+    return asked
+
+
+@functools.cache
+def calibrated():
+    try:
+        return calibration.read()
+    except UserError as error:
+        raise WorkflowError(str(error))
+
+
+def sampling_gpus(w):
+    return settings.gpus(config, w.model, "sampling")["count"]
+
+
+def sampling_memory(w):
+    """Main memory of a sampling job in MB."""
+    return 64000 * sampling_gpus(w) or (2000 if w.model in PRETRAINED else 6000)
+
+
+def sampling_params(w):
+    """Arguments of what samples completions: how the model is to be spoken to, and with which engine."""
+    return f"--engine {settings.engine(config, w.model)} --chat {shlex.quote(as_json(settings.chat(config, w.model)))}"
+
+
+def training_entry(w):
+    return settings.training_gpus(config, settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed)))
+
+
+def training_gpus(w):
+    return training_entry(w)["count"]
+
+
+def training_gpu_memory(w):
+    """GiB that a run is estimated to need on each GPU; 0 on a CPU."""
+    return math.ceil(memory.of_run(config, w.model, w.recipe, w.task)["total"]) if training_gpus(w) else 0
+
+
+def training_warning(w, attempt):
+    """Slurm's option to send SIGTERM so early that the current update can end and its state be saved before the time limit."""
+    seconds = min(600, 15 * minutes("train_grpo")(w, attempt))
+    return " ".join(filter(None, [CLUSTER.get("slurm_extra"), f"--signal=TERM@{seconds}"]))
+
+
+def training_memory(w):
+    """Main memory of a training job in MB."""
+    count = training_gpus(w)
+    if not count:
+        return 2000 if w.model in PRETRAINED else 6000
+    return math.ceil(1100 * count * memory.main_memory(config["models"][w.model]["shape"], config["recipes"][w.recipe]))
+
+
+def training_hardware(w):
+    """Arguments for the machine: they change how a run is computed, not which run it is, so they are a resource."""
+    gpus = training_entry(w)
+    asked = asked_gpus(gpus["count"])
+    if not gpus["count"]:
+        return asked
+    sleep = " --vllm-sleep" if gpus["vllm_sleep"] else ""
+    return (
+        f"{asked} --micro-batch {gpus['micro_batch']} --vllm-memory {gpus['vllm_memory']}{sleep} --gpu-gib {training_gpu_memory(w)}"
+    )
