@@ -13,6 +13,8 @@ report: "rules/report/workflow.rst"
 
 include: "rules/common.smk"
 include: "rules/resources.smk"
+include: "rules/arguments.smk"
+include: "rules/planning.smk"
 include: "rules/drawing.smk"
 include: "rules/software.smk"
 
@@ -32,8 +34,8 @@ wildcard_constraints:
 rule all:
     default_target: True
     input:
-        study_results(config["study"]),
-        study_prunings(config["study"]),
+        paths.results(config, config["study"]),
+        paths.prunings(config, config["study"]),
         study_paper(config["study"]),
         study_agreement(config["study"]),
         f"paper/{config['study']}/explorer.html",
@@ -67,7 +69,7 @@ rule explorer:
 
 rule subset:
     input:
-        chosen_rows(config["subset"]),
+        paths.chosen_rows(config),
     message:
         "The subset of {config[subset][task]} is chosen"
 

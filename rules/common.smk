@@ -85,22 +85,7 @@ def difficulty_of(task):
 
 
 def parts_of(task, split):
-    """(file that must be there, file or folder to read) of each part of a task's split."""
-    source = task_of(task)["source"]
-    if source["kind"] == "generated":
-        return []
-    if split not in source:
-        missing = f"config.yaml: tasks.{task}.source.{split}"  # Snakemake names it as what is missing
-        return [(missing, missing)]
-    if source["kind"] == "files":
-        path = os.path.join(DATA, source[split])
-        return [(path, path)]
-    parts = []
-    for part in source[split]:
-        local = os.path.join(DATA, part["local"]) if "local" in part else None
-        folder = paths.dataset_folder(part)
-        parts.append((local, local) if local and os.path.exists(local) else (f"{folder}/manifest.json", folder))
-    return parts
+    return paths.parts(config, task, split)
 
 
 def recording(model, task):
@@ -116,43 +101,3 @@ def recorded_steps(pattern):
     found = glob_wildcards(os.path.join(DATA, pattern)).step
     steps = {int(step): step for step in found if step.isdigit() and int(step) > 0} or {"N": "N"}
     return {step: os.path.join(DATA, pattern.replace("{step}", steps[step])) for step in sorted(steps)}
-
-
-def chosen_rows(subset):
-    """The rows of the subset that `snakemake subset` chooses, in the form of the file that they come from."""
-    source = task_of(subset["task"])["source"]
-    kind = "csv" if source["kind"] == "files" and source.get("train", "").endswith(".csv") else "jsonl"
-    return f"results/subsets/{subset['model']}/{subset['task']}/{subset['policy']}/seed{subset['seed']}.rows.{kind}"
-
-
-def study_results(study):
-    """The runs of a study and all that they were judged by."""
-    return [
-        name for files in (paths.evaluations, paths.subsets, paths.difficulties, paths.updates) for name in files(config, study)
-    ]
-
-
-def study_texts(study):
-    """Evaluations, the completions that were graded in them, and the problems."""
-    graded = paths.evaluations(config, study)
-    texts = [name.replace(".csv.gz", ".jsonl.gz") for name in graded]
-    return graded + texts + [f"results/tasks/{test}/test.jsonl" for test in paths.of_study(config, study)["tasks"]]
-
-
-def study_prunings(study):
-    """The runs of a study whose checkpoints may be thinned out; those that another study has yet to evaluate stay whole."""
-    if config["keep_checkpoints"] == "all":
-        return []
-    here = set(paths.evaluations(config, study))
-    needed = {
-        run
-        for other in config["studies"]
-        for run in paths.runs(config, other)
-        for name in paths.evaluations_of_run(config, other, run)
-        if name not in here and not os.path.exists(name)
-    }
-    return [
-        f"results/training/{run.path}/pruned.json"
-        for run in paths.runs(config, study)
-        if run.recipe != "recorded" and run not in needed
-    ]

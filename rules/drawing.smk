@@ -92,7 +92,7 @@ def summarized(w):
     Snakemake takes the summaries as they are and never asks for a run."""
     if drawing_only():
         return "`figures` and `paper` make no summaries: they draw finished ones"
-    return study_results(w.study) + [with_prompt for _, _, with_prompt in paths.recorded_probes(config, w.study)]
+    return paths.results(config, w.study) + [with_prompt for _, _, with_prompt in paths.recorded_probes(config, w.study)]
 
 
 @functools.cache

@@ -1,32 +1,6 @@
 # Base models and checkpoints on test splits, every completion graded and kept.
 
 
-def evaluation_params(w):
-    task = task_of(w.eval_task)
-    greedy = " --greedy" if task["test"]["greedy"] else ""
-    return (
-        f"--samples {task['test']['samples']}{greedy} --seed {task['test']['seed']} --completion-tokens {task['completion_tokens']}"
-    )
-
-
-def run_recordings(w):
-    return recorded_steps(recording(w.model, w.task)["runs"][w.policy])
-
-
-@functools.cache
-def configured_runs():
-    """The runs of the configured study: a set, because every job that prunes looks its run up."""
-    return frozenset(paths.runs(config, config["study"]))
-
-
-def run_evaluations(w):
-    """What the configured study asks of a run: pruning waits for it."""
-    run = settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed))
-    if run not in configured_runs():
-        return [f"config.yaml: studies.{config['study']} has no run {run.path}"]  # Snakemake names it as what is missing
-    return paths.evaluations_of_run(config, config["study"], run)
-
-
 localrules:
     cut_evaluation,
     grade_recorded_base,

@@ -7,7 +7,7 @@ localrules:
 
 rule write_explorer:
     input:
-        lambda w: study_texts(w.study),
+        lambda w: paths.texts(config, w.study),
     output:
         report(
             "paper/{study}/explorer.html",

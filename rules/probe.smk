@@ -1,28 +1,6 @@
 # Base-model completions of the pool, and the difficulty that they give each problem.
 
 
-def probe_files(w):
-    if (w.model, w.task) == STOPPED:
-        return f"results/probe/{w.model}/{w.task}/stopped.jsonl.gz"
-    shards = 1 if w.model in RECORDED else task_of(w.task)["probe"]["shards"]
-    return [f"results/probe/{w.model}/{w.task}/shard{shard}.jsonl.gz" for shard in range(shards)]
-
-
-def expected_samples(w):
-    if w.model in RECORDED:
-        return "--recorded"
-    probe = task_of(w.task)["probe"]
-    return f"--samples {probe['samples']}" + (f" --stopped {probe['stop']['confidence']}" if (w.model, w.task) == STOPPED else "")
-
-
-def stop_arguments(w):
-    """Arguments of a probe that stops as soon as `snakemake subset` knows what to choose."""
-    chosen, stop = config["subset"], task_of(w.task)["probe"]["stop"]
-    policy = {key: value for key, value in config["policies"][chosen["policy"]].items() if key != "probed_on"}
-    batch = f" --batch {stop['batch']}" if "batch" in stop else ""
-    return f"--stop-for {shlex.quote(as_json([policy | {'seed': chosen['seed']}]))} --confidence {stop['confidence']}{batch}"
-
-
 localrules:
     cut_probe,
     import_recording,

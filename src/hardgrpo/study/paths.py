@@ -138,3 +138,61 @@ def recorded_probes(config: dict, study: str) -> list[tuple[str, str, str]]:
         for model, task in probed(config, study)
         if settings.is_recorded(config, model)
     ]
+
+
+def parts(config: dict, task: str, split: str) -> list[tuple[str, str]]:
+    """(file that must be there, file or folder to read) of each part of a task's split. A local copy comes before the hub.
+
+    Where the split has no source the path says so, and Snakemake reports it as missing.
+    """
+    source, data = config["tasks"][task]["source"], config["data"]
+    if source["kind"] == "generated":
+        return []
+    if split not in source:
+        missing = f"config.yaml: tasks.{task}.source.{split}"
+        return [(missing, missing)]
+    if source["kind"] == "files":
+        path = os.path.join(data, source[split])
+        return [(path, path)]
+    found = []
+    for part in source[split]:
+        local = os.path.join(data, part["local"]) if "local" in part else None
+        folder = dataset_folder(part)
+        found.append((local, local) if local and os.path.exists(local) else (f"{folder}/manifest.json", folder))
+    return found
+
+
+def chosen_rows(config: dict) -> str:
+    """The rows of the subset that `snakemake subset` chooses, in the form of the file that they come from."""
+    subset = config["subset"]
+    source = config["tasks"][subset["task"]]["source"]
+    kind = "csv" if source["kind"] == "files" and source.get("train", "").endswith(".csv") else "jsonl"
+    return f"results/subsets/{subset['model']}/{subset['task']}/{subset['policy']}/seed{subset['seed']}.rows.{kind}"
+
+
+def results(config: dict, study: str) -> list[str]:
+    """The runs of a study and all that they were judged by."""
+    return [name for files in (evaluations, subsets, difficulties, updates) for name in files(config, study)]
+
+
+def texts(config: dict, study: str) -> list[str]:
+    """Evaluations, the completions that were graded in them, and the problems."""
+    graded = evaluations(config, study)
+    completions = [name.replace(".csv.gz", ".jsonl.gz") for name in graded]
+    return graded + completions + [f"results/tasks/{test}/test.jsonl" for test in of_study(config, study)["tasks"]]
+
+
+def prunings(config: dict, study: str) -> list[str]:
+    """The runs of a study whose checkpoints may be thinned out; those that another study has yet to evaluate stay whole."""
+    if config["keep_checkpoints"] == "all":
+        return []
+    here = set(evaluations(config, study))
+    needed = {
+        run
+        for other in config["studies"]
+        for run in runs(config, other)
+        for name in evaluations_of_run(config, other, run)
+        if name not in here and not os.path.exists(name)
+    }
+    kept = [run for run in runs(config, study) if run.recipe != "recorded" and run not in needed]
+    return [f"results/training/{run.path}/pruned.json" for run in kept]

@@ -1,0 +1,49 @@
+# Inputs and arguments of the rules that probe and evaluate.
+
+
+def probe_files(w):
+    if (w.model, w.task) == STOPPED:
+        return f"results/probe/{w.model}/{w.task}/stopped.jsonl.gz"
+    shards = 1 if w.model in RECORDED else task_of(w.task)["probe"]["shards"]
+    return [f"results/probe/{w.model}/{w.task}/shard{shard}.jsonl.gz" for shard in range(shards)]
+
+
+def expected_samples(w):
+    if w.model in RECORDED:
+        return "--recorded"
+    probe = task_of(w.task)["probe"]
+    return f"--samples {probe['samples']}" + (f" --stopped {probe['stop']['confidence']}" if (w.model, w.task) == STOPPED else "")
+
+
+def stop_arguments(w):
+    """Arguments of a probe that stops as soon as `snakemake subset` knows what to choose."""
+    chosen, stop = config["subset"], task_of(w.task)["probe"]["stop"]
+    policy = {key: value for key, value in config["policies"][chosen["policy"]].items() if key != "probed_on"}
+    batch = f" --batch {stop['batch']}" if "batch" in stop else ""
+    return f"--stop-for {shlex.quote(as_json([policy | {'seed': chosen['seed']}]))} --confidence {stop['confidence']}{batch}"
+
+
+def evaluation_params(w):
+    task = task_of(w.eval_task)
+    greedy = " --greedy" if task["test"]["greedy"] else ""
+    return (
+        f"--samples {task['test']['samples']}{greedy} --seed {task['test']['seed']} --completion-tokens {task['completion_tokens']}"
+    )
+
+
+def run_recordings(w):
+    return recorded_steps(recording(w.model, w.task)["runs"][w.policy])
+
+
+@functools.cache
+def configured_runs():
+    """The runs of the configured study: a set, because every job that prunes looks its run up."""
+    return frozenset(paths.runs(config, config["study"]))
+
+
+def run_evaluations(w):
+    """What the configured study asks of a run: pruning waits for it."""
+    run = settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed))
+    if run not in configured_runs():
+        return [f"config.yaml: studies.{config['study']} has no run {run.path}"]  # Snakemake names it as what is missing
+    return paths.evaluations_of_run(config, config["study"], run)
