@@ -101,6 +101,10 @@ include: "rules/plan.smk"
 
 
 onstart:
+    if workflow.executor_plugin.name != "touch":
+        if OLD_RESULTS:
+            raise WorkflowError(OLD_RESULTS)
+        LAYOUT.touch()
     if CONTAINERS and any(job.container_img_url for job in workflow.dag.needrun_jobs()):
         try:
             images.check()

@@ -32,6 +32,18 @@ try:
 except UserError as error:
     raise WorkflowError(str(error))
 
+# Until this version programs stood in other folders, so that Snakemake takes every finished job for one of other code.
+LAYOUT = Path(".snakemake/layout-2")  # says that what is here was made since, or kept
+OLD_RESULTS = (
+    "results/ was made by an earlier version of this project, and every run would be made again. To keep the runs of a study:"
+    " snakemake --touch --profile laptop --config study=NAME; when that is done for each study that you ran, or to make them again:"
+    f" touch {LAYOUT}"
+)
+if workflow.is_main_process and not LAYOUT.exists() and any(Path("results/models").glob("*/manifest.json")):
+    logger.warning(OLD_RESULTS)
+else:
+    OLD_RESULTS = None
+
 for name, value in environments.ALLOCATOR.items():
     os.environ.setdefault(name, value)
 if os.getenv(warm.SOCKET) != warm.OFF:

@@ -90,6 +90,8 @@ def show_agreement(path: str) -> None:
         )
     if not any(row["difference"] for row in rows):
         print("\nEvery gain is that of the reference: this processor rounds as the one that made it.")
+    elif all(row["difference_low"] is None for row in rows):
+        print("\nOne seed in common, so there are no intervals.")
     else:
         out = sum(row["leaves_zero_out"] == "1" for row in rows)
         print(f"\nThe interval leaves zero out in {out} of {len(rows)} cells; by chance alone about one in twenty does.")
