@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from conftest import ROOT
+from hardgrpo.runtime import code
 
 FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}  # what every study with runs on public or generated tasks shows
 TRAINED = FIGURES | {"learnable", "lengths"}
@@ -27,6 +28,7 @@ OF_STUDY = {  # and what each has something for
 DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"]} | {"write_tables", "write_numbers", "compile_paper"}
 JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
 CHEAP = JUDGING | DRAWING | {"summarize", "compare_with_reference", "write_explorer"}
+FOLLOWING = CHEAP - {"compile_paper", "compare_with_reference"}  # rules of the miniature that follow their code
 TARGETS = {"all", "figures", "paper"}
 
 
@@ -298,3 +300,24 @@ def test_runs_of_an_earlier_version_are_not_made_again_unasked(finished):
     assert kept.returncode == 0, kept.stderr
     marker.touch()
     assert finished.plan() == {}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "analysis/statistics.py",
+        "report/plotting.py",
+        "report/latex.py",
+        "runtime/files.py",
+        "data/tasks.py",
+        "report/figures.mplstyle",
+    ],
+)
+def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(finished, module):
+    """tests/unit/test_code.py holds the files of a program against what Python imports."""
+    edited = (ROOT / "src/hardgrpo" / module).resolve()
+    users = {path.stem for path in (ROOT / "scripts").glob("*/*.py") if edited in code.files_of(path)}
+    finished.edit(f"src/hardgrpo/{module}", lambda text: text + "\n# a remark\n")
+    done = finished.snakemake("-n")
+    reasons = re.search(r"params have changed since last execution:\n +(.*)", done.stdout + done.stderr)
+    assert reasons and set(reasons.group(1).split(", ")) == users & FOLLOWING
