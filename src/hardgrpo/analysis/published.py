@@ -11,8 +11,6 @@ COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "qu
 # Quantities that a study measures in every cell that has runs; others depend on what the runs gave.
 ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
 SCALE = {"points": 100, "percent": 100, "share": 1}  # of units that can be compared with what a study measures
-COMPARED = ["paper", "place", "model", "task", "eval_task", "policy", "quantity"]
-COMPARED += ["published", "here", "low", "high", "inside", "same_when_rounded", "seeds"]
 
 
 def read(folder: str | Path) -> list[dict]:
