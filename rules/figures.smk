@@ -28,9 +28,9 @@ for figure, entry in registry.FIGURES.items():
             figure=figure,
             about=entry.about,
             design=lambda w, of=entry.design: as_json(of(config, w.study)),
-            code=code("figures/draw.py", f"report/figures/{figure}"),
+            code=code("figures/draw_figure.py", f"report/figures/{figure}"),
         message:
             f"Draw {figure} ({{wildcards.study}})"
         shell:
-            "python scripts/figures/draw.py --figure {params.figure} --tables {input} --design {params.design:q} --output {output}"
+            "python scripts/figures/draw_figure.py --figure {params.figure} --tables {input} --design {params.design:q} --output {output}"
             " > {log} 2>&1"

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from matplotlib.text import Text
 
-import draw as draw_figure
+import draw_figure
 import made_up
 from conftest import ROOT
 from hardgrpo.analysis.formats import interval, points
@@ -29,7 +29,7 @@ def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", kept.append)
     arguments = ["--tables", *map(str, files.Tables.below(summaries).values()), "--design", json.dumps(design), "--output", *paths]
-    monkeypatch.setattr(sys, "argv", ["draw.py", "--figure", figure, *arguments])
+    monkeypatch.setattr(sys, "argv", ["draw_figure.py", "--figure", figure, *arguments])
     draw_figure.main()
     return kept[0], pd.read_csv(folder / f"{figure}.csv")
 

@@ -48,6 +48,6 @@ def whole(value: float | None) -> str:
     return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}") if known(value) else UNKNOWN
 
 
-def change(share: float) -> str:
-    """A change in points as plain text: '+3.1', '-0.4', '+0.0'."""
-    return points(share, "+").replace(MINUS, "-")
+def change(share: float, sign: str = "+") -> str:
+    """A change in points as plain text: '+3.1', '-0.4', '+0.0'; with sign '-' without the plus."""
+    return points(share, sign).replace(MINUS, "-")

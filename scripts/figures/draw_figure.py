@@ -1,6 +1,6 @@
 """Draw a figure of a study from its summary tables, as PDF and PNG, and as CSV the rows drawn.
 
-    python scripts/figures/draw.py --figure accuracy --tables results/reference/mini/*.csv --output accuracy.pdf accuracy.png accuracy.csv
+    python scripts/figures/draw_figure.py --figure accuracy --tables results/reference/mini/*.csv --output accuracy.pdf accuracy.png accuracy.csv
 
 src/hardgrpo/report/registry.py lists the figures. --design is what a figure needs of the configuration, as JSON: the entry's `design`.
 """
