@@ -16,8 +16,8 @@ from snakemake.resources import Resource
 SCRIPTS = Path(workflow.basedir) / "scripts"
 sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
-from hardgrpo.analysis import published  # noqa: E402
 from hardgrpo.planning import calibration, durations  # noqa: E402
+from hardgrpo.report import registry  # noqa: E402
 from hardgrpo.runtime import cluster, environments, warm  # noqa: E402
 from hardgrpo.runtime import code as code_files  # noqa: E402
 from hardgrpo.runtime.errors import UserError  # noqa: E402
@@ -81,10 +81,10 @@ def as_json(value):
     return json.dumps(settings.sorted_slice(value))
 
 
-def code(program):
-    """Checksum of a program of scripts/ and of all of this project that it imports: cheap rules have it as a parameter and so
-    follow their code. Expensive rules do not."""
-    return code_files.checksum(SCRIPTS / program)
+def code(program, *modules):
+    """Checksum of a program of scripts/, of modules of src/hardgrpo/ that it finds by name, and of all of this project that these
+    import: cheap rules have it as a parameter and so follow their code. Expensive rules do not."""
+    return code_files.checksum(SCRIPTS / program, *(code_files.SOURCE / f"hardgrpo/{module}.py" for module in modules))
 
 
 def task_of(name):

@@ -2,82 +2,9 @@
 
 TEX = next((tool for tool in ("latexmk", "tectonic") if shutil.which(tool)), None)
 
-# Tables of a summary; the ones that need training runs are empty for recorded completions.
-SUMMARY = [
-    "accuracy",
-    "gains",
-    "differences",
-    "mcnemar",
-    "parts",
-    "decomposition",
-    "decomposition_runs",
-    "sentences",
-    "pass_at_k",
-    "learnable",
-    "curves",
-    "fit",
-    "regressions",
-    "tiers",
-    "reach",
-    "parity",
-    "budgets",
-    "subsets",
-    "difficulty",
-    "published",
-]
-PUBLISHED = [
-    f"results/published/{name}.csv"
-    for name in (
-        "base_wrong",
-        "gains",
-        "learnable",
-        "lengths",
-        "limits",
-        "out_of_distribution",
-        "readings",
-        "recordings",
-        "yardsticks",
-    )
-]
-JUDGED = ["claims", "compared"]  # tables made from those
-# The paper's tables, and the summary tables that they are written from.
-TABLES = [
-    "gain",
-    "learnable",
-    "weaker_signal",
-    "out_of_distribution",
-    "transfer",
-    "differences",
-    "parts",
-    "graders",
-    "tier_parts",
-    "tiers",
-    "reach",
-    "subsets",
-    "budgets",
-    "regressions",
-    "single_samples",
-    "compared",
-    "claims",
-    "deviations",
-]
-NUMBERED = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences"]
-TABULATED = [
-    "gains",
-    "learnable",
-    "compared",
-    "pass_at_k",
-    "tiers",
-    "differences",
-    "decomposition",
-    "parts",
-    "mcnemar",
-    "reach",
-    "subsets",
-    "budgets",
-    "regressions",
-    "claims",
-]
+SUMMARY = list(registry.SUMMARIES)
+PUBLISHED = [f"results/published/{name}.csv" for name in registry.PUBLISHED]
+BY_HAND = {"deviations": "paper/deviations.csv"}  # tables that a person writes
 
 
 def drawing_only():
@@ -118,9 +45,19 @@ def drawn_from(study):
 
 
 def drawn(*names):
-    """The summary tables that something is drawn from, as an input of its rule."""
+    """The tables that something is made of, as an input of its rule."""
 
-    return lambda w: tables_of(drawn_from(w.study), names)
+    def files(w):
+        summaries = [name for name in names if name in registry.SUMMARIES]
+        judged = [f"paper/{w.study}/{name}.csv" for name in names if name in registry.JUDGED]
+        return tables_of(drawn_from(w.study), summaries) + judged + [BY_HAND[name] for name in names if name in BY_HAND]
+
+    return files
+
+
+def of_all(entries):
+    """The tables that any of some entries of the registry is made of."""
+    return dict.fromkeys(name for entry in entries.values() for name in entry.of)
 
 
 def tables_of(folder, names):
@@ -133,94 +70,12 @@ def summaries_to_draw(w):
     return tables_of(drawn_from(config["study"]), SUMMARY)
 
 
-def judged(name):
-    return f"paper/{{study}}/{name}.csv"
-
-
-# Summary tables that a figure is drawn from, the section of the report that it stands in, and what it is called there.
-FIGURES = {
-    "pipeline": (["subsets", "parity", "accuracy"], "Design", "From the pool to the results"),
-    "difficulty": (["difficulty"], "Design", "Difficulty of the pool and of the subsets"),
-    "accuracy": (["accuracy"], "Results", "Accuracy by checkpoint"),
-    "parts": (["parts"], "What the gains are made of", "Finishing and correctness"),
-    "truncation": (["parts"], "What the gains are made of", "Tight limit and room"),
-    "lengths": (["curves"], "What the gains are made of", "Completion length over training"),
-    "learnable": (
-        ["gains", "learnable", "accuracy", "regressions"],
-        "What explains the gains",
-        "Learnable share and completion length",
-    ),
-    "tiers": (["tiers"], "Results", "Gain by difficulty tier"),
-    "transfer": (["gains"], "Results", "Trained on one task, tested on another"),
-    "budget": (["gains", "subsets"], "Results", "Gain by share of the pool"),
-    "compared": (["compared"], "Published numbers", "Published against measured here"),
-}
-
-
-def figure_names(study):
-    """Figures that the study has something for, by the configuration alone: recordings may lack trained runs, or the pool's probe."""
-    plan, runs, trained = config["studies"][study], paths.runs(config, study), paths.updates(config, study)
-    tests = {(run.task, test) for run in runs for test in paths.eval_tasks(config, study, run.task, run.model)}
-    budgets = [
-        (p["rule"], p["budget"]) for p in map(config["policies"].get, plan["policies"]) if "budget" in p and "probed_on" not in p
-    ]
-    wanted = {
-        "pipeline": True,
-        "difficulty": paths.probed(config, study),
-        "accuracy": runs,
-        "parts": runs,
-        "truncation": cut_tests(study),
-        "learnable": trained,
-        "lengths": trained,
-        "tiers": any(has_tiers(test) for _, test in tests),
-        "transfer": any(task != test for task, test in tests),
-        "budget": trained and len(set(budgets)) > len({rule for rule, _ in budgets}),
-        "compared": runs and is_published(study, frozenset(runs)),
-    }
-    return [name for name, something in wanted.items() if something]
-
-
-def has_tiers(task):
-    """Whether problems of a task have a difficulty of their own; of a user's rows that is known only when they are read."""
-    return task_of(task)["source"]["kind"] == "generated" or task_of(task)["source"].get("format") in ("gsm8k", "choices", "math")
-
-
-def cut_tests(study):
-    """{test: completion limit} of tests that judge the same completions, cut and whole, where runs are tested on both."""
-    limits = {}
-    for model, task in {(run.model, run.task) for run in paths.runs(config, study)}:
-        tests = paths.eval_tasks(config, study, task, model)
-        limits |= {
-            name: task_of(name)["completion_tokens"]
-            for cut in tests
-            if task_of(cut).get("cut_from") in tests
-            for name in (cut, task_of(cut)["cut_from"])
-        }
-    return limits
-
-
 @functools.cache
-def is_published(study, runs):
-    """Whether a paper printed a number of a cell of the study: only then is there something to compare."""
-    cells = {
-        (run.model, run.task, test, policy)
-        for run in runs
-        for test in paths.eval_tasks(config, study, run.task, run.model)
-        for policy in (settings.arm(config["studies"][study], run), "base")
-    }
+def figure_names(study):
     try:
-        return published.overlap(cells, "results/published")
+        return registry.figures_of(config, study)
     except UserError as error:
         raise WorkflowError(str(error))
-
-
-def figure_design(figure):
-    """The arguments of a figure's program that come from the configuration, as a parameter of its rule."""
-    arguments = {
-        "pipeline": lambda w: f"--study {shlex.quote(as_json(settings.described(config, w.study)))}",
-        "truncation": lambda w: f"--limits {shlex.quote(as_json(cut_tests(w.study)))}",
-    }
-    return arguments.get(figure, "")
 
 
 def study_figures(study):
@@ -228,8 +83,9 @@ def study_figures(study):
 
 
 def study_tables(study):
-    return expand("paper/{study}/tables/{table}.{kind}", study=study, table=TABLES, kind=["tex", "csv", "html"]) + [
-        f"paper/{study}/numbers.tex"
+    return expand("paper/{study}/tables/{table}.{kind}", study=study, table=registry.TABLES, kind=["tex", "csv", "html"]) + [
+        f"paper/{study}/captions.tex",
+        f"paper/{study}/numbers.tex",
     ]
 
 

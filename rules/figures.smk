@@ -1,21 +1,20 @@
-# Figures, each with the rows drawn in it beside it, from summaries alone. One rule a figure: plot_<name>, of scripts/plot_<name>.py.
+# Figures, each with the rows drawn in it beside it, from tables alone. One rule a figure of src/hardgrpo/report/registry.py.
 
-for figure, (tables, section, called) in FIGURES.items():
+for figure, entry in registry.FIGURES.items():
 
     rule:
         name:
             f"plot_{figure}"
         input:
-            drawn(*(name for name in tables if name not in JUDGED)),
-            [judged(name) for name in tables if name in JUDGED],
+            drawn(*entry.of),
         output:
             f"paper/{{study}}/figures/{figure}.pdf",
             report(
                 f"paper/{{study}}/figures/{figure}.png",
-                caption=f"report/{figure}.rst",
+                caption="report/figure.rst",
                 category="Figures",
-                subcategory=section,
-                labels={"study": "{study}", "figure": called},
+                subcategory=entry.section,
+                labels={"study": "{study}", "figure": entry.title},
             ),
             f"paper/{{study}}/figures/{figure}.csv",
         log:
@@ -26,10 +25,12 @@ for figure, (tables, section, called) in FIGURES.items():
         container:
             IMAGE["figures"]
         params:
-            program=f"scripts/figures/plot_{figure}.py",
-            design=figure_design(figure),
-            code=code(f"figures/plot_{figure}.py"),
+            figure=figure,
+            about=entry.about,
+            design=lambda w, of=entry.design: as_json(of(config, w.study)),
+            code=code("figures/draw_figure.py", f"report/figures/{figure}"),
         message:
             f"Draw {figure} ({{wildcards.study}})"
         shell:
-            "python {params.program} --tables {input} {params.design} --output {output} > {log} 2>&1"
+            "python scripts/figures/draw_figure.py --figure {params.figure} --tables {input} --design {params.design:q} --output {output}"
+            " > {log} 2>&1"

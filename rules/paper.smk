@@ -10,11 +10,9 @@ localrules:
 
 rule write_tables:
     input:
-        drawn(*(name for name in TABULATED if name not in JUDGED)),
-        [judged(name) for name in JUDGED],
-        deviations="paper/deviations.csv",
+        drawn(*of_all(registry.TABLES)),
     output:
-        [f"paper/{{study}}/tables/{name}.{kind}" for name in TABLES for kind in ("tex", "csv")],
+        [f"paper/{{study}}/tables/{name}.{kind}" for name in registry.TABLES for kind in ("tex", "csv")],
         [
             report(
                 f"paper/{{study}}/tables/{name}.html",
@@ -22,8 +20,9 @@ rule write_tables:
                 category="Tables",
                 labels={"table": name.replace("_", " ")},
             )
-            for name in TABLES
+            for name in registry.TABLES
         ],
+        captions="paper/{study}/captions.tex",
     log:
         "results/logs/write_tables/{study}.log",
     conda:
@@ -33,18 +32,17 @@ rule write_tables:
     params:
         study=lambda w: as_json(settings.described(config, w.study)),
         folder="paper/{study}/tables",
-        code=code("paper/write_tables.py"),
+        code=code("paper/write_tables.py", *{f"report/tables/{table.module}": None for table in registry.TABLES.values()}),
     message:
         "Write the tables ({wildcards.study})"
     shell:
         "python scripts/paper/write_tables.py --tables {input} --study {params.study:q}"
-        " --deviations {input.deviations} --output {params.folder} > {log} 2>&1"
+        " --output {params.folder} --captions {output.captions} > {log} 2>&1"
 
 
 rule write_numbers:
     input:
-        drawn(*(name for name in NUMBERED if name not in JUDGED)),
-        judged("claims"),
+        drawn(*registry.NUMBERED),
     output:
         macros="paper/{study}/numbers.tex",
         origins="paper/{study}/numbers.csv",
@@ -65,8 +63,7 @@ rule write_numbers:
 
 rule verify:
     input:
-        tables=drawn(*SUMMARY),
-        judged=[judged(name) for name in JUDGED],
+        tables=drawn(*registry.SUMMARIES, *registry.JUDGED),
         claims="paper/claims.yaml",
         published=PUBLISHED,
     output:
@@ -89,7 +86,7 @@ rule verify:
     message:
         "Verify the outputs of study {wildcards.study}"
     shell:
-        "python scripts/paper/verify.py --study {wildcards.study} --tables {input.tables} {input.judged} {params.origin} --config {params.config:q} --conditions {params.conditions:q}"
+        "python scripts/paper/verify.py --study {wildcards.study} --tables {input.tables} {params.origin} --config {params.config:q} --conditions {params.conditions:q}"
         " --graders {params.graders:q} --data {params.data:q} --output {output} > {log} 2>&1"
 
 

@@ -11,7 +11,7 @@ rule summarize:
     input:
         summarized,
     output:
-        [f"results/summaries/{{study}}/{table}.csv" for table in SUMMARY],
+        [f"results/summaries/{{study}}/{table}.csv" for table in registry.SUMMARIES],
     log:
         "results/logs/summarize/{study}.log",
     conda:
@@ -20,7 +20,7 @@ rule summarize:
         IMAGE["figures"]
     params:
         config=lambda w: as_json(paths.of_study(config, w.study)),
-        code=code("summaries/summarize.py"),
+        code=code("summaries/summarize.py", *{f"analysis/{table.module}": None for table in registry.SUMMARIES.values()}),
     message:
         "Summarise study {wildcards.study}"
     shell:
@@ -30,11 +30,11 @@ rule summarize:
 
 rule judge_claims:
     input:
-        tables=drawn(*SUMMARY),
+        tables=drawn(*of_all(registry.JUDGED)),
         claims="paper/claims.yaml",
         published=PUBLISHED,
     output:
-        [judged(name) for name in JUDGED],
+        [f"paper/{{study}}/{table}.csv" for table in registry.JUDGED],
     log:
         "results/logs/judge_claims/{study}.log",
     conda:

@@ -278,8 +278,8 @@ def results(folder: Path, *parts: str) -> dict[str, bytes]:
 
 
 def without_times(path: Path) -> bytes:
-    """A file's content; of a summary's budgets without what each run took."""
-    if path.name != "budgets.csv":
+    """A file's content; of the table of what was spent without the wall times."""
+    if path.name != "spent.csv":
         return path.read_bytes()
     rows = csv.DictReader(path.read_text().splitlines())
     return repr([{key: value for key, value in row.items() if not key.startswith("seconds")} for row in rows]).encode()

@@ -2,7 +2,7 @@
 
 import random
 
-from hardgrpo.analysis.columns import COLUMNS
+from hardgrpo.report import registry
 from hardgrpo.runtime import files
 from hardgrpo.study import paths, settings
 
@@ -21,7 +21,7 @@ def write(config: dict, study: str, folder) -> None:
     def interval(name: str, value: float, half: float, known: bool = True) -> dict:
         return {name: value, f"{name}_low": value - half if known else None, f"{name}_high": value + half if known else None}
 
-    tables = {name: [] for name in COLUMNS}
+    tables = {name: [] for name in registry.SUMMARIES}
     for model, task, test, arm in cells:
         keys = {"model": model, "task": task, "eval_task": test, "policy": arm}
         count = {"problems": 150, "samples": 4, "seeds": seeds}
@@ -70,9 +70,8 @@ def write(config: dict, study: str, folder) -> None:
             tables["regressions"].append(
                 {"task": task, "predictor": predictor, "slope": slope, "cells": 8} | interval("r_squared", 0.5, 0.3)
             )
-    for name, columns in COLUMNS.items():
+    for name, columns in registry.columns(*registry.SUMMARIES).items():
         files.write_rows(folder / f"{name}.csv", columns, [{key: row.get(key) for key in columns} for row in tables[name]])
-    compared = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published", "here", "low", "high", "inside"]
     rows = []
     for row in tables["gains"]:
         for quantity in ("gain", "learnable"):
@@ -81,4 +80,5 @@ def write(config: dict, study: str, folder) -> None:
             rows.append({"paper": "HE", "place": "Table 1"} | kept | here | {"high": row["gain_high"], "inside": 1})
     if rows:
         rows.append(rows[0] | {"policy": None, "quantity": "r_squared", "published": 0.66, "here": 0.4, "low": None, "high": None})
-    files.write_rows(folder / "compared.csv", [*compared, "seeds"], rows)
+    columns = registry.JUDGED["compared"].columns
+    files.write_rows(folder / "compared.csv", columns, [{key: row.get(key) for key in columns} for row in rows])

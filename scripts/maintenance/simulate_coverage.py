@@ -15,7 +15,8 @@ import pandas as pd
 import yaml
 from scipy import optimize, stats
 
-from hardgrpo.analysis import statistics, summaries
+from hardgrpo.analysis import cells as cells_of_study
+from hardgrpo.analysis import statistics
 from hardgrpo.report import plotting
 from hardgrpo.runtime import errors, files
 
@@ -37,7 +38,7 @@ COLUMNS = (
 )
 
 
-def estimate(cells: list[summaries.Cell]) -> list[dict]:
+def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
     """Variance components of each (task, test), by moments, on the scale of a latent normal variable that is right above 0.
 
     Each component is the latent (tetrachoric) correlation of two completions of one problem: `problem_*` of two with different
@@ -46,7 +47,7 @@ def estimate(cells: list[summaries.Cell]) -> list[dict]:
     run. `seed_sd` is the spread of a policy's true accuracy over seeds (a share), its seed means' variance less their noise.
     """
     rows = []
-    for family in summaries.families(cells):
+    for family in cells_of_study.families(cells):
         base = family[0].verdicts(0)
         runs = np.stack([cell.verdicts(cell.steps()[-1]) for cell in family])  # (policies, seeds, N, m)
         policies, seeds, problems, samples = runs.shape
@@ -376,7 +377,7 @@ def main() -> None:
         config = yaml.safe_load(files.read_text(ROOT / "config.yaml"))
         if args.estimate not in config["studies"]:
             raise errors.UserError(f"--estimate {args.estimate}: no such study; config.yaml has {', '.join(config['studies'])}")
-        rows = estimate(summaries.load_cells(config, args.estimate))
+        rows = estimate(cells_of_study.load_cells(config, args.estimate))
         files.write_rows(args.docs / "variance_components.csv", COLUMNS, rows)
     components = pd.read_csv(args.docs / "variance_components.csv")
     for name, rows in (("coverage", coverage(components, args.replications)), ("levels", levels(components, args.replications))):

@@ -11,6 +11,9 @@ import pandas as pd
 import yaml
 
 from hardgrpo.analysis import claims, summaries
+from hardgrpo.analysis.formats import change
+from hardgrpo.analysis.verdicts import Study
+from hardgrpo.report import registry
 from hardgrpo.runtime import errors, files
 from hardgrpo.study import paths
 
@@ -47,9 +50,10 @@ def judged(folder: Path) -> pd.DataFrame:
     """The claims, judged by a study's committed summaries."""
     config = yaml.safe_load(files.read_text(ROOT / "config.yaml"))
     conditions = paths.conditions(config, folder.name)
-    tables = summaries.read_tables(files.Tables.below(folder), claims.TABLES)
-    study = claims.Study(tables, conditions["tasks"], conditions["weaker"])
-    return pd.DataFrame(files.rounded(claims.judge(claims.read(ROOT / "paper/claims.yaml"), study)), columns=claims.COLUMNS)
+    entry = registry.JUDGED["claims"]
+    tables = summaries.read_tables(files.Tables.below(folder), entry.of)
+    study = Study(tables, conditions["tasks"], conditions["weaker"])
+    return pd.DataFrame(files.rounded(claims.judge(claims.read(ROOT / "paper/claims.yaml"), study)), columns=entry.columns)
 
 
 def section(folder: Path, truncation: Path) -> str:
@@ -78,7 +82,7 @@ def section(folder: Path, truncation: Path) -> str:
         part = parts[parts.eval_task == row.task].iloc[0]
         lines.append(
             f"| {row.task} | {row.policy} | {100 * row.base_accuracy:.1f} | {spread(row.gain, row.gain_low, row.gain_high)} "
-            f"| {points(part.finishing)} | {points(part.correctness)} | {100 * same('learnable').learnable.iloc[0]:.1f} "
+            f"| {change(part.finishing, '-')} | {change(part.correctness, '-')} | {100 * same('learnable').learnable.iloc[0]:.1f} "
             f"| {100 * same('subsets').zero_share.iloc[0]:.1f} |"
         )
     lines += [
@@ -123,7 +127,7 @@ def limits(folder: Path) -> list[str]:
         cells = []
         for test in tests:
             row = group[group.eval_task == test].iloc[0]
-            cells += [f"{100 * row.gain:+.1f}", spread(row.finishing, row.finishing_low, row.finishing_high)]
+            cells += [change(row.gain), spread(row.finishing, row.finishing_low, row.finishing_high)]
             cells.append(spread(row.correctness, row.correctness_low, row.correctness_high))
         lines.append(f"| {task} | {policy} | {' | '.join(cells)} |")
     lines += ["", "The mechanism is built in: this shows that a limit suffices, not that it is what happened in any other study."]
@@ -137,13 +141,8 @@ def verdicts(claims: pd.DataFrame) -> str:
     return f"Of the papers' claims, counted by task, {', '.join(counts)} at this scale."
 
 
-def points(share: float) -> str:
-    return f"{round(100 * share, 1) + 0.0:.1f}"
-
-
 def spread(value: float, low: float, high: float) -> str:
-    signed = lambda share: f"{round(100 * share, 1) + 0.0:+.1f}"
-    return f"{signed(value)} [{signed(low)}, {signed(high)}]"
+    return f"{change(value)} [{change(low)}, {change(high)}]"
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ python scripts/paper/show_results.py --study mini --tables results/summaries/min
 import argparse
 from pathlib import Path
 
+from hardgrpo.analysis.formats import change
 from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files
 
@@ -42,12 +43,12 @@ def main() -> None:
             continue
         part = parts[row["model"], row["task"], row["eval_task"], row["policy"]]
         share = shares.get((row["model"], row["task"], row["policy"]))
-        gain = f"{100 * row['gain']:+.1f}"
+        gain = change(row["gain"])
         if row["gain_low"] is not None:
-            gain += f" [{100 * row['gain_low']:+.1f}, {100 * row['gain_high']:+.1f}]"
+            gain += f" [{change(row['gain_low'])}, {change(row['gain_high'])}]"
         print(
-            f"{row['task']:<24}{row['policy']:<16}{100 * row['base_accuracy']:>7.1f}  {gain:<22}{round(100 * part['finishing'], 1) + 0.0:>10.1f}"
-            f"{round(100 * part['correctness'], 1) + 0.0:>12.1f}" + (f"{100 * share:>12.1f}" if share is not None else f"{'-':>12}")
+            f"{row['task']:<24}{row['policy']:<16}{100 * row['base_accuracy']:>7.1f}  {gain:<22}{change(part['finishing'], '-'):>10}"
+            f"{change(part['correctness'], '-'):>12}" + (f"{100 * share:>12.1f}" if share is not None else f"{'-':>12}")
         )
     seeds = gains[0]["seeds"]
     if seeds == 1:
@@ -81,12 +82,11 @@ def show_agreement(path: str) -> None:
     head = f"{'trained on':<18}{'tested on':<18}{'policy':<16}{'reference':>10}{'here':>8}  difference"
     print(head + "\n" + "-" * (len(head) + 14))
     for row in rows:
-        interval = (
-            "" if row["difference_low"] is None else f" [{100 * row['difference_low']:+.1f}, {100 * row['difference_high']:+.1f}]"
-        )
+        known = row["difference_low"] is not None
+        interval = f" [{change(row['difference_low'])}, {change(row['difference_high'])}]" if known else ""
         print(
-            f"{row['task']:<18}{row['eval_task']:<18}{row['policy']:<16}{100 * row['gain_reference']:>+10.1f}{100 * row['gain_here']:>+8.1f}"
-            f"  {100 * row['difference']:+.1f}{interval}"
+            f"{row['task']:<18}{row['eval_task']:<18}{row['policy']:<16}{change(row['gain_reference']):>10}{change(row['gain_here']):>8}"
+            f"  {change(row['difference'])}{interval}"
         )
     if not any(row["difference"] for row in rows):
         print("\nEvery gain is that of the reference: this processor rounds as the one that made it.")

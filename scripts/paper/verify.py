@@ -1,9 +1,9 @@
-"""Verify a study's outputs before its paper is made: the checks of scripts/checks, by pytest, and a report of them.
+"""Verify a study's outputs before its paper is made: the checks of scripts/paper/checks, by pytest, and a report of them.
 
     python scripts/paper/verify.py --study mini --tables results/summaries/mini/*.csv paper/mini/c*.csv --config '{...}' \\
         --conditions '{...}' --graders '{"swaps": "final_word"}' --output paper/mini/verified.txt
 
---config is layout.of_study as JSON, --graders names each tested task's grader. What the summaries alone can tell is always
+--config is paths.of_study as JSON, --graders names each tested task's grader. What the summaries alone can tell is always
 checked; what is recomputed from raw files (evaluations, completions, training logs) only where these are, and the report says
 what was skipped. A failure names table, row and number; there is no report then, so there is no paper either.
 """
@@ -19,7 +19,7 @@ import pytest
 
 from hardgrpo.runtime import errors, files
 
-CHECKS = Path(__file__).parent / "checks"
+CHECKS = [Path(__file__).parent / name for name in ("checks/test_summaries.py", "checks/test_raw_files.py")]
 
 
 class Report:
@@ -56,11 +56,11 @@ class Report:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", required=True)
-    parser.add_argument("--config", required=True, type=json.loads)
-    parser.add_argument("--graders", required=True, type=json.loads)
-    parser.add_argument("--conditions", required=True, type=json.loads, help="layout.conditions as JSON")
     files.add_tables(parser)
     parser.add_argument("--reference", action="store_true", help="the tables were not made here: leave the raw files here alone")
+    parser.add_argument("--config", required=True, type=json.loads)
+    parser.add_argument("--graders", required=True, type=json.loads)
+    parser.add_argument("--conditions", required=True, type=json.loads, help="paths.conditions as JSON")
     parser.add_argument("--data", default="data", help="folder of recordings")
     parser.add_argument("--output", required=True, help="text report")
     args = parser.parse_args()
@@ -78,9 +78,9 @@ def main() -> None:
         "no:warnings",
         "-c",
         os.devnull,
-        f"--rootdir={CHECKS}",
+        f"--rootdir={CHECKS[0].parent}",
     ]
-    status = pytest.main([*options, str(CHECKS)], plugins=[report, Given(args)])
+    status = pytest.main([*options, *map(str, CHECKS)], plugins=[report, Given(args)])
     print(report.text())
     if status == pytest.ExitCode.TESTS_FAILED:
         first = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
@@ -89,7 +89,7 @@ def main() -> None:
             f" summaries again: snakemake --forcerun summarize -- results/summaries/{args.study}/gains.csv"
         )
     if status != pytest.ExitCode.OK or not report.lines:
-        sys.exit(f"error: {CHECKS}: the checks could not be run; see the log above")
+        sys.exit(f"error: {CHECKS[0].parent}: the checks could not be run; see the log above")
     files.write_text(args.output, report.text())
 
 

@@ -1,9 +1,9 @@
 """Every number of the paper's text as a LaTeX macro, and beside it where each comes from.
 
-    python scripts/paper/write_numbers.py --tables results/summaries/mini/*.csv paper/mini/claims.csv --study '{...}' --output paper/mini/numbers.tex
+    python scripts/paper/write_numbers.py --tables results/reference/mini/*.csv paper/mini/claims.csv --study '{...}' --output paper/mini/numbers.tex
 
 `\\result{gain.tiny.swaps.swaps.hard.sampled}` is '+3.1 [1.2, 5.0]'. numbers.csv lists for each macro the summary table, its line, its
-columns and how they are written (`WRITTEN`). Sentences are made of these macros. Design numbers (updates, seeds, K) come from the
+columns and how they are written (`written`). Sentences are made of these macros. Design numbers (updates, seeds, K) come from the
 configuration and stand in the list without a table.
 """
 
@@ -13,20 +13,25 @@ from pathlib import Path
 
 import pandas as pd
 
-from hardgrpo.report import latex
-from hardgrpo.report.latex import escape, points, probability, signed, with_interval
+from hardgrpo.analysis import formats, summaries
+from hardgrpo.report import latex, registry
+from hardgrpo.report.latex import escape
+from hardgrpo.report.tables.gains import at_home
 from hardgrpo.runtime import errors, files
 
-TABLES = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences"]
-WRITTEN = {  # how the values of a row's columns become text
-    "points": points,
-    "gain": lambda value, low, high: f"{signed(value)} {latex.interval(low, high)}".strip(),
-    "interval": with_interval,
-    "r squared": latex.r_squared,
-    "p": probability,
+# How the values of a row's columns become text.
+FORMATS = {
+    "points": formats.points,
+    "gain": formats.signed_interval,
+    "interval": formats.with_interval,
+    "r squared": formats.r_squared,
+    "p": formats.probability,
     "count": lambda value: f"{value:.0f}",
-    "text": escape,
 }
+
+
+def written(how: str, *values) -> str:
+    return escape(*values) if how == "text" else latex.number(FORMATS[how](*values))
 
 
 class Numbers:
@@ -36,22 +41,21 @@ class Numbers:
         self.values: dict[str, str] = {}
         self.origins: list[dict] = []
         self.tables = {}
-        for name in TABLES:
-            files.read_text(tables[name])  # a missing or unreadable file is named
-            frame = pd.read_csv(tables[name], keep_default_na=False, na_values=[""], dtype=latex.NAMES)
+        for name in registry.NUMBERED:
+            frame = summaries.read(tables[name])
             self.tables[name] = frame.assign(line=range(2, len(frame) + 2))
 
     def design(self, key: str, text: str) -> None:
         self.values[key] = text
         self.origins.append({"key": key, "text": text, "table": "", "line": "", "columns": "", "written": ""})
 
-    def add(self, key: str, table: str, line: int, columns: list[str], written: str) -> str:
+    def add(self, key: str, table: str, line: int, columns: list[str], how: str) -> str:
         """Define a macro, unless it is there; its use."""
         if key in self.values:
             return rf"\result{{{key}}}"
         row = self.tables[table].iloc[line - 2]
-        self.values[key] = WRITTEN[written](*(row[column] for column in columns))
-        origin = {"table": table, "line": line, "columns": " ".join(columns), "written": written}
+        self.values[key] = written(how, *(row[column] for column in columns))
+        origin = {"table": table, "line": line, "columns": " ".join(columns), "written": how}
         self.origins.append({"key": key, "text": self.values[key]} | origin)
         return rf"\result{{{key}}}"
 
@@ -137,10 +141,6 @@ def cell(row) -> str:
     return f"{row.model}.{row.task}.{row.eval_task}.{row.policy}"
 
 
-def at_home(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[frame.task == frame.eval_task]
-
-
 def gains(numbers: Numbers) -> str:
     """A paragraph a model and task: gains, and which differences between policies are resolved."""
     table = at_home(numbers.tables["gains"])
@@ -191,12 +191,12 @@ def verdicts(numbers: Numbers) -> str:
         for (paper, claim), group in rows.groupby(["paper", "claim"], sort=False):
             where = []
             for r in group.itertuples():
-                written = "r squared" if str(r.test).startswith("R^2") else "gain"
+                how = "r squared" if str(r.test).startswith("R^2") else "gain"
                 key = f"claim.{r.id}.{r.model}.{r.task}.{r.eval_task}"
                 if pd.isna(r.estimate):
                     where.append(escape(r.task))
                     continue
-                where.append(f"{escape(r.task)} {numbers.add(key, 'claims', r.line, ['estimate', 'low', 'high'], written)}")
+                where.append(f"{escape(r.task)} {numbers.add(key, 'claims', r.line, ['estimate', 'low', 'high'], how)}")
             said.append(f"{escape(claim)} ({paper}; {listed(where)})")
         if said:
             text += f"\n\n{verdict.capitalize()}: {'; '.join(said)}."

@@ -1,10 +1,10 @@
 """Judge the papers' claims by a study's summaries, and set the published numbers beside the study's.
 
-    python scripts/summaries/judge_claims.py --tables results/summaries/mini/*.csv --claims paper/claims.yaml --published results/published \\
-        --conditions '{"tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"]}'
+    python scripts/summaries/judge_claims.py --tables results/reference/mini/*.csv --claims paper/claims.yaml --published results/published \\
+        --conditions '{"tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"]}' --output paper/mini
 
 Writes claims.csv and compared.csv, from summary tables alone: a claim that is added or changed needs no run.
---conditions is layout.conditions as JSON.
+--conditions is paths.conditions as JSON.
 """
 
 import argparse
@@ -12,7 +12,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from hardgrpo.analysis import claims, published, summaries
+from hardgrpo.analysis import claims, published, summaries, verdicts
+from hardgrpo.report import registry
 from hardgrpo.runtime import errors, files
 
 
@@ -22,19 +23,17 @@ def main() -> None:
     parser.add_argument("--claims", required=True)
     parser.add_argument("--published", required=True, help="folder of published numbers")
     parser.add_argument("--conditions", required=True, type=json.loads)
-    parser.add_argument("--output", required=True, help="folder of claims.csv and compared.csv")
+    parser.add_argument("--output", required=True, type=Path, help="folder of claims.csv and compared.csv")
     args = parser.parse_args()
 
-    folder = Path(args.output)
-    tables = summaries.read_tables(args.tables, claims.TABLES)
-    study = claims.Study(tables, args.conditions["tasks"], args.conditions["weaker"])
-    judged = claims.judge(claims.read(args.claims), study)
+    tables = summaries.read_tables(args.tables, dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of))
+    judged = claims.judge(claims.read(args.claims), verdicts.Study(tables, args.conditions["tasks"], args.conditions["weaker"]))
     compared = published.compare(tables, published.read(args.published), published.read_readings(args.published))
-    files.write_rows(folder / "claims.csv", claims.COLUMNS, files.rounded(judged))
-    files.write_rows(folder / "compared.csv", published.COMPARED, files.rounded(compared))
+    for name, rows in (("claims", judged), ("compared", compared)):
+        files.write_rows(args.output / f"{name}.csv", registry.JUDGED[name].columns, files.rounded(rows))
     counts = Counter(row["verdict"] for row in judged)
-    said = ", ".join(f"{counts[word]} {word}" for word in (claims.SUPPORTED, claims.CONTRADICTED, claims.UNDECIDED))
-    print(f"{folder}: {said}; {len(compared)} published numbers were measured here")
+    said = ", ".join(f"{counts[word]} {word}" for word in (verdicts.SUPPORTED, verdicts.CONTRADICTED, verdicts.UNDECIDED))
+    print(f"{args.output}: {said}; {len(compared)} published numbers were measured here")
 
 
 if __name__ == "__main__":

@@ -3,17 +3,44 @@
     python scripts/summaries/summarize.py --study mini --config '{...}' --output results/summaries/mini
 
 --config is the part of config.yaml that decides the study's files (paths.of_study), as JSON. Intervals are 95 % and cover new
-problems and new seeds unless a column says otherwise; see src/hardgrpo/analysis/statistics.py.
+problems and new seeds unless a column says otherwise; see src/hardgrpo/analysis/statistics.py. src/hardgrpo/report/registry.py lists
+the tables.
 """
 
 import argparse
+import importlib
 import json
 from pathlib import Path
 
-from hardgrpo.analysis import summaries
-from hardgrpo.analysis.columns import COLUMNS
+from hardgrpo.analysis import cells, training
+from hardgrpo.report import registry
 from hardgrpo.runtime import errors, files
 from hardgrpo.study import paths
+
+
+class Made(dict):
+    """Summary tables and what they are made of, by name; each is made when it is first asked for."""
+
+    def __init__(self, config: dict, study: str):
+        plan = config["studies"][study]
+        self.inputs = {  # the entries of registry.INPUTS
+            "cells": lambda: cells.load_cells(config, study),
+            "updates": lambda: training.read_updates(config, study),
+            "seconds": lambda: training.read_seconds(self["updates"], plan),
+            "plan": lambda: plan,
+            "subset_files": lambda: paths.subsets(config, study),
+            "difficulty_files": lambda: paths.difficulties(config, study),
+            "recorded_probes": lambda: paths.recorded_probes(config, study),
+        }
+
+    def __missing__(self, name: str):
+        if name in self.inputs:
+            self[name] = self.inputs[name]()
+        else:
+            entry = registry.SUMMARIES[name]
+            make = getattr(importlib.import_module(f"hardgrpo.analysis.{entry.module}"), name)
+            self[name] = make(*[self[other] for other in entry.of])
+        return self[name]
 
 
 def main() -> None:
@@ -23,37 +50,14 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="folder of the tables")
     args = parser.parse_args()
 
-    study, config = args.study, args.config
-    runs, plan = paths.runs(config, study), config["studies"][study]
-    cells = summaries.load_cells(config, study)
-    updates = summaries.read_updates(config, study)
-    subsets, difficulties = paths.subsets(config, study), paths.difficulties(config, study)
-
-    tables = {
-        "accuracy": summaries.accuracy(cells),
-        "gains": summaries.gains(cells),
-        "differences": summaries.differences(cells),
-        "mcnemar": summaries.mcnemar(cells),
-        "parts": summaries.parts(cells),
-        "decomposition": summaries.decomposition(cells),
-        "decomposition_runs": summaries.decomposition_runs(cells),
-        "pass_at_k": summaries.pass_at_k(cells),
-        "learnable": summaries.learnable(updates, plan),
-        "curves": summaries.curves(updates, plan),
-        "parity": summaries.parity(updates, plan),
-        "tiers": summaries.tiers(cells),
-        "reach": summaries.reach(cells),
-        "subsets": summaries.subsets(subsets),
-        "difficulty": summaries.difficulty(difficulties, subsets),
-        "published": summaries.published(paths.recorded_probes(config, study)),
-    }
-    tables["sentences"] = summaries.sentences(tables["decomposition"])
-    tables["budgets"] = summaries.budgets(tables["parity"], summaries.read_seconds(updates, plan))
-    tables["regressions"] = summaries.regressions(tables["gains"], tables["learnable"], tables["accuracy"])
-    tables["fit"] = summaries.fit(tables["gains"], tables["learnable"])
+    made = Made(args.config, args.study)
+    tables = {name: made[name] for name in registry.SUMMARIES}
     for name, rows in tables.items():
-        files.write_rows(Path(args.output) / f"{name}.csv", COLUMNS[name], files.rounded(rows))
-    print(f"{args.output}: {len(cells)} cells of {len(runs)} runs, {sum(map(len, tables.values()))} rows in {len(tables)} tables")
+        files.write_rows(Path(args.output) / f"{name}.csv", registry.SUMMARIES[name].columns, files.rounded(rows))
+    runs = paths.runs(args.config, args.study)
+    print(
+        f"{args.output}: {len(made['cells'])} cells of {len(runs)} runs, {sum(map(len, tables.values()))} rows in {len(tables)} tables"
+    )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from conftest import ROOT
-from hardgrpo.analysis import claims
+from hardgrpo.analysis import claims, verdicts
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
 
@@ -33,14 +33,14 @@ def minus(policy, other, middle, half=0.01, **others):
 def judged(claim: dict, weaker=(), **tables) -> list[dict]:
     claim = {"id": "c", "paper": "HE", "claim": "so"} | claim
     assert claims._wrong(claim, set()) is None
-    return claims.judge([claim], claims.Study(tables, TASKS, list(weaker)))
+    return claims.judge([claim], verdicts.Study(tables, TASKS, list(weaker)))
 
 
-def verdicts(claim: dict, **tables) -> list[str]:
+def decided(claim: dict, **tables) -> list[str]:
     return [found["verdict"] for found in judged(claim, **tables)]
 
 
-S, C, U = claims.SUPPORTED, claims.CONTRADICTED, claims.UNDECIDED
+S, C, U = verdicts.SUPPORTED, verdicts.CONTRADICTED, verdicts.UNDECIDED
 DIFFERENCE = {"test": "difference", "policy": "hard", "minus": "easy"}
 
 
@@ -49,7 +49,7 @@ DIFFERENCE = {"test": "difference", "policy": "hard", "minus": "easy"}
 
 @pytest.mark.parametrize("middle, said", [(0.03, S), (-0.03, C), (0.005, U), (0.01, U), (math.nan, U)])
 def test_a_difference_is_decided_by_its_interval(middle, said):
-    assert verdicts(DIFFERENCE, differences=[minus("hard", "easy", middle)]) == [said]
+    assert decided(DIFFERENCE, differences=[minus("hard", "easy", middle)]) == [said]
 
 
 def test_a_difference_may_stand_the_other_way_round_in_the_table():
@@ -60,12 +60,12 @@ def test_a_difference_may_stand_the_other_way_round_in_the_table():
 
 def test_what_holm_does_not_confirm_is_undecided():
     tables = lambda p: {"differences": [minus("hard", "easy", 0.03, p_holm=p)]}
-    assert [verdicts(DIFFERENCE, **tables(p)) for p in (0.04, 0.06, math.nan)] == [[S], [U], [S]]
+    assert [decided(DIFFERENCE, **tables(p)) for p in (0.04, 0.06, math.nan)] == [[S], [U], [S]]
     assert judged(DIFFERENCE, **tables(0.06))[0]["p_holm"] == 0.06
 
 
 def test_one_seed_says_nothing_about_another_run():
-    assert verdicts(DIFFERENCE, differences=[minus("hard", "easy", 0.03, seeds=1)]) == [U]
+    assert decided(DIFFERENCE, differences=[minus("hard", "easy", 0.03, seeds=1)]) == [U]
 
 
 def test_a_claim_about_a_policy_that_the_study_lacks_gives_no_row():
@@ -87,7 +87,7 @@ def test_every_cell_gives_a_row_and_scope_chooses_the_cells():
 
 def test_equality_needs_an_interval_within_the_margin():
     claim = {"test": "equivalence", "policy": "low_tiers", "minus": "all", "margin": 0.02}
-    said = lambda middle, half: verdicts(claim, differences=[minus("low_tiers", "all", middle, half)])
+    said = lambda middle, half: decided(claim, differences=[minus("low_tiers", "all", middle, half)])
     assert said(0.005, 0.01) == [S]
     assert said(0.0, 0.03) == [U], "an interval that holds zero shows no equality"
     assert said(0.03, 0.02) == [U] and said(0.05, 0.01) == [C] and said(-0.05, 0.01) == [C]
@@ -110,18 +110,18 @@ def test_largest_needs_every_difference_and_shows_the_one_that_decides():
     behind = [*ahead[:2], minus("easy", "hard", 0.5)]
     (found,) = judged(LARGEST, differences=behind)
     assert found["verdict"] == C and found["test"].startswith("hard - easy") and found["estimate"] == -0.5
-    assert verdicts(LARGEST, differences=[*ahead[:2], minus("hard", "easy", 0.005)]) == [U]
+    assert decided(LARGEST, differences=[*ahead[:2], minus("hard", "easy", 0.005)]) == [U]
     slightly = [*ahead[:2], minus("hard", "easy", -0.012)]
-    assert verdicts(LARGEST, differences=slightly) == [U], "one of three may be behind by chance"
+    assert decided(LARGEST, differences=slightly) == [U], "one of three may be behind by chance"
     assert judged(LARGEST, differences=ahead[:1]) == [], "one other policy is no choice"
 
 
 def test_order_needs_every_step_and_every_policy():
     claim = {"test": "order", "policies": ["hard", "random", "easy"]}
     steps = lambda a, b: [minus("hard", "random", a), minus("random", "easy", b)]
-    assert verdicts(claim, differences=steps(0.02, 0.03)) == [S]
-    assert verdicts(claim, differences=steps(0.02, -0.3)) == [C]
-    assert verdicts(claim, differences=steps(0.02, 0.0)) == [U]
+    assert decided(claim, differences=steps(0.02, 0.03)) == [S]
+    assert decided(claim, differences=steps(0.02, -0.3)) == [C]
+    assert decided(claim, differences=steps(0.02, 0.0)) == [U]
     assert judged(claim, differences=steps(0.02, 0.03)[:1]) == []
 
 
@@ -140,12 +140,12 @@ def test_largest_by_learnable_share_and_by_pass_at_the_largest_k():
 def test_gain_at_most_and_at_least():
     gains = lambda *middles: {"gains": [row("hard", x, decoding="sampled", task=t) for x, t in zip(middles, TASKS)]}
     gain = {"test": "gain", "policy": "hard"}
-    assert verdicts(gain, **gains(0.03, -0.03, 0.005)) == [S, C, U]
-    assert verdicts({"test": "no_more_than", "policy": "hard", "at_most": 0.02}, **gains(0.0, 0.05, 0.015)) == [S, C, U]
+    assert decided(gain, **gains(0.03, -0.03, 0.005)) == [S, C, U]
+    assert decided({"test": "no_more_than", "policy": "hard", "at_most": 0.02}, **gains(0.0, 0.05, 0.015)) == [S, C, U]
     reaches = {"test": "reaches", "policy": "hard", "at_least": 0.47}
-    assert verdicts(reaches, **gains(0.50, 0.1)) == [S] and verdicts(reaches, **gains(0.3, 0.40)) == [C]
-    assert verdicts(reaches, **gains(0.475, 0.3)) == [U] and judged(reaches, gains=[]) == []
-    assert verdicts(reaches, **gains(0.482)) == [S] and verdicts(reaches, **gains(0.482, 0.3, 0.3)) == [U], "of three the largest"
+    assert decided(reaches, **gains(0.50, 0.1)) == [S] and decided(reaches, **gains(0.3, 0.40)) == [C]
+    assert decided(reaches, **gains(0.475, 0.3)) == [U] and judged(reaches, gains=[]) == []
+    assert decided(reaches, **gains(0.482)) == [S] and decided(reaches, **gains(0.482, 0.3, 0.3)) == [U], "of three the largest"
 
 
 def test_ahead_takes_the_first_checkpoint_from_the_share_on_that_is_not_the_last():
@@ -156,8 +156,8 @@ def test_ahead_takes_the_first_checkpoint_from_the_share_on_that_is_not_the_last
     random = curve("random", 0.5, 0.5, 0.5, 0.5)
     (found,) = judged(claim, accuracy=curve("hard", 0.5, 0.1, 0.6, 0.2) + random)
     assert found["verdict"] == S and found["test"] == "hard - random after 300 of 1000" and found["estimate"] == pytest.approx(0.1)
-    assert verdicts(claim, accuracy=curve("hard", 0.5, 0.6, 0.4, 0.6) + random) == [C]
-    assert verdicts(claim, accuracy=curve("hard", 0.5, 0.6, 0.51, 0.6) + random) == [U]
+    assert decided(claim, accuracy=curve("hard", 0.5, 0.6, 0.4, 0.6) + random) == [C]
+    assert decided(claim, accuracy=curve("hard", 0.5, 0.6, 0.51, 0.6) + random) == [U]
     assert judged(claim, accuracy=[r for r in curve("hard", 0.5, 0.6, 0.4, 0.6) + random if r["step"] in (0, 1000)]) == []
     assert judged(claim, accuracy=random) == []
 
@@ -173,7 +173,7 @@ def test_the_lead_where_the_signal_is_weaker():
 def test_a_lead_that_the_limit_makes_is_lost_with_room():
     claim = {"test": "lost_lead", "policy": "hard", "minus": "easy"}
     rows = lambda tight, ample: [minus("hard", "easy", tight), minus("easy", "hard", -ample, eval_task="ample")]
-    said = lambda *leads: verdicts(claim, differences=rows(*leads))
+    said = lambda *leads: decided(claim, differences=rows(*leads))
     assert said(0.5, -0.01) == [S] and said(0.0, 0.3) == [C] and said(0.1, 0.085) == [U]
     (found,) = judged(claim, differences=rows(0.5, 0.1))
     assert (found["estimate"], found["low"], found["high"]) == pytest.approx((0.4, 0.38, 0.42)), "half-widths are added"
@@ -185,7 +185,7 @@ def test_parts_are_of_the_last_checkpoint_and_of_one_run_too():
     name = "finishing_minus_correctness"
     rows = [row(p, x, name=name, step=30, seeds=1) for p, x in (("hard", 0.4), ("easy", -0.4), ("random", 0.0))]
     rows.append(row("hard", -0.9, name=name, step=15, seeds=1))
-    assert verdicts({"test": "parts"}, parts=rows) == [S, C, U] and judged({"test": "parts"}, parts=[]) == []
+    assert decided({"test": "parts"}, parts=rows) == [S, C, U] and judged({"test": "parts"}, parts=[]) == []
 
 
 def regression(predictor, r_squared, half=0.05, slope=1.0, adjusted_for=""):
@@ -196,14 +196,14 @@ def regression(predictor, r_squared, half=0.05, slope=1.0, adjusted_for=""):
 
 def test_a_fit_needs_the_right_sign():
     claim = {"test": "fit", "predictor": "learnable", "sign": 1}
-    said = lambda *args, **more: verdicts(claim, regressions=[regression("learnable", *args, **more)])
+    said = lambda *args, **more: decided(claim, regressions=[regression("learnable", *args, **more)])
     assert said(0.66) == [S] and said(0.66, slope=-1.0) == [C] and said(0.04) == [U] and said(math.nan) == [U]
     assert judged(claim, regressions=[regression("learnable", 0.9, adjusted_for="tokens")]) == [] == judged(claim, regressions=[])
 
 
 def test_a_better_fit_is_one_whose_interval_is_above_the_other():
     claim = {"test": "better_fit", "predictor": "tokens", "than": "learnable"}
-    said = lambda one, other: verdicts(claim, regressions=[regression("tokens", one), regression("learnable", other)])
+    said = lambda one, other: decided(claim, regressions=[regression("tokens", one), regression("learnable", other)])
     assert said(0.97, 0.66) == [S] and said(0.3, 0.66) == [C] and said(0.7, 0.66) == [U]
     assert judged(claim, regressions=[regression("tokens", 0.9)]) == []
 
@@ -214,8 +214,8 @@ def test_base_accuracy_against_gain_needs_several_models():
         row("all", g, decoding="sampled", base_accuracy=b, task=t) | {"model": m}
         for (b, t), g, m in zip([(0.1, "tight"), (0.2, "ample"), (0.3, "far"), (0.4, "weak"), (0.5, "graded")], gains, models)
     ]
-    assert verdicts(claim, gains=rows([0.11, 0.2, 0.31, 0.4, 0.52], "aabbc")) == [S]
-    assert verdicts(claim, gains=rows([0.1, 0.5, 0.2, 0.4, 0.1], "aabbc")) == [U]
+    assert decided(claim, gains=rows([0.11, 0.2, 0.31, 0.4, 0.52], "aabbc")) == [S]
+    assert decided(claim, gains=rows([0.1, 0.5, 0.2, 0.4, 0.1], "aabbc")) == [U]
     assert judged(claim, gains=rows([0.1, 0.2, 0.3, 0.4, 0.5], "aaaaa")) == []
 
 
@@ -224,13 +224,13 @@ def test_tiers_compare_the_easiest_with_the_hardest():
     rows = lambda *gains: [row("random", g, tier=t) for g, t in zip(gains, ("1", "2", "10"))]
     (found,) = judged(claim, tiers=rows(0.3, 0.9, 0.1))
     assert found["verdict"] == S and found["test"] == "gain of random, tier 1 - tier 10"
-    assert verdicts(claim, tiers=rows(0.1, 0.9, 0.3)) == [C] and verdicts(claim, tiers=rows(0.1, 0.9, 0.1)) == [U]
+    assert decided(claim, tiers=rows(0.1, 0.9, 0.3)) == [C] and decided(claim, tiers=rows(0.1, 0.9, 0.1)) == [U]
     assert judged(claim, tiers=rows(0.1)) == []
 
 
 def test_reach_asks_every_seed():
     claim = {"test": "reach", "policy": "low_tiers", "within": 0.5}
-    reach = lambda step, first, last, reached, seeds=3: verdicts(
+    reach = lambda step, first, last, reached, seeds=3: decided(
         claim,
         reach=[
             row("low_tiers", seeds=seeds)
@@ -250,8 +250,8 @@ def test_transfer_compares_two_training_tasks_on_one_test():
         row("all", other, decoding="sampled", task="weak", eval_task="far"),
         row("all", 0.9, decoding="sampled", task="weak"),
     ]
-    assert verdicts(claim, gains=gains(0.3, 0.2)) == [S] and verdicts(claim, gains=gains(0.2, 0.3)) == [C]
-    assert verdicts(claim, gains=gains(0.2, 0.2)) == [U] and judged(claim, gains=gains(0.3, 0.2)[1:]) == []
+    assert decided(claim, gains=gains(0.3, 0.2)) == [S] and decided(claim, gains=gains(0.2, 0.3)) == [C]
+    assert decided(claim, gains=gains(0.2, 0.2)) == [U] and judged(claim, gains=gains(0.3, 0.2)[1:]) == []
 
 
 # --- the file ------------------------------------------------------------------------------------------------------
@@ -303,9 +303,9 @@ def test_a_file_that_is_no_list_of_claims_is_told(tmp_path):
 
 def test_conditions_say_which_tasks_share_problems():
     tasks = paths.conditions(CONFIG, "mini_truncation")["tasks"]
-    assert claims.relation("swaps_tight", "swaps_ample", tasks) == "roomier"
+    assert verdicts.relation("swaps_tight", "swaps_ample", tasks) == "roomier"
     tasks = paths.conditions(CONFIG, "mini")["tasks"]
-    assert claims.relation("swaps", "swaps_hard", tasks) == "other"
+    assert verdicts.relation("swaps", "swaps_hard", tasks) == "other"
     assert paths.conditions(CONFIG, "mini")["weaker"] == ["arithmetic"]
     tasks = paths.conditions(CONFIG, "limits")["tasks"]
-    assert claims.relation("math", "math_numeric", tasks) == "other"
+    assert verdicts.relation("math", "math_numeric", tasks) == "other"

@@ -1,6 +1,5 @@
 """Figures: each is drawn from summaries alone, holds the rows beside it, fits its page, and reads in grey."""
 
-import importlib
 import json
 import sys
 
@@ -11,39 +10,27 @@ import pytest
 import yaml
 from matplotlib.text import Text
 
+import draw_figure
 import made_up
 from conftest import ROOT
-from hardgrpo.report import plotting
+from hardgrpo.analysis.formats import interval, points
+from hardgrpo.report import plotting, registry
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import settings
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 MINI = ROOT / "results/reference/mini"
 OF_MINI = ["pipeline", "difficulty", "accuracy", "parts", "learnable", "lengths", "tiers", "transfer"]
-ALL = [*OF_MINI, "truncation", "budget", "compared"]
-LIMITS = {"swaps_tight": 60, "swaps_ample": 192}
-
-
-def arguments(figure: str, study: str) -> list[str]:
-    design = {
-        "pipeline": ["--study", json.dumps(settings.described(CONFIG, study))],
-        "truncation": ["--limits", json.dumps(LIMITS)],
-    }
-    return design.get(figure, [])
 
 
 def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):
-    """Run a figure's program; returns the figure, still open, and the rows beside it."""
-    program, kept = importlib.import_module(f"plot_{figure}"), []
+    """Run the program for a figure; returns the figure, still open, and the rows beside it."""
+    kept, design = [], registry.FIGURES[figure].design(CONFIG, study)
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", kept.append)
-    monkeypatch.setattr(
-        sys,
-        "argv",
-        [figure, "--tables", *map(str, files.Tables.below(summaries).values()), *arguments(figure, study), "--output", *paths],
-    )
-    program.main()
+    arguments = ["--tables", *map(str, files.Tables.below(summaries).values()), "--design", json.dumps(design), "--output", *paths]
+    monkeypatch.setattr(sys, "argv", ["draw_figure.py", "--figure", figure, *arguments])
+    draw_figure.main()
     return kept[0], pd.read_csv(folder / f"{figure}.csv")
 
 
@@ -136,8 +123,8 @@ def test_numbers_of_the_matrix_are_its_rows(tmp_path, monkeypatch):
     drawn, rows = draw("transfer", "mini", MINI, tmp_path, monkeypatch)
     shown = [text.get_text() for axis in drawn.axes for text in axis.texts]
     for row in rows.itertuples():
-        assert plotting.points(row.gain) in shown
-        assert f"[{plotting.points(row.gain_low, '')}, {plotting.points(row.gain_high, '')}]" in shown
+        assert points(row.gain, "+") in shown
+        assert interval(row.gain_low, row.gain_high) in shown
     for axis in drawn.axes[:-1]:
         (image,) = axis.images
         assert image.norm.vmin == -image.norm.vmax, "0 in the middle of the colours"
@@ -150,7 +137,7 @@ def test_the_confound_is_four_panels_on_one_scale_with_the_reversal_in_numbers(t
     assert "60 tokens" in drawn.axes[0].get_title() and "192 tokens" in drawn.axes[1].get_title()
     assert len(rows) == 2 * 4 + 2 * 6, "chosen by the tight probe: where trained with room alone"
     shown = [text.get_text() for axis in drawn.axes for text in axis.texts]
-    assert sorted(shown) == sorted(map(plotting.points, rows.gain))
+    assert sorted(shown) == sorted(points(gain, "+") for gain in rows.gain)
 
 
 def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch):
@@ -164,7 +151,9 @@ def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch
 # --- what cannot be drawn is told ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("figure", [name for name in ALL if name != "pipeline"])  # which shows a design, with runs or without
+@pytest.mark.parametrize(
+    "figure", [name for name in registry.FIGURES if name != "pipeline"]
+)  # which shows a design, with runs or without
 def test_a_table_without_rows_gives_no_figure_and_one_line(figure, tables, tmp_path, monkeypatch):
     for path in tables("mini").glob("*.csv"):
         (tmp_path / path.name).write_text(path.read_text().splitlines()[0] + "\n")

@@ -193,7 +193,7 @@ def test_a_comment_in_what_samples_or_trains_runs_nothing_expensive_again(finish
 
 
 def test_an_edit_of_one_plotting_program_plans_that_figure_and_the_paper(finished):
-    finished.edit("scripts/figures/plot_parts.py", lambda text: text + "\n# another look\n")
+    finished.edit("src/hardgrpo/report/figures/parts.py", lambda text: text + "\n# another look\n")
     assert jobs(finished.plan()) == {"plot_parts": 1}
     assert set(finished.plan()) <= {"plot_parts", "compile_paper", "all"}
 

@@ -73,7 +73,7 @@ def test_a_study_of_recordings_runs_without_weights(recorded):
     assert parts["hard"]["correctness"] < 0 < parts["hard"]["finishing"]
     steps = files.read_rows(summaries / "accuracy.csv", {"policy": str, "step": int, "accuracy": float})
     assert [(r["step"], r["accuracy"]) for r in steps if r["policy"] == "all"] == [(0, pytest.approx(base)), (50, 0.5), (100, 1.0)]
-    published = files.read_rows(summaries / "published.csv", {"published": float, "with_prompt": float, "alone": float})
+    published = files.read_rows(summaries / "recorded_rates.csv", {"published": float, "with_prompt": float, "alone": float})
     assert [row["with_prompt"] - row["alone"] for row in published] == [i % 4 / 4 if i % 2 == 0 else 0 for i in range(10)]
     assert (recorded.folder / "paper/recordings/figures/accuracy.pdf").exists()
     assert recorded.plan("--config", "study=recordings") == {}
@@ -90,7 +90,7 @@ def test_recordings_without_prompts_or_of_the_base_model_alone_give_difficulties
     (data / "base.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (data / "hard-100.jsonl").rename(data / "hard-0100.jsonl")
     assert recorded.snakemake("--config", "study=recordings").returncode == 0
-    published = files.read_rows(recorded.folder / "results/summaries/recordings/published.csv", {"with_prompt": float})
+    published = files.read_rows(recorded.folder / "results/summaries/recordings/recorded_rates.csv", {"with_prompt": float})
     assert published == [], "no rates were published, no prompts recorded"
 
     recorded.configure(lambda config: config["models"]["mine"]["source"]["recordings"]["letters"].pop("runs"))

@@ -24,7 +24,7 @@ PROGRAMS = [
     "evaluate",
     "grade_recording",
 ]
-PROGRAMS += ["cut_completions", "summarize", "judge_claims", "plot_accuracy", "write_tables", "write_numbers", "plan"]
+PROGRAMS += ["cut_completions", "summarize", "judge_claims", "draw_figure", "write_tables", "write_numbers", "plan"]
 NEEDS_ALL = f"""import sys
 sys.path.insert(0, {str(ROOT / "src")!r})
 from hardgrpo.runtime import warm

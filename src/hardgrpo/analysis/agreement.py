@@ -10,7 +10,7 @@ import math
 import numpy as np
 from scipy import stats
 
-from hardgrpo.analysis.summaries import CELL
+from hardgrpo.analysis.columns import CELL
 from hardgrpo.runtime.errors import UserError
 
 COLUMNS = [*CELL, "gain_reference", "gain_here", "difference", "difference_low", "difference_high", "seeds", "leaves_zero_out"]

@@ -1,9 +1,9 @@
 """What the two papers published, and the same quantities of a study beside it. Shares are between 0 and 1, gains too."""
 
+import math
 from pathlib import Path
 
-import numpy as np
-
+from hardgrpo.analysis.formats import known
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
@@ -11,8 +11,6 @@ COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "qu
 # Quantities that a study measures in every cell that has runs; others depend on what the runs gave.
 ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
 SCALE = {"points": 100, "percent": 100, "share": 1}  # of units that can be compared with what a study measures
-COMPARED = ["paper", "place", "model", "task", "eval_task", "policy", "quantity"]
-COMPARED += ["published", "here", "low", "high", "inside", "same_when_rounded", "seeds"]
 
 
 def read(folder: str | Path) -> list[dict]:
@@ -75,12 +73,11 @@ def _matches(row: dict, found: dict, readings: set[tuple[str, str]]) -> bool:
 def _beside(row: dict, found: dict) -> dict:
     value, low, high = row["number"] / SCALE[row["unit"]], found["low"], found["high"]
     step = 10.0 ** -len(row["value"].partition(".")[2])
-    known = all(end is not None and not np.isnan(end) for end in (low, high))
     return (
         {key: row[key] for key in ("paper", "place")}
         | {key: found[key] for key in ("model", "task", "eval_task", "policy", "quantity")}
         | {"published": value, "here": found["here"], "low": low, "high": high}
-        | {"inside": low <= value <= high if known else None}
+        | {"inside": low <= value <= high if known(low, high) else None}
         | {"same_when_rounded": abs(found["here"] * SCALE[row["unit"]] - row["number"]) <= step / 2 + 1e-9}
         | {"seeds": found["seeds"]}
     )
@@ -94,7 +91,7 @@ def measured(tables: dict[str, list[dict]]) -> list[dict]:
         low, high = (row.get(f"{prefix}_{end}") if prefix else None for end in ("low", "high"))
         kept = {"model": row["model"], "task": row["task"], "eval_task": row.get("eval_task", row["task"]), "policy": row["policy"]}
         found = kept | keys | {"quantity": quantity, "here": here, "low": low, "high": high, "seeds": row["seeds"]}
-        if here is not None and not np.isnan(here) and (keys.get("policy") != "base" or not any(_same(found, r) for r in rows)):
+        if known(here) and (keys.get("policy") != "base" or not any(_same(found, r) for r in rows)):
             rows.append(found)
 
     for row in tables["gains"]:
@@ -157,5 +154,5 @@ def unpaired(one: dict, other: dict, name: str) -> tuple[float, float, float]:
     For what cannot be paired by problem and seed. What the two share (the base model, problems) makes it too wide, not too narrow.
     """
     halves = [(row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in (one, other)]
-    estimate, half = one[name] - other[name], float(np.hypot(*halves))
+    estimate, half = one[name] - other[name], math.hypot(*halves)
     return estimate, estimate - half, estimate + half

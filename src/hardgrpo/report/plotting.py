@@ -1,6 +1,5 @@
 """One style for all figures: colour-blind safe, readable in grey and at column width, vector and raster, with the rows drawn."""
 
-import argparse
 import textwrap
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from hardgrpo.runtime.errors import UserError  # noqa: E402
 
 STYLE = Path(__file__).with_name("figures.mplstyle")
 COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0  # inches: one column of a page, both, and its height
-NAMES = ["model", "task", "eval_task", "policy", "decoding", "tier", "grading", "group", "id"]
-NAMES += ["predictor", "adjusted_for", "quantity", "paper", "place", "rule"]
 
 # Okabe and Ito's colours; no two policies of a figure share both marker and dashes, so that grey print keeps them apart.
 STYLES = {
@@ -31,14 +28,6 @@ MARKERS = ("v", "P", "X", "*", "<", ">", "h", "p")
 DASHES = ("-", "--", ":", "-.")
 FILLS = (None, "white", "0.75", "0.5")  # of the markers, by task; None is the policy's colour
 PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
-
-
-def parser(description: str) -> argparse.ArgumentParser:
-    """The arguments of every figure's program."""
-    found = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    files.add_tables(found)
-    found.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
-    return found
 
 
 def style(policy: str, policies: list[str]) -> dict:
@@ -60,6 +49,8 @@ def mark(policy: str, policies: list[str], group: int = 0) -> dict:
 
 def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
     """A figure with `count` panels of `height` inches (less where a page ends) and the list of their axes, row by row."""
+    if not count:
+        raise UserError("no rows to draw in this figure; the study has nothing for it")
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, 3 if count <= 9 else 4)
     rows = -(-count // columns)
     plt.style.use(STYLE)
@@ -148,15 +139,6 @@ def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
     plt.close(figure)
 
 
-def read_table(path: str | Path, columns: list[str], empty: bool = False) -> pd.DataFrame:
-    """A summary table with at least `columns` and one row (none, where `empty` allows it); names are text, whatever they look like."""
-    files.read_rows(path, dict.fromkeys(columns, str))
-    frame = pd.read_csv(path, dtype=dict.fromkeys(NAMES, str), keep_default_na=False, na_values=[""])
-    if frame.empty and not empty:
-        raise UserError(f"{path}: no rows to draw; run the study that it summarises")
-    return frame
-
-
 def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
     """[(values of the keys, rows)] in the table's order, tests on the task that was trained on first."""
     found = list(frame.groupby(keys, sort=False))
@@ -192,11 +174,6 @@ def between(numbers, form: str = ",.0f", word: str = "") -> str:
 def bars(frame: pd.DataFrame, name: str, scale: float = 100) -> list:
     """Lengths of the error bars below and above `name`, as errorbar wants them; none (nan) where there is no interval."""
     return [scale * (frame[name] - frame[f"{name}_low"]), scale * (frame[f"{name}_high"] - frame[name])]
-
-
-def points(share: float, sign: str = "+") -> str:
-    """A share as points with one decimal and a sign (none before what is positive, with sign=""), as it is printed in a figure."""
-    return format(round(100 * share, 1) + 0.0, f"{sign}.1f").replace("-", "\N{MINUS SIGN}")
 
 
 def parts_bars(axis, group: pd.DataFrame) -> None:

@@ -13,19 +13,19 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2]  # the folder that holds the package
 
 
-def checksum(program: Path) -> str:
-    """16 hexadecimal digits over the contents of `files_of(program)`."""
+def checksum(*programs: Path) -> str:
+    """16 hexadecimal digits over the contents of `files_of(*programs)`."""
     digest = hashlib.sha256()
-    for path in files_of(program):
+    for path in files_of(*programs):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def files_of(program: Path) -> list[Path]:
-    """The program and every file of the project that it can reach: modules that it imports, wherever in the text the import
+def files_of(*programs: Path) -> list[Path]:
+    """The programs and every file of the project that they can reach: modules that it imports, wherever in the text the import
     stands, modules that these import, and files beside a module that the module names (templates, styles)."""
-    program = Path(program).resolve()
-    found, waiting = {program}, [program]
+    waiting = [Path(program).resolve() for program in programs]
+    found = set(waiting)
     while waiting:
         path = waiting.pop()
         new = _needed_by(path) - found

@@ -1,24 +1,16 @@
 """Accuracy and gain by the problems' own difficulty (their tier), with 95 % intervals, before and after training.
 
 Where there are more than four tests, gains alone are drawn: the rows beside the figure have both.
-
-python scripts/figures/plot_tiers.py --tables results/summaries/mini/*.csv --output tiers.pdf tiers.png tiers.csv
 """
 
 from hardgrpo.report import plotting
-from hardgrpo.runtime import errors
 
 COLUMNS = ["model", "task", "eval_task", "policy", "tier", "step", "base_accuracy"]
 COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_low", "_high")] + ["problems", "seeds"]
 
 
-def main() -> None:
-    args = plotting.parser(__doc__).parse_args()
-    plotting.save(*draw(plotting.read_table(args.tables["tiers"], COLUMNS)), args.output)
-
-
-def draw(frame):
-    """(figure, rows drawn) of the table `tiers`."""
+def draw(tiers):
+    frame = tiers
     models, policies = frame.model.nunique(), list(dict.fromkeys(frame.policy))
     groups = plotting.groups(frame, ["model", "task", "eval_task"])
     both = len(groups) <= 4
@@ -57,7 +49,3 @@ def draw(frame):
         axes[0].set_ylabel("accuracy (%)")
     plotting.legend(figure, axes)
     return figure, frame[COLUMNS]
-
-
-if __name__ == "__main__":
-    errors.run(main)

@@ -1,25 +1,15 @@
-"""What the gains are made of: finishing against correctness, by policy, with 95 % intervals; the line is the gain.
-
-python scripts/figures/plot_parts.py --tables results/summaries/mini/*.csv --output parts.pdf parts.png parts.csv
-"""
+"""What the gains are made of: finishing against correctness, by policy, with 95 % intervals; the line is the gain."""
 
 from hardgrpo.report import plotting
-from hardgrpo.runtime import errors
 
 COLUMNS = ["model", "task", "eval_task", "policy", "step", "gain"]
 COLUMNS += [f"{part}{end}" for part, *_ in plotting.PARTS for end in ("", "_low", "_high")]
 COLUMNS += ["base_answered", "answered", "base_accuracy", "accuracy", "problems", "seeds"]
 
 
-def main() -> None:
-    args = plotting.parser(__doc__).parse_args()
-    plotting.save(*draw(plotting.read_table(args.tables["parts"], COLUMNS)), args.output)
-
-
-def draw(frame):
-    """(figure, rows drawn) of the table `parts`."""
-    models = frame.model.nunique()
-    groups = plotting.groups(frame, ["model", "task", "eval_task"])
+def draw(parts):
+    models = parts.model.nunique()
+    groups = plotting.groups(parts, ["model", "task", "eval_task"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task, test), group) in zip(axes, groups):
         plotting.parts_bars(axis, group)
@@ -29,8 +19,4 @@ def draw(frame):
     plotting.outer_labels(axes, "", "points of accuracy")
     plotting.same_ticks_once(axes)
     plotting.legend(figure, axes)
-    return figure, frame[COLUMNS]
-
-
-if __name__ == "__main__":
-    errors.run(main)
+    return figure, parts[COLUMNS]

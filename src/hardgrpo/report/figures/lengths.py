@@ -1,23 +1,15 @@
-"""Mean completion length, and the share of completions cut off at the limit, over training, by policy.
-
-python scripts/figures/plot_lengths.py --tables results/summaries/mini/*.csv --output lengths.pdf lengths.png lengths.csv
-"""
+"""Mean completion length, and the share of completions cut off at the limit, over training, by policy."""
 
 from hardgrpo.report import plotting
-from hardgrpo.runtime import errors
 
 SHOWN = [("tokens_mean", 1, "completion length\n(tokens)"), ("truncated_share", 100, "cut off (%)")]
 COLUMNS = ["model", "task", "policy", "first", "step"]
 COLUMNS += [f"{name}{end}" for name, *_ in SHOWN for end in ("", "_low", "_high")] + ["seeds"]
 
 
-def main() -> None:
-    args = plotting.parser(__doc__).parse_args()
-    plotting.save(*draw(plotting.read_table(args.tables["curves"], COLUMNS)), args.output)
-
-
-def draw(frame):
-    """(figure, rows drawn) of the table `curves`: two panels, one above the other, for each model and task."""
+def draw(curves):
+    """Two panels, one above the other, for each model and task."""
+    frame = curves
     models, policies = frame.model.nunique(), list(dict.fromkeys(frame.policy))
     groups = plotting.groups(frame, ["model", "task"])
     columns = len(groups) if len(groups) <= 3 else 2 if len(groups) == 4 else 3 if len(groups) <= 6 else 4
@@ -54,7 +46,3 @@ def draw(frame):
             axis.remove()
     plotting.legend(figure, used)
     return figure, frame[COLUMNS]
-
-
-if __name__ == "__main__":
-    errors.run(main)

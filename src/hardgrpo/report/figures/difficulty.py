@@ -1,23 +1,15 @@
-"""How hard the pool is for the base model, and which pass rates each policy chooses.
-
-python scripts/figures/plot_difficulty.py --tables results/summaries/mini/*.csv --output difficulty.pdf difficulty.png difficulty.csv
-"""
+"""How hard the pool is for the base model, and which pass rates each policy chooses."""
 
 import pandas as pd
 
 from hardgrpo.report import plotting
-from hardgrpo.runtime import errors
 
 COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 
 
-def main() -> None:
-    args = plotting.parser(__doc__).parse_args()
-    plotting.save(*draw(plotting.read_table(args.tables["difficulty"], COLUMNS)), args.output)
-
-
-def draw(frame):
-    """(figure, rows drawn) of the table `difficulty`; `share` is a row's problems over those of its group."""
+def draw(difficulty):
+    """Of the rows drawn, `share` is a row's problems over those of its group."""
+    frame = difficulty
     policies = [name for name in dict.fromkeys(frame.group) if name != "pool"]
     models, drawn = frame.model.nunique(), []
     groups = plotting.groups(frame, ["model", "task"])
@@ -42,7 +34,3 @@ def draw(frame):
     plotting.outer_labels(axes, "pass rate of the base model", "share of problems (%)")
     plotting.legend(figure, axes)
     return figure, pd.concat(drawn, ignore_index=True)
-
-
-if __name__ == "__main__":
-    errors.run(main)

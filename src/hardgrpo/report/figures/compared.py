@@ -1,26 +1,17 @@
-"""What the papers published against what this study measured: on the diagonal they agree. 95 % intervals of what is measured here.
-
-python scripts/figures/plot_compared.py --tables results/summaries/recordings/*.csv --output compared.pdf compared.png compared.csv
-"""
+"""What the papers published against what this study measured: on the diagonal they agree. 95 % intervals of what is measured here."""
 
 import pandas as pd
 
 from hardgrpo.report import plotting
-from hardgrpo.runtime import errors
 
 COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published"]
 COLUMNS += ["here", "low", "high", "inside", "seeds"]
 OVER_ALL = "all cells"  # what a number that belongs to no policy is drawn as
 
 
-def main() -> None:
-    args = plotting.parser(__doc__).parse_args()
-    plotting.save(*draw(plotting.read_table(args.tables["compared"], COLUMNS)), args.output)
-
-
-def draw(frame):
-    """(figure, rows drawn) of the table `compared`; quantities with a single number share the last panel."""
-    frame = frame[COLUMNS].assign(policy=frame.policy.fillna(OVER_ALL))
+def draw(compared):
+    """Quantities with a single number share the last panel."""
+    frame = compared[COLUMNS].assign(policy=compared.policy.fillna(OVER_ALL))
     policies, tasks = list(dict.fromkeys(frame.policy)), list(dict.fromkeys(frame.task))
     single = frame.groupby("quantity").quantity.transform("size") == 1
     panels = plotting.groups(frame[~single], ["quantity"]) + ([(("single numbers",), frame[single])] if single.any() else [])
@@ -66,7 +57,3 @@ def words(quantity: str) -> str:
     return {"gain": "gain over the base model", "learnable": "learnable share", "accuracy_answered": "accuracy when answered"}.get(
         quantity, quantity.replace("_", " ")
     )
-
-
-if __name__ == "__main__":
-    errors.run(main)

@@ -1,27 +1,15 @@
-"""Gain against the share of the pool that is trained on, a line a rule, with 95 % intervals.
-
-python scripts/figures/plot_budget.py --tables results/summaries/budget/*.csv --output budget.pdf budget.png budget.csv
-"""
+"""Gain against the share of the pool that is trained on, a line a rule, with 95 % intervals."""
 
 import pandas as pd
 
 from hardgrpo.report import plotting
-from hardgrpo.runtime import errors
 
 KEYS = ["model", "task", "policy"]
-GAINS = [*KEYS, "eval_task", "decoding", "step", "gain", "gain_low", "gain_high", "problems", "seeds"]
 SUBSETS = [*KEYS, "rule", "budget", "prompts", "pool"]
 
 
-def main() -> None:
-    args = plotting.parser(__doc__).parse_args()
-    gains = plotting.read_table(args.tables["gains"], GAINS)
-    subsets = plotting.read_table(args.tables["subsets"], SUBSETS)
-    plotting.save(*draw(gains, subsets), args.output)
-
-
 def draw(gains, subsets):
-    """(figure, rows drawn) of the tables `gains` and `subsets`; `share` is prompts over pool, `line` what a point belongs to."""
+    """Of the rows drawn, `share` is prompts over pool, `line` what a point belongs to."""
     gains = gains[(gains.decoding == "sampled") & (gains.eval_task == gains.task)].drop(columns=["eval_task", "decoding"])
     # Of a second recipe a policy is called `policy, recipe`: the subset is the policy's, the line a line of its own.
     arms = gains.policy.str.partition(", ")
@@ -53,7 +41,3 @@ def draw(gains, subsets):
     plotting.legend(figure, axes)
     columns = ["model", "task", "line", "policy", "recipe", "rule", "budget", "prompts", "pool", "share"]
     return figure, pd.concat(drawn, ignore_index=True)[[*columns, "step", "gain", "gain_low", "gain_high", "problems", "seeds"]]
-
-
-if __name__ == "__main__":
-    errors.run(main)

@@ -1,24 +1,13 @@
-"""Figure 2: accuracy on the task's test set by checkpoint and policy, with 95 % intervals.
-
-python scripts/figures/plot_accuracy.py --tables results/summaries/mini/*.csv --output accuracy.pdf accuracy.png accuracy.csv
-"""
+"""Figure 2: accuracy on the task's test set by checkpoint and policy, with 95 % intervals."""
 
 from hardgrpo.report import plotting
-from hardgrpo.runtime import errors
 
 COLUMNS = ["model", "task", "eval_task", "policy", "step", "accuracy", "accuracy_low", "accuracy_high"]
 COLUMNS += ["problems", "samples", "seeds"]
 
 
-def main() -> None:
-    args = plotting.parser(__doc__).parse_args()
-    frame = plotting.read_table(args.tables["accuracy"], [*COLUMNS, "decoding"])
-    plotting.save(*draw(frame), args.output)
-
-
-def draw(frame):
-    """(figure, rows drawn) of the table `accuracy`."""
-    frame = frame[frame.decoding == "sampled"][COLUMNS]
+def draw(accuracy):
+    frame = accuracy[accuracy.decoding == "sampled"][COLUMNS]
     models, policies = frame.model.nunique(), list(dict.fromkeys(frame.policy))
     groups = plotting.groups(frame, ["model", "task", "eval_task"])
     figure, axes = plotting.panels(len(groups))
@@ -38,7 +27,3 @@ def draw(frame):
     plotting.outer_labels(axes, "GRPO updates", "accuracy (%)")
     plotting.legend(figure, axes)
     return figure, frame
-
-
-if __name__ == "__main__":
-    errors.run(main)

@@ -1,8 +1,6 @@
 """Figure 3 and its rival: learnable share of the groups, and mean completion length after training, each against gain.
 
 One point a model, task and policy. Lines and R^2 over all points and within each task are those of the table `regressions`.
-
-python scripts/figures/plot_learnable.py --tables results/summaries/mini/*.csv --output learnable.pdf learnable.png learnable.csv
 """
 
 import itertools
@@ -11,36 +9,21 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.report import plotting
-from hardgrpo.runtime import errors
 
 KEYS = ["model", "task", "policy"]
-GAINS = [*KEYS, "eval_task", "decoding", "step", "gain", "gain_low", "gain_high", "seeds"]
+GAINS = [*KEYS, "step", "gain", "gain_low", "gain_high", "seeds"]
 SHARES = [*KEYS, "learnable", "learnable_low", "learnable_high"]
-LENGTHS = [*KEYS, "eval_task", "decoding", "step", "tokens_mean"]
-FITS = ["task", "predictor", "adjusted_for", "r_squared", "r_squared_low", "r_squared_high", "slope", "cells"]
 PANELS = [("learnable", 100, "learnable share of groups (%)"), ("tokens", 1, "mean completion length after training (tokens)")]
 
 
-def main() -> None:
-    args = plotting.parser(__doc__).parse_args()
-    gains = plotting.read_table(args.tables["gains"], GAINS)
-    shares = plotting.read_table(args.tables["learnable"], SHARES)
-    lengths = plotting.read_table(args.tables["accuracy"], LENGTHS)
-    fits = plotting.read_table(args.tables["regressions"], FITS, empty=True)
-    plotting.save(*draw(gains, shares, lengths, fits), args.output)
-
-
-def draw(gains, shares, lengths, fits):
-    """(figure, rows drawn) of the tables `gains`, `learnable`, `accuracy` and `regressions`.
-
-    A row is a point (x and gain as shares, or x in tokens) or a line (`drawn` says which).
-    """
+def draw(gains, learnable, accuracy, regressions):
+    """A row drawn is a point (x and gain as shares, or x in tokens) or a line (`drawn` says which)."""
     own = lambda frame: frame[(frame.decoding == "sampled") & (frame.eval_task == frame.task)]
-    points = own(gains)[GAINS].merge(shares[SHARES], on=KEYS)
-    points = points.merge(own(lengths)[[*KEYS, "step", "tokens_mean"]], on=[*KEYS, "step"]).rename(
+    points = own(gains)[GAINS].merge(learnable[SHARES], on=KEYS)
+    points = points.merge(own(accuracy)[[*KEYS, "step", "tokens_mean"]], on=[*KEYS, "step"]).rename(
         columns={"tokens_mean": "tokens"}
     )
-    fits = fits[fits.adjusted_for.isna()]
+    fits = regressions[regressions.adjusted_for.isna()]
     panels = [panel for panel in PANELS if points[panel[0]].notna().any()]
     policies, tasks = list(dict.fromkeys(points.policy)), list(dict.fromkeys(points.task))
     figure, axes = plotting.panels(len(panels), height=3.2, sharey=True)
@@ -76,14 +59,11 @@ def draw(gains, shares, lengths, fits):
         figure.supxlabel(f"both together, all points: {said(fit)}", fontsize=7)
         drawn.append(together.assign(drawn="text", panel="both"))
     plotting.marks_legend(figure, axes[0], policies, tasks)
-    columns = ["drawn", "panel", *KEYS, "x", "x_low", "x_high", "gain", "gain_low", "gain_high", "seeds", *FITS[3:]]
+    columns = ["drawn", "panel", *KEYS, "x", "x_low", "x_high", "gain", "gain_low", "gain_high", "seeds"]
+    columns += ["r_squared", "r_squared_low", "r_squared_high", "slope", "cells"]
     return figure, pd.concat(drawn, ignore_index=True).reindex(columns=columns)
 
 
 def said(fit) -> str:
     interval = "" if np.isnan(fit.r_squared_low) else f" [{fit.r_squared_low:.2f}, {fit.r_squared_high:.2f}]"
     return f"$R^2$ = {fit.r_squared:.2f}{interval}, {int(fit.cells)} points"
-
-
-if __name__ == "__main__":
-    errors.run(main)

@@ -1,25 +1,17 @@
-"""Gain of what was trained on one task when tested on another, a matrix a policy, with 95 % intervals.
-
-python scripts/figures/plot_transfer.py --tables results/summaries/mini/*.csv --output transfer.pdf transfer.png transfer.csv
-"""
+"""Gain of what was trained on one task when tested on another, a matrix a policy, with 95 % intervals."""
 
 import numpy as np
 from matplotlib import colors
 
+from hardgrpo.analysis.formats import interval, points
 from hardgrpo.report import plotting
-from hardgrpo.runtime import errors
 
 COLUMNS = ["model", "task", "eval_task", "policy", "step", "base_accuracy", "gain", "gain_low", "gain_high", "problems", "seeds"]
 
 
-def main() -> None:
-    args = plotting.parser(__doc__).parse_args()
-    plotting.save(*draw(plotting.read_table(args.tables["gains"], [*COLUMNS, "decoding"])), args.output)
-
-
-def draw(frame):
-    """(figure, rows drawn) of the table `gains`. A number is bold where its interval leaves out 0."""
-    frame = frame[frame.decoding == "sampled"][COLUMNS]
+def draw(gains):
+    """A number is bold where its interval leaves out 0."""
+    frame = gains[gains.decoding == "sampled"][COLUMNS]
     frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]  # others have nothing to show here
     models = frame.model.nunique()
     groups = plotting.groups(frame, ["model", "policy"])
@@ -40,11 +32,9 @@ def draw(frame):
             dark = abs(cells[i, j]) > 0.6 * most
             look = {"ha": "center", "fontsize": 7, "color": "white" if dark else "black"}
             weight = "bold" if resolved else "normal"
-            axis.text(j, i - 0.04, plotting.points(row.gain), va="bottom" if known else "center", fontweight=weight, **look)
+            axis.text(j, i - 0.04, points(row.gain, "+"), va="bottom" if known else "center", fontweight=weight, **look)
             if known:
-                axis.text(
-                    j, i + 0.04, f"[{plotting.points(row.gain_low, '')}, {plotting.points(row.gain_high, '')}]", va="top", **look
-                )
+                axis.text(j, i + 0.04, interval(row.gain_low, row.gain_high), va="top", **look)
         for i, j in np.argwhere(np.isnan(cells)):
             axis.text(j, i, "not tested", ha="center", va="center", fontsize=7, color="0.45")
         image = axis.imshow(cells, cmap="PuOr_r", norm=scale, aspect="auto")
@@ -60,7 +50,3 @@ def draw(frame):
     plotting.outer_labels(axes, "tested on", "trained on")
     figure.colorbar(image, ax=axes, label="gain (points)", shrink=0.9, aspect=30, pad=0.02).outline.set_visible(False)
     return figure, frame
-
-
-if __name__ == "__main__":
-    errors.run(main)

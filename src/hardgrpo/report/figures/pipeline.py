@@ -1,11 +1,5 @@
-"""The study's way from a pool of prompts to its figures, in its own numbers.
+"""The study's way from a pool of prompts to its figures, in its own numbers."""
 
-python scripts/figures/plot_pipeline.py --study '{"title": ...}' --tables results/summaries/mini/*.csv --output pipeline.pdf pipeline.png pipeline.csv
-
---study is the design of the study, settings.described as JSON. What was measured comes from the summaries.
-"""
-
-import json
 import re
 import textwrap
 
@@ -14,27 +8,12 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from hardgrpo.report import plotting
 from hardgrpo.report.plotting import between
-from hardgrpo.runtime import errors
 
-TABLES = {  # tables that the numbers come from; those that a recording lacks have no rows
-    "subsets": ["task", "policy", "pool", "prompts", "seeds"],
-    "parity": ["model", "task", "policy", "seed", "updates", "prompts", "rollouts"],
-    "accuracy": ["model", "task", "eval_task", "policy", "decoding", "step", "problems", "samples", "seeds"],
-}
 LETTERS = 16  # of a line within a box
 
 
-def main() -> None:
-    parser = plotting.parser(__doc__)
-    parser.add_argument("--study", required=True, type=json.loads)
-    args = parser.parse_args()
-
-    tables = {name: plotting.read_table(args.tables[name], columns, empty=True) for name, columns in TABLES.items()}
-    plotting.save(*draw(args.study, **tables), args.output)
-
-
 def draw(study: dict, subsets, parity, accuracy):
-    """(figure, rows drawn) of a study's design and the tables named above: a row is a line of text in a box."""
+    """A row drawn is a line of text in a box. `study` is the study's design (settings.described)."""
     stages = [(name, [line for line in lines if line]) for name, lines in stages_of(study, subsets, parity, accuracy)]
     stages = [stage for stage in stages if stage[1]]
     wrapped = [[part for line in lines for part in textwrap.wrap(parted(line), LETTERS)] for _, lines in stages]
@@ -130,7 +109,3 @@ def number(count: int, one: str, many: str = "") -> str:
 def some(names: list[str], most: int = 6) -> str:
     """Names, or the first of many."""
     return ", ".join(names) if len(names) <= most else f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
-
-
-if __name__ == "__main__":
-    errors.run(main)

@@ -1,0 +1,35 @@
+"""Draw a figure of a study from its summary tables, as PDF and PNG, and as CSV the rows drawn.
+
+    python scripts/figures/draw_figure.py --figure accuracy --tables results/reference/mini/*.csv --output accuracy.pdf accuracy.png accuracy.csv
+
+src/hardgrpo/report/registry.py lists the figures. --design is what a figure needs of the configuration, as JSON: the entry's `design`.
+"""
+
+import argparse
+import importlib
+import json
+
+from hardgrpo.analysis import summaries
+from hardgrpo.report import plotting, registry
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--figure", required=True, choices=registry.FIGURES)
+    files.add_tables(parser)
+    parser.add_argument("--design", default={}, type=json.loads)
+    parser.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
+    args = parser.parse_args()
+
+    entry = registry.FIGURES[args.figure]
+    tables = {name: summaries.read(args.tables[name], columns) for name, columns in registry.columns(*entry.of).items()}
+    for name, frame in tables.items():
+        if frame.empty and name not in entry.may_be_empty:
+            raise errors.UserError(f"{args.tables[name]}: no rows to draw; run the study that it summarises")
+    draw = importlib.import_module(f"hardgrpo.report.figures.{args.figure}").draw
+    plotting.save(*draw(**tables, **args.design), args.output)
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,211 @@
+"""A study's summaries against its raw files (evaluations, completions, training logs): started by scripts/paper/verify.py.
+
+Raw files are many: which of them are read is drawn by the study's name, so that it is the same every time.
+"""
+
+import csv
+import gzip
+import io
+import json
+import random
+from collections import defaultdict
+from math import isclose, sqrt
+from pathlib import Path
+from statistics import mean, variance
+
+import pytest
+from scipy import stats
+
+from conftest import at, check, close, rows_of
+from hardgrpo.data import completions, tasks
+from hardgrpo.grading import graders
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths
+
+CELLS, FILES, COMPLETIONS = 8, 12, 200  # how many of each are computed again
+
+
+def sample(given, items: list, count: int, what: str) -> list:
+    """Up to `count` items in their order, drawn by the study's name."""
+    return [items[i] for i in sorted(random.Random(f"{given.study}:{what}").sample(range(len(items)), min(count, len(items))))]
+
+
+def graded(path: Path) -> list[dict]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def rates(rows: list[dict], step: str, decoding: str, column: str = "correct") -> dict[str, float]:
+    """Mean over the samples of each problem at one step."""
+    by_problem = defaultdict(list)
+    for row in rows:
+        if row["step"] == step and row["decoding"] == decoding:
+            by_problem[row["id"]].append(int(row[column]))
+    return {name: sum(found) / len(found) for name, found in by_problem.items()}
+
+
+@pytest.fixture(scope="session")
+def raw(given, runs, made_here) -> list[tuple]:
+    """(model, task, policy, eval_task, base's rows, each run's rows) of a sample of the cells whose evaluation files are here."""
+    cells = []
+    for (model, task, policy), group in runs.items():
+        for test in paths.eval_tasks(given.config, given.study, task, model):
+            base = Path(f"results/evaluation/{model}/base/{test}.csv.gz")
+            trained = [Path(f"results/evaluation/{run.path}/{test}.csv.gz") for run in group]
+            if all(path.exists() for path in (base, *trained)):
+                cells.append((model, task, policy, test, base, trained))
+    if not cells:
+        pytest.skip("no evaluation files are here (results/evaluation)")
+    return [
+        (*keys, graded(base), [graded(path) for path in trained]) for *keys, base, trained in sample(given, cells, CELLS, "cells")
+    ]
+
+
+def test_gains_again(tables, raw):
+    """Gains and answered shares, computed again from the graded completions."""
+    wrong = []
+    keys = {}
+    for name in ("gains", "accuracy"):
+        for number, row in enumerate(tables[name]):
+            key = (name, *(row[k] for k in ("model", "task", "policy", "eval_task", "decoding")))
+            keys[(*key, row["step"]) if name == "accuracy" else key] = at(name, number, row), row
+    for *cell, base, group in raw:
+        for decoding in ("sampled", "greedy"):
+            if ("gains", *cell, decoding) not in keys:
+                continue
+            place, row = keys["gains", *cell, decoding]
+            last, before = str(int(row["step"])), rates(base, "0", decoding)
+            after = [rates(rows, last, decoding) for rows in group]
+            if any(one.keys() != before.keys() for one in after):
+                wrong.append(f"{place}: the runs were tested on other problems than the base model")
+                continue
+            gain = mean(mean(one.values()) for one in after) - mean(before.values())
+            if not close(gain, row["gain"]):
+                wrong.append(f"{place}: gain is {row['gain']}, from the completions {gain}")
+            answered = mean(mean(rates(rows, last, decoding, "answered").values()) for rows in group)
+            place, row = keys["accuracy", *cell, decoding, row["step"]]
+            if not close(answered, row["answered_mean"]):
+                wrong.append(f"{place}: answered_mean is {row['answered_mean']}, from the completions {answered}")
+    check(wrong)
+
+
+def test_intervals_again(tables, raw):
+    """Intervals of gains, computed again from the graded completions by the formula, sum by sum."""
+    wrong = []
+    for *cell, base, group in raw:
+        for number, row in enumerate(tables["gains"]):
+            if (
+                [row[k] for k in ("model", "task", "policy", "eval_task")] != cell
+                or row["decoding"] != "sampled"
+                or row["seeds"] < 2
+            ):
+                continue
+            before = rates(base, "0", "sampled")
+            x = [
+                [one[name] - before[name] for name in before] for one in (rates(r, str(int(row["step"])), "sampled") for r in group)
+            ]
+            seeds, problems = len(x), len(before)
+            of_seeds, of_problems, all_ = [mean(one) for one in x], [mean(one) for one in zip(*x)], mean(map(mean, x))
+            residual = sum((x[s][i] - of_seeds[s] - of_problems[i] + all_) ** 2 for s in range(seeds) for i in range(problems))
+            shared = variance(of_problems) / problems - residual / ((problems - 1) * (seeds - 1) * problems * seeds)
+            t = lambda n: stats.t.ppf(0.975, n - 1)
+            half = sqrt(t(seeds) ** 2 * variance(of_seeds) / seeds + t(problems) ** 2 * max(shared, 0))
+            for end, value in (("gain_low", all_ - half), ("gain_high", all_ + half)):
+                if not isclose(row[end], value, rel_tol=1e-6, abs_tol=1e-8):
+                    wrong.append(f"{at('gains', number, row)}: {end} is {row[end]}, from the completions {value}")
+    check(wrong)
+
+
+def test_grades_again(given, runs, made_here):
+    """Completions of a sample of problems, graded again, have the verdicts that the evaluation files say."""
+    found = []
+    for path in paths.evaluations(given.config, given.study):
+        texts = Path(path.removesuffix(".csv.gz") + ".jsonl.gz")
+        if Path(path).exists() and texts.exists():
+            found.append((Path(path), texts))
+    if not found:
+        pytest.skip("no completions are here (results/evaluation/**/*.jsonl.gz)")
+    wrong = []
+    for path, texts in sample(given, found, FILES, "files"):
+        task = path.name.removesuffix(".csv.gz")
+        grader = given.graders[task]
+        try:
+            graders.check_grader(grader)
+        except UserError as error:
+            pytest.skip(str(error))
+        answers = {problem["id"]: problem["answer"] for problem in tasks.read_problems(f"results/tasks/{task}/test.jsonl")}
+        key = lambda row: tuple(str(row[name]) for name in ("step", "id", "decoding", "sample"))
+        rows = {key(row): (number, row) for number, row in enumerate(graded(path), start=2)}
+        written = [json.loads(line) for line in files.read_text(texts).split("\n") if line]
+        if rows.keys() != {key(row) for row in written}:
+            wrong.append(f"{path}: its rows are not those of {texts}")
+            continue
+        for text in sample(given, written, COMPLETIONS, str(path)):
+            verdict, (number, row) = graders.grade(grader, text["completion"], answers[text["id"]]), rows[key(text)]
+            for column in ("correct", "answered", "strict", "lenient"):
+                if int(row[column]) != int(getattr(verdict, column)):
+                    wrong.append(
+                        f"{path}: row {number} ({row['id']}, step {row['step']}, sample {row['sample']}): {column} is {row[column]},"
+                        f" graded again {int(getattr(verdict, column))}"
+                    )
+    check(wrong)
+
+
+def test_recordings_again(given, runs, made_here):
+    """Recorded completions, graded again, give the accuracies of the evaluation files."""
+    recorded = {
+        model: part["source"]["recordings"] for model, part in given.config["models"].items() if "recordings" in part["source"]
+    }
+    found = []
+    for model, task in dict.fromkeys(cell[:2] for cell in runs if cell[0] in recorded):
+        of = recorded[model][task]
+        path, recording = Path(f"results/evaluation/{model}/base/{task}.csv.gz"), Path(given.data) / of["base"]
+        if path.exists() and recording.exists() and Path(f"results/tasks/{task}/test.jsonl").exists():
+            found.append((path, recording, task))
+    if not recorded:
+        pytest.skip("the study has no recordings")
+    if not found:
+        pytest.skip("no recordings are here")
+    wrong = []
+    for path, recording, task in found:
+        problems = tasks.read_problems(f"results/tasks/{task}/test.jsonl")
+        by_problem = completions.read_recording(str(recording), problems)
+        rows = {(row["id"], row["sample"]): row for row in graded(path)}
+        for problem in problems:
+            for one in by_problem[problem["id"]]:
+                row = rows.get((problem["id"], str(one["sample"])))
+                verdict = graders.grade(given.graders[task], one["completion"], problem["answer"])
+                if row is None or int(row["correct"]) != verdict.correct:
+                    said = row["correct"] if row else "missing"
+                    wrong.append(
+                        f"{path}: {problem['id']}, sample {one['sample']}: correct is {said}, graded again {int(verdict.correct)}"
+                    )
+    check(wrong)
+
+
+def test_training_again(tables, runs, made_here):
+    """Learnable share and rollouts, computed again from the training logs."""
+    logs = {}
+    for cell, group in runs.items():
+        paths = [Path(f"results/training/{run.path}/updates.csv") for run in group]
+        if all(path.exists() for path in paths):
+            logs[cell] = [list(csv.DictReader(io.StringIO(files.read_text(path)))) for path in paths]
+    if not logs:
+        pytest.skip("no training logs are here (results/training)")
+    wrong = []
+    for _, place, row in rows_of(tables, "learnable"):
+        if updates := logs.get((row["model"], row["task"], row["policy"])):
+            share = mean(mean(float(update["learnable_share"]) for update in log) for log in updates)
+            if not close(share, row["learnable"]):
+                wrong.append(f"{place}: learnable is {row['learnable']}, from the training logs {share}")
+    for _, place, row in rows_of(tables, "parity"):
+        cell = row["model"], row["task"], row["policy"]
+        if cell in logs:
+            log = logs[cell][[run.seed for run in runs[cell]].index(row["seed"])]
+            rollouts = sum(float(update["rollouts"]) for update in log)
+            if rollouts != row["rollouts"] or len(log) != row["updates"]:
+                wrong.append(
+                    f"{place}: {row['rollouts']} rollouts in {row['updates']} updates, from the training log {rollouts} in {len(log)}"
+                )
+    check(wrong)

@@ -1,0 +1,199 @@
+"""What the summaries of a study alone can tell: started by scripts/paper/verify.py.
+
+Numbers are computed again by other code than made them: plain Python over rows.
+"""
+
+import csv
+import io
+from collections import defaultdict
+
+from conftest import TOLERANCE, at, check, close, known, rows_of
+from hardgrpo.analysis import claims, published, verdicts
+from hardgrpo.report import registry
+from hardgrpo.runtime import files
+from hardgrpo.study import paths
+
+SHARES = {
+    "accuracy",
+    "base_accuracy",
+    "answered",
+    "base_answered",
+    "answered_mean",
+    "truncated_mean",
+    "truncated",
+    "base_truncated",
+}
+SHARES |= {"accuracy_answered", "base_accuracy_answered", "pass", "base", "learnable", "pass_rate", "mean_pass_rate", "zero_share"}
+SHARES |= {"boundary_pass_rate", "r_squared", "p", "p_holm", "target", "published", "alone", "with_prompt"}
+CHANGES = {"gain", "difference", "finishing", "correctness"}
+COUNTS = {"problems", "samples", "seeds", "updates", "prompts", "rollouts", "completion_tokens", "cells", "k", "pool"}
+MUST_BE_KNOWN = {"accuracy", "gain", "difference", "finishing", "correctness", "pass", "learnable", "pass_rate"} | COUNTS
+
+
+def test_columns(given):
+    """Every table has its columns."""
+    wrong = []
+    for name, expected in registry.columns(*registry.SUMMARIES, *registry.JUDGED).items():
+        found = files.read_text(given.tables[name]).split("\n")[0].split(",")
+        if found != expected:
+            wrong.append(f"{name}.csv: row 1: columns are {', '.join(found)}; expected {', '.join(expected)}")
+    check(wrong)
+
+
+def test_cells(given, tables, runs):
+    """Every run of the study counts once: a row for each policy and test, with all seeds."""
+    wrong = []
+    expected = {
+        (*cell, test): len(found)
+        for cell, found in runs.items()
+        for test in paths.eval_tasks(given.config, given.study, cell[1], cell[0])
+    }
+    for name in ("gains", "parts"):
+        rows = [row for row in tables[name] if row.get("decoding", "sampled") == "sampled"]
+        found = {(row["model"], row["task"], row["policy"], row["eval_task"]): row["seeds"] for row in rows}
+        if len(found) < len(rows):
+            wrong.append(f"{name}.csv: {len(rows) - len(found)} cells stand there twice")
+        for cell in sorted(expected.keys() | found.keys()):
+            if expected.get(cell) != found.get(cell):
+                wrong.append(f"{name}.csv: {' '.join(cell)}: {found.get(cell, 0):.0f} seeds, the study has {expected.get(cell, 0)}")
+    check(wrong)
+
+
+def test_ranges(tables):
+    """Shares lie between 0 and 1, changes between -1 and 1, counts are whole and positive; nothing that must be known is missing."""
+    wrong = []
+    for _, place, row in rows_of(tables):
+        for column, value in row.items():
+            if not known(value):
+                if column in MUST_BE_KNOWN:
+                    wrong.append(f"{place}: {column} is empty")
+            elif column in SHARES and not -TOLERANCE <= value <= 1 + TOLERANCE:
+                wrong.append(f"{place}: {column} is {value}, not between 0 and 1")
+            elif column in CHANGES and not -1 - TOLERANCE <= value <= 1 + TOLERANCE:
+                # Finishing and correctness can leave this range together, but not their sum.
+                if column in ("gain", "difference"):
+                    wrong.append(f"{place}: {column} is {value}, not between -1 and 1")
+            elif column in COUNTS and not (value > 0 and (value == int(value) or column in ("problems", "pool", "prompts"))):
+                wrong.append(f"{place}: {column} is {value}, not a positive whole number")
+    check(wrong)
+
+
+def test_intervals(tables):
+    """Every interval contains its estimate."""
+    wrong = []
+    for _, place, row in rows_of(tables):
+        for column in row:
+            for end in ("", "_a", "_pooled"):
+                low, high = row.get(f"{column}_low{end}"), row.get(f"{column}_high{end}")
+                if all(map(known, (low, high))) and not (known(row[column]) and low - TOLERANCE <= row[column] <= high + TOLERANCE):
+                    wrong.append(f"{place}: {column} is {row[column]}, outside its interval{end} [{low}, {high}]")
+    check(wrong)
+
+
+def test_tests_and_intervals_agree(tables):
+    """p is below 0.05 where the interval leaves zero out, and Holm's p is never the smaller one."""
+    wrong = []
+    for _, place, row in rows_of(tables, "differences"):
+        low, high, p, p_holm = (row[key] for key in ("difference_low", "difference_high", "p", "p_holm"))
+        if known(low) and known(p) and abs(p - 0.05) > 1e-6 and (p < 0.05) != (low > 0 or high < 0):
+            wrong.append(f"{place}: p is {p}, but the interval is [{low}, {high}]")
+        if known(p_holm) and p_holm < p - TOLERANCE:
+            wrong.append(f"{place}: p_holm is {p_holm}, smaller than p, {p}")
+    check(wrong)
+
+
+def test_decomposition(tables):
+    """Finishing and correctness add up to the gain, and are what shares and accuracies make them."""
+    wrong = []
+    for name, place, row in rows_of(tables, "parts", "decomposition", "decomposition_runs"):
+        finishing, correctness, gain = (row[key] for key in ("finishing", "correctness", "gain"))
+        if not close(finishing + correctness, gain):
+            wrong.append(
+                f"{place}: finishing {finishing} and correctness {correctness} make {finishing + correctness}, the gain is {gain}"
+            )
+        if not close(row["accuracy"] - row["base_accuracy"], gain):
+            wrong.append(f"{place}: accuracy {row['accuracy']} less {row['base_accuracy']} is not the gain, {gain}")
+        s0, s1, a0, a1 = (row[key] for key in ("base_answered", "answered", "base_accuracy_answered", "accuracy_answered"))
+        if name == "parts" and all(map(known, (a0, a1))) and abs((s1 - s0) * (a0 + a1) / 2 - finishing) > 1e-8:
+            wrong.append(f"{place}: finishing is {finishing}, from shares and accuracies {(s1 - s0) * (a0 + a1) / 2}")
+    check(wrong)
+
+
+def test_tables_agree(tables):
+    """Gains are accuracies less the base's, differences are gains less gains, and all tables say the same of a cell."""
+    wrong = []
+    key = lambda row: (row["model"], row["task"], row["eval_task"], row["policy"])
+    gains = {(*key(row), row["decoding"]): row["gain"] for row in tables["gains"]}
+    accuracy = {(*key(row), row["decoding"], row["step"]): row["accuracy"] for row in tables["accuracy"]}
+    for _, place, row in rows_of(tables, "gains"):
+        steps = [(*key(row), row["decoding"], step) for step in (row["step"], 0)]
+        if all(step in accuracy for step in steps) and not close(accuracy[steps[0]] - accuracy[steps[1]], row["gain"]):
+            wrong.append(
+                f"{place}: gain is {row['gain']}, accuracy.csv has {accuracy[steps[0]]} after and {accuracy[steps[1]]} before"
+            )
+    for _, place, row in rows_of(tables, "differences"):
+        sides = gains[(*key(row), "sampled")], gains[(*key(row)[:3], row["minus"], "sampled")]
+        if not close(sides[0] - sides[1], row["difference"]):
+            wrong.append(f"{place}: difference is {row['difference']}, the gains are {sides[0]} and {sides[1]}")
+    for _, place, row in rows_of(tables, "parts"):
+        if not close(gains[(*key(row), "sampled")], row["gain"]):
+            wrong.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
+    for _, place, row in rows_of(tables, "pass_at_k"):
+        if row["k"] == 1 and not close(gains[(*key(row), "sampled")], row["gain"]):
+            wrong.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
+    check(wrong)
+
+
+def test_parity(given, tables, runs):
+    """What the study holds constant is constant within each task, in every run."""
+    wrong, plan, first = [], given.config["studies"][given.study], {}
+    for _, place, row in rows_of(tables, "parity"):
+        for column in plan.get("held_constant", []):
+            held = first.setdefault((row["model"], row["task"], column), (row[column], place))
+            if held[0] != row[column]:
+                wrong.append(f"{place}: {column} is {row[column]}, but {held[0]} in {held[1]}")
+    found = sorted((row["model"], row["task"], row["policy"], row["seed"]) for row in tables["parity"])
+    expected = sorted((*cell, run.seed) for cell, group in runs.items() for run in group if run.recipe != "recorded")
+    if found != expected:
+        odd = sorted(set(found) ^ set(expected))[:1] or ["one stands there twice"]
+        wrong.append(f"parity.csv: {len(found)} runs, the study has {len(expected)}; first that differs: {odd[0]}")
+    check(wrong)
+
+
+def test_difficulty(tables):
+    """The histograms of pool and subsets hold as many problems as the subsets were chosen from and hold."""
+    wrong, sums = [], defaultdict(float)
+    for row in tables["difficulty"]:
+        sums[row["model"], row["task"], row["group"]] += row["problems"]
+    for _, place, row in rows_of(tables, "subsets"):
+        pool, chosen = (sums.get((row["model"], row["task"], group)) for group in ("pool", row["policy"]))
+        if known(pool) and not close(pool, row["pool"]):
+            wrong.append(f"{place}: pool is {row['pool']}, difficulty.csv has {pool}")
+        if known(chosen) and abs(chosen - row["prompts"]) > 1e-6:
+            wrong.append(f"{place}: prompts is {row['prompts']}, difficulty.csv has {chosen}")
+    check(wrong)
+
+
+def test_claims(given, tables):
+    """Claims and comparisons are what the summaries give when they are judged again."""
+    study = verdicts.Study(tables, given.conditions["tasks"], given.conditions["weaker"])
+    others = published.read("results/published"), published.read_readings("results/published")
+    again = {
+        "claims": claims.judge(claims.read("paper/claims.yaml"), study),
+        "compared": published.compare(tables, *others),
+    }
+    wrong = []
+    for name, expected in again.items():
+        found = list(csv.DictReader(io.StringIO(files.read_text(given.tables[name]))))
+        if len(found) != len(expected):
+            wrong.append(f"{name}.csv: {len(found)} rows, judged again {len(expected)}")
+        for number, (row, right) in enumerate(zip(found, files.rounded(expected))):
+            for column in registry.JUDGED[name].columns:
+                if row[column] != _text(right[column]):
+                    wrong.append(f"{at(name, number, row)}: {column} is '{row[column]}', judged again '{_text(right[column])}'")
+    check(wrong)
+
+
+def _text(value) -> str:
+    value = int(value) if isinstance(value, bool) else value
+    return str(value) if known(value) else ""

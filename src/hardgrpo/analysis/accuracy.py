@@ -1,0 +1,110 @@
+"""Summary tables of accuracies: by checkpoint, by k, by tier, and when a run gets as far as training on all prompts."""
+
+import numpy as np
+import pandas as pd
+
+from hardgrpo.analysis import evaluations, statistics
+from hardgrpo.analysis.cells import Cell, interval
+
+
+def accuracy(cells: list[Cell]) -> list[dict]:
+    """Accuracy by checkpoint; step 0 is the base model, the same for every policy."""
+    rows = []
+    for cell in cells:
+        for decoding in cell.decodings():
+            for step in [0, *cell.steps()]:
+                rates = {
+                    column: np.atleast_2d(cell.base_rates(column, decoding)) if step == 0 else cell.rates(step, column, decoding)
+                    for column in ("correct", "answered", "truncated", "tokens")
+                }
+                rows.append(
+                    cell.keys
+                    | {"decoding": decoding, "step": step}
+                    | interval("accuracy", statistics.mean_interval(rates["correct"]))
+                    | {f"{name}_mean": rates[name].mean() for name in ("answered", "truncated", "tokens")}
+                    | {"problems": rates["correct"].shape[1], "samples": cell.samples(step) if decoding == "sampled" else 1}
+                    | {"seeds": len(cell.runs) if step else 1}
+                )
+    return rows
+
+
+def pass_at_k(cells: list[Cell]) -> list[dict]:
+    """Unbiased pass@k of base model and last checkpoint, k = 1 (which is avg@k), 8 where there are as many, and all samples."""
+    rows = []
+    for cell in cells:
+        last = cell.steps()[-1]
+        most = min(cell.samples(0), cell.samples(last))
+        for k in sorted({1, min(8, most), most}):
+            base = _pass_rates(cell.base, 0, k)
+            values = np.stack([_pass_rates(run, last, k) for run in cell.runs])
+            rows.append(
+                cell.keys
+                | {"k": k, "step": last, "base": base.mean()}
+                | interval("pass", statistics.mean_interval(values))
+                | interval("gain", statistics.mean_interval(values - base))
+                | {"problems": values.shape[1], "seeds": values.shape[0]}
+            )
+    return rows
+
+
+def _pass_rates(frame: pd.DataFrame, step: int, k: int) -> np.ndarray:
+    """(N,) unbiased pass@k by problem."""
+    return np.array([statistics.pass_at_k(n, c, k) for n, c in zip(*evaluations.counts(frame, step))])
+
+
+def tiers(cells: list[Cell]) -> list[dict]:
+    """Accuracy by the problems' own difficulty at the last checkpoint; a tier is a property of the problem, not of a model."""
+    rows = []
+    for cell in cells:
+        last = cell.steps()[-1]
+        tier = cell.tiers()
+        base, trained = cell.base_rates(), cell.rates(last)
+        for name in tier_names(tier):
+            kept = (tier == name).to_numpy()
+            rows.append(
+                cell.keys
+                | {"tier": name, "step": last, "base_accuracy": base[kept].mean()}
+                | interval("accuracy", statistics.mean_interval(trained[:, kept]))
+                | interval("gain", statistics.mean_interval(trained[:, kept] - base[kept]))
+                | {"problems": int(kept.sum()), "seeds": len(cell.runs)}
+            )
+    return rows
+
+
+def tier_names(tier: pd.Series) -> list[str]:
+    return sorted(tier.dropna().unique(), key=lambda t: (_number(t), t))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("inf")
+
+
+def reach(cells: list[Cell]) -> list[dict]:
+    """The first checkpoint that is as accurate as training on all prompts is at its end (LDS: fewer steps suffice).
+
+    `step` is that of the curve averaged over seeds, `step_first` and `step_last` those of the quickest and slowest seed that
+    reach it, `seeds_reached` how many do; empty where none does.
+    """
+    ends = {(c.model, c.task, c.eval_task): c.rates(c.steps()[-1]).mean() for c in cells if c.policy == "all"}
+    rows = []
+    for cell in cells:
+        target = ends.get((cell.model, cell.task, cell.eval_task))
+        if target is None:
+            continue
+        steps = cell.steps()
+        curve = np.stack([cell.rates(step).mean(axis=1) for step in steps], axis=1)  # (seeds, steps)
+        reached = [first for seed in curve if (first := _first(steps, seed, target)) is not None]
+        rows.append(
+            cell.keys
+            | {"target": target, "step": _first(steps, curve.mean(axis=0), target), "steps": steps[-1]}
+            | {"step_first": min(reached, default=None), "step_last": max(reached, default=None)}
+            | {"seeds_reached": len(reached), "seeds": len(cell.runs)}
+        )
+    return rows
+
+
+def _first(steps: list[int], accuracies: np.ndarray, target: float) -> int | None:
+    return next((step for step, accuracy in zip(steps, accuracies) if accuracy >= target - 1e-12), None)

@@ -1,0 +1,96 @@
+"""Cells: all seeds of one policy on one test set. Most summary tables are made from them."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hardgrpo.analysis import evaluations, statistics
+from hardgrpo.analysis.columns import CELL
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths, settings
+from hardgrpo.study.settings import Run
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All seeds of one (model, task, policy) on one evaluation task; of several recipes `policy` names the recipe too."""
+
+    model: str
+    task: str
+    eval_task: str
+    policy: str
+    base: pd.DataFrame
+    runs: list[pd.DataFrame]
+    seeds: list[int]
+
+    @property
+    def keys(self) -> dict:
+        return {name: getattr(self, name) for name in CELL}
+
+    def steps(self) -> list[int]:
+        return sorted(set.intersection(*(set(run.step) for run in self.runs)))
+
+    def base_rates(self, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
+        """(N,) mean of a column by problem for the base model."""
+        return evaluations.by_problem(self.base, 0, column, decoding).to_numpy()
+
+    def rates(self, step: int, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
+        """(S, N) mean of a column by seed and problem, problems in the base's order."""
+        index = evaluations.by_problem(self.base, 0, "correct", decoding).index
+        series = [evaluations.by_problem(run, step, column, decoding) for run in self.runs]
+        for one in series:
+            if not one.index.equals(index):
+                raise UserError(
+                    f"{self.model}/{self.task}/{self.policy} on {self.eval_task}: {len(one)} problems at step {step}, but {len(index)}"
+                    " for the base model; delete the evaluation files and run again"
+                )
+        return np.stack([one.to_numpy() for one in series])
+
+    def verdicts(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
+        """(S, N, m) verdicts of single completions, of the base (N, m) at step 0; None where the numbers of samples differ."""
+        found = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else [self.base])]
+        if any(one is None or one.shape != found[0].shape for one in found):
+            return None
+        return np.stack(found) if step else found[0]
+
+    def tiers(self) -> pd.Series:
+        """Tier of each problem, in the base's order; missing where a problem has none."""
+        tier = self.base[self.base.step == 0].drop_duplicates("id").set_index("id").tier
+        return tier.reindex(evaluations.by_problem(self.base, 0, "correct").index)
+
+    def samples(self, step: int) -> int:
+        """The fewest completions that any problem has at a step, over the runs (the base model at step 0)."""
+        frames = self.runs if step else [self.base]
+        return int(min(evaluations.counts(frame, step)[0].min() for frame in frames))
+
+    def decodings(self) -> list[str]:
+        return [d for d in ("sampled", "greedy") if (self.base.decoding == d).any()]
+
+
+def load_cells(config: dict, study: str, folder: str = "results/evaluation") -> list[Cell]:
+    """Read every evaluation file of a study once; runs that differ in the seed alone make a cell."""
+    groups: dict[tuple, list[Run]] = {}
+    for run in paths.runs(config, study):
+        groups.setdefault((run.model, run.task, settings.arm(config["studies"][study], run)), []).append(run)
+    bases: dict[tuple, pd.DataFrame] = {}
+    cells = []
+    for (model, task, policy), replicates in groups.items():
+        for test in paths.eval_tasks(config, study, task, model):
+            if (model, test) not in bases:
+                bases[model, test] = evaluations.read(f"{folder}/{model}/base/{test}.csv.gz")
+            frames = [evaluations.read(f"{folder}/{run.path}/{test}.csv.gz") for run in replicates]
+            cells.append(Cell(model, task, test, policy, bases[model, test], frames, [run.seed for run in replicates]))
+    return cells
+
+
+def families(cells: list[Cell]) -> list[list[Cell]]:
+    """Cells that are compared with each other: those of one model, task and test, in the study's order."""
+    keys = lambda cell: (cell.model, cell.task, cell.eval_task)
+    return [sorted(group, key=cells.index) for _, group in itertools.groupby(sorted(cells, key=keys), key=keys)]
+
+
+def interval(prefix: str, estimate: statistics.Estimate) -> dict:
+    """The columns of an estimate and its interval."""
+    return {prefix: estimate.estimate, f"{prefix}_low": estimate.low, f"{prefix}_high": estimate.high}

@@ -1,0 +1,53 @@
+"""Numbers as text, the same in figures, tables and sentences. Shares are written in percentage points."""
+
+import math
+
+MINUS = "\N{MINUS SIGN}"
+UNKNOWN = "\N{EN DASH}"
+
+
+def known(*values: float | None) -> bool:
+    return not any(value is None or math.isnan(value) for value in values)
+
+
+def points(share: float | None, sign: str = "-") -> str:
+    """0.031 -> '3.1'; with sign '+' it is '+3.1', and 0 is '+0.0'."""
+    return format(round(100 * share, 1) + 0.0, f"{sign}.1f").replace("-", MINUS) if known(share) else UNKNOWN
+
+
+def signed(share: float | None) -> str:
+    """A change in points, with its sign unless it is 0."""
+    return points(share) if points(share) in (UNKNOWN, "0.0") else points(share, "+")
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """'[1.2, 3.4]', or nothing where the design gives no interval."""
+    return f"[{points(low)}, {points(high)}]" if known(low, high) else ""
+
+
+def with_interval(share: float, low: float | None, high: float | None) -> str:
+    return f"{points(share)} {interval(low, high)}".strip()
+
+
+def signed_interval(share: float, low: float | None, high: float | None) -> str:
+    return f"{signed(share)} {interval(low, high)}".strip()
+
+
+def r_squared(value: float, low: float, high: float) -> str:
+    """'0.61 [0.20, 0.80]', not in points; the value alone where the design gives no interval."""
+    return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if known(low) else "")
+
+
+def probability(value: float | None) -> str:
+    """'0.032', '<0.001', or a dash."""
+    return UNKNOWN if not known(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def whole(value: float | None) -> str:
+    """A number without decimals, thousands set apart by a narrow space."""
+    return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}") if known(value) else UNKNOWN
+
+
+def change(share: float, sign: str = "+") -> str:
+    """A change in points as plain text: '+3.1', '-0.4', '+0.0'; with sign '-' without the plus."""
+    return points(share, sign).replace(MINUS, "-")

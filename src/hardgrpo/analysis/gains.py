@@ -1,0 +1,145 @@
+"""Summary tables of gains over the base model, of differences between policies, and of single verdicts."""
+
+import itertools
+
+import numpy as np
+
+from hardgrpo.analysis import statistics
+from hardgrpo.analysis.cells import Cell, families, interval
+
+
+def gains(cells: list[Cell]) -> list[dict]:
+    """Accuracy at the last checkpoint less that of the base model, with what the design could have detected.
+
+    `gain_low` and `gain_high` are for new problems and new seeds, `*_a` for these problems and new seeds, `*_pooled` with the
+    variance over seeds of all policies together, which holds where they spread alike.
+    """
+    rows = {}
+    for family in families(cells):
+        for decoding in family[0].decodings():
+            values = {id(c): c.rates(c.steps()[-1], decoding=decoding) - c.base_rates(decoding=decoding) for c in family}
+            pooled = _pooled(list(values.values()), differences=False)
+            mdd = _detectable(list(values.values()), pooled)
+            for cell in family:
+                last, one = cell.steps()[-1], values[id(cell)]
+                samples = cell.samples(last) if decoding == "sampled" else 1
+                rows[id(cell), decoding] = (
+                    cell.keys
+                    | {"decoding": decoding, "step": last, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
+                    | interval("gain", statistics.mean_interval(one))
+                    | _other_intervals("gain", one, _shared_noise(cell, None, decoding), pooled)
+                    | {"mdd": mdd, "problems": one.shape[1], "samples": samples, "seeds": one.shape[0]}
+                )
+    return [rows[id(cell), decoding] for cell in cells for decoding in cell.decodings()]
+
+
+def differences(cells: list[Cell]) -> list[dict]:
+    """Policy minus policy at the last checkpoint, sampled, paired by problem and seed; the base cancels.
+
+    `p` inverts the interval (`statistics.p_value`), `p_holm` is corrected for the comparisons within model, task and test.
+    """
+    rows = []
+    for family in families(cells):
+        rates = {id(cell): cell.rates(cell.steps()[-1]) for cell in family}
+        pairs = [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds]
+        pooled = _pooled(list(rates.values()), differences=True)
+        mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in pairs], pooled) if pairs else np.nan
+        found = []
+        for one, other in pairs:
+            values = rates[id(one)] - rates[id(other)]
+            parts = statistics.components(values)
+            found.append(
+                one.keys
+                | {"minus": other.policy}
+                | interval("difference", statistics.mean_interval(values))
+                | _other_intervals("difference", values, _shared_noise(one, other, "sampled"), pooled)
+                | {"p": float(statistics.p_value(parts))}
+                | {"mdd": mdd, "problems": parts.problems, "seeds": parts.seeds}
+            )
+        rows += _with_holm(found)
+    return rows
+
+
+def mcnemar(cells: list[Cell]) -> list[dict]:
+    """McNemar's exact test of single verdicts on the same problems: each run against the base, and against the other policies'
+    run of the same seed, greedy or where there is one sample.
+
+    It is a test of two *runs*: it says nothing about another seed. A family of Holm is the comparisons of one seed and decoding
+    within model, task and test, those with the base and those between policies apart.
+    """
+    rows = []
+    for family in families(cells):
+        for decoding in family[0].decodings():
+            single = {}  # (policy, seed) -> (step, verdicts (N,))
+            for cell in family:
+                last = cell.steps()[-1]
+                verdicts, base = cell.verdicts(last, decoding), cell.verdicts(0, decoding)
+                if verdicts is not None and base is not None and verdicts.shape[-1] == base.shape[-1] == 1:
+                    single |= {(cell.policy, seed): (last, one[:, 0]) for seed, one in zip(cell.seeds, verdicts)}
+                    single["base"] = (0, base[:, 0])
+            for seed in sorted({key[1] for key in single if key != "base"}):
+                arms = [cell for cell in family if (cell.policy, seed) in single]
+                with_base = [(cell, "base", "base") for cell in arms]
+                between = [(a, b.policy, (b.policy, seed)) for a, b in itertools.combinations(arms, 2)]
+                for kind in (with_base, between):
+                    found = []
+                    for cell, minus, key in kind:
+                        step, one = single[cell.policy, seed]
+                        only_this, only_other, p = statistics.mcnemar(one, single[key][1])
+                        found.append(
+                            cell.keys
+                            | {"minus": minus, "decoding": decoding, "seed": seed, "step": step}
+                            | {"only_this": only_this, "only_other": only_other}
+                            | {"difference": (only_this - only_other) / len(one), "p": p, "problems": len(one)}
+                        )
+                    rows += _with_holm(found)
+    return rows
+
+
+def _other_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None) -> dict:
+    """The intervals beside the reported one: for target A, and with the seeds' variance of all policies together."""
+    fixed = statistics.fixed_problems_interval(values, shared)
+    found = statistics.components(values)
+    half = np.nan if pooled is None else statistics.half_width(found, *pooled)
+    return {
+        f"{name}_low_a": fixed.low,
+        f"{name}_high_a": fixed.high,
+        f"{name}_low_pooled": found.estimate - half,
+        f"{name}_high_pooled": found.estimate + half,
+    }
+
+
+def _shared_noise(one: Cell, other: Cell | None, decoding: str) -> float:
+    """`statistics.shared_noise` of a gain (`other` is None) or a difference; nan where samples cannot be matched by number.
+
+    Greedy completions have no sampling noise.
+    """
+    if decoding == "greedy":
+        return 0.0
+    last = one.steps()[-1]
+    verdicts, others = one.verdicts(last), one.verdicts(0) if other is None else other.verdicts(other.steps()[-1])
+    if verdicts is None or others is None or verdicts.shape[-2:] != others.shape[-2:]:
+        return np.nan
+    return float(statistics.shared_noise(verdicts - others))
+
+
+def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None) -> float:
+    """What the design of several gains or differences can detect: their seeds' variance together, the mean of that over problems."""
+    seeds = {one.shape[0] for one in values}
+    if pooled is None and seeds != {1}:
+        return np.nan
+    over_problems = float(np.mean([statistics.components(one).over_problems for one in values]))
+    return statistics.smallest_detectable(pooled[0] if pooled else np.nan, over_problems, min(seeds))
+
+
+def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
+    """`statistics.pooled_over_seeds` of policies that have the same seeds, at least two; None otherwise."""
+    if len({one.shape for one in values}) > 1 or values[0].shape[0] == 1 or (differences and len(values) < 2):
+        return None
+    over_seeds, df = statistics.pooled_over_seeds(np.stack(values), differences)
+    return float(over_seeds), df
+
+
+def _with_holm(rows: list[dict]) -> list[dict]:
+    """One family of comparisons with `p_holm` beside `p`."""
+    return [row | {"p_holm": p} for row, p in zip(rows, statistics.holm([row["p"] for row in rows]).tolist())]

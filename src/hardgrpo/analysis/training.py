@@ -1,0 +1,137 @@
+"""Summary tables made from training logs: learnable share, curves, and what each run spent."""
+
+import itertools
+import os
+
+import numpy as np
+import pandas as pd
+
+from hardgrpo.analysis import statistics
+from hardgrpo.analysis.cells import interval
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths, settings
+from hardgrpo.study.settings import Run
+from hardgrpo.training import recipes
+
+UPDATES = {
+    "step": int,
+    "prompts": float,
+    "rollouts": float,
+    "reward_mean": float,
+    "learnable_share": float,
+    "truncated_share": float,
+    "tokens_mean": float,
+}
+
+
+def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
+    """The log of each trained run; the run's policy is named as in the cells."""
+    frames = {}
+    for run in paths.runs(config, study):
+        if run.recipe == "recorded":
+            continue
+        path = f"results/training/{run.path}/updates.csv"
+        frame = pd.DataFrame(files.read_rows(path, UPDATES))
+        if frame.empty:
+            raise UserError(f"{path}: the file has no rows; delete it and run again")
+        frames[run] = frame
+    return frames
+
+
+def learnable(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
+    """Learnable share: the mean over updates of the share of groups whose rewards differ, interval over seeds."""
+    rows = []
+    for (model, task, policy), runs in _grouped(updates, study):
+        shares = np.array([updates[run].learnable_share.mean() for run in runs])
+        rows.append(
+            {"model": model, "task": task, "policy": policy}
+            | interval("learnable", statistics.seeds_interval(shares))
+            | {"updates": len(updates[runs[0]]), "seeds": len(runs)}
+        )
+    return rows
+
+
+CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share")
+
+
+def curves(updates: dict[Run, pd.DataFrame], study: dict, points: int = 20) -> list[dict]:
+    """Training by policy in at most `points` stretches of updates: means over a stretch, interval over seeds.
+
+    A row stands for the updates `first` to `step`. Runs of different length are compared as far as the shortest goes.
+    """
+    rows = []
+    for (model, task, policy), runs in _grouped(updates, study):
+        length = min(len(updates[run]) for run in runs)
+        width = -(-length // points)
+        for start in range(0, length, width):
+            stretches = [updates[run].iloc[start : min(start + width, length)] for run in runs]
+            rows.append(
+                {"model": model, "task": task, "policy": policy}
+                | {"first": int(stretches[0].step.iloc[0]), "step": int(stretches[0].step.iloc[-1])}
+                | {k: v for name in CURVES for k, v in _curve(name, stretches).items()}
+                | {"seeds": len(runs)}
+            )
+    return rows
+
+
+def _curve(name: str, stretches: list[pd.DataFrame]) -> dict:
+    return interval(name, statistics.seeds_interval(np.array([one[name].mean() for one in stretches])))
+
+
+def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
+    """What each run spent; a `UserError` with the two numbers where what the study holds constant differs within a task."""
+    rows = [
+        {"model": run.model, "task": run.task, "policy": settings.arm(study, run), "seed": run.seed}
+        | {"updates": len(frame), "prompts": int(frame.prompts.sum()), "rollouts": int(frame.rollouts.sum())}
+        | {"completion_tokens": recipes.read_spec(f"results/training/{run.path}/spec.yaml").completion_tokens}
+        | {"tokens": round((frame.tokens_mean * frame.rollouts).sum())}
+        for run, frame in updates.items()
+    ]
+    for first, row in itertools.product(rows, rows):
+        if (first["model"], first["task"]) != (row["model"], row["task"]):
+            continue
+        for key in study.get("held_constant", []):
+            if first[key] != row[key]:
+                names = [f"{r['policy']}/seed{r['seed']} has {r[key]}" for r in (first, row)]
+                raise UserError(
+                    f"{row['model']}/{row['task']}: the study holds {key} constant, but {names[0]} and {names[1]};"
+                    " train the runs with one recipe or take it out of held_constant"
+                )
+    return rows
+
+
+def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
+    """What a policy's runs spent: means over seeds, tokens and wall time also of the least and the most.
+
+    `seconds` are those of a run's updates by (model, task, policy, seed), nan where they are not known. Time depends on the
+    machine and its load: it is reported, never held constant.
+    """
+    rows = []
+    frame = pd.DataFrame(parity_rows)
+    for key, group in frame.groupby(["model", "task", "policy"], sort=False) if len(frame) else []:
+        times = np.array([seconds[(*key, seed)] for seed in group.seed])
+        rows.append(
+            dict(zip(("model", "task", "policy"), key))
+            | {name: group[name].mean() for name in ("updates", "prompts", "rollouts", "completion_tokens", "tokens")}
+            | {"tokens_least": group.tokens.min(), "tokens_most": group.tokens.max()}
+            | {"seconds": times.mean(), "seconds_least": times.min(), "seconds_most": times.max(), "seeds": len(group)}
+        )
+    return rows
+
+
+def read_seconds(updates: dict[Run, pd.DataFrame], study: dict) -> dict[tuple, float]:
+    """Wall time of each run's updates, from `timing.csv` beside its `updates.csv`; nan where the file is gone."""
+    seconds = {}
+    for run in updates:
+        path = f"results/training/{run.path}/timing.csv"
+        times = [row["seconds"] for row in files.read_rows(path, {"seconds": float})] if os.path.exists(path) else [np.nan]
+        seconds[run.model, run.task, settings.arm(study, run), run.seed] = float(sum(times))
+    return seconds
+
+
+def _grouped(updates: dict[Run, pd.DataFrame], study: dict):
+    groups: dict[tuple, list[Run]] = {}
+    for run in updates:
+        groups.setdefault((run.model, run.task, settings.arm(study, run)), []).append(run)
+    return groups.items()

@@ -1,0 +1,100 @@
+"""Tables as columns of cells, which latex.py and web.py render. A cell is text, a formula, marked text, or a tuple of these."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hardgrpo.analysis.formats import points, whole, with_interval
+
+BREAK = "\N{ZERO WIDTH SPACE}"  # where a long name may be broken
+
+
+@dataclass(frozen=True)
+class Math:
+    """A formula in LaTeX, and the same as plain text."""
+
+    tex: str
+    plain: str
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A number that stands out: the `best` or the `second` of its group."""
+
+    text: str
+    rank: str
+
+
+Cell = str | Math | Marked | tuple
+N, K, P = (Math(letter, letter) for letter in "nkp")
+P_HAT, R_SQUARED = Math(r"\hat p", "p̂"), Math("R^2", "R²")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. In LaTeX a column whose cells are all alike is said once, as the `note`, where it has one."""
+
+    header: Cell
+    cells: list[Cell]
+    align: str = "l"
+    note: Cell = ""  # e.g. "model {}"
+    number: bool = False  # whether + and < are signs
+    width: float = 0.0  # share of the line that its text is wrapped to
+
+
+def text(frame: pd.DataFrame, name: str, header: Cell, show: Callable = str, note: str = "", width: float = 0.0) -> Column:
+    return Column(header, [show(value) for value in frame[name]], note=note, width=width)
+
+
+def number(frame: pd.DataFrame, name: str, header: Cell, show: Callable = points, note: Cell = "") -> Column:
+    return numbers(header, [show(value) for value in frame[name]], note)
+
+
+def numbers(header: Cell, cells: list[Cell], note: Cell = "", width: float = 0.0) -> Column:
+    return Column(header, cells, "l" if width else "r", note, True, width)
+
+
+def with_95(header: Cell) -> Cell:
+    return (header, " [95\N{NARROW NO-BREAK SPACE}%]")
+
+
+def estimate(frame: pd.DataFrame, name: str, header: Cell, show: Callable = with_interval) -> Column:
+    ends = zip(frame[name], frame[f"{name}_low"], frame[f"{name}_high"])
+    return numbers(with_95(header), [show(*end) for end in ends])
+
+
+def arrow(frame: pd.DataFrame, before: str, after: str, header: str, show: Callable = points) -> Column:
+    return numbers(header, [f"{show(a)} → {show(b)}" for a, b in zip(frame[before], frame[after])])
+
+
+def named(frame: pd.DataFrame, *columns: str) -> list[Column]:
+    """The columns that say what a row is about."""
+    headers = {"task": "trained on", "eval_task": "tested on"}
+    if "eval_task" in columns and "task" in columns and (frame.task == frame.eval_task).all():
+        columns = tuple(name for name in columns if name != "eval_task")
+    if "eval_task" not in columns:
+        headers["task"] = "task"
+    notes = {"model": "model {}", "task": "task {}", "eval_task": "tested on {}", "decoding": "decoding {}"}
+    return [text(frame, name, headers.get(name, name), note=notes.get(name, "")) for name in columns]
+
+
+def seeds(frame: pd.DataFrame) -> Column:
+    return number(frame, "seeds", "seeds", whole, "seeds: {}")
+
+
+def problems(frame: pd.DataFrame) -> Column:
+    return number(frame, "problems", N, whole, (Math("n={}", "n = {}"), " problems"))
+
+
+def design(frame: pd.DataFrame) -> list[Column]:
+    return [problems(frame), seeds(frame)]
+
+
+def plain(cell: Cell) -> str:
+    """A cell as text, without what only breaks or marks it."""
+    if isinstance(cell, tuple):
+        return "".join(map(plain, cell))
+    if isinstance(cell, Math):
+        return cell.plain
+    return (cell.text if isinstance(cell, Marked) else cell).replace(BREAK, "")

@@ -1,0 +1,315 @@
+"""Every summary table, every table and every figure of the paper: what it is made of and the function that makes it.
+
+To add one, add an entry here and write the function that it names:
+
+- a summary table `name`: the function `name` in src/hardgrpo/analysis/{module}.py. It gets what `of` names, in that order (other
+  summary tables as rows, or an entry of INPUTS), and returns rows.
+- a table of the paper: the function `name` in src/hardgrpo/report/tables/{module}.py. It gets the summary tables that `of` names as
+  keywords. It returns the rows for the CSV and the columns to show.
+- a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. It gets its summary tables and what `design` returns as
+  keywords. It returns the figure and the rows drawn.
+
+The workflow, the programs, the checks and the paper all read these entries. The paper prints what its text does not place itself at its end.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hardgrpo.analysis import published
+from hardgrpo.analysis.columns import CELL, interval, intervals
+from hardgrpo.study import paths, settings
+
+# --- summary tables ----------------------------------------------------------------------------------------------------
+
+# What summary tables are made of besides each other; scripts/summaries/summarize.py reads it.
+INPUTS = {
+    "cells": "evaluation files",
+    "updates": "training logs",
+    "seconds": "wall time of each run's updates",
+    "plan": "the study's entry in the configuration",
+    "subset_files": "how each subset was chosen",
+    "difficulty_files": "pass rates of the pool",
+    "recorded_probes": "recorded completions of the pool",
+}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A summary table. Its columns are fixed, so that a table without rows still says what it would hold."""
+
+    module: str
+    of: list[str]
+    columns: list[str]
+
+
+POLICY = ["model", "task", "policy"]
+ANSWERED = ["base_answered", "answered", "base_accuracy", "accuracy", "base_accuracy_answered", "accuracy_answered"]
+LENGTHS = ["base_truncated", "truncated", "base_tokens", "tokens"]
+PARTS = [*interval("finishing"), *interval("correctness")]
+MEANS = ["answered_mean", "truncated_mean", "tokens_mean"]
+CURVES = ["tokens_mean", "truncated_share", "reward_mean", "learnable_share"]
+SPREAD = ["tokens", "tokens_least", "tokens_most", "seconds", "seconds_least", "seconds_most"]
+CHOSEN = ["pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate", "tied", "tied_chosen"]
+
+SUMMARIES = {
+    "accuracy": Summary("accuracy", ["cells"], [*CELL, "decoding", "step", *interval("accuracy"), *MEANS, "problems", "samples", "seeds"]),
+    "gains": Summary("gains", ["cells"], [*CELL, "decoding", "step", "base_accuracy", *intervals("gain"), "mdd", "problems", "samples", "seeds"]),
+    "differences": Summary("gains", ["cells"], [*CELL, "minus", *intervals("difference"), "p", "p_holm", "mdd", "problems", "seeds"]),
+    "mcnemar": Summary("gains", ["cells"], [*CELL, "minus", "decoding", "seed", "step", "only_this", "only_other", "difference", "p", "p_holm", "problems"]),
+    "parts": Summary("decomposition", ["cells"], [*CELL, "step", "gain", *PARTS, *interval("finishing_minus_correctness"), *ANSWERED, "problems", "seeds"]),
+    "decomposition": Summary("decomposition", ["cells"], [*CELL, "tier", "grading", "step", *interval("gain"), *PARTS, *ANSWERED, *LENGTHS, "problems", "seeds"]),
+    "decomposition_runs": Summary("decomposition", ["cells"], [*CELL, "seed", "grading", "step", "gain", "finishing", "correctness", *ANSWERED, *LENGTHS, "problems"]),
+    "sentences": Summary("decomposition", ["decomposition"], ["model", "task", "eval_task", "sentence"]),
+    "pass_at_k": Summary("accuracy", ["cells"], [*CELL, "k", "step", "base", *interval("pass"), *interval("gain"), "problems", "seeds"]),
+    "learnable": Summary("training", ["updates", "plan"], [*POLICY, *interval("learnable"), "updates", "seeds"]),
+    "curves": Summary("training", ["updates", "plan"], [*POLICY, "first", "step", *(column for name in CURVES for column in interval(name)), "seeds"]),
+    "fit": Summary("regressions", ["gains", "learnable"], ["task", *interval("r_squared"), "slope", "cells"]),
+    "regressions": Summary("regressions", ["gains", "learnable", "accuracy"], ["task", "predictor", "adjusted_for", *interval("r_squared"), *interval("slope"), "p", "cells"]),
+    "tiers": Summary("accuracy", ["cells"], [*CELL, "tier", "step", "base_accuracy", *interval("accuracy"), *interval("gain"), "problems", "seeds"]),
+    "reach": Summary("accuracy", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
+    "parity": Summary("training", ["updates", "plan"], [*POLICY, "seed", "updates", "prompts", "rollouts", "completion_tokens", "tokens"]),
+    "spent": Summary("training", ["parity", "seconds"], [*POLICY, "updates", "prompts", "rollouts", "completion_tokens", *SPREAD, "seeds"]),
+    "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *CHOSEN, "seeds"]),
+    "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
+    "recorded_rates": Summary("subsets", ["recorded_probes"], ["model", "task", "id", "published", "with_prompt", "alone"]),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A table made of summary tables and of the papers: their claims, their numbers (scripts/summaries/judge_claims.py)."""
+
+    of: list[str]
+    columns: list[str]
+
+
+JUDGED = {
+    "claims": Judged(
+        ["accuracy", "gains", "differences", "parts", "pass_at_k", "learnable", "fit", "regressions", "tiers", "reach"],
+        [
+            "id",
+            "paper",
+            "model",
+            "task",
+            "eval_task",
+            "claim",
+            "test",
+            "estimate",
+            "low",
+            "high",
+            "p_holm",
+            "seeds",
+            "n",
+            "verdict",
+        ],
+    ),
+    "compared": Judged(
+        ["gains", "learnable", "pass_at_k", "accuracy", "parts", "reach", "fit"],
+        ["paper", "place", *CELL, "quantity", "published", "here", "low", "high", "inside", "same_when_rounded", "seeds"],
+    ),
+}
+# Numbers that others published.
+PUBLISHED = ["base_wrong", "gains", "learnable", "lengths", "limits", "out_of_distribution", "readings", "recordings", "yardsticks"]
+# Tables that the numbers in the paper's text come from.
+NUMBERED = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences"]
+
+
+def columns(*names: str) -> dict[str, list[str]]:
+    """Columns of summary and judged tables by name; none of a table that a person writes (paper/deviations.csv)."""
+    known = SUMMARIES | JUDGED
+    return {name: known[name].columns if name in known else [] for name in names}
+
+
+# --- tables of the paper -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the paper; `caption` is LaTeX."""
+
+    module: str
+    of: list[str]
+    caption: str
+    design: bool = False  # whether it also needs the study's design, as the keyword `study`
+
+
+TABLES = {
+    "gain": Table("gains", ["gains", "differences", "compared"],
+        "Gain in accuracy over the base model, percentage points. The best policy is bold and the second underlined only where they are"
+        " resolved from all policies below."),
+    "parts": Table("parts", ["parts"], "Every gain split into finishing and correctness, percentage points."),
+    "learnable": Table("training", ["learnable", "compared"], "Learnable share: groups whose rewards differ, mean over all updates."),
+    "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, alone and adjusted for the other."),
+    "out_of_distribution": Table("gains", ["pass_at_k"], "On other test sets than the task's own: pass@$k$."),
+    "compared": Table("compared", ["compared"], "Published numbers beside those of this study."),
+    "differences": Table("gains", ["differences"], "Differences between policies after training, paired by problem and seed, percentage points."),
+    "graders": Table("parts", ["decomposition"],
+        r"Strict and lenient grading, percentage points; \emph{task} is the grader that trained. Truncated share and length before and after."),
+    "tier_parts": Table("parts", ["decomposition"], "The split within each tier of the test problem, percentage points."),
+    "single_samples": Table("gains", ["mcnemar"], "Single verdicts on the same problems: McNemar's exact test."),
+    "weaker_signal": Table("training", ["gains", "learnable"], "The task or model with the weaker signal.", design=True),
+    "transfer": Table("gains", ["gains", "differences"], "Gain on other test sets than the task's own, percentage points."),
+    "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
+    "reach": Table("gains", ["reach"], "The first checkpoint that is as accurate as training on all prompts is at its end."),
+    "subsets": Table("training", ["subsets"], "The subsets: mean pass rate, share never solved by the base model, and the ties at the edge of the choice."),
+    "spent": Table("training", ["spent"], "What a run spent, by policy: mean over seeds, and the least and the most of tokens and time."),
+    "claims": Table("compared", ["claims"], r"The papers' claims at this scale. HE is~\cite{pikus2025}, LDS is~\cite{yadav2026}."),
+    "deviations": Table("compared", ["deviations"], "What HE's authors wrote, what they released, and what ran here.", design=True),
+}  # fmt: skip
+
+
+# --- figures -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure. `when` says, from the configuration alone, whether a study has something for it."""
+
+    of: list[str]
+    section: str  # of the report
+    title: str
+    caption: str  # in the paper, LaTeX
+    about: str  # in the report
+    when: Callable[[dict, str], bool] = lambda config, study: bool(paths.runs(config, study))
+    design: Callable[[dict, str], dict] = lambda config, study: {}  # keywords from the configuration
+    may_be_empty: list[str] = field(default_factory=list)  # tables that may have no rows
+
+
+def trained(config: dict, study: str) -> bool:
+    return bool(paths.updates(config, study))
+
+
+def tests(config: dict, study: str) -> set[tuple[str, str]]:
+    """(what is trained on, what it is tested on)."""
+    return {(run.task, test) for run in paths.runs(config, study) for test in paths.eval_tasks(config, study, run.task, run.model)}
+
+
+def has_tiers(config: dict, study: str) -> bool:
+    """Whether problems of a test have a difficulty of their own; of a user's rows that is known only when they are read."""
+    sources = [config["tasks"][test]["source"] for _, test in tests(config, study)]
+    return any(source["kind"] == "generated" or source.get("format") in ("gsm8k", "choices", "math") for source in sources)
+
+
+def has_budgets(config: dict, study: str) -> bool:
+    """Whether a rule chooses subsets of more than one size."""
+    policies = [config["policies"][name] for name in config["studies"][study]["policies"]]
+    pairs = {(policy["rule"], policy["budget"]) for policy in policies if "budget" in policy and "probed_on" not in policy}
+    return trained(config, study) and len(pairs) > len({rule for rule, _ in pairs})
+
+
+def limits(config: dict, study: str) -> dict[str, int]:
+    """{test: completion limit} of tests that judge the same completions, cut and whole, where runs are tested on both."""
+    found = {}
+    for model, task in {(run.model, run.task) for run in paths.runs(config, study)}:
+        names = paths.eval_tasks(config, study, task, model)
+        pairs = [(cut, whole) for cut in names if (whole := config["tasks"][cut].get("cut_from")) in names]
+        found |= {name: config["tasks"][name]["completion_tokens"] for pair in pairs for name in pair}
+    return found
+
+
+def is_published(config: dict, study: str) -> bool:
+    """Whether a paper printed a number of a cell of the study."""
+    arm = lambda run: settings.arm(config["studies"][study], run)
+    cells = {
+        (run.model, run.task, test, policy)
+        for run in paths.runs(config, study)
+        for test in paths.eval_tasks(config, study, run.task, run.model)
+        for policy in (arm(run), "base")
+    }
+    return bool(cells) and published.overlap(cells, "results/published")
+
+
+FIGURES = {
+    "pipeline": Figure(
+        ["subsets", "parity", "accuracy"], "Design", "From the pool to the results",
+        "The study's way from the pool of prompts to this paper.",
+        "How the study goes from its pool of prompts to its figures. Every number is taken from the configuration or counted in the runs.",
+        when=lambda config, study: True,
+        design=lambda config, study: {"study": settings.described(config, study)},
+        may_be_empty=["subsets", "parity", "accuracy"],
+    ),
+    "difficulty": Figure(
+        ["difficulty"], "Design", "Difficulty of the pool and of the subsets",
+        "Pass rates of the pool for the base model, and the pass rates that each policy chooses (mean over seeds).",
+        "How hard the pool is for the base model, as the share of its completions that are right (grey bars), and which pass rates each"
+        " policy chooses (lines), as shares of the pool and of each subset, averaged over seeds. The number of prompts stands above each"
+        " panel. Marks are set aside a little where policies choose the same pass rate.",
+        when=lambda config, study: bool(paths.probed(config, study)),
+    ),
+    "accuracy": Figure(
+        ["accuracy"], "Results", "Accuracy by checkpoint",
+        r"Accuracy on the test set by checkpoint and policy. Step 0 is the base model; bars are 95\,\% intervals.",
+        "Accuracy of sampled completions (temperature 1) on the test set by checkpoint and policy, averaged over seeds; step 0 is the base"
+        " model, the same for all. Bars are 95 % intervals for new problems and, with several seeds, new seeds; they are wider than those"
+        " of differences between policies, which are paired by problem. Problems and seeds stand above each panel.",
+    ),
+    "parts": Figure(
+        ["parts"], "What the gains are made of", "Finishing and correctness",
+        r"What the gains are made of: finishing and correctness, with 95\,\% intervals.",
+        "Every policy's gain over the base model at its last checkpoint (black line), split exactly into *finishing* (answering within the"
+        " limit, in a form that the grader reads) and *correctness* (being right when answered). Bars are 95 % intervals for new problems"
+        " and, with several seeds, new seeds. Above each panel: the share answered before and after, problems, seeds.",
+    ),
+    "truncation": Figure(
+        ["parts"], "What the gains are made of", "Tight limit and room",
+        "Gain by policy, split into finishing and correctness: trained under the tight limit or with room (rows), tested under the tight"
+        " limit or with room (columns).",
+        "The same sampled completions judged under a tight limit (left) and with room (right), for models trained under either (rows): the"
+        " gain of each policy as a number, split into finishing and correctness, on one scale. A policy that leads on the left by finishing"
+        " need not lead on the right. Bars are 95 % intervals; the base model's accuracy, problems and seeds stand above each panel.",
+        when=lambda config, study: bool(limits(config, study)),
+        design=lambda config, study: {"limits": limits(config, study)},
+    ),
+    "lengths": Figure(
+        ["curves"], "What the gains are made of", "Completion length over training",
+        "Mean length of the rollouts over training, and the share cut off at the limit.",
+        "Mean length of the completions that GRPO samples during training, and the share of them cut off at the limit, by policy, in at"
+        " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). The prompts are"
+        " those of each policy's subset, so that policies differ from the first update on.",
+        when=trained,
+    ),
+    "learnable": Figure(
+        ["gains", "learnable", "accuracy", "regressions"], "What explains the gains", "Learnable share and completion length",
+        "Gain against the learnable share of the groups, and against the mean length of completions; a point is a policy.",
+        "Gain against the learnable share of groups (left) and against its rival, the mean completion length after training (right), one"
+        " point a model, task and policy. Bars are 95 % intervals of the points. The R² of each line, of lines within each task, and of"
+        " both predictors together stand below, with 95 % intervals that take points for independent, which policies over one base model"
+        " are not.",
+        when=trained,
+        may_be_empty=["regressions"],
+    ),
+    "tiers": Figure(
+        ["tiers"], "Results", "Gain by difficulty tier",
+        r"Gain by the tier of the test problem, with 95\,\% intervals.",
+        "Accuracy of the base model (grey) and of trained models, and the gain, by the problems' own difficulty, with 95 % intervals for"
+        " new problems and, with several seeds, new seeds. The numbers of test problems of the tiers stand above. With more than four tests"
+        " only gains are drawn; accuracies are in the CSV file beside the figure.",
+        when=has_tiers,
+    ),
+    "transfer": Figure(
+        ["gains"], "Results", "Trained on one task, tested on another",
+        "Gains by what was trained on and what was tested on.",
+        "Gain in points of what was trained on one task (rows) when tested on another (columns), a matrix a policy, with 95 % intervals in"
+        " brackets. A gain is bold where its interval leaves out 0. Colours share one scale with 0 in its middle.",
+        when=lambda config, study: any(task != test for task, test in tests(config, study)),
+    ),
+    "budget": Figure(
+        ["gains", "subsets"], "Results", "Gain by share of the pool",
+        r"Gain against the share of the pool that is trained on, with 95\,\% intervals.",
+        "Gain against the share of the pool that is trained on (logarithmic), a line a rule; the number of updates and rollouts is the same"
+        " at every share. Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
+        when=has_budgets,
+    ),
+    "compared": Figure(
+        ["compared"], "Published numbers", "Published against measured here",
+        r"Published numbers and those of this study, with 95\,\% intervals.",
+        "What the papers published against what this study measured: on the dashed line they agree. Bars are 95 % intervals of what was"
+        " measured here, where there are any; how many published numbers lie inside stands above each panel.",
+        when=is_published,
+    ),
+}  # fmt: skip
+
+
+def figures_of(config: dict, study: str) -> list[str]:
+    """Figures that the study has something for: recordings may lack trained runs, or the pool's probe."""
+    return [name for name, figure in FIGURES.items() if figure.when(config, study)]

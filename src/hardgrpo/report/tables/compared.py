@@ -1,0 +1,88 @@
+"""The paper's tables of what others claimed, published and did, beside this study."""
+
+import pandas as pd
+
+from hardgrpo.analysis.formats import points, r_squared, with_interval
+from hardgrpo.report.cells import BREAK, R_SQUARED, Cell, Column, named, number, numbers, seeds, text, with_95
+
+
+def beside(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[Column]:
+    """A column with the published number of each row; none where nothing was published."""
+    kept = compared[compared.quantity == quantity]
+    known = {(r.model, r.task, r.policy): r.published for r in kept.itertuples()}
+    shown = [known.get((r.model, r.task, r.policy)) for r in frame.itertuples()]
+    if all(value is None for value in shown):
+        return []
+    return [numbers("published", ["" if value is None else points(value) for value in shown])]
+
+
+def compared(compared: pd.DataFrame):
+    return compared, [
+        *named(compared, "model", "eval_task", "policy"),
+        text(compared, "quantity", "quantity", lambda value: value.replace("_", " ")),
+        text(compared, "place", "from"),
+        number(compared, "published", "published"),
+        numbers(with_95("here"), [with_interval(r.here, r.low, r.high) for r in compared.itertuples()]),
+        seeds(compared),
+    ]
+
+
+def claims(claims: pd.DataFrame):
+    where = [
+        task if test == task or pd.isna(test) else f"{task}, tested on {test}" for task, test in zip(claims.task, claims.eval_task)
+    ]
+    estimates = [  # an R^2 as it is, shares and their differences in points
+        (r_squared if row.test.startswith("R^2") else with_interval)(row.estimate, row.low, row.high) for row in claims.itertuples()
+    ]
+    wrapped_name = lambda value: "" if pd.isna(value) else wrapped(value)
+    return claims, [
+        text(claims, "paper", "paper"),
+        text(claims, "model", "model", wrapped_name, "model {}", 0.10),
+        text(claims, "claim", "claim", width=0.27),
+        Column("on", [wrapped(name) for name in where], width=0.15),
+        text(claims, "test", "decided by", decided_by, width=0.14),
+        numbers(with_95("estimate"), estimates, width=0.13),
+        text(claims, "verdict", "verdict"),
+    ]
+
+
+def wrapped(name: str) -> str:
+    """A name that may be broken behind hyphens and underscores."""
+    return name.replace("_", f"_{BREAK}").replace("-", f"-{BREAK}")
+
+
+def decided_by(test: str) -> Cell:
+    first, *others = wrapped(test).split("R^2")
+    return (first, *(part for other in others for part in (R_SQUARED, other)))
+
+
+def deviations(study: dict, deviations: pd.DataFrame):
+    frame = deviations.assign(here=[here(study, key) for key in deviations.key])
+    headers = {"written": "as written", "released": "as released", "here": "run here"}
+    shown = [text(frame, name, header, width=0.25) for name, header in headers.items()]
+    return frame, [text(frame, "what", "what", width=0.17), *shown]
+
+
+def here(study: dict, key: str) -> str:
+    """What this study does, by a key of `deviations.csv`: of its recipe, of its design, or what holds for every study."""
+    always = {
+        "ties": "broken at random, by the seed",
+        "graded": "the completion alone",
+        "seeds": f"{study['seeds']}",
+        "graders": ", ".join(study["graders"]),
+        "completion_tokens": ", ".join(f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()),
+        "probe_samples": f"{study['probe_samples']}",
+        "test_samples": f"mean of {study['test_samples']} at temperature 1, last checkpoint",
+    }
+    if pd.isna(key):
+        return "see the task's source"
+    if key in always:
+        return always[key]
+    if not study["recipe"]:
+        return "not trained here"
+    value = study["recipe"].get(key)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {entry:g}" for name, entry in value.items())
+    if key == "schedule" and study["recipe"]["warmup_share"]:
+        return f"{value}, warm-up {study['recipe']['warmup_share']:g}"
+    return "none" if value is None else f"{value}"

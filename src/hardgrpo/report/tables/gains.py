@@ -1,0 +1,123 @@
+"""The paper's tables of gains, differences between policies, and accuracies.
+
+The best policy of a table of gains is bold and the second best underlined only where they are resolved: where the Holm-corrected p
+of the difference from every policy below is under 0.05.
+"""
+
+import pandas as pd
+
+from hardgrpo.analysis.formats import interval, points, probability, signed, whole
+from hardgrpo.report.cells import Column, K, Marked, P, design, estimate, named, number, numbers, problems, text, with_95
+from hardgrpo.report.tables.compared import beside
+
+ACCURACY_BEFORE = "base %"
+DETECTABLE = "detectable"
+
+
+def at_home(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows of tests on the task that was trained on."""
+    return frame[frame.task == frame.eval_task]
+
+
+def gain(gains: pd.DataFrame, differences: pd.DataFrame, compared: pd.DataFrame):
+    frame = at_home(gains).sort_values("decoding", ascending=False, kind="stable")
+    return frame, [
+        *named(frame, "model", "task", "decoding", "policy"),
+        number(frame, "base_accuracy", ACCURACY_BEFORE),
+        marked_gain(frame, differences),
+        *beside(frame, compared, "gain"),
+        number(frame, "mdd", DETECTABLE),
+        *design(frame),
+    ]
+
+
+def transfer(gains: pd.DataFrame, differences: pd.DataFrame):
+    frame = gains[(gains.task != gains.eval_task) & (gains.decoding == "sampled")]
+    shown = [number(frame, "base_accuracy", ACCURACY_BEFORE), marked_gain(frame, differences)]
+    return frame, [*named(frame, "model", "task", "eval_task", "policy"), *shown, *design(frame)]
+
+
+def marked_gain(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
+    cells = []
+    for rank, row in zip(ranks(frame, differences), frame.itertuples()):
+        shown, ends = signed(row.gain), interval(row.gain_low, row.gain_high)
+        cells.append((Marked(shown, rank) if rank else shown, f" {ends}"))
+    return numbers(with_95("gain"), cells)
+
+
+def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
+    """`best` for the largest sampled gain of a (model, task, test), `second` for the next, each only where it is resolved from all
+    below it; else nothing."""
+    found = []
+    for row in frame.itertuples():
+        same = lambda table, row=row: table[
+            (table.model == row.model) & (table.task == row.task) & (table.eval_task == row.eval_task)
+        ]
+        group, pairs = same(frame), same(differences)
+        ranked = list(group[group.decoding == "sampled"].sort_values("gain", ascending=False).policy)
+        rank = ranked.index(row.policy) if row.decoding == "sampled" and row.policy in ranked else 2
+        below = [
+            pairs[pairs.policy.isin([row.policy, other]) & pairs.minus.isin([row.policy, other])].p_holm
+            for other in ranked[rank + 1 :]
+        ]
+        resolved = len(ranked) > rank + 1 and all((p < 0.05).any() for p in below)
+        found.append(["best", "second"][rank] if rank < 2 and resolved else "")
+    return found
+
+
+def out_of_distribution(pass_at_k: pd.DataFrame):
+    frame = pass_at_k[pass_at_k.task != pass_at_k.eval_task]
+    shown = [number(frame, "k", K, whole), number(frame, "base", ("base pass@", K))]
+    shown += [estimate(frame, "pass", ("pass@", K)), estimate(frame, "gain", "gain")]
+    return frame, [*named(frame, "model", "task", "eval_task", "policy"), *shown, *design(frame)]
+
+
+def differences(differences: pd.DataFrame):
+    return differences, [
+        *named(differences, "model", "task", "eval_task", "policy"),
+        text(differences, "minus", "minus"),
+        estimate(differences, "difference", "difference"),
+        *tested(differences),
+        number(differences, "mdd", DETECTABLE),
+        *design(differences),
+    ]
+
+
+def tested(frame: pd.DataFrame) -> list[Column]:
+    return [number(frame, "p", P, probability), number(frame, "p_holm", (P, " (Holm)"), probability)]
+
+
+def single_samples(mcnemar: pd.DataFrame):
+    frame = mcnemar[mcnemar.groupby(["model", "task"]).seed.transform("nunique") == 1]
+    return frame, [
+        *named(frame, "model", "task", "eval_task", "decoding", "policy"),
+        text(frame, "minus", "minus"),
+        number(frame, "only_this", "only this right", whole),
+        number(frame, "only_other", "only the other", whole),
+        number(frame, "difference", "difference", signed),
+        *tested(frame),
+        problems(frame),
+    ]
+
+
+def tiers(tiers: pd.DataFrame):
+    frame = at_home(tiers)
+    shown = [estimate(frame, "accuracy", "accuracy"), estimate(frame, "gain", "gain")]
+    return frame, [
+        *named(frame, "model", "task", "policy", "tier"),
+        number(frame, "base_accuracy", ACCURACY_BEFORE),
+        *shown,
+        *design(frame),
+    ]
+
+
+def reach(reach: pd.DataFrame):
+    spread = [whole(a) if a == b or pd.isna(a) else f"{whole(a)} to {whole(b)}" for a, b in zip(reach.step_first, reach.step_last)]
+    return reach, [
+        *named(reach, "model", "task", "eval_task", "policy"),
+        number(reach, "target", "accuracy of ‘all’ %", points),
+        number(reach, "step", "reached at update", whole),
+        numbers("over seeds", spread),
+        number(reach, "steps", "of", whole),
+        numbers("seeds", [f"{whole(a)} of {whole(b)}" for a, b in zip(reach.seeds_reached, reach.seeds)]),
+    ]

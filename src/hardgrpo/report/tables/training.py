@@ -1,0 +1,66 @@
+"""The paper's tables of what was trained on, what it cost, and what explains the gains."""
+
+import pandas as pd
+
+from hardgrpo.analysis.formats import UNKNOWN, probability, r_squared, whole
+from hardgrpo.report.cells import P_HAT, R_SQUARED, Math, P, design, estimate, named, number, numbers, seeds, text
+from hardgrpo.report.tables.compared import beside
+from hardgrpo.report.tables.gains import at_home
+
+POLICY = ("model", "task", "policy")
+
+
+def learnable(learnable: pd.DataFrame, compared: pd.DataFrame):
+    shown = [estimate(learnable, "learnable", "learnable %"), *beside(learnable, compared, "learnable")]
+    updates = number(learnable, "updates", "updates", whole, "{} updates")
+    return learnable, [*named(learnable, *POLICY), *shown, updates, seeds(learnable)]
+
+
+def weaker_signal(study: dict, gains: pd.DataFrame, learnable: pd.DataFrame):
+    weaker = study["weaker_signal"]
+    weak = gains[(gains.decoding == "sampled") & (gains.task.isin(weaker) | gains.model.isin(weaker))]
+    frame = at_home(weak).merge(learnable, on=list(POLICY), suffixes=("", "_updates"))
+    shown = [estimate(frame, "gain", "gain"), estimate(frame, "learnable", "learnable %")]
+    return frame, [*named(frame, *POLICY), *shown, *design(frame)]
+
+
+def subsets(subsets: pd.DataFrame):
+    return subsets, [
+        *named(subsets, *POLICY),
+        number(subsets, "prompts", "prompts", whole),
+        number(subsets, "pool", "pool", whole),
+        number(subsets, "mean_pass_rate", ("mean ", P_HAT), "{:.3f}".format),
+        number(subsets, "zero_share", (Math(r"\hat p = 0", "p̂ = 0"), " %")),
+        number(subsets, "boundary_pass_rate", ("edge ", P_HAT), "{:.2f}".format),
+        number(subsets, "tied", "tied there", whole),
+        number(subsets, "tied_chosen", "chosen", whole),
+    ]
+
+
+def spent(spent: pd.DataFrame):
+    def spread(name: str, unit: float) -> list[str]:
+        values = zip(spent[name] / unit, spent[f"{name}_least"] / unit, spent[f"{name}_most"] / unit)
+        return [UNKNOWN if pd.isna(mean) else f"{mean:.3g} ({least:.3g} to {most:.3g})" for mean, least, most in values]
+
+    return spent, [
+        *named(spent, *POLICY),
+        *(number(spent, name, name, whole) for name in ("updates", "prompts", "rollouts")),
+        number(spent, "completion_tokens", "limit", whole),
+        numbers("tokens, millions", spread("tokens", 1e6)),
+        numbers("minutes", spread("seconds", 60)),
+        seeds(spent),
+    ]
+
+
+def regressions(regressions: pd.DataFrame):
+    words = {"learnable": "learnable share", "tokens": "mean length"}
+    named_so = lambda value: UNKNOWN if pd.isna(value) else words.get(value, value)
+    return regressions, [
+        text(regressions, "task", "task"),
+        text(regressions, "predictor", "gain explained by", named_so),
+        text(regressions, "adjusted_for", "adjusted for", named_so),
+        estimate(regressions, "r_squared", R_SQUARED, r_squared),
+        number(regressions, "slope", "slope", lambda value: "+" if value > 0 else "\N{MINUS SIGN}"),
+        number(regressions, "p", P, probability),
+        number(regressions, "cells", "cells", whole),
+    ]

@@ -1,0 +1,30 @@
+"""Tables as web pages of their own, for the report."""
+
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from hardgrpo.report.cells import Cell, Column, Marked, Math
+
+TEMPLATES = Path(__file__).with_name("templates")
+MARKS = {"best": Markup("<b>{}</b>"), "second": Markup("<u>{}</u>")}
+
+
+def page(title: str, columns: list[Column]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["render"] = render
+    rows = list(zip(*(column.cells for column in columns)))
+    return environment.get_template("table.html").render(title=title, columns=columns, rows=rows)
+
+
+def render(cell: Cell) -> Markup:
+    if isinstance(cell, tuple):
+        return Markup("").join(map(render, cell))
+    if isinstance(cell, Math):
+        return Markup("<i>{}</i>").format(cell.plain)
+    if isinstance(cell, Marked):
+        return MARKS[cell.rank].format(cell.text)
+    return Markup.escape(cell)

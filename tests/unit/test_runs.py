@@ -1,0 +1,93 @@
+"""Which runs, tests and subsets a study has, by its entry in the configuration."""
+
+import copy
+
+import pytest
+import yaml
+
+from conftest import ROOT
+from hardgrpo.study import paths, settings
+from hardgrpo.study.settings import Run
+
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+
+
+def study_of(name, **changes):
+    return copy.deepcopy(CONFIG["studies"][name]) | changes
+
+
+def test_runs_are_all_combinations_without_those_excluded():
+    study = study_of("truncation")
+    runs = settings.runs(CONFIG, study)
+    combinations = {
+        Run("qwen3-4b", task, recipe, policy, seed)
+        for task in study["tasks"]
+        for recipe in study["recipes"]
+        for policy in study["policies"]
+        for seed in study["seeds"]
+        if recipe == "as_written" or task == "gsm8k"
+    }
+    assert len(runs) == 36 and set(runs) == combinations
+
+
+def test_a_pair_that_is_excluded_has_no_runs_no_subsets_and_is_not_tested():
+    runs = settings.runs(CONFIG, study_of("paper"))
+    assert not [run for run in runs if (run.model, run.task) == ("llama-3.1-8b-instruct", "shuffled_objects")]
+    assert len(runs) == 7 * 4 * 3
+    files_of = paths.subsets(CONFIG, "paper") + paths.evaluations(CONFIG, "paper") + paths.difficulties(CONFIG, "paper")
+    assert not [path for path in files_of if "llama-3.1-8b-instruct/shuffled_objects" in path]
+
+
+@pytest.mark.parametrize(
+    ("entry", "left"),
+    [
+        ({"policy": "easy"}, {("one", "hard"), ("two", "hard")}),
+        ({"recipe": "two"}, {("one", "hard"), ("one", "easy")}),
+        ({"recipe": "two", "policy": ["easy", "random"]}, {("one", "hard"), ("one", "easy"), ("two", "hard")}),
+        ({"recipe": "two", "task": "arithmetic"}, {("one", "hard"), ("one", "easy"), ("two", "hard"), ("two", "easy")}),
+        ({"tested_on": "swaps_hard"}, {("one", "hard"), ("one", "easy"), ("two", "hard"), ("two", "easy")}),
+        ({"model": ["tiny"]}, set()),
+    ],
+)
+def test_an_entry_of_exclude_takes_out_what_matches_all_of_it(entry, left):
+    study = study_of("mini", tasks=["swaps"], policies=["hard", "easy"], recipes=["one", "two"], seeds=[0], exclude=[entry])
+    assert {(run.recipe, run.policy) for run in settings.runs(CONFIG, study)} == left
+
+
+def test_several_entries_of_exclude_each_take_something_out():
+    study = {"exclude": [{"model": "a", "task": ["s", "t"]}, {"policy": "easy"}]}
+    assert settings.is_excluded(study, model="a", task="t") and settings.is_excluded(study, model="b", task="t", policy="easy")
+    assert not settings.is_excluded(study, model="b", task="t") and not settings.is_excluded(study, model="a", task="u")
+    assert not settings.is_excluded(study, "t", model="a", task="t"), "what says nothing of tests leaves tests alone"
+    assert not settings.is_excluded({}, model="a")
+
+
+def test_tests_are_the_task_itself_and_others_that_are_not_excluded():
+    study = study_of("paper")
+    assert settings.eval_tasks(study, "gsm8k", "qwen3-4b") == ["gsm8k", "aime2025"]
+    for model in ("qwen3-14b", "phi-4", "llama-3.1-8b-instruct"):
+        assert settings.eval_tasks(study, "gsm8k", model) == ["gsm8k"]
+    assert settings.eval_tasks(study, "shuffled_objects", "qwen3-4b") == ["shuffled_objects"]
+    tested = [path for path in paths.evaluations(CONFIG, "paper") if path.endswith("/aime2025.csv.gz")]
+    assert len(tested) == 1 + 4 * 3 and all(path.startswith("results/evaluation/qwen3-4b/") for path in tested)
+    assert settings.eval_tasks(study_of("limits"), "math", "qwen2.5-3b-instruct") == ["math", "gsm8k_1024", "math_numeric"]
+
+
+def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first():
+    study = {"recipes": ["as_written", "finish_only"]}
+    named = {recipe: settings.arm(study, Run("m", "t", recipe, "hard", 0)) for recipe in ("as_written", "finish_only", "recorded")}
+    assert named == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
+    assert settings.arm({}, Run("m", "t", "recorded", "all", 0)) == "all", "recordings name no recipes"
+    for name, plan in CONFIG["studies"].items():
+        runs = settings.runs(CONFIG, plan)
+        assert len({(run.model, run.task, settings.arm(plan, run), run.seed) for run in runs}) == len(runs), name
+
+
+def test_a_recorded_model_has_the_runs_that_were_recorded():
+    study = CONFIG["studies"]["recordings"]
+    assert settings.runs(CONFIG, study) == [
+        Run("qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "all", 0),
+        Run("qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "hard30", 0),
+        Run("qwen3-14b-recorded", "gsm8k_hard_test", "recorded", "unknown_subset", 0),
+        Run("qwen3-14b-recorded", "gsm8k_hard_test_strict", "recorded", "unknown_subset", 0),
+    ]

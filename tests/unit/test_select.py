@@ -1,0 +1,69 @@
+"""Subsets by tier, and tables of difficulties that are wrong: the program that selects."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from conftest import path_of
+from hardgrpo.runtime import files
+
+
+def select(folder, tiers, policy, table=None):
+    rows = [{"id": f"p{n}", "tier": tier, "pass_rate": n / 10} for n, tier in enumerate(tiers)]
+    files.write_rows(folder / "D.csv", ["id", "tier", "pass_rate"], rows)
+    if table is not None:
+        (folder / "D.csv").write_text(table)
+    command = [sys.executable, path_of("select_subset"), "--difficulty", "D.csv", "--policy", json.dumps(policy)]
+    return subprocess.run([*command, "--seed", "0", "--output", "S.csv"], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_low_tiers_are_chosen_by_number(tmp_path):
+    done = select(tmp_path, [1, 2.0, "10", None, 3], {"rule": "low_tiers", "highest_tier": 3})
+    assert done.returncode == 0, done.stderr
+    rows = files.read_rows(tmp_path / "S.csv", {"id": str, "pass_rate": float, "rank": int})
+    assert [(row["id"], row["pass_rate"], row["rank"]) for row in rows] == [("p0", 0.0, 1), ("p1", 0.1, 2), ("p4", 0.4, 3)]
+    facts = files.read_json(tmp_path / "S.json")
+    assert (facts["pool"], facts["prompts"], facts["tied"], facts["measured_by"]) == (5, 3, 0, "reference")
+
+
+@pytest.mark.parametrize(
+    ("tiers", "policy", "words"),
+    [
+        ([1, "easy", 3], {"rule": "low_tiers", "highest_tier": 3}, "D.csv: row 3: column 'tier' is 'easy', expected float"),
+        ([None, None], {"rule": "low_tiers_matched", "highest_tier": 3}, "D.csv: policy rule low_tiers_matched: the problems have no tiers"),
+        ([4, 5], {"rule": "low_tiers", "highest_tier": 3}, "D.csv: policy rule low_tiers: the subset would be empty (no tier is 3 or lower)"),
+        ([1, 2], {"rule": "low_tiers"}, "D.csv: policy rule low_tiers: highest_tier is missing"),
+        ([1, 2], {"rule": "low_tiers", "highest": 3}, "--policy: expected rule, and budget, threshold or highest_tier; found rule, highest"),
+        ([1, 2], {"rule": "low_teirs"}, "--policy: unknown rule 'low_teirs'; expected one of hard,"),
+        ([1, 2], "low_tiers", "--policy: expected rule, and budget"),
+    ],
+)  # fmt: skip
+def test_a_choice_by_tier_that_cannot_be_made_is_one_line(tmp_path, tiers, policy, words):
+    done = select(tmp_path, tiers, policy)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith(f"error: {words}")
+    assert not (tmp_path / "S.csv").exists() and not (tmp_path / "S.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("id,pass_rate\na,0.1\nb,0.2\na,0.3\n", "D.csv: row 4: id 'a' is empty or stands there twice"),
+        ("id,pass_rate\na,0.1\n,0.2\n", "D.csv: row 3: id '' is empty or stands there twice"),
+        ("id,pass_rate\na,0.1\nb,1.2\n", "D.csv: row 3: pass_rate is 1.2, expected a share in 0..1"),
+        ("id,pass_rate\na,0.1\nb,\n", "D.csv: row 3: pass_rate is None, expected a share in 0..1"),
+        ("id,rate\na,0.1\n", "D.csv: column 'pass_rate' is missing"),
+    ],
+)
+def test_a_table_of_difficulties_that_is_wrong_is_named_with_its_row(tmp_path, table, words):
+    done = select(tmp_path, [], {"rule": "random", "budget": 1}, table)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith(f"error: {words}") and not (tmp_path / "S.csv").exists()
+
+
+def test_tiers_that_are_words_do_not_disturb_a_choice_by_pass_rate(tmp_path):
+    done = select(tmp_path, ["easy", "hard", None, "?"], {"rule": "hard", "budget": 0.5})
+    assert done.returncode == 0, done.stderr
+    assert [row["id"] for row in files.read_rows(tmp_path / "S.csv", {"id": str})] == ["p0", "p1"]

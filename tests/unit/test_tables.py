@@ -1,0 +1,105 @@
+"""The paper's tables: entries and functions fit each other, LaTeX and HTML say the same, the best are marked where they are resolved."""
+
+import importlib
+import inspect
+import re
+
+import pandas as pd
+import pytest
+
+from conftest import ROOT
+from hardgrpo.analysis import formats
+from hardgrpo.report import latex, registry, web
+from hardgrpo.report.cells import Column, K, Marked, numbers, plain
+from hardgrpo.report.tables.gains import ranks
+from summarize import Made
+
+MADE = {**registry.SUMMARIES, **registry.JUDGED}
+
+
+def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
+    for name, entry in registry.SUMMARIES.items():
+        assert set(entry.of) <= {*registry.SUMMARIES, *registry.INPUTS}, name
+        function = getattr(importlib.import_module(f"hardgrpo.analysis.{entry.module}"), name)
+        required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+        assert len(required) == len(entry.of) and len(set(entry.columns)) == len(entry.columns), name
+    for name, entry in registry.JUDGED.items():
+        assert set(entry.of) <= registry.SUMMARIES.keys(), name
+    for name, entry in registry.TABLES.items():
+        assert set(entry.of) <= {*MADE, "deviations"}, name
+        function = getattr(importlib.import_module(f"hardgrpo.report.tables.{entry.module}"), name)
+        assert set(inspect.signature(function).parameters) == {*entry.of, *(["study"] if entry.design else [])}, name
+    for name, entry in registry.FIGURES.items():
+        assert set(entry.of) <= MADE.keys() and set(entry.may_be_empty) <= set(entry.of), name
+        function = importlib.import_module(f"hardgrpo.report.figures.{name}").draw
+        assert set(entry.of) <= set(inspect.signature(function).parameters), name
+    assert set(registry.NUMBERED) <= MADE.keys()
+    assert Made({"studies": {"s": {}}}, "s").inputs.keys() == registry.INPUTS.keys()
+
+
+def test_every_summary_table_is_used():
+    used = {name for entries in (registry.SUMMARIES, registry.JUDGED, registry.TABLES, registry.FIGURES) for entry in entries.values()
+            for name in entry.of}  # fmt: skip
+    read_by_people = {"decomposition_runs", "recorded_rates"}  # and by the agreement with the reference
+    assert registry.SUMMARIES.keys() - used - set(registry.NUMBERED) == read_by_people
+
+
+def test_the_paper_places_and_refers_to_entries_only():
+    text = (ROOT / "paper/main.tex").read_text()
+    text = text[text.index(r"\begin{document}") :]
+    for kind, entries in (("table", registry.TABLES), ("figure", registry.FIGURES)):
+        named = re.findall(rf"\\(?:result{kind}|see{kind})\{{(\w+)\}}|ref\{{{kind[:3]}:(\w+)\}}", text)
+        assert {name for pair in named for name in pair if name} <= entries.keys()
+        assert named
+
+
+# --- cells -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_cell_says_the_same_in_latex_and_html():
+    for cell, tex, page in [
+        ("a_b & 5 %", r"a\_b \& 5 \%", "a_b &amp; 5 %"),
+        (("base pass@", K), "base pass@$k$", "base pass@<i>k</i>"),
+        ((Marked("+3.1", "best"), " [1.2, 5.0]"), r"\textbf{$+$3.1} [1.2, 5.0]", "<b>+3.1</b> [1.2, 5.0]"),
+        ("a<b>c", "a<b>c", "a&lt;b&gt;c"),
+    ]:
+        assert latex.render(cell) == tex and str(web.render(cell)) == page
+    assert latex.render(formats.signed_interval(-0.031, -0.05, 0.001), True) == "$-$3.1 [$-$5.0, 0.1]"
+    assert latex.render("<0.001", True) == "$<$0.001" and latex.render(formats.whole(1234), True) == r"1\,234"
+
+
+@pytest.mark.parametrize(
+    ("share", "points", "signed", "change"),
+    [(0.0312, "3.1", "+3.1", "+3.1"), (-0.0312, "−3.1", "−3.1", "-3.1"), (-0.0001, "0.0", "0.0", "+0.0"), (None, "–", "–", "–")],
+)
+def test_a_share_in_points(share, points, signed, change):
+    assert (formats.points(share), formats.signed(share), formats.change(share)) == (points, signed, change)
+    assert formats.with_interval(share, float("nan"), 0.1) == points
+
+
+def test_a_table_says_once_what_is_the_same_everywhere_and_a_page_says_it_in_each_row():
+    columns = [Column("model", ["m_1", "m_1"], note="model {}"), numbers("x", ["+1", "2"])]
+    text = latex.table(columns)
+    assert r"Model m\_1." in text and "model &" not in text and text.count("\\\\") >= 4
+    assert latex.table([Column("x", [])]) == ""
+    html = web.page("t & u", columns)
+    assert html.count("<td") == 4 and html.count("m_1") == 2 and "<h1>t &amp; u</h1>" in html
+    assert "no rows for this table" in web.page("t", [Column("x", [])])
+    assert plain(("base pass@", K)) == "base pass@k"
+
+
+def test_best_and_second_are_marked_only_where_they_are_resolved():
+    gains = pd.DataFrame(
+        [
+            {"model": "m", "task": "t", "eval_task": "t", "policy": p, "decoding": "sampled", "gain": g}
+            for p, g in zip("abc", (3, 2, 1))
+        ]
+    )
+    pairs = [("a", "b", 0.01), ("a", "c", 0.01), ("b", "c", 0.2)]
+    differences = pd.DataFrame(
+        [{"model": "m", "task": "t", "eval_task": "t", "policy": x, "minus": y, "p_holm": p} for x, y, p in pairs]
+    )
+    assert ranks(gains, differences) == ["best", "", ""]
+    assert ranks(gains, differences.assign(p_holm=0.01)) == ["best", "second", ""]
+    assert ranks(gains, differences.assign(p_holm=[0.06, 0.01, 0.01])) == ["", "second", ""]
+    assert ranks(gains, differences.assign(p_holm=float("nan"))) == ["", "", ""]

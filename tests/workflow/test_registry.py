@@ -1,0 +1,83 @@
+"""A new summary table, table of the paper and figure are an entry and a function each; everything else finds them."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import TEX
+
+SUMMARY = """SUMMARIES["best"] = Summary("accuracy", ["gains"], [*CELL, "gain"])
+"""
+TABLE = """TABLES["best_gain"] = Table("gains", ["best"], r"The largest gain of each test, in a \\emph{new} table.")
+"""
+FIGURE = """FIGURES["best"] = Figure(["best"], "Results", "The largest gains", "The largest gains, drawn.", "What was *added* by a test.")
+"""
+MAKE_SUMMARY = """
+
+def best(gains: list[dict]) -> list[dict]:
+    largest = {}
+    for row in gains:
+        key = row["model"], row["eval_task"]
+        largest[key] = max(largest.get(key, row), row, key=lambda one: one["gain"])
+    return [{name: row[name] for name in ("model", "task", "eval_task", "policy", "gain")} for row in largest.values()]
+"""
+MAKE_TABLE = """
+
+def best_gain(best: pd.DataFrame):
+    return best, [*named(best, "model", "task", "eval_task", "policy"), number(best, "gain", "largest gain", signed)]
+"""
+MAKE_FIGURE = """from hardgrpo.report import plotting
+
+
+def draw(best):
+    figure, (axis,) = plotting.panels(1)
+    axis.bar(best.eval_task, 100 * best.gain)
+    return figure, best
+"""
+
+
+def add(world) -> None:
+    world.edit("src/hardgrpo/report/registry.py", lambda text: text + SUMMARY + TABLE + FIGURE)
+    world.edit("src/hardgrpo/analysis/accuracy.py", lambda text: text + MAKE_SUMMARY)
+    world.edit("src/hardgrpo/report/tables/gains.py", lambda text: text + MAKE_TABLE)
+    (world.folder / "src/hardgrpo/report/figures/best.py").write_text(MAKE_FIGURE)
+
+
+def test_what_is_added_is_found_in_summaries_paper_and_report(finished):
+    add(finished)
+    planned = finished.plan()
+    assert {"summarize", "write_tables", "plot_best"} <= planned.keys() and "train_grpo" not in planned
+    done = finished.snakemake()
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = (finished.folder / "results/summaries/mini/best.csv").read_text().splitlines()
+    assert rows[0] == "model,task,eval_task,policy,gain" and len(rows) == 1 + 2, "two tests"
+    paper = finished.folder / "paper/mini"
+    assert "largest gain" in (paper / "tables/best_gain.tex").read_text()
+    assert "largest gain" in (paper / "tables/best_gain.html").read_text()
+    assert len((paper / "tables/best_gain.csv").read_text().splitlines()) == len(rows)
+    assert len((paper / "figures/best.csv").read_text().splitlines()) == len(rows)
+    assert (paper / "verified.txt").read_text().startswith("Study mini: 14 passed")
+    if TEX and shutil.which("pdftotext"):
+        text = subprocess.run(["pdftotext", str(paper / "paper.pdf"), "-"], capture_output=True, text=True, check=True).stdout
+        assert "The largest gain of each test, in a new table." in " ".join(text.split())
+        assert "The largest gains, drawn." in " ".join(text.split()), "the text of the paper places neither"
+    report = finished.folder / "report.html"
+    done = finished.snakemake("--report", str(report))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (
+        "The largest gains" in report.read_text() and "<em>added</em>" in report.read_text() and "best gain" in report.read_text()
+    )
+
+
+@pytest.mark.parametrize("figure", ["parts", "tiers"])
+def test_a_figure_follows_its_own_module_alone(finished, figure):
+    finished.edit(f"src/hardgrpo/report/figures/{figure}.py", lambda text: text + "\n# another look\n")
+    assert set(finished.plan()) - {"compile_paper", "all"} == {f"plot_{figure}"}
+
+
+def test_a_module_that_is_found_by_name_is_followed(finished):
+    finished.edit("src/hardgrpo/report/tables/parts.py", lambda text: text + "\n# another layout\n")
+    assert set(finished.plan()) - {"compile_paper", "all"} == {"write_tables"}
+    finished.edit("scripts/paper/checks/test_raw_files.py", lambda text: text + "\n# another check\n")
+    assert set(finished.plan()) - {"compile_paper", "all"} == {"write_tables", "verify"}
