@@ -8,30 +8,30 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-import write_cost_table
 from conftest import ROOT
 from hardgrpo.planning import calibration, durations
 from hardgrpo.planning.durations import Job
 from hardgrpo.study import memory
+from pages import costs
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 TRAIN = Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 0)
 PROBE = Job("probe", "qwen3-4b", "gsm8k")
 EVALUATE = Job("evaluate_run", "qwen3-4b", "gsm8k", "as_written", "hard", 0, "gsm8k")
 
-PUBLISHED = [(write_cost_table.shape_of(CONFIG, model), at_once, rate) for model, at_once, rate in write_cost_table.PUBLISHED]
+PUBLISHED = [(costs.shape_of(CONFIG, model), at_once, rate) for model, at_once, rate in costs.PUBLISHED]
 
 
 def test_sampling_is_within_a_quarter_of_every_published_figure():
     for shape, at_once, published in PUBLISHED:
-        assert write_cost_table.tokens_per_second(shape, at_once) == pytest.approx(published, rel=0.25)
+        assert costs.tokens_per_second(shape, at_once) == pytest.approx(published, rel=0.25)
 
 
 @pytest.mark.parametrize("left_out", range(3))
 def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeypatch):
     def rate(shape, at_once, share):
         monkeypatch.setitem(durations.SAMPLING_SHARE, "vllm", share)
-        return write_cost_table.tokens_per_second(shape, at_once)
+        return costs.tokens_per_second(shape, at_once)
 
     def share(shape, at_once, published):
         """The share that gives the published rate; a layer's own time is not divided by it, so it is found by halving."""
@@ -44,11 +44,6 @@ def test_each_published_figure_is_predicted_from_the_other_two(left_out, monkeyp
     others = [share(*figure) for number, figure in enumerate(PUBLISHED) if number != left_out]
     shape, at_once, published = PUBLISHED[left_out]
     assert rate(shape, at_once, sum(others) / 2) == pytest.approx(published, rel=0.3)
-
-
-def test_the_tables_of_the_document_are_what_the_model_gives():
-    text = (ROOT / "docs/costs.md").read_text()
-    assert text == write_cost_table.filled(text, CONFIG), "run scripts/maintenance/write_cost_table.py"
 
 
 def test_a_run_counted_by_hand():

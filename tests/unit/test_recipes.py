@@ -167,12 +167,6 @@ def test_a_run_that_cannot_fit_is_refused_before_it_is_planned():
         checks.check(config, "config.yaml")
 
 
-def test_the_table_of_gpus_is_the_configurations():
-    from write_gpu_table import PATH, table
-
-    assert PATH.read_text() == table(CONFIG), "run scripts/maintenance/write_gpu_table.py"
-
-
 @given(st.integers(1, 64), st.integers(1, 8), st.one_of(st.none(), st.integers(1, 64)))
 def test_micro_batches_make_up_an_update(share, processes, wanted):
     size, steps = recipes.micro_batches(share * processes, recipes.Hardware(0, processes, wanted))

@@ -28,14 +28,15 @@ def files_of(*programs: Path) -> list[Path]:
     found = set(waiting)
     while waiting:
         path = waiting.pop()
-        new = _needed_by(path) - found
+        new = needed_by(path) - found
         found |= new
         waiting += [other for other in new if other.suffix == ".py"]
     return sorted(found)
 
 
 @functools.cache
-def _needed_by(path: Path) -> frozenset[Path]:
+def needed_by(path: Path) -> frozenset[Path]:
+    """The project's files that one file names: modules that it imports, and files beside it that it reads."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):

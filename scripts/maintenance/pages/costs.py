@@ -1,19 +1,8 @@
-"""Write the tables of docs/costs.md: the cost model against published throughput, and what one job of each kind is planned to take.
-
-python scripts/maintenance/write_cost_table.py
-"""
-
-from pathlib import Path
-
-import yaml
+"""The tables of docs/costs.md: the cost model against published throughput, and the plan for one job of each kind."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job
-from hardgrpo.runtime import errors, files
 
-ROOT = Path(__file__).parents[2]
-PATH = ROOT / "docs/costs.md"
-BEGIN, END = "<!-- tables: made by scripts/maintenance/write_cost_table.py; a test compares -->", "<!-- end of tables -->"
 QWEN3_8B = {  # not among the studies' models
     "hidden_size": 4096, "intermediate_size": 12288, "layers": 36, "heads": 32, "key_value_heads": 8, "head_size": 128,
     "vocabulary": 151936, "tied": False,
@@ -59,19 +48,3 @@ def tables(config: dict) -> str:
                 f" | {durations.walltime(config, job, 'h100', 1)} min |"
             )
     return "\n".join(lines)
-
-
-def filled(text: str, config: dict) -> str:
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    return f"{before}{BEGIN}\n\n{tables(config)}\n\n{END}{after}"
-
-
-def main() -> None:
-    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
-    files.write_text(PATH, filled(files.read_text(PATH), config))
-    print(PATH)
-
-
-if __name__ == "__main__":
-    errors.run(main)

@@ -1,0 +1,115 @@
+"""The reference of docs/configuration.md, from rules/config.schema.yaml and the values in config.yaml."""
+
+from collections.abc import Iterator
+
+from hardgrpo.study import schema
+
+# The definitions that get a section of their own, in the order of the page.
+SECTIONS = {
+    "task": "A task: `tasks.NAME`",
+    "generated": "Problems that are generated: `tasks.NAME.source`",
+    "files": "Problems from files: `tasks.NAME.source`",
+    "hub": "Problems from the hub: `tasks.NAME.source`",
+    "columns": "Columns: `tasks.NAME.source.columns`",
+    "parts": "Parts of a split: an entry of `tasks.NAME.source.train` or `.test`",
+    "model": "A model: `models.NAME`",
+    "training_gpus": "GPUs for training: `models.NAME.gpus.adapter` and `.full`",
+    "pretrain": "Weights that are pretrained here: `models.NAME.source`",
+    "repository": "Weights from the hub: `models.NAME.source`",
+    "folder": "Weights from a folder: `models.NAME.source`",
+    "package": "Weights from a Python package: `models.NAME.source`",
+    "recorded": "Recorded completions: `models.NAME.source`",
+    "policy": "A policy: `policies.NAME`",
+    "recipe": "A recipe: `recipes.NAME`",
+    "study": "A study: `studies.NAME`",
+}
+
+
+def reference(config: dict) -> str:
+    """A table of the top level with the values of config.yaml, and one for each section."""
+    whole = schema.read()
+    lines = ["## Top level", "", "| key | value | in config.yaml | what |", "|---|---|---|---|"]
+    for key, part, _ in keys(whole, whole):
+        here = config
+        for step in key.split("."):
+            here = here[step]
+        shown = (
+            ", ".join(f"`{name}`" for name in here)
+            if isinstance(here, dict)
+            else f"`{str(here).lower() if here in (True, False) else here}`"
+        )
+        lines.append(f"| `{key}` | {value(part, whole)} | {shown} | {described(part, whole)} |")
+    for name, title in SECTIONS.items():
+        part = whole["$defs"][name]
+        lines += ["", f"## {title}", "", part.get("description", ""), "", "| key | needed | value | what |", "|---|---|---|---|"]
+        items = part["items"] if part["type"] == "array" else part
+        for key, one, needed in keys(items, whole):
+            lines.append(f"| `{key}` | {needed} | {value(one, whole)} | {described(one, whole)} |")
+    return "\n".join(lines).replace("\n\n\n", "\n\n")
+
+
+def keys(part: dict, whole: dict, place: str = "", inside: str = "") -> Iterator[tuple[str, dict, str]]:
+    """Every key of an object and of what is nested in it: its path, its schema, and whether it must be there.
+
+    `inside` is the optional key around them: an inner key is needed only where that one is there.
+    """
+    for name, one in part["properties"].items():
+        path, required = f"{place}{name}", name in part.get("required", [])
+        link, inner = nested(one, path)
+        if not (required and "properties" in one):  # of an object that must be there, its keys say enough
+            yield path, one, ("yes" if not inside else f"with `{inside}`") if required else ""
+        if inner:
+            yield from keys(inner, whole, link, inside if required else path)
+
+
+def nested(part: dict, path: str) -> tuple[str, dict | None]:
+    """The object in a schema that is written out in place, and what leads to its keys: `path.`, `path.NAME.` or `path[].`"""
+    choices = [
+        (f"{path}.", part),
+        (f"{path}.NAME.", part.get("additionalProperties")),
+        (f"{path}[].", part.get("items")),
+        *((f"{path}.", one) for one in part.get("oneOf", [])),
+    ]
+    found = [(link, one) for link, one in choices if isinstance(one, dict) and "properties" in one]
+    return found[0] if found else ("", None)
+
+
+def described(part: dict, whole: dict) -> str:
+    return (part.get("description") or resolved(part, whole).get("description", "")).replace("|", "\\|")
+
+
+def resolved(part: dict, whole: dict) -> dict:
+    return whole["$defs"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
+
+
+def value(part: dict, whole: dict) -> str:
+    """What a key may hold, in words."""
+    if "$ref" in part and (name := part["$ref"].rsplit("/", 1)[1]) in SECTIONS:
+        return f"[{name}](#{anchor(SECTIONS[name])})"
+    part = resolved(part, whole)
+    if "enum" in part:
+        return ", ".join(f"`{one}`" for one in part["enum"])
+    if "const" in part:
+        return f"`{part['const']}`"
+    if "oneOf" in part:
+        return " or ".join(dict.fromkeys(value(one, whole) for one in part["oneOf"]))
+    if part.get("type") == "array":
+        return f"list of {value(part['items'], whole)}"
+    if part.get("type") == "object":
+        inner = part.get("additionalProperties")
+        return f"by name: {value(inner, whole)}" if isinstance(inner, dict) and "$ref" in inner else "keys and values"
+    return {"integer": "whole number", "number": "number", "boolean": "`true`, `false`", "null": "`null`"}.get(
+        part["type"], "text"
+    ) + limits(part)
+
+
+def limits(part: dict) -> str:
+    """The range of a number: ' from 0 to 1', ' above 0', or nothing."""
+    words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
+    return "".join(f" {word} {part[name]}" for name, word in words.items() if name in part)
+
+
+def anchor(title: str) -> str:
+    """The link that GitHub makes of a heading."""
+    kept = "".join(one for one in title.lower() if one.isalnum() or one in " -_")
+    return kept.replace(" ", "-")

@@ -1,0 +1,51 @@
+"""The import graph of docs/design.md, from the code."""
+
+import graphlib
+from collections import defaultdict
+from pathlib import Path
+
+from hardgrpo.runtime import code
+
+
+def modules(root: Path) -> dict[Path, set[Path]]:
+    """Every module of the library and every program, with the modules that it imports."""
+    sources = [*(root / "src").rglob("*.py"), *(root / "scripts").rglob("*.py")]
+    return {
+        path: {other for other in code.needed_by(path) if other.suffix == ".py"} - {path} for path in map(Path.resolve, sources)
+    }
+
+
+def folders(root: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Imports by sub-package of the library, and by folder of programs: the sub-packages that each imports."""
+    library, programs = defaultdict(set), defaultdict(set)
+    source = (root / "src/hardgrpo").resolve()
+    packages = {path.parent.name for path in source.glob("*/__init__.py")}
+    for path, imported in modules(root).items():
+        used = {other.relative_to(source).parts[0] for other in imported if other.is_relative_to(source)} & packages
+        if path.is_relative_to(source):
+            if len(path.relative_to(source).parts) > 1:
+                library[path.relative_to(source).parts[0]] |= used - {path.relative_to(source).parts[0]}
+        else:
+            programs[path.relative_to((root / "scripts").resolve()).parts[0]] |= used
+    return dict(library), dict(programs)
+
+
+def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The graph without the arrows that follow from others: a -> c where a -> b and b -> ... -> c."""
+
+    def reach(name: str) -> set[str]:
+        return graph[name].union(*(reach(other) for other in graph[name]))
+
+    return {name: {one for one in used if not any(one in reach(other) for other in used - {one})} for name, used in graph.items()}
+
+
+def drawn(root: Path) -> str:
+    """Mermaid's text for the library, and a table for the programs. A circle among sub-packages is an error."""
+    library, programs = folders(root)
+    order = list(graphlib.TopologicalSorter({name: sorted(library[name]) for name in sorted(library)}).static_order())
+    lines = ["```mermaid", "graph BT"]
+    arrows = reduced(library)
+    lines += [f"    {name} --> {used}" for name in order for used in sorted(arrows[name], key=order.index)]
+    lines += ["```", "", "| programs | import of the library |", "|---|---|"]
+    lines += [f"| `scripts/{name}/` | {', '.join(sorted(used, key=order.index))} |" for name, used in sorted(programs.items())]
+    return "\n".join(lines)

@@ -1,0 +1,161 @@
+"""What was found, for README.md (five lines) and docs/results.md (tables), from the committed summaries of the reference studies."""
+
+from pathlib import Path
+
+import pandas as pd
+
+SUMMARIES = Path("results/summaries")
+REFERENCE, TRUNCATION = "mini_reference", "mini_truncation"
+NAMES = ("gains", "differences", "learnable", "parts", "subsets", "claims", "regressions")
+
+
+def read(root: Path, study: str) -> dict[str, pd.DataFrame]:
+    return {name: pd.read_csv(root / SUMMARIES / study / f"{name}.csv") for name in NAMES}
+
+
+def in_short(root: Path) -> str:
+    """Five lines, each with the population that it holds for."""
+    tables, limits = read(root, REFERENCE), read(root, TRUNCATION)
+    where, elsewhere = population(tables["gains"]), population(limits["gains"])
+    gains, differences = at_home(tables["gains"]), at_home(tables["differences"])
+    by_task = lambda frame, said: "; ".join(f"{task} {said(frame[frame.task == task])}" for task in gains.task.unique())
+
+    def most(group: pd.DataFrame) -> str:
+        best = group.loc[group.gain.idxmax()]
+        return f"*{best.policy}* {spread(best.gain, best.gain_low, best.gain_high)}"
+
+    def pair(group: pd.DataFrame) -> str:
+        (row,) = group.itertuples()
+        return f"{spread(row.difference, row.difference_low, row.difference_high)}, Holm's p {row.p_holm:.3f}"
+
+    explained = tables["regressions"].query("task == 'all' and predictor == 'learnable' and adjusted_for.isna()").iloc[0]
+    tight, ample = tight_and_ample(limits["gains"], "gain")
+    finishing, _ = tight_and_ample(limits["parts"], "finishing")
+    hard_less_random = differences[(differences.policy == "hard") & (differences.minus == "random")]
+    lines = [
+        f"**The hardest tenth less a random tenth**, gain in points: {by_task(hard_less_random, pair)} ({where}).",
+        f"**Largest gain of four policies**, in points: {by_task(gains, most)} ({where}).",
+        f"**Learnable share** explains R² = {explained.r_squared:.2f} [{explained.r_squared_low:.2f}, {explained.r_squared_high:.2f}]"
+        f" of the gains of {explained.cells:.0f} pairs of policy and task ({where}).",
+        f"**The papers' claims**, counted by task: {verdicts(tables['claims'])} ({where}).",
+        f"**A completion limit alone can make a gain**: policy *hard*, trained and tested under a tight limit, gains {tight} points, of which"
+        f" finishing is {finishing}; tested with room it gains {ample} ({elsewhere}).",
+    ]
+    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
+
+
+def population(gains: pd.DataFrame) -> str:
+    """The population that a study's results hold for, in words."""
+    (model,), (seeds,), (problems,) = (at_home(gains)[name].unique() for name in ("model", "seeds", "problems"))
+    return f"one set of weights, `{model}` as pretrained here; {seeds} seeds; {problems} test problems a task"
+
+
+def at_home(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows tested on the task that was trained on, sampled completions."""
+    frame = frame[frame.task == frame.eval_task]
+    return frame[frame.decoding == "sampled"] if "decoding" in frame else frame
+
+
+def tight_and_ample(frame: pd.DataFrame, name: str) -> list[str]:
+    """An estimate of policy `hard`, trained under the tight limit: tested under that limit, and with room."""
+    rows = frame[(frame.policy == "hard") & (frame.task == frame.task.iloc[0])]
+    return [spread(row[name], row[f"{name}_low"], row[f"{name}_high"]) for _, row in rows.iterrows()]
+
+
+def in_full(root: Path) -> str:
+    """The tables: gains of the ten-seed miniature, the claims that it decides, and the two completion limits."""
+    tables = read(root, REFERENCE)
+    gains = at_home(tables["gains"])
+    seeds = int(gains.seeds.iloc[0])
+    lines = [
+        f"## Study `{REFERENCE}`",
+        "",
+        f"The miniature of `make demo` with {seeds} seeds: three seeds cannot resolve what the study asks. All numbers hold for"
+        f" {population(tables['gains'])}.",
+        "",
+        "![Accuracy by checkpoint and policy, with 95 % intervals](images/accuracy.png)",
+        "",
+        f"Gain in points after {int(gains.step.iloc[0])} updates, with its 95 % interval. *Learnable %* is measured during training, *p̂ = 0 %*"
+        " is the share of the subset that the base model never solved.",
+        "",
+        "| task | policy | base % | gain | finishing | correctness | learnable % | p̂ = 0 % |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in gains.itertuples():
+        same = lambda name, row=row: tables[name][(tables[name].task == row.task) & (tables[name].policy == row.policy)]
+        parts = same("parts")
+        part = parts[parts.eval_task == row.task].iloc[0]
+        lines.append(
+            f"| {row.task} | {row.policy} | {100 * row.base_accuracy:.1f} | {spread(row.gain, row.gain_low, row.gain_high)} "
+            f"| {points(part.finishing)} | {points(part.correctness)} | {100 * same('learnable').learnable.iloc[0]:.1f} "
+            f"| {100 * same('subsets').zero_share.iloc[0]:.1f} |"
+        )
+    lines += [
+        "",
+        f"The papers' claims, counted by task: {verdicts(tables['claims'])}. The tests that decided one (points, paired by problem and seed):",
+        "",
+    ]
+    lines += ["| paper | task | claim | test | estimate | verdict |", "|---|---|---|---|---|---|"]
+    for row in tables["claims"].itertuples():
+        if row.paper == "here" or row.verdict == "undecided":
+            continue
+        task = row.task if row.task == row.eval_task else f"{row.task} → {row.eval_task}"
+        figure = spread(row.estimate, row.low, row.high)
+        if "R^2" in row.test:
+            figure = f"{row.estimate:.2f} [{row.low:.2f}, {row.high:.2f}]"
+        lines.append(f"| {row.paper} | {task} | {row.claim} | {row.test.replace('R^2', 'R²')} | {figure} | {row.verdict} |")
+    return "\n".join([*lines, "", *limits(read(root, TRUNCATION))])
+
+
+def limits(tables: dict[str, pd.DataFrame]) -> list[str]:
+    """The same runs tested under two completion limits."""
+    parts = tables["parts"]
+    seeds, problems = int(parts.seeds.iloc[0]), int(parts.problems.iloc[0])
+    tests = list(dict.fromkeys(parts.task))
+    base = {test: parts[parts.eval_task == test].iloc[0] for test in tests}
+    said = ", ".join(
+        f"{100 * row.base_accuracy:.1f} % right and {100 * row.base_answered:.1f} % answered on {test}"
+        for test, row in base.items()
+    )
+    lines = [
+        f"## Study `{TRUNCATION}`: a completion limit alone can make the published picture",
+        "",
+        f"A base model that writes the same solution short or long ({said}: the same problems under a tight"
+        f" limit and with room), {seeds} seeds, {problems} problems. Points, finishing and correctness add up to the gain.",
+        "",
+        "![Gain by policy and limit, split into finishing and correctness](images/truncation.png)",
+        "",
+        "| trained on | policy | " + " | ".join(f"gain on {test} | finishing | correctness" for test in tests) + " |",
+        "|---|---|" + "---|---|---|" * len(tests),
+    ]
+    for (task, policy), group in parts.groupby(["task", "policy"], sort=False):
+        cells = []
+        for test in tests:
+            row = group[group.eval_task == test].iloc[0]
+            cells += [f"{signed(row.gain)}", spread(row.finishing, row.finishing_low, row.finishing_high)]
+            cells.append(spread(row.correctness, row.correctness_low, row.correctness_high))
+        lines.append(f"| {task} | {policy} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        "The mechanism is built in: the study shows that a limit suffices. It does not show that a limit did this in any other study.",
+    ]
+    return lines
+
+
+def verdicts(claims: pd.DataFrame) -> str:
+    """How the two papers' claims came out, in numbers."""
+    claims = claims[claims.paper != "here"]
+    counts = [f"{(claims.verdict == verdict).sum()} {verdict}" for verdict in ("supported", "contradicted", "undecided")]
+    return ", ".join(counts)
+
+
+def points(share: float) -> str:
+    return f"{round(100 * share, 1) + 0.0:.1f}"
+
+
+def spread(value: float, low: float, high: float) -> str:
+    return f"{signed(value)} [{signed(low)}, {signed(high)}]"
+
+
+def signed(share: float) -> str:
+    return f"{round(100 * share, 1) + 0.0:+.1f}"

@@ -1,0 +1,67 @@
+"""Write what is generated in README.md and docs/: results, configuration, costs, GPUs, import graph.
+
+    python scripts/maintenance/write_pages.py
+    python scripts/maintenance/write_pages.py --figures paper      # also copies the figures that the pages show to docs/images
+
+Generated text stands between two marks, `<!-- NAME: made by ... -->` and `<!-- end of NAME -->`. A test compares it with what this
+program would write.
+"""
+
+import argparse
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from hardgrpo.runtime import errors, files
+from pages import configuration, costs, gpus, imports, results
+
+ROOT = Path(__file__).parents[2]
+FIGURES = {"accuracy.png": results.REFERENCE, "truncation.png": results.TRUNCATION}
+
+# File and name of each generated block, and the function (root, config) -> text that makes it.
+BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
+    ("README.md", "found"): lambda root, config: results.in_short(root),
+    ("docs/results.md", "results"): lambda root, config: results.in_full(root),
+    ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),
+    ("docs/costs.md", "tables"): lambda root, config: costs.tables(config),
+    ("docs/gpus.md", "table"): lambda root, config: gpus.table(config),
+    ("docs/design.md", "imports"): lambda root, config: imports.drawn(root),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", default=ROOT, type=Path, help="the project's folder")
+    parser.add_argument("--figures", type=Path, help="folder of the studies' figures (paper), to copy those that the pages show")
+    args = parser.parse_args()
+    for name, text in pages(args.root).items():
+        files.write_text(args.root / name, text)
+        print(args.root / name)
+    for figure, study in FIGURES.items() if args.figures else []:
+        with files.atomic(args.root / "docs/images" / figure) as temporary:
+            shutil.copyfile(args.figures / study / "figures" / figure, temporary)
+
+
+def pages(root: Path) -> dict[str, str]:
+    """The text of every page that holds generated blocks, with these blocks as they should be."""
+    config = yaml.safe_load(files.read_text(root / "config.yaml"))
+    texts = {name: files.read_text(root / name) for name, _ in BLOCKS}
+    for (name, block), make in BLOCKS.items():
+        texts[name] = filled(texts[name], block, make(root, config), name)
+    return texts
+
+
+def filled(text: str, block: str, body: str, path: str) -> str:
+    """`text` with `body` between the two marks of `block`."""
+    begin = f"<!-- {block}: made by scripts/maintenance/write_pages.py; a test compares -->"
+    end = f"<!-- end of {block} -->"
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise errors.UserError(f"{path}: expected '{begin}' and '{end}' once each; put them where the block belongs")
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n\n{body.strip()}\n\n{end}{rest.split(end)[1]}"
+
+
+if __name__ == "__main__":
+    errors.run(main)

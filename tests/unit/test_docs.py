@@ -1,0 +1,177 @@
+"""The pages: generated parts are current, links lead somewhere, the examples of contributing.md work."""
+
+import graphlib
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+import write_pages
+from conftest import ROOT
+from pages import configuration, imports
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+OWN_PROMPTS, CONTRIBUTING = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("own-prompts.md", "contributing.md"))
+EXAMPLES = re.findall(r"^## Add a ([a-z ]+)$|^```diff\n(.*?)^```", CONTRIBUTING, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in write_pages.BLOCKS}))
+def test_generated_parts_are_what_the_program_writes(name):
+    assert (ROOT / name).read_text(encoding="utf-8") == write_pages.pages(ROOT)[name], "run scripts/maintenance/write_pages.py"
+
+
+def test_the_program_fills_a_page_whose_numbers_are_old(tmp_path):
+    for name in ("README.md", "config.yaml", "docs", "src", "scripts", "results"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "README.md").unlink()
+    (tmp_path / "README.md").write_text(re.sub(r"\d\.\d", "0.0", (ROOT / "README.md").read_text(encoding="utf-8")))
+    (tmp_path / "docs").unlink()
+    (tmp_path / "docs").mkdir()
+    for page in (ROOT / "docs").glob("*.md"):
+        (tmp_path / "docs" / page.name).write_text(page.read_text(encoding="utf-8"))
+    subprocess.run([sys.executable, write_pages.__file__, "--root", tmp_path], check=True)
+    found = lambda folder: (folder / "README.md").read_text(encoding="utf-8").split("<!-- found")[1]
+    assert found(tmp_path).split("end of found")[0] == found(ROOT).split("end of found")[0]
+
+
+def test_a_page_without_its_marks_is_named(tmp_path):
+    with pytest.raises(write_pages.errors.UserError, match="x.md: expected '<!-- found: made by .*once each"):
+        write_pages.filled("no marks", "found", "text", "x.md")
+
+
+def test_every_key_of_the_schema_is_described():
+    whole = configuration.schema.read()
+    parts = [whole, *(whole["$defs"][name] for name in configuration.SECTIONS)]
+    rows = [row for part in parts for row in configuration.keys(part.get("items", part), whole)]
+    assert len(rows) > 150
+    assert [key for key, one, _ in rows if not configuration.described(one, whole)] == []
+
+
+def anchors(text: str) -> list[str]:
+    return [configuration.anchor(title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_and_headings(page):
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)):
+        path, _, anchor = target.partition("#")
+        linked = page.parent / path if path else page
+        assert linked.exists(), f"{page.name}: {target}"
+        if anchor:
+            assert anchor in anchors(linked.read_text(encoding="utf-8")), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "glossary.md"], ids=lambda page: page.name)
+def test_pages_say_where_words_are_defined(page):
+    assert "glossary.md" in page.read_text(encoding="utf-8"), page.name
+
+
+def test_the_glossary_defines_each_term_once_with_a_source():
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^### (.*)\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL)
+    names = [name.casefold() for name, _ in terms]
+    assert len(names) == len(set(names)) >= 55
+    assert [name for name, said in terms if not re.search(r"\*Source: [^*]+\*", said)] == []
+
+
+def test_the_readme_is_short_and_leads_to_every_page():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 130
+    assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in text] == []
+
+
+def test_no_module_imports_itself_through_others():
+    graphlib.TopologicalSorter(imports.modules(ROOT)).prepare()  # a circle is an error that names it
+
+
+def test_a_circle_of_modules_would_be_found(tmp_path):
+    package = tmp_path / "scripts/room"
+    package.mkdir(parents=True)
+    (package / "one.py").write_text("import two")
+    (package / "two.py").write_text("import one")
+    with pytest.raises(graphlib.CycleError, match="one.py.*two.py"):
+        graphlib.TopologicalSorter(imports.modules(tmp_path)).prepare()
+
+
+# --- examples -------------------------------------------------------------------------------------------------------
+
+
+def example(kind: str, number: int = 0) -> str:
+    found, current = [], ""
+    for title, diff in EXAMPLES:
+        current = title or current
+        if diff and current == kind:
+            found.append(diff)
+    return found[number]
+
+
+def apply(world, *diffs: str) -> None:
+    for diff in diffs:
+        command = ["git", "apply", "--recount", "--unidiff-zero", "-"]
+        subprocess.run(command, cwd=world.folder, input=diff, text=True, check=True)
+
+
+def test_examples_are_short():
+    diffs = [diff for _, diff in EXAMPLES if diff]
+    assert len(diffs) >= 5 and max(len(diff.splitlines()) for diff in diffs) <= 15
+
+
+def test_the_configuration_of_own_prompts_is_planned(world):
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL)
+    (world.folder / "my.yaml").write_text(example)
+    (world.folder / "prompts").mkdir()
+    (world.folder / "prompts/tickets.csv").write_text("text,solution\n" + "".join(f"question {n},{n}\n" for n in range(20)))
+    assert world.plan("subset", "--configfile", "my.yaml") == {
+        "export_subset": 1, "fetch_model": 1, "measure_difficulty": 1, "prepare_task": 1, "probe": 1, "select_subset": 1, "subset": 1,
+    }  # fmt: skip
+
+
+def test_example_of_a_task(world):
+    apply(world, example("task"))
+    (world.folder / "data").mkdir()
+    (world.folder / "data/capitals.csv").write_text("question,answer\nTwo and two?,4\nThree and three?,6\n")
+    done = world.snakemake("results/tasks/capitals/train.jsonl")
+    assert done.returncode == 0, done.stderr
+    problems = (world.folder / "results/tasks/capitals/train.jsonl").read_text().splitlines()
+    assert [json.loads(line)["answer"] for line in problems] == ["4", "6"]
+
+
+def test_example_of_a_grader(world):
+    apply(world, example("grader"))
+    world.configure(lambda config: config["tasks"]["swaps"].update(grader="exact_text"))
+    assert world.plan("results/difficulty/tiny/swaps.csv")["measure_difficulty"] == 1
+    code = "from hardgrpo.grading import graders; print([graders.grade('exact_text', text, 'Rome').correct for text in [r'\\boxed{Rome}', r'\\boxed{rome}', 'Rome']])"
+    assert run(world, code) == "[True, False, False]"
+
+
+def test_example_of_a_policy(world):
+    apply(world, example("selection policy", 0))
+    found = world.plan("results/subsets/tiny/swaps/hard_20/seed0.csv")
+    assert found["select_subset"] == 1
+
+
+def test_example_of_a_rule(world):
+    apply(world, example("selection policy", 1))
+    world.configure(lambda config: config["policies"].update(half={"rule": "nearest_half", "budget": 0.4}))
+    assert world.plan("results/subsets/tiny/swaps/half/seed0.csv")["select_subset"] == 1
+    code = "from hardgrpo.selection import policies; print(policies.select(dict(a=0.0, b=0.4, c=0.6, d=0.9, e=1.0), 'nearest_half', 0, budget=0.4))"
+    assert "tied=0, tied_chosen=0" in run(world, code) and "'b'" in run(world, code) and "'c'" in run(world, code)
+
+
+def test_example_of_a_recipe(world):
+    apply(world, example("recipe"))
+    world.configure(lambda config: config["studies"]["mini"].update(recipes=["mini", "mini_kl"]))
+    world.clear()
+    assert world.plan()["train_grpo"] == 48  # 2 tasks, 4 policies, 3 seeds, 2 recipes
+
+
+def run(world, code: str) -> str:
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, 'src'); {code}"]
+    return subprocess.run(
+        command, cwd=world.folder, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True
+    ).stdout.strip()
