@@ -22,8 +22,8 @@ FIGURES = {"accuracy.png": results.REFERENCE, "truncation.png": results.TRUNCATI
 
 # File and name of each generated block, and the function (root, config) -> text that makes it.
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
-    ("README.md", "found"): lambda root, config: results.in_short(root),
-    ("docs/results.md", "results"): lambda root, config: results.in_full(root),
+    ("README.md", "found"): lambda root, config: results.in_short(root, config),
+    ("docs/results.md", "results"): lambda root, config: results.in_full(root, config),
     ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),
     ("docs/costs.md", "tables"): lambda root, config: costs.tables(config),
     ("docs/gpus.md", "table"): lambda root, config: gpus.table(config),

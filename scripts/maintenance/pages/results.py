@@ -4,16 +4,29 @@ from pathlib import Path
 
 import pandas as pd
 
+from hardgrpo.analysis import claims, summaries
+from hardgrpo.runtime import files
+from hardgrpo.study import paths
+
 SUMMARIES = Path("results/summaries")
 REFERENCE, TRUNCATION = "mini_reference", "mini_truncation"
-NAMES = ("gains", "differences", "learnable", "parts", "subsets", "claims", "regressions")
+NAMES = ("gains", "differences", "learnable", "parts", "subsets", "regressions")
 
 
 def read(root: Path, study: str) -> dict[str, pd.DataFrame]:
     return {name: pd.read_csv(root / SUMMARIES / study / f"{name}.csv") for name in NAMES}
 
 
-def in_short(root: Path) -> str:
+def judged(root: Path, config: dict, study: str) -> pd.DataFrame:
+    """The papers' claims with their verdicts, as scripts/summaries/judge_claims.py writes them."""
+    conditions = paths.conditions(config, study)
+    tables = summaries.read_tables(root / SUMMARIES / study, claims.TABLES)
+    rows = claims.judge(claims.read(root / "paper/claims.yaml"), claims.Study(tables, conditions["tasks"], conditions["weaker"]))
+    found = pd.DataFrame(files.rounded(rows))
+    return found[found.paper != "here"]
+
+
+def in_short(root: Path, config: dict) -> str:
     """Five lines, each with the population that it holds for."""
     tables, limits = read(root, REFERENCE), read(root, TRUNCATION)
     where, elsewhere = population(tables["gains"]), population(limits["gains"])
@@ -37,7 +50,7 @@ def in_short(root: Path) -> str:
         f"**Largest gain of four policies**, in points: {by_task(gains, most)} ({where}).",
         f"**Learnable share** explains R² = {explained.r_squared:.2f} [{explained.r_squared_low:.2f}, {explained.r_squared_high:.2f}]"
         f" of the gains of {explained.cells:.0f} pairs of policy and task ({where}).",
-        f"**The papers' claims**, counted by task: {verdicts(tables['claims'])} ({where}).",
+        f"**The papers' claims**, counted by task: {verdicts(judged(root, config, REFERENCE))} ({where}).",
         f"**A completion limit alone can make a gain**: policy *hard*, trained and tested under a tight limit, gains {tight} points, of which"
         f" finishing is {finishing}; tested with room it gains {ample} ({elsewhere}).",
     ]
@@ -62,9 +75,9 @@ def tight_and_ample(frame: pd.DataFrame, name: str) -> list[str]:
     return [spread(row[name], row[f"{name}_low"], row[f"{name}_high"]) for _, row in rows.iterrows()]
 
 
-def in_full(root: Path) -> str:
+def in_full(root: Path, config: dict) -> str:
     """The tables: gains of the ten-seed miniature, the claims that it decides, and the two completion limits."""
-    tables = read(root, REFERENCE)
+    tables, found = read(root, REFERENCE), judged(root, config, REFERENCE)
     gains = at_home(tables["gains"])
     seeds = int(gains.seeds.iloc[0])
     lines = [
@@ -92,12 +105,12 @@ def in_full(root: Path) -> str:
         )
     lines += [
         "",
-        f"The papers' claims, counted by task: {verdicts(tables['claims'])}. The tests that decided one (points, paired by problem and seed):",
+        f"The papers' claims, counted by task: {verdicts(found)}. The tests that decided one (points, paired by problem and seed):",
         "",
     ]
     lines += ["| paper | task | claim | test | estimate | verdict |", "|---|---|---|---|---|---|"]
-    for row in tables["claims"].itertuples():
-        if row.paper == "here" or row.verdict == "undecided":
+    for row in found.itertuples():
+        if row.verdict == "undecided":
             continue
         task = row.task if row.task == row.eval_task else f"{row.task} → {row.eval_task}"
         figure = spread(row.estimate, row.low, row.high)
@@ -142,10 +155,9 @@ def limits(tables: dict[str, pd.DataFrame]) -> list[str]:
     return lines
 
 
-def verdicts(claims: pd.DataFrame) -> str:
+def verdicts(found: pd.DataFrame) -> str:
     """How the two papers' claims came out, in numbers."""
-    claims = claims[claims.paper != "here"]
-    counts = [f"{(claims.verdict == verdict).sum()} {verdict}" for verdict in ("supported", "contradicted", "undecided")]
+    counts = [f"{(found.verdict == verdict).sum()} {verdict}" for verdict in ("supported", "contradicted", "undecided")]
     return ", ".join(counts)
 
 
