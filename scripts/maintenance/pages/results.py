@@ -8,7 +8,7 @@ from hardgrpo.analysis import claims, summaries
 from hardgrpo.runtime import files
 from hardgrpo.study import paths
 
-SUMMARIES = Path("results/summaries")
+SUMMARIES = Path("results/reference")
 REFERENCE, TRUNCATION = "mini_reference", "mini_truncation"
 NAMES = ("gains", "differences", "learnable", "parts", "subsets", "regressions")
 
@@ -20,7 +20,7 @@ def read(root: Path, study: str) -> dict[str, pd.DataFrame]:
 def judged(root: Path, config: dict, study: str) -> pd.DataFrame:
     """The papers' claims with their verdicts, as scripts/summaries/judge_claims.py writes them."""
     conditions = paths.conditions(config, study)
-    tables = summaries.read_tables(root / SUMMARIES / study, claims.TABLES)
+    tables = summaries.read_tables(files.Tables.below(root / SUMMARIES / study), claims.TABLES)
     rows = claims.judge(claims.read(root / "paper/claims.yaml"), claims.Study(tables, conditions["tasks"], conditions["weaker"]))
     found = pd.DataFrame(files.rounded(rows))
     return found[found.paper != "here"]
