@@ -11,6 +11,8 @@ import yaml
 
 import write_pages
 from conftest import ROOT
+from hardgrpo.analysis import agreement, evaluations, published
+from hardgrpo.selection import difficulty
 from pages import configuration, imports
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -54,6 +56,12 @@ def test_every_key_of_the_schema_is_described():
     rows = [row for part in parts for row in configuration.keys(part.get("items", part), whole)]
     assert len(rows) > 150
     assert [key for key, one, _ in rows if not configuration.described(one, whole)] == []
+
+
+def test_the_page_of_files_names_the_columns_that_the_code_writes():
+    text = " ".join((ROOT / "docs/files.md").read_text(encoding="utf-8").split())
+    written = [difficulty.COLUMNS, difficulty.STOPPED_COLUMNS, evaluations.COLUMNS, agreement.COLUMNS, published.COLUMNS]
+    assert [", ".join(columns) for columns in written if ", ".join(columns) not in text] == []
 
 
 def anchors(text: str) -> list[str]:
