@@ -1,5 +1,6 @@
 """The pages: generated parts are current, links lead somewhere, the examples of contributing.md work."""
 
+import copy
 import graphlib
 import json
 import re
@@ -7,12 +8,14 @@ import subprocess
 import sys
 
 import pytest
+import snakemake.utils
 import yaml
 
 import write_pages
 from conftest import ROOT
 from hardgrpo.analysis import agreement, evaluations, published
 from hardgrpo.selection import difficulty
+from hardgrpo.study import checks, settings
 from pages import configuration, imports
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -142,6 +145,16 @@ def test_the_configuration_of_own_prompts_is_planned(world):
     assert world.plan("subset", "--configfile", "my.yaml") == {
         "export_subset": 1, "fetch_model": 1, "measure_difficulty": 1, "prepare_task": 1, "probe": 1, "select_subset": 1, "subset": 1,
     }  # fmt: skip
+
+
+def test_the_configuration_of_two_gpus_is_accepted_and_asks_for_two():
+    page = (ROOT / "docs/gpus.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    config = copy.deepcopy(CONFIG)
+    snakemake.utils.update_config(config, yaml.safe_load(example))  # as for --configfile
+    checks.check(config, "gpus.md")
+    run = settings.Run("qwen3-4b", "gsm8k", "as_written", "hard", 0)
+    assert settings.training_gpus(config, run)["count"] == settings.gpus(config, "qwen3-4b", "sampling")["count"] == 2
 
 
 def test_example_of_a_task(world):

@@ -1,5 +1,6 @@
 """The reference of docs/configuration.md, from rules/config.schema.yaml and the values in config.yaml."""
 
+import re
 from collections.abc import Iterator
 
 from hardgrpo.study import schema
@@ -45,7 +46,7 @@ def reference(config: dict) -> str:
         items = part["items"] if part["type"] == "array" else part
         for key, one, needed in keys(items, whole):
             lines.append(f"| `{key}` | {needed} | {value(one, whole)} | {described(one, whole)} |")
-    return "\n".join(lines).replace("\n\n\n", "\n\n")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
 
 def keys(part: dict, whole: dict, place: str = "", inside: str = "") -> Iterator[tuple[str, dict, str]]:
