@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from hardgrpo.runtime import errors, files
-from pages import configuration, costs, gpus, imports, results
+from pages import configuration, costs, gpus, imports, results, tables
 
 ROOT = Path(__file__).parents[2]
 FIGURES = {"accuracy.png": results.REFERENCE, "truncation.png": results.TRUNCATION}
@@ -24,6 +24,7 @@ FIGURES = {"accuracy.png": results.REFERENCE, "truncation.png": results.TRUNCATI
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("README.md", "found"): lambda root, config: results.in_short(root, config),
     ("docs/results.md", "results"): lambda root, config: results.in_full(root, config),
+    ("docs/results.md", "tables"): lambda root, config: tables.made_from(root, config),
     ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),
     ("docs/costs.md", "tables"): lambda root, config: costs.tables(config),
     ("docs/gpus.md", "table"): lambda root, config: gpus.table(config),

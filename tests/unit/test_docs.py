@@ -201,6 +201,15 @@ def test_example_of_a_recipe(world):
     assert world.plan()["train_grpo"] == 48  # 2 tasks, 4 policies, 3 seeds, 2 recipes
 
 
+def test_example_of_a_table(world):
+    apply(world, example("table"))
+    done = world.snakemake("paper/mini_reference/tables/base.csv", "--config", "study=mini_reference")
+    assert done.returncode == 0, done.stderr
+    folder = world.folder / "paper/mini_reference/tables"
+    assert len((folder / "base.csv").read_text().splitlines()) == 5  # two tasks, sampled and greedy
+    assert "75.8" in (folder / "base.tex").read_text() and "75.8" in (folder / "base.html").read_text()
+
+
 def run(world, code: str) -> str:
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, 'src'); {code}"]
     return subprocess.run(

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from hardgrpo.analysis import claims, summaries
+from hardgrpo.analysis import claims, published, summaries, verdicts
+from hardgrpo.analysis.formats import change
+from hardgrpo.report import registry
 from hardgrpo.runtime import files
 from hardgrpo.study import paths
 
@@ -17,12 +19,21 @@ def read(root: Path, study: str) -> dict[str, pd.DataFrame]:
     return {name: pd.read_csv(root / SUMMARIES / study / f"{name}.csv") for name in NAMES}
 
 
-def judged(root: Path, config: dict, study: str) -> pd.DataFrame:
-    """The papers' claims with their verdicts, as scripts/summaries/judge_claims.py writes them."""
+def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
+    """Tables `claims` and `compared`, as scripts/summaries/judge_claims.py writes them."""
     conditions = paths.conditions(config, study)
-    tables = summaries.read_tables(files.Tables.below(root / SUMMARIES / study), claims.TABLES)
-    rows = claims.judge(claims.read(root / "paper/claims.yaml"), claims.Study(tables, conditions["tasks"], conditions["weaker"]))
-    found = pd.DataFrame(files.rounded(rows))
+    names = dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of)
+    tables = summaries.read_tables(files.Tables.below(root / SUMMARIES / study), names)
+    found = claims.judge(claims.read(root / "paper/claims.yaml"), verdicts.Study(tables, conditions["tasks"], conditions["weaker"]))
+    folder = root / "results/published"
+    compared = published.compare(tables, published.read(folder), published.read_readings(folder))
+    rows = {"claims": found, "compared": compared}
+    return {name: pd.DataFrame(files.rounded(rows[name]), columns=registry.JUDGED[name].columns) for name in rows}
+
+
+def of_papers(root: Path, config: dict) -> pd.DataFrame:
+    """The papers' claims with their verdicts, by the reference study."""
+    found = judged(root, config, REFERENCE)["claims"]
     return found[found.paper != "here"]
 
 
@@ -50,7 +61,7 @@ def in_short(root: Path, config: dict) -> str:
         f"**Largest gain of four policies**, in points: {by_task(gains, most)} ({where}).",
         f"**Learnable share** explains R² = {explained.r_squared:.2f} [{explained.r_squared_low:.2f}, {explained.r_squared_high:.2f}]"
         f" of the gains of {explained.cells:.0f} pairs of policy and task ({where}).",
-        f"**The papers' claims**, counted by task: {verdicts(judged(root, config, REFERENCE))} ({where}).",
+        f"**The papers' claims**, counted by task: {counted(of_papers(root, config))} ({where}).",
         f"**A completion limit alone can make a gain**: policy *hard*, trained and tested under a tight limit, gains {tight} points, of which"
         f" finishing is {finishing}; tested with room it gains {ample} ({elsewhere}).",
     ]
@@ -77,7 +88,7 @@ def tight_and_ample(frame: pd.DataFrame, name: str) -> list[str]:
 
 def in_full(root: Path, config: dict) -> str:
     """The tables: gains of the ten-seed miniature, the claims that it decides, and the two completion limits."""
-    tables, found = read(root, REFERENCE), judged(root, config, REFERENCE)
+    tables, found = read(root, REFERENCE), of_papers(root, config)
     gains = at_home(tables["gains"])
     seeds = int(gains.seeds.iloc[0])
     lines = [
@@ -100,12 +111,12 @@ def in_full(root: Path, config: dict) -> str:
         part = parts[parts.eval_task == row.task].iloc[0]
         lines.append(
             f"| {row.task} | {row.policy} | {100 * row.base_accuracy:.1f} | {spread(row.gain, row.gain_low, row.gain_high)} "
-            f"| {points(part.finishing)} | {points(part.correctness)} | {100 * same('learnable').learnable.iloc[0]:.1f} "
+            f"| {change(part.finishing, '-')} | {change(part.correctness, '-')} | {100 * same('learnable').learnable.iloc[0]:.1f} "
             f"| {100 * same('subsets').zero_share.iloc[0]:.1f} |"
         )
     lines += [
         "",
-        f"The papers' claims, counted by task: {verdicts(found)}. The tests that decided one (points, paired by problem and seed):",
+        f"The papers' claims, counted by task: {counted(found)}. The tests that decided one (points, paired by problem and seed):",
         "",
     ]
     lines += ["| paper | task | claim | test | estimate | verdict |", "|---|---|---|---|---|---|"]
@@ -145,7 +156,7 @@ def limits(tables: dict[str, pd.DataFrame]) -> list[str]:
         cells = []
         for test in tests:
             row = group[group.eval_task == test].iloc[0]
-            cells += [f"{signed(row.gain)}", spread(row.finishing, row.finishing_low, row.finishing_high)]
+            cells += [f"{change(row.gain)}", spread(row.finishing, row.finishing_low, row.finishing_high)]
             cells.append(spread(row.correctness, row.correctness_low, row.correctness_high))
         lines.append(f"| {task} | {policy} | {' | '.join(cells)} |")
     lines += [
@@ -155,19 +166,11 @@ def limits(tables: dict[str, pd.DataFrame]) -> list[str]:
     return lines
 
 
-def verdicts(found: pd.DataFrame) -> str:
+def counted(found: pd.DataFrame) -> str:
     """How the two papers' claims came out, in numbers."""
     counts = [f"{(found.verdict == verdict).sum()} {verdict}" for verdict in ("supported", "contradicted", "undecided")]
     return ", ".join(counts)
 
 
-def points(share: float) -> str:
-    return f"{round(100 * share, 1) + 0.0:.1f}"
-
-
 def spread(value: float, low: float, high: float) -> str:
-    return f"{signed(value)} [{signed(low)}, {signed(high)}]"
-
-
-def signed(share: float) -> str:
-    return f"{round(100 * share, 1) + 0.0:+.1f}"
+    return f"{change(value)} [{change(low)}, {change(high)}]"
