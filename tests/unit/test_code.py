@@ -81,6 +81,8 @@ def test_what_python_loads_for_a_program_is_covered():
         assert loaded and loaded <= set(code.files_of(program)), program
 
 
-def test_programs_that_draw_follow_the_style_of_figures():
-    followed = {path.name for path in code.files_of(SCRIPTS / "figures/plot_accuracy.py")}
-    assert {"plotting.py", "figures.mplstyle", "files.py", "errors.py"} <= followed and "trainer.py" not in followed
+def test_a_figure_follows_its_own_module_and_the_style_of_figures():
+    module = code.SOURCE / "hardgrpo/report/figures/accuracy.py"
+    followed = {path.name for path in code.files_of(SCRIPTS / "figures/draw_figure.py", module)}
+    assert {"draw_figure.py", "accuracy.py", "plotting.py", "figures.mplstyle", "files.py", "errors.py"} <= followed
+    assert not {"trainer.py", "tiers.py"} & followed

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from conftest import ROOT
+from hardgrpo.report import registry
 from hardgrpo.runtime import code
 
 FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}  # what every study with runs on public or generated tasks shows
@@ -302,12 +303,25 @@ def test_runs_of_an_earlier_version_are_not_made_again_unasked(finished):
     assert finished.plan() == {}
 
 
+def programs() -> dict[str, list]:
+    """{rule: its program, and the modules that the program finds by name in the registry}."""
+    found = {path.stem: [path] for path in (ROOT / "scripts").glob("*/*.py")}
+    module = lambda name: ROOT / f"src/hardgrpo/{name}.py"
+    found["summarize"] += [module(f"analysis/{table.module}") for table in registry.SUMMARIES.values()]
+    found["write_tables"] += [module(f"report/tables/{table.module}") for table in registry.TABLES.values()]
+    figures = found.pop("draw_figure")
+    return found | {f"plot_{name}": [*figures, module(f"report/figures/{name}")] for name in registry.FIGURES}
+
+
 @pytest.mark.parametrize(
     "module",
     [
         "analysis/statistics.py",
         "report/plotting.py",
         "report/latex.py",
+        "analysis/gains.py",
+        "report/tables/parts.py",
+        "report/figures/tiers.py",
         "runtime/files.py",
         "data/tasks.py",
         "report/figures.mplstyle",
@@ -316,7 +330,7 @@ def test_runs_of_an_earlier_version_are_not_made_again_unasked(finished):
 def test_an_edit_of_a_module_asks_for_exactly_the_rules_whose_programs_use_it(finished, module):
     """tests/unit/test_code.py holds the files of a program against what Python imports."""
     edited = (ROOT / "src/hardgrpo" / module).resolve()
-    users = {path.stem for path in (ROOT / "scripts").glob("*/*.py") if edited in code.files_of(path)}
+    users = {rule for rule, files in programs().items() if edited in code.files_of(*files)}
     finished.edit(f"src/hardgrpo/{module}", lambda text: text + "\n# a remark\n")
     done = finished.snakemake("-n")
     reasons = re.search(r"params have changed since last execution:\n +(.*)", done.stdout + done.stderr)

@@ -91,6 +91,6 @@ def families(cells: list[Cell]) -> list[list[Cell]]:
     return [sorted(group, key=cells.index) for _, group in itertools.groupby(sorted(cells, key=keys), key=keys)]
 
 
-def interval(prefix: str, estimate: statistics.Estimate) -> dict:
+def as_columns(prefix: str, estimate: statistics.Estimate) -> dict:
     """The columns of an estimate and its interval."""
     return {prefix: estimate.estimate, f"{prefix}_low": estimate.low, f"{prefix}_high": estimate.high}

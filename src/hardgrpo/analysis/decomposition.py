@@ -4,7 +4,7 @@ import numpy as np
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracy import tier_names
-from hardgrpo.analysis.cells import Cell, interval
+from hardgrpo.analysis.cells import Cell, as_columns
 from hardgrpo.analysis.formats import change
 
 
@@ -19,9 +19,9 @@ def parts(cells: list[Cell]) -> list[dict]:
         rows.append(
             cell.keys
             | {"step": last, "gain": (correct - base_correct).mean()}
-            | interval("finishing", statistics.mean_interval(finishing))
-            | interval("correctness", statistics.mean_interval(correctness))
-            | interval("finishing_minus_correctness", statistics.mean_interval(finishing - correctness))
+            | as_columns("finishing", statistics.mean_interval(finishing))
+            | as_columns("correctness", statistics.mean_interval(correctness))
+            | as_columns("finishing_minus_correctness", statistics.mean_interval(finishing - correctness))
             | _answered(base_answered, base_correct, answered, correct)
             | {"problems": answered.shape[1], "seeds": answered.shape[0]}
         )
@@ -53,9 +53,9 @@ def decomposition(cells: list[Cell]) -> list[dict]:
                     rows.append(
                         cell.keys
                         | {"tier": name, "grading": grading, "step": step}
-                        | interval("gain", statistics.mean_interval(correct - base_correct))
-                        | interval("finishing", statistics.mean_interval(finishing))
-                        | interval("correctness", statistics.mean_interval(correctness))
+                        | as_columns("gain", statistics.mean_interval(correct - base_correct))
+                        | as_columns("finishing", statistics.mean_interval(finishing))
+                        | as_columns("correctness", statistics.mean_interval(correctness))
                         | _answered(base_answered, base_correct, answered, correct)
                         | _lengths(of)
                         | {"problems": int(kept.sum()), "seeds": len(cell.runs)}

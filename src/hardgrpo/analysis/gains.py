@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import Cell, families, interval
+from hardgrpo.analysis.cells import Cell, as_columns, families
 
 
 def gains(cells: list[Cell]) -> list[dict]:
@@ -26,7 +26,7 @@ def gains(cells: list[Cell]) -> list[dict]:
                 rows[id(cell), decoding] = (
                     cell.keys
                     | {"decoding": decoding, "step": last, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
-                    | interval("gain", statistics.mean_interval(one))
+                    | as_columns("gain", statistics.mean_interval(one))
                     | _other_intervals("gain", one, _shared_noise(cell, None, decoding), pooled)
                     | {"mdd": mdd, "problems": one.shape[1], "samples": samples, "seeds": one.shape[0]}
                 )
@@ -51,7 +51,7 @@ def differences(cells: list[Cell]) -> list[dict]:
             found.append(
                 one.keys
                 | {"minus": other.policy}
-                | interval("difference", statistics.mean_interval(values))
+                | as_columns("difference", statistics.mean_interval(values))
                 | _other_intervals("difference", values, _shared_noise(one, other, "sampled"), pooled)
                 | {"p": float(statistics.p_value(parts))}
                 | {"mdd": mdd, "problems": parts.problems, "seeds": parts.seeds}

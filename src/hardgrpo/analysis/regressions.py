@@ -3,7 +3,7 @@
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import interval
+from hardgrpo.analysis.cells import as_columns
 
 
 def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
@@ -21,7 +21,7 @@ def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
             x, y = np.array([c[1] for c in kept]), np.array([c[2] for c in kept])
             slope = float(np.polyfit(x, y, 1)[0]) if np.ptp(x) else np.nan
             rows.append(
-                {"task": task or "all"} | interval("r_squared", statistics.r_squared(x, y)) | {"slope": slope, "cells": len(kept)}
+                {"task": task or "all"} | as_columns("r_squared", statistics.r_squared(x, y)) | {"slope": slope, "cells": len(kept)}
             )
     return rows
 
@@ -57,12 +57,14 @@ def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows
             (("learnable", "tokens", learned, tokens), ("tokens", "learnable", tokens, learned))
         ):
             ((slope, p),) = statistics.coefficients(x[:, None], gain)
-            alone = {"predictor": name, "adjusted_for": None} | interval("r_squared", statistics.r_squared(x, gain))
-            rows.append(facts | alone | interval("slope", slope) | {"p": p})
+            alone = {"predictor": name, "adjusted_for": None} | as_columns("r_squared", statistics.r_squared(x, gain))
+            rows.append(facts | alone | as_columns("slope", slope) | {"p": p})
             slope, p = both[i]
-            adjusted = {"predictor": name, "adjusted_for": other} | interval("r_squared", statistics.partial_r_squared(gain, x, z))
-            rows.append(facts | adjusted | interval("slope", slope) | {"p": p})
+            adjusted = {"predictor": name, "adjusted_for": other} | as_columns(
+                "r_squared", statistics.partial_r_squared(gain, x, z)
+            )
+            rows.append(facts | adjusted | as_columns("slope", slope) | {"p": p})
         unknown = statistics.Estimate(np.nan, np.nan, np.nan)
-        joint = {"predictor": "both", "adjusted_for": None} | interval("r_squared", statistics.joint_r_squared(kept[:, :2], gain))
-        rows.append(facts | joint | interval("slope", unknown) | {"p": np.nan})
+        joint = {"predictor": "both", "adjusted_for": None} | as_columns("r_squared", statistics.joint_r_squared(kept[:, :2], gain))
+        rows.append(facts | joint | as_columns("slope", unknown) | {"p": np.nan})
     return rows

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import interval
+from hardgrpo.analysis.cells import as_columns
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
@@ -46,7 +46,7 @@ def learnable(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
         shares = np.array([updates[run].learnable_share.mean() for run in runs])
         rows.append(
             {"model": model, "task": task, "policy": policy}
-            | interval("learnable", statistics.seeds_interval(shares))
+            | as_columns("learnable", statistics.seeds_interval(shares))
             | {"updates": len(updates[runs[0]]), "seeds": len(runs)}
         )
     return rows
@@ -76,7 +76,7 @@ def curves(updates: dict[Run, pd.DataFrame], study: dict, points: int = 20) -> l
 
 
 def _curve(name: str, stretches: list[pd.DataFrame]) -> dict:
-    return interval(name, statistics.seeds_interval(np.array([one[name].mean() for one in stretches])))
+    return as_columns(name, statistics.seeds_interval(np.array([one[name].mean() for one in stretches])))
 
 
 def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
