@@ -54,8 +54,8 @@ def main() -> None:
         options["done"] = lambda count, _: progress.advance(count)
         for step, completions in by_step(engines, args, folders, requests, options):
             for (problem, temperature, sample), completion in zip(keys, completions):
-                verdict = graders.grade(args.grader, completion.text, problem["answer"])
-                row = evaluations.row(step, problem, temperature, sample, verdict)
+                grade = graders.grade(args.grader, completion.text, problem["answer"])
+                row = evaluations.row(step, problem, temperature, sample, grade)
                 row |= {"truncated": completion.finish_reason == "length", "tokens": completion.tokens}
                 rows.append(row)
                 texts.append({key: row[key] for key in evaluations.KEY} | {"completion": completion.text})

@@ -33,8 +33,8 @@ def main() -> None:
         by_problem = completions.read_recording(path, problems)
         for problem in graded:
             for completion in by_problem[problem["id"]]:
-                verdict = graders.grade(args.grader, completion["completion"], problem["answer"])
-                row = evaluations.row(step, problem, 1.0, completion["sample"], verdict)
+                grade = graders.grade(args.grader, completion["completion"], problem["answer"])
+                row = evaluations.row(step, problem, 1.0, completion["sample"], grade)
                 reason = completion["finish_reason"]
                 rows.append(row | {"truncated": reason == "length" if reason else None, "tokens": completion["tokens"]})
                 texts.append({key: row[key] for key in evaluations.KEY} | {"completion": completion["completion"]})

@@ -291,16 +291,16 @@ def longest_prompt(tokenizer, rows: list[dict], chat: dict) -> int:
 def reward_function(grader: str, recipe: dict, processes: int):
     """1 for a correct completion, 0 for any other, by the grader that probe and evaluation use; or, for the control, 1 for a
     completion with an answer that the grader can read, right or wrong."""
-    rewarded = {"correct": lambda verdict: verdict.correct, "finished": lambda verdict: verdict.readable}[recipe["reward"]]
+    rewarded = {"correct": lambda grade: grade.correct, "finished": lambda grade: grade.readable}[recipe["reward"]]
 
     def reward(completions, answer, log_metric, **_) -> list[float]:
-        verdicts = [graders.grade(grader, messages[0]["content"], a) for messages, a in zip(completions, answer)]
+        grades = [graders.grade(grader, messages[0]["content"], a) for messages, a in zip(completions, answer)]
         # Each process sees its share, and what they log is averaged.
         log_metric("rollouts", len(completions) * processes)
         log_metric("prompts", len(completions) * processes / recipe["group_size"])
-        log_metric("answered_share", sum(v.answered for v in verdicts) / len(verdicts))
-        log_metric("correct_share", sum(v.correct for v in verdicts) / len(verdicts))
-        return [float(rewarded(v)) for v in verdicts]
+        log_metric("answered_share", sum(v.answered for v in grades) / len(grades))
+        log_metric("correct_share", sum(v.correct for v in grades) / len(grades))
+        return [float(rewarded(v)) for v in grades]
 
     return reward
 

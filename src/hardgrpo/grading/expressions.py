@@ -26,7 +26,7 @@ from pathlib import Path
 from hardgrpo.runtime.errors import UserError
 
 LONGEST_NUMBER, LONGEST_EXPRESSION = 200, 1000  # characters; a longer text is not read
-SECONDS = 5.0  # processor time for one question: on a busy machine the verdicts are the same
+SECONDS = 5.0  # of processor time for one question, so that a busy machine gives the same grades
 PATIENCE_SECONDS = 90.0  # by the clock, for a helper that sleeps
 START_SECONDS = 180.0  # by the clock: importing SymPy from a cluster's file system takes a while
 MEMORY_BYTES = 2 << 30

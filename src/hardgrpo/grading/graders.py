@@ -1,7 +1,7 @@
 r"""The one grader: probe, reward and evaluation all call `grade`, so they cannot drift apart.
 
 It looks at the completion alone, never at the prompt: where does the answer stand, is it the reference to the letter
-(strict), is it the reference when notation is forgiven (lenient)? Both verdicts are kept; the grader's name says which of
+(strict), is it the reference when notation is forgiven (lenient)? Both are kept; the grader's name says which of
 them is *correct*. *Answered* means that the completion holds an answer in the form that was asked for, *readable* that
 this answer is of the kind the grader compares: a word, a number, one letter, a mathematical expression.
 """
@@ -16,7 +16,7 @@ from hardgrpo.runtime.errors import UserError
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Grade:
     """strict implies lenient, lenient implies readable, readable implies answered; correct is strict or lenient."""
 
     extracted: str | None
@@ -34,19 +34,19 @@ class Grader:
     strict: Callable[[str, str], bool]  # (reference, extracted)
     lenient: Callable[[str, str], bool]
     reads: Callable[[str], bool]
-    forgiving: bool = False  # whether the lenient verdict is the one that counts
+    forgiving: bool = False  # whether lenient counts as correct
     reference: Callable[[str], str] = str.strip  # the data's answer in the form that is compared
 
 
-def grade(grader: str, completion: str, answer: str) -> Verdict:
+def grade(grader: str, completion: str, answer: str) -> Grade:
     """Grade one completion against a reference answer; `grader` is a key of GRADERS."""
     chosen = GRADERS[grader]
     extracted = chosen.extract(completion)
     if extracted is None:
-        return Verdict(None, answered=False, correct=False, strict=False, lenient=False, readable=False)
+        return Grade(None, answered=False, correct=False, strict=False, lenient=False, readable=False)
     strict, lenient = _compare(chosen, chosen.reference(answer), extracted)
     correct = lenient if chosen.forgiving else strict
-    return Verdict(extracted, True, correct, strict, lenient, readable=lenient or chosen.reads(extracted))
+    return Grade(extracted, True, correct, strict, lenient, readable=lenient or chosen.reads(extracted))
 
 
 def _compare(chosen: Grader, reference: str, extracted: str) -> tuple[bool, bool]:
@@ -59,8 +59,8 @@ def readable(grader: str, answer: str) -> bool:
     """Whether the grader can accept a completion that states this reference answer (a check on the data)."""
     chosen = GRADERS[grader]
     reference = chosen.reference(answer)
-    verdict = grade(grader, chosen.form % reference, answer)
-    return verdict.correct and verdict.extracted == reference and chosen.reads(reference)
+    stated = grade(grader, chosen.form % reference, answer)
+    return stated.correct and stated.extracted == reference and chosen.reads(reference)
 
 
 def same(grader: str, left: str, right: str) -> bool:

@@ -12,10 +12,10 @@ def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool =
     """A row of the table; without figures where the prompt should be graded too but was not recorded."""
     if with_prompt and not all("prompt" in sample for sample in samples):
         return dict.fromkeys(COLUMNS) | {"id": problem["id"], "tier": problem.get("tier"), "samples": len(samples)}
-    verdicts = [
+    grades = [
         graders.grade(grader, (s["prompt"] + "\n" if with_prompt else "") + s["completion"], problem["answer"]) for s in samples
     ]
-    counts = {name: sum(getattr(v, name) for v in verdicts) for name in ("correct", "answered", "strict", "lenient")}
+    counts = {name: sum(getattr(v, name) for v in grades) for name in ("correct", "answered", "strict", "lenient")}
     return _row(problem, samples, counts, "reference")
 
 
