@@ -11,7 +11,6 @@ What needs code of its own or has its weights as pickle files only, which may ru
 import argparse
 import fnmatch
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -81,7 +80,7 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     check_settings(str(path), path)
     check_shards(str(path), path)
     for name in wanted:
-        place(path / name, folder / name)
+        files.link_or_copy(path / name, folder / name)
     return {}, f"from {path}"
 
 
@@ -177,15 +176,6 @@ def check_shards(where: str, folder: Path) -> None:
     missing = [piece for piece in sorted(set((pieces or {}).values())) if not (folder / piece).is_file()]
     if missing or not pieces:
         raise UserError(f"{where}: {index.name} names {', '.join(missing) or 'no pieces'}, which is missing; fetch the whole model")
-
-
-def place(source: Path, target: Path) -> None:
-    """The same file under another name, or a copy where that cannot be (another disk, another owner)."""
-    source = source.resolve()  # a hub's cache holds links
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
 
 
 def unpack_gguf(where: str, work: Path, folder: Path) -> None:

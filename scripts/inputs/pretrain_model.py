@@ -49,7 +49,7 @@ def main() -> None:
         model.save_pretrained(folder)
         build_tokenizer().save_pretrained(folder)
         facts = provenance.describe(started, model=args.model, settings=settings, loss=round(final_loss.item(), 6))
-        files.write_text(folder / "provenance.json", json.dumps(facts, indent=1) + "\n")
+        files.write_json(folder / "provenance.json", facts)
         provenance.write_manifest(folder)
     print(f"{args.output}: {gradients.shape[1]:,} parameters, {settings['steps']} steps, final loss {final_loss.item():.4f}")
 

@@ -75,7 +75,7 @@ def main() -> None:
         "tied_chosen": None if stopped else subset.tied_chosen,
     } | facts_of_probe
     rows = [{"id": i, "pass_rate": pass_rates[i], "rank": rank} for rank, i in enumerate(subset.ids, start=1)]
-    files.write_text(Path(args.output).with_suffix(".json"), json.dumps(facts, indent=1) + "\n")
+    files.write_json(Path(args.output).with_suffix(".json"), facts)
     files.write_rows(args.output, ["id", "pass_rate", "rank"], rows)
     print(
         f"{args.output}: {len(rows)} of {len(pass_rates)} prompts, "

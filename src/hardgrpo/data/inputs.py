@@ -95,7 +95,7 @@ def _check(lock: str | Path, section: str, name: str, entry: dict, update: bool)
                 " (in the workflow: --config update_inputs=true)"
             )
         content[section][name] = entry
-        files.write_text(lock, json.dumps(content, indent=1, sort_keys=True) + "\n")
+        files.write_json(lock, content, sort_keys=True)
         return "new in the lock" if known is None else "replaced in the lock"
 
 

@@ -84,6 +84,10 @@ def read_text(path: str | Path, errors: str = "strict") -> str:
         raise UserError(f"{path}: byte {error.start}: not UTF-8 text; save the file as UTF-8") from None
 
 
+def write_json(path: str | Path, value: dict, sort_keys: bool = False) -> None:
+    write_text(path, json.dumps(value, indent=1, sort_keys=sort_keys) + "\n")
+
+
 def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
@@ -160,6 +164,15 @@ def read_rows(path: str | Path, columns: dict[str, Callable], optional: dict[str
                 raise UserError(f"{path}: row {number}: column '{column}' is '{cell}', expected {convert.__name__}") from None
         rows.append(row)
     return rows
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where that is impossible (another disk, another owner)."""
+    source = source.resolve()  # a hub's cache holds symbolic links
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def sha256(path: str | Path) -> str:

@@ -72,7 +72,7 @@ def write_manifest(folder: str | Path, **facts) -> None:
 
 
 def write_listing(folder: Path, listed: dict[str, dict], **facts) -> None:
-    files.write_text(folder / "manifest.json", json.dumps({**facts, "files": listed}, indent=1) + "\n")
+    files.write_json(folder / "manifest.json", {**facts, "files": listed})
 
 
 def check_manifest(folder: str | Path) -> dict:
