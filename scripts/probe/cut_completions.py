@@ -51,10 +51,9 @@ def main() -> None:
         problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems)}
         graded = []
         for row, (text, tokens, reason) in zip(rows, cut):
-            grade = graders.grade(args.grader, text, problems[row["id"]]["answer"])
-            temperature = 0.0 if row["decoding"] == "greedy" else 1.0
-            one = evaluations.row(row["step"], problems[row["id"]], temperature, row["sample"], grade)
-            graded.append(one | {"truncated": reason == "length", "tokens": tokens})
+            problem = problems[row["id"]]
+            grade = graders.grade(args.grader, text, problem["answer"])
+            graded.append(evaluations.row(row["step"], problem, row["decoding"], row["sample"], grade, tokens, reason))
         files.write_jsonl(args.output, [row | {"completion": text} for row, (text, *_) in zip(rows, cut)])
         evaluations.write(args.output_graded, graded)
     print(f"{args.output}: {shortened} of {len(rows)} completions cut at {args.completion_tokens} tokens")

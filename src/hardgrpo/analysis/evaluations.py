@@ -14,26 +14,32 @@ if TYPE_CHECKING:  # programs that only write evaluations do without
     import pandas as pd
 
 COLUMNS = ["step", "id", "tier", "decoding", "sample", "correct", "answered", "strict", "lenient", "truncated", "tokens"]
-KEY = ["step", "id", "decoding", "sample"]  # what names a completion, here and in the file of texts beside it
-
+KEY = ["step", "id", "decoding", "sample"]  # identifies a completion, here and in the file of texts beside it
 GRADES = ("correct", "answered", "strict", "lenient")
 
 
-def row(step: int, problem: dict, temperature: float, sample: int, grade: Grade) -> dict:
-    """A row without truncated and tokens (None: not known, as in recordings)."""
+def row(
+    step: int, problem: dict, decoding: str, sample: int, grade: Grade, tokens: int | None = None, finish_reason: str | None = None
+) -> dict:
+    """A graded completion. Recordings may not know `tokens` and `finish_reason`; both cells are then empty."""
     return {
         "step": step,
         "id": problem["id"],
         "tier": problem.get("tier"),
-        "decoding": "sampled" if temperature > 0 else "greedy",
+        "decoding": decoding,
         "sample": sample,
         "correct": grade.correct,
         "answered": grade.answered,
         "strict": grade.strict,
         "lenient": grade.lenient,
-        "truncated": None,
-        "tokens": None,
+        "truncated": finish_reason == "length" if finish_reason else None,
+        "tokens": tokens,
     }
+
+
+def text(row: dict, completion: str) -> dict:
+    """The line of a completion in the file of texts beside the evaluation."""
+    return {key: row[key] for key in KEY} | {"completion": completion}
 
 
 def write(path: str, rows: list[dict]) -> None:

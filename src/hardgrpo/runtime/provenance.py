@@ -48,13 +48,6 @@ def describe(started: float, **facts) -> dict:
     }
 
 
-def of_sampling(started: float, engine: str, gpus: int, completions: int, tokens: int, seconds: float) -> dict:
-    """`describe` for a program that samples: `work_seconds` leaves out what the engine took to start."""
-    machine = {"gpus": gpus, "engine": engine}
-    work = round(seconds, 3)
-    return describe(started, machine=machine, completions=completions, completion_tokens=tokens, work_seconds=work)
-
-
 def code_hash() -> str:
     """One hash over the programs and the library, whichever commit they belong to."""
     digest = hashlib.sha256()

@@ -31,14 +31,14 @@ def sample(
     parts: Iterable[list[int]] | None = None,
     gpus: int = 0,
     batch: int = 512,
-    done: Callable[[int, int], None] = lambda completions, tokens: None,
+    done: Callable[[int], None] = lambda completions: None,
     ready: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Completion]]:
-    """The completions of all requests, in order, by the base model (None) and by each adapter on it, one list after another.
+    """Yield one list of completions, in the order of `requests`, for each of `adapters` (None: the base model alone).
 
-    One engine serves them all. With `parts`, lists of places in `requests`, each adapter samples only these and gives one list for each;
-    the next part is asked for when the completions of the last one have been taken. `chat` holds arguments of the chat template;
-    `done(completions, tokens)` reports progress, `ready()` that the engine has started.
+    One engine serves all adapters. `parts` are lists of indices into `requests`: each adapter then yields one list for each part, and
+    takes the next part only when the caller asks for the next list. `chat` holds arguments of the chat template. The engine calls
+    `ready()` when it has started and `done(completions)` after each batch.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -174,9 +174,9 @@ def generate(
     requests: list[Request],
     max_tokens: int,
     batch: int,
-    done: Callable[[int, int], None] = lambda completions, tokens: None,
+    done: Callable[[int], None] = lambda completions: None,
 ) -> list[Completion]:
-    """One completion a request, in order, by transformers. `done(completions, tokens)` is called after each batch."""
+    """One completion a request, in order, by transformers. `done(completions)` is called after each batch."""
     stated = model.generation_config.eos_token_id
     ends = stated if isinstance(stated, list) else [stated]
     out: list[Completion | None] = [None] * len(requests)
@@ -189,7 +189,7 @@ def generate(
         for i, (ids, ended) in zip(rows, sampled):
             text = tokenizer.decode(ids, skip_special_tokens=True)
             out[i] = Completion(text, len(ids), "stop" if ended else "length")
-        done(len(rows), sum(len(ids) for ids, _ in sampled))
+        done(len(rows))
     return out
 
 

@@ -82,7 +82,7 @@ def sample(
     adapters: list[str | None],
     parts: Iterable[list[int]] | None,
     gpus: int,
-    done: Callable[[int, int], None],
+    done: Callable[[int], None],
     ready: Callable[[], None],
 ) -> Iterator[list[Completion]]:
     """One list of completions for each of `adapters` (None: the base), or for each of its parts, all from one engine."""
@@ -110,7 +110,7 @@ def sample(
                         use_tqdm=False,
                     )
                     finished = [output.outputs[0] for output in outputs]
-                    done(len(finished), sum(len(output.token_ids) for output in finished))
+                    done(len(finished))
                     completions += [
                         Completion(tokenizer.decode(o.token_ids, skip_special_tokens=True), len(o.token_ids), o.finish_reason)
                         for o in finished
