@@ -25,10 +25,7 @@ rule probe:
     container:
         IMAGE["training"]
     resources:
-        **for_gpus(sampling_gpus),
-        mem_mb=sampling_memory,
-        runtime=minutes("probe"),
-        hardware=lambda w: asked_gpus(sampling_gpus(w)),
+        **for_sampling("probe"),
     params:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.task)["prompt"],
@@ -63,10 +60,7 @@ rule probe_early:
     container:
         IMAGE["training"]
     resources:
-        **for_gpus(sampling_gpus),
-        mem_mb=sampling_memory,
-        runtime=minutes("probe_early"),
-        hardware=lambda w: asked_gpus(sampling_gpus(w)),
+        **for_sampling("probe_early"),
     params:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.task)["prompt"],
@@ -167,9 +161,7 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         model=any_of(RECORDED),
         task=any_of(config["tasks"]),
     params:
-        grader=lambda w: task_of(w.task)["grader"],
         samples="--recorded --grade-prompt-too",
         difficulty="",
-        code=code("probe/measure_difficulty.py"),
     message:
         "Grade {wildcards.model} on {wildcards.task} as released: prompt and completion together"
