@@ -65,7 +65,7 @@ use rule evaluate_base as evaluate_run with:
 
 rule cut_evaluation:
     input:
-        graded=lambda w: f"results/evaluation/{w.model}/{w.what}/{task_of(w.eval_task)['cut_from']}.csv.gz",
+        graded=lambda w: paths.evaluation(f"{w.model}/{w.what}", task_of(w.eval_task)["cut_from"]),
         completions=lambda w: f"results/evaluation/{w.model}/{w.what}/{task_of(w.eval_task)['cut_from']}.jsonl.gz",
         model="results/models/{model}/manifest.json",
         problems="results/tasks/{eval_task}/test.jsonl",

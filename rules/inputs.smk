@@ -102,7 +102,7 @@ rule pretrain_settings:
 rule pretrain_model:
     input:
         settings="results/models/{model}.settings.json",
-        exclude=lambda w: [f"results/tasks/{task}/{split}.jsonl" for task, split in settings.never_shown(config, w.model)],
+        exclude=lambda w: [paths.problems(*split) for split in settings.never_shown(config, w.model)],
     output:
         "results/models/{model}/manifest.json",
     log:

@@ -81,7 +81,7 @@ rule probe_early:
 
 rule cut_probe:
     input:
-        completions=lambda w: f"results/probe/{w.model}/{task_of(w.task)['cut_from']}/shard{w.shard}.jsonl.gz",
+        completions=lambda w: paths.probe(w.model, task_of(w.task)["cut_from"], w.shard),
         model="results/models/{model}/manifest.json",
     output:
         "results/probe/{model}/{task}/shard{shard}.jsonl.gz",

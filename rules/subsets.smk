@@ -8,7 +8,7 @@ localrules:
 
 rule select_subset:
     input:
-        lambda w: f"results/difficulty/{w.model}/{config['policies'][w.policy].get('probed_on', w.task)}.csv",
+        lambda w: paths.difficulty(w.model, config["policies"][w.policy].get("probed_on", w.task)),
     output:
         subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
         facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",

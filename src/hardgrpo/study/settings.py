@@ -162,26 +162,6 @@ def training_gpus(config: dict, run: Run) -> dict:
     return gpus(config, run.model, "adapter" if config["recipes"][run.recipe].get("adapter") else "full")
 
 
-def specification(config: dict, run: Run) -> dict:
-    """The content of a run's `spec.yaml`."""
-    task = config["tasks"][run.task]
-    return {
-        "model": run.model,
-        "task": run.task,
-        "policy": run.policy,
-        "recipe": run.recipe,
-        "seed": run.seed,
-        "model_folder": f"results/models/{run.model}",
-        "problems": f"results/tasks/{run.task}/train.jsonl",
-        "subset": f"results/subsets/{run.model}/{run.task}/{run.policy}/seed{run.seed}.csv",
-        "prompt": task["prompt"],
-        "chat": chat(config, run.model),
-        "grader": task["grader"],
-        "completion_tokens": task["completion_tokens"],
-        "training": {"adapter": None} | config["recipes"][run.recipe],
-    }
-
-
 def described(config: dict, study: str) -> dict:
     """The design of a study in numbers, for its text: what the configuration says, not what a run gave."""
     plan = config["studies"][study]
