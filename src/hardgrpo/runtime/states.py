@@ -240,9 +240,7 @@ def _ask_to_stop(state: Path, holder: str) -> None:
             ) from None
         return
     if not found["job"]:
-        raise UserError(
-            f"{state}: {holder} is training this run and cannot be stopped from {os.uname().nodename}; {remedy}"
-        )
+        raise UserError(f"{state}: {holder} is training this run and cannot be stopped from {os.uname().nodename}; {remedy}")
     command = ["scancel", "--signal=TERM", found["job"]]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
