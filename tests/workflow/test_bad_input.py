@@ -53,7 +53,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/swaps_tight/completion_tokens", 192),
-            ["tasks.swaps_tight.completion_tokens", "192 is no cut of the 192 of 'swaps_ample'"],
+            ["tasks.swaps_tight.completion_tokens", "192 is not below the 192 of 'swaps_ample'"],
         ),
         (break_("tasks/swaps_tight/grader", "final_number"), ["tasks.swaps_tight.grader", "differs from that of 'swaps_ample'"]),
         (break_("tasks/swaps_tight/cut_from", "swaps_tight"), ["tasks.swaps_tight.cut_from", "name one that is sampled"]),
