@@ -1,4 +1,4 @@
-# Base models and checkpoints on test splits, every completion graded and kept.
+# Evaluate base models and checkpoints on test splits. Every completion is graded and kept.
 
 
 localrules:
@@ -108,7 +108,7 @@ rule prune_checkpoints:
     params:
         folder=lambda w, input: os.path.dirname(input.checkpoints),
     message:
-        "Remove all checkpoints but the last of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed}"
+        "Remove all checkpoints except the last of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed}"
     shell:
         "python scripts/evaluation/prune_checkpoints.py --checkpoints {params.folder} --output {output} > {log} 2>&1"
 

@@ -1,4 +1,4 @@
-# Base-model completions of the pool, and the difficulty that they give each problem.
+# Sample the base model on the pool, and measure the difficulty of each problem.
 
 
 localrules:
@@ -42,7 +42,7 @@ rule probe:
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
-# The same for a subset alone: see `stop` in the schema.
+# Sample only until one subset is decided: see `stop` in the schema.
 rule probe_early:
     input:
         model="results/models/{model}/manifest.json",
@@ -70,7 +70,7 @@ rule probe_early:
         probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
         stop=stop_arguments,
     message:
-        "Probe {wildcards.model} on {wildcards.task} as far as the subset needs it"
+        "Probe {wildcards.model} on {wildcards.task} until the subset is decided"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/probe/probe_early.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
@@ -143,10 +143,10 @@ rule measure_difficulty:
         grader=lambda w: task_of(w.task)["grader"],
         samples=expected_samples,
         difficulty=lambda w: difficulty_of(w.task),
-        # Of recordings all is cheap and follows the code; of probes training hangs on it.
+        # Follow the code for recordings only: they lead to no training, which would run again.
         code=lambda w: code("probe/measure_difficulty.py") if w.model in RECORDED else "",
     message:
-        "Measure how difficult {wildcards.task} is for {wildcards.model}"
+        "Measure the difficulty of {wildcards.task} for {wildcards.model}"
     shell:
         "python scripts/probe/measure_difficulty.py --problems {input.problems} --completions {input.completions}"
         " --grader {params.grader} {params.samples} {params.difficulty} --output {output} > {log} 2>&1"
@@ -164,4 +164,4 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         samples="--recorded --grade-prompt-too",
         difficulty="",
     message:
-        "Grade {wildcards.model} on {wildcards.task} as released: prompt and completion together"
+        "Grade {wildcards.model} on {wildcards.task} like the released code: prompt and completion together"

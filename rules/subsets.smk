@@ -1,4 +1,4 @@
-# Which prompts of the pool are trained on.
+# Choose the prompts of the pool to train on.
 
 
 localrules:
