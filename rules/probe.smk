@@ -1,4 +1,4 @@
-# Base-model completions of the pool, and the difficulty that they give each problem.
+# Sample the base model on the pool, and measure the difficulty of each problem.
 
 
 localrules:
@@ -25,10 +25,7 @@ rule probe:
     container:
         IMAGE["training"]
     resources:
-        **for_gpus(sampling_gpus),
-        mem_mb=sampling_memory,
-        runtime=minutes("probe"),
-        hardware=lambda w: asked_gpus(sampling_gpus(w)),
+        **for_sampling("probe"),
     params:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.task)["prompt"],
@@ -45,7 +42,7 @@ rule probe:
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
-# The same for a subset alone: see `stop` in the schema.
+# Sample only until one subset is decided: see `stop` in the schema.
 rule probe_early:
     input:
         model="results/models/{model}/manifest.json",
@@ -63,10 +60,7 @@ rule probe_early:
     container:
         IMAGE["training"]
     resources:
-        **for_gpus(sampling_gpus),
-        mem_mb=sampling_memory,
-        runtime=minutes("probe_early"),
-        hardware=lambda w: asked_gpus(sampling_gpus(w)),
+        **for_sampling("probe_early"),
     params:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.task)["prompt"],
@@ -76,7 +70,7 @@ rule probe_early:
         probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
         stop=stop_arguments,
     message:
-        "Probe {wildcards.model} on {wildcards.task} as far as the subset needs it"
+        "Probe {wildcards.model} on {wildcards.task} until the subset is decided"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/probe/probe_early.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
@@ -87,7 +81,7 @@ rule probe_early:
 
 rule cut_probe:
     input:
-        completions=lambda w: f"results/probe/{w.model}/{task_of(w.task)['cut_from']}/shard{w.shard}.jsonl.gz",
+        completions=lambda w: paths.probe(w.model, task_of(w.task)["cut_from"], w.shard),
         model="results/models/{model}/manifest.json",
     output:
         "results/probe/{model}/{task}/shard{shard}.jsonl.gz",
@@ -149,10 +143,10 @@ rule measure_difficulty:
         grader=lambda w: task_of(w.task)["grader"],
         samples=expected_samples,
         difficulty=lambda w: difficulty_of(w.task),
-        # Of recordings all is cheap and follows the code; of probes training hangs on it.
+        # Follow the code for recordings only: they lead to no training, which would run again.
         code=lambda w: code("probe/measure_difficulty.py") if w.model in RECORDED else "",
     message:
-        "Measure how difficult {wildcards.task} is for {wildcards.model}"
+        "Measure the difficulty of {wildcards.task} for {wildcards.model}"
     shell:
         "python scripts/probe/measure_difficulty.py --problems {input.problems} --completions {input.completions}"
         " --grader {params.grader} {params.samples} {params.difficulty} --output {output} > {log} 2>&1"
@@ -167,9 +161,7 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         model=any_of(RECORDED),
         task=any_of(config["tasks"]),
     params:
-        grader=lambda w: task_of(w.task)["grader"],
         samples="--recorded --grade-prompt-too",
         difficulty="",
-        code=code("probe/measure_difficulty.py"),
     message:
-        "Grade {wildcards.model} on {wildcards.task} as released: prompt and completion together"
+        "Grade {wildcards.model} on {wildcards.task} like the released code: prompt and completion together"

@@ -129,6 +129,12 @@ def sampling_memory(w):
     return 64000 * sampling_gpus(w) or (2000 if w.model in PRETRAINED else 6000)
 
 
+def for_sampling(rule):
+    """Resources of a rule that samples completions."""
+    hardware = lambda w: asked_gpus(sampling_gpus(w))
+    return for_gpus(sampling_gpus) | {"mem_mb": sampling_memory, "runtime": minutes(rule), "hardware": hardware}
+
+
 def sampling_params(w):
     """Arguments of what samples completions: how the model is to be spoken to, and with which engine."""
     return f"--engine {settings.engine(config, w.model)} --chat {shlex.quote(as_json(settings.chat(config, w.model)))}"

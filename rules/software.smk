@@ -1,4 +1,5 @@
-# Container images, for `--sdm apptainer`, and conda environments, for `--sdm conda`. Without it Snakemake ignores them and uses the environments that the Makefile makes.
+# Container images for `--sdm apptainer`, and conda environments for `--sdm conda`. Without --sdm Snakemake ignores both, and jobs run in
+# the environments of the Makefile.
 
 from hardgrpo.runtime import images
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
@@ -8,9 +9,9 @@ CONDA = {name: f"{workflow.basedir}/envs/{name}.yaml" for name in IMAGE}  # for 
 CONTAINERS = DeploymentMethod.APPTAINER in getattr(workflow.deployment_settings, "deployment_method", ())
 
 if CONTAINERS:
-    os.environ[warm.SOCKET] = warm.OFF  # what listens there is not in the container
-    TEX = TEX or "latexmk"  # in the image
-    # Both names, old and new; what the user binds stays. Jobs on other nodes read this file as well.
+    os.environ[warm.SOCKET] = warm.OFF  # the server of hardgrpo.runtime.warm is outside the container
+    TEX = TEX or "latexmk"  # the image has it
+    # Add folders to the user's binds, under the old and the new name. Jobs on other nodes read this file, too.
     for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):
         os.environ[name] = ",".join(filter(None, [os.getenv(name), *images.outside(config)]))
 

@@ -1,4 +1,4 @@
-# Which prompts of the pool are trained on.
+# Choose the prompts of the pool to train on.
 
 
 localrules:
@@ -8,7 +8,7 @@ localrules:
 
 rule select_subset:
     input:
-        lambda w: f"results/difficulty/{w.model}/{config['policies'][w.policy].get('probed_on', w.task)}.csv",
+        lambda w: paths.difficulty(w.model, config["policies"][w.policy].get("probed_on", w.task)),
     output:
         subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
         facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",

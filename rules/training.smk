@@ -1,4 +1,4 @@
-# GRPO runs. The training program is not an input: only what changes the result of a run makes it run again.
+# GRPO runs. The training program is not an input: a run is trained again only if its specification or data change.
 
 
 localrules:
@@ -15,7 +15,7 @@ rule write_spec:
     container:
         IMAGE["figures"]
     params:
-        run=lambda w: as_json(settings.specification(config, settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed)))),
+        run=lambda w: as_json(paths.specification(config, settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed)))),
     message:
         "Specify run {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
     shell:
@@ -53,7 +53,7 @@ rule train_grpo:
         "Train {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
-        # Slurm's SIGTERM reaches this shell, too: without a trap it would end, and the job with it, before the state is saved.
+        # Slurm sends SIGTERM to this shell, too. Without the trap the shell and the job would end before the state is saved.
         "trap : TERM;"
         " python scripts/training/train_grpo.py --spec {input.spec} --output {params.folder}"
         " {resources.hardware} --track {resources.track} --take-over --keep-finished 2>> {log} | (trap '' TERM; exec tee -a {log})"

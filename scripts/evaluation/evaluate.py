@@ -1,17 +1,15 @@
-"""Evaluate a base model, or every checkpoint of a run: samples at temperature 1 and greedy, every completion graded.
+"""Evaluate a base model, or every checkpoint of a run: sample at temperature 1 and greedily, and grade every completion.
 
     python scripts/evaluation/evaluate.py --model results/models/tiny --checkpoints results/training/tiny/swaps/mini/hard/seed0/checkpoints \\
         --problems results/tasks/swaps/test.jsonl --prompt '{question}' --grader final_word --samples 4 --greedy \\
         --completion-tokens 64 --seed 2 --output swaps.csv.gz --completions swaps.jsonl.gz
 
-Without --checkpoints the base model --model is evaluated, as step 0; with --base too it is evaluated beside them.
-Checkpoints that are adapters share one engine with their base; checkpoints of all weights are loaded one after another.
-The seeds belong to (problem, sample), so base and checkpoints of all runs are compared on the same random numbers.
+Without --checkpoints it evaluates the base model --model, as step 0; with --checkpoints and --base both.
+One engine serves the base and all checkpoints that are adapters. Checkpoints of all weights are loaded one after another.
+The seeds depend on (problem, sample) alone, so base and checkpoints of all runs are compared on the same random numbers.
 """
 
 import argparse
-import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,60 +24,50 @@ from hardgrpo.sampling import programs
 def main() -> None:
     parser = programs.parser(__doc__)
     parser.add_argument("--checkpoints", help="folder of a run's checkpoints")
-    parser.add_argument("--base", action="store_true", help="with --checkpoints: the base model too")
+    parser.add_argument("--base", action="store_true", help="with --checkpoints: evaluate the base model too")
     parser.add_argument("--grader", required=True)
-    parser.add_argument("--greedy", action="store_true", help="one more at temperature 0")
-    parser.add_argument("--batch", type=int, default=512, help="completions that transformers samples at once")
+    parser.add_argument("--greedy", action="store_true", help="also one completion per prompt at temperature 0")
+    parser.add_argument("--batch", type=int, default=512, help="completions per batch of transformers")
     parser.add_argument("--output", required=True, help="graded completions, CSV")
     parser.add_argument("--completions", required=True, help="their texts, JSON Lines")
     args = parser.parse_args()
-    started = time.time()
 
-    if args.samples < 1:
-        raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
     graders.check_grader(args.grader)
-    engines = programs.start(args)
+    programs.start(args)
     problems = tasks.read_by_grader(tasks.read_problems(args.problems), args.grader, args.problems)
     folders = find_checkpoints(Path(args.checkpoints)) if args.checkpoints else {}
+    for folder in folders.values():
+        provenance.check_manifest(folder)
     if args.base or not folders:
         folders = {0: args.model} | folders
-    for folder in {args.model, *folders.values()}:
-        provenance.check_manifest(folder)
-    kinds = [(1.0, sample) for sample in range(args.samples)] + ([(0.0, 0)] if args.greedy else [])
-    keys = [(problem, temperature, sample) for problem in problems for temperature, sample in kinds]
-    requests = [programs.request("evaluate", args, problem, sample, temperature) for problem, temperature, sample in keys]
+    kinds = [("sampled", sample) for sample in range(args.samples)] + [("greedy", 0)] * args.greedy
+    keys = [(problem, decoding, sample) for problem in problems for decoding, sample in kinds]
+    requests = [
+        programs.request("evaluate", args, problem, sample, temperature=1.0 if decoding == "sampled" else 0.0)
+        for problem, decoding, sample in keys
+    ]
     rows, texts = [], []
     with Progress(f"evaluate {args.output}", len(requests) * len(folders), "completions") as progress:
-        options = {"gpus": args.gpus, "batch": args.batch, "ready": progress.ready}
-        options["done"] = lambda count, _: progress.advance(count)
-        for step, completions in by_step(engines, args, folders, requests, options):
-            for (problem, temperature, sample), completion in zip(keys, completions):
-                verdict = graders.grade(args.grader, completion.text, problem["answer"])
-                row = evaluations.row(step, problem, temperature, sample, verdict)
-                row |= {"truncated": completion.finish_reason == "length", "tokens": completion.tokens}
-                rows.append(row)
-                texts.append({key: row[key] for key in evaluations.KEY} | {"completion": completion.text})
+        for step, completions in by_step(args, folders, requests, progress):
+            for (problem, decoding, sample), done in zip(keys, completions):
+                grade = graders.grade(args.grader, done.text, problem["answer"])
+                rows.append(evaluations.row(step, problem, decoding, sample, grade, done.tokens, done.finish_reason))
+                texts.append(evaluations.text(rows[-1], done.text))
     files.write_jsonl(args.completions, texts)
-    if args.provenance:
-        tokens = sum(row["tokens"] for row in rows)
-        facts = provenance.of_sampling(started, args.engine, args.gpus, len(rows), tokens, progress.seconds)
-        files.write_text(args.provenance, json.dumps(facts, indent=1) + "\n")
+    programs.write_provenance(args, progress, len(rows), sum(row["tokens"] for row in rows))
     evaluations.write(args.output, rows)
 
 
-def by_step(engines, args: argparse.Namespace, folders: dict[int, str], requests: list, options: dict) -> Iterator[tuple]:
+def by_step(args: argparse.Namespace, folders: dict[int, str], requests: list, progress: Progress) -> Iterator[tuple]:
     """(step, completions): one engine for the base model and all its adapters, one for each checkpoint of all weights."""
     adapters = {step: folder for step, folder in folders.items() if (Path(folder) / "adapter_config.json").exists()}
-    alone = {step: folder for step, folder in folders.items() if step not in adapters}
+    whole = {step: folder for step, folder in folders.items() if step not in adapters}
     if adapters:
-        served = {step: None for step, folder in alone.items() if folder == args.model} | adapters
-        alone = {step: folder for step, folder in alone.items() if step not in served}
-        lists = engines.sample(
-            args.engine, args.model, requests, args.completion_tokens, args.chat, list(served.values()), **options
-        )
-        yield from zip(served, lists)
-    for step, folder in alone.items():
-        (completions,) = engines.sample(args.engine, folder, requests, args.completion_tokens, args.chat, **options)
+        served = {step: None for step, folder in whole.items() if folder == args.model} | adapters
+        whole = {step: folder for step, folder in whole.items() if step not in served}
+        yield from zip(served, programs.sample(args, args.model, requests, progress, args.batch, list(served.values())))
+    for step, folder in whole.items():
+        (completions,) = programs.sample(args, folder, requests, progress, args.batch)
         yield step, completions
 
 

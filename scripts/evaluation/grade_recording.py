@@ -1,4 +1,4 @@
-"""Grade recorded completions of test problems, a file a checkpoint, into an evaluation file.
+"""Grade recorded completions of test problems, one recording per checkpoint, and write an evaluation file.
 
     python scripts/evaluation/grade_recording.py --problems results/tasks/T/test.jsonl --recordings checkpoint-100.jsonl checkpoint-200.jsonl \\
         --steps 100 200 --grader choice_letter --output results/evaluation/M/T/recorded/all/seed0/T.csv.gz \\
@@ -33,11 +33,10 @@ def main() -> None:
         by_problem = completions.read_recording(path, problems)
         for problem in graded:
             for completion in by_problem[problem["id"]]:
-                verdict = graders.grade(args.grader, completion["completion"], problem["answer"])
-                row = evaluations.row(step, problem, 1.0, completion["sample"], verdict)
-                reason = completion["finish_reason"]
-                rows.append(row | {"truncated": reason == "length" if reason else None, "tokens": completion["tokens"]})
-                texts.append({key: row[key] for key in evaluations.KEY} | {"completion": completion["completion"]})
+                grade = graders.grade(args.grader, completion["completion"], problem["answer"])
+                length = completion["tokens"], completion["finish_reason"]
+                rows.append(evaluations.row(step, problem, "sampled", completion["sample"], grade, *length))
+                texts.append(evaluations.text(rows[-1], completion["completion"]))
     files.write_jsonl(args.completions, texts)
     evaluations.write(args.output, rows)
 

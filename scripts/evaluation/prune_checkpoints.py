@@ -1,8 +1,8 @@
-"""Remove the weights of all checkpoints of an evaluated run but the last (keep_checkpoints: last).
+"""Remove the weights of all checkpoints of an evaluated run except the last (keep_checkpoints: last).
 
     python scripts/evaluation/prune_checkpoints.py --checkpoints results/training/tiny/swaps/mini/hard/seed0/checkpoints --output pruned.json
 
-What a removed checkpoint held stays known: its manifest becomes its pruned.json. The run's own manifest stays as it is.
+The manifest of a removed checkpoint becomes its pruned.json and still lists its files. The run's own manifest does not change.
 """
 
 import argparse
@@ -29,11 +29,13 @@ def main() -> None:
 
 
 def prune(folder: Path) -> int:
-    """Bytes that a checkpoint took; the same when it is called again."""
+    """Remove a checkpoint and return its bytes, also if it was removed before."""
     if not (folder / provenance.PRUNED).exists():
         if not (folder / "manifest.json").exists():
             raise errors.UserError(f"{folder}: no manifest.json, so this is not a finished checkpoint; nothing of it was removed")
-        os.replace(folder / "manifest.json", folder / provenance.PRUNED)  # first: an evaluation then knows why weights are missing
+        os.replace(
+            folder / "manifest.json", folder / provenance.PRUNED
+        )  # first: an evaluation then reports why weights are missing
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)

@@ -1,10 +1,10 @@
-"""Download the data files of a dataset from a hub into a folder, and hold them to inputs.lock.
+"""Download the data files of a dataset from a hub into a folder, and compare them with inputs.lock.
 
     python scripts/inputs/fetch_dataset.py --dataset openai/gsm8k --revision e53f048856ff4f594e959d75785d2c2d37b678ee \\
         --files 'main/*.parquet' --output results/datasets/gsm8k --lock inputs.lock
 
 The first download of a dataset writes its entry in the lock (commit, sizes, checksums); every later one must match it.
-Only parquet, JSON, JSON Lines and CSV are taken, and README.md, which says what belongs to which configuration: no programs.
+Only parquet, JSON, JSON Lines and CSV are downloaded, and README.md, which lists the configurations: no programs.
 """
 
 import argparse
@@ -22,12 +22,12 @@ def main() -> None:
     parser.add_argument("--revision", required=True, help="commit, tag or branch")
     parser.add_argument("--files", nargs="+", default=["*"], help="glob patterns of names, e.g. 'main/*' (default: all data files)")
     parser.add_argument("--output", required=True, help="folder to write")
-    parser.add_argument("--lock", default="inputs.lock", help="what inputs must be (default: %(default)s)")
-    parser.add_argument("--update-inputs", action="store_true", help="put what is found into the lock, whatever it says")
+    parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)")
+    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by what is downloaded")
     args = parser.parse_args()
 
     inputs.be_quiet()
-    inputs.read_lock(args.lock)  # a garbled lock is told before the download, not after it
+    inputs.read_lock(args.lock)  # fails on a garbled lock before the download
     commit, names = inputs.find("dataset", args.dataset, args.revision)
     wanted = choose_files(args.dataset, names, args.files)
     with files.atomic(args.output) as folder:
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[str]:
-    """Data files that match a pattern, and README.md; a pattern that no data file matches is a `UserError`."""
+    """Data files that match a pattern, and README.md. Raise a `UserError` for a pattern without a match."""
     data = [name for name in names if name.endswith(ENDINGS)]
     for pattern in patterns:
         if not fnmatch.filter(data, pattern):

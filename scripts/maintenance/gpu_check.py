@@ -28,7 +28,7 @@ import yaml
 from hardgrpo.grading import graders
 from hardgrpo.runtime import environments, errors, files, provenance
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import checks, settings
+from hardgrpo.study import checks, paths, settings
 
 SCRIPTS = Path(__file__).parents[1]
 MARK = "made-by-gpu-check"  # a file in the scratch folder: without it, nothing in a folder is removed
@@ -590,7 +590,7 @@ def training(check: Check, model: str, engine: str, output: Path) -> list:
         "generation": engine,
     }
     run_of_study = settings.Run(model, chosen.task, "as_written", "all", 0)
-    spec = settings.specification(check.config, run_of_study) | {
+    spec = paths.specification(check.config, run_of_study) | {
         "recipe": "gpu_check",
         "model_folder": str(model_folder(check, model)),
         "problems": str(check.place(model, "train.jsonl")),

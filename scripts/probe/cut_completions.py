@@ -1,9 +1,9 @@
-"""Completions under a smaller limit, cut from those under a larger one: two limits compared on the same samples.
+"""Cut completions to a smaller limit, so that two limits can be compared on the same samples.
 
     python scripts/probe/cut_completions.py --model results/models/wordy --completions ample.jsonl.gz --completion-tokens 60 \\
         --output tight.jsonl.gz
 
-cuts a probe. Of an evaluation the graded completions are needed too (--graded), and are graded again once they are cut
+cuts a probe. To cut an evaluation, also give its graded completions (--graded). The cut completions are then graded again
 (--problems, --grader, --output-graded).
 """
 
@@ -17,7 +17,7 @@ from hardgrpo.runtime import errors, files
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="model folder; its tokenizer counts")
+    parser.add_argument("--model", required=True, help="model folder, for its tokenizer")
     parser.add_argument("--completions", required=True, help="of probe.py or evaluate.py")
     parser.add_argument("--completion-tokens", type=int, required=True, help="the smaller limit")
     parser.add_argument("--graded", help="the evaluation that the completions belong to")
@@ -30,7 +30,7 @@ def main() -> None:
     if any(evaluation) and not all(evaluation):
         parser.error("--graded, --problems, --grader and --output-graded belong together")
 
-    from transformers import AutoTokenizer  # after what can be wrong with the arguments: it takes seconds
+    from transformers import AutoTokenizer  # takes seconds, so after the check of the arguments
 
     tokenizer = AutoTokenizer.from_pretrained(args.model, local_files_only=True)
     if not args.graded:
@@ -51,21 +51,18 @@ def main() -> None:
         problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems)}
         graded = []
         for row, (text, tokens, reason) in zip(rows, cut):
-            verdict = graders.grade(args.grader, text, problems[row["id"]]["answer"])
-            temperature = 0.0 if row["decoding"] == "greedy" else 1.0
-            one = evaluations.row(row["step"], problems[row["id"]], temperature, row["sample"], verdict)
-            graded.append(one | {"truncated": reason == "length", "tokens": tokens})
+            problem = problems[row["id"]]
+            grade = graders.grade(args.grader, text, problem["answer"])
+            graded.append(evaluations.row(row["step"], problem, row["decoding"], row["sample"], grade, tokens, reason))
         files.write_jsonl(args.output, [row | {"completion": text} for row, (text, *_) in zip(rows, cut)])
         evaluations.write(args.output_graded, graded)
     print(f"{args.output}: {shortened} of {len(rows)} completions cut at {args.completion_tokens} tokens")
     if odd:
-        print(
-            f"{odd} of them are not written in the tokens that the tokenizer would choose: their cut may fall some tokens early or late"
-        )
+        print(f"{odd} of them have other tokens than the tokenizer would choose: their cut may be some tokens early or late")
 
 
 def lengths_of(args: argparse.Namespace, rows: list[dict]) -> list[tuple[int, str]]:
-    """(tokens, finish reason) of each completion, from the evaluation beside them."""
+    """(tokens, finish reason) of each completion, from its evaluation."""
     frame = evaluations.read(args.graded)
     key = ["step", "id", "decoding", "sample"]
     known = {tuple(values): (tokens, cut) for *values, tokens, cut in frame[[*key, "tokens", "truncated"]].itertuples(index=False)}

@@ -1,9 +1,9 @@
-"""Turn a recording (JSON Lines: question, completions) into probe files, joined to a task's problems by question.
+"""Turn a recording (JSON Lines: question, completions) into a probe file, matching problems of a task by question.
 
     python scripts/probe/import_recording.py --recording base.jsonl --problems results/tasks/T/train.jsonl \\
         --output results/probe/M/T/shard0.jsonl.gz
 
-Pass rates that the recording's authors published (`published_pass_rate`) are carried along in each line.
+Each line keeps the pass rate that the recording's authors published (`published_pass_rate`).
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""Grade recorded or probed completions: the base model's pass rate p-hat for every problem.
+"""Grade probed or recorded completions, and write the base model's pass rate for every problem.
 
     python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl --grader choice_letter --output D.csv
 
-P.jsonl has a problem a line (id, answer; tier if there is one), C.jsonl or C.jsonl.gz a completion a line (id, sample,
-completion; tokens and finish_reason if they are known). With --grade-prompt-too the prompt is graded together with the
-completion, as the first paper's released code did: each line must then carry its `prompt`, and the problems whose pass
-rate this changes are listed. With --difficulty agreement no answers are needed: the pass rate is the share of samples that
-give the most frequent answer, `correct` counts these, and the column `measured_by` says so.
+P.jsonl has one problem per line (id, answer; tier if there is one). C.jsonl or C.jsonl.gz has one completion per line (id, sample,
+completion; tokens and finish_reason if known). With --grade-prompt-too the grader sees the prompt and the completion together,
+like the first paper's released code. Each line must then have its `prompt`, and the program lists the problems whose pass rate
+changes. With --difficulty agreement no answers are needed: the pass rate is the share of samples with the most frequent answer,
+`correct` counts them, and the column `measured_by` is `agreement`.
 """
 
 import argparse
@@ -22,9 +22,9 @@ def main() -> None:
     parser.add_argument("--problems", required=True)
     parser.add_argument("--completions", required=True, nargs="+", help="one file, or the shards of a probe")
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
-    parser.add_argument("--samples", type=int, help="expected completions a problem; without it, as many for one as for another")
+    parser.add_argument("--samples", type=int, help="expected completions per problem (default: equally many for all)")
     parser.add_argument(
-        "--recorded", action="store_true", help="completions made elsewhere: numbers of them may differ, prompts may be missing"
+        "--recorded", action="store_true", help="completions made elsewhere: their numbers may differ, prompts may be missing"
     )
     parser.add_argument(
         "--stopped",
@@ -33,7 +33,7 @@ def main() -> None:
         help="the probe stopped early, with this confidence: problems may have fewer samples",
     )
     parser.add_argument("--difficulty", default="pass_rate", choices=["pass_rate", "agreement"])
-    parser.add_argument("--grade-prompt-too", action="store_true", help="grade prompt + completion, as released")
+    parser.add_argument("--grade-prompt-too", action="store_true", help="grade prompt + completion, like the released code")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
@@ -65,13 +65,13 @@ def main() -> None:
     files.write_rows(args.output, columns, rows)
 
     if args.stopped is None and rows[0]["pass_rate"] is None:
-        print(f"{args.output}: the completions carry no prompts, so nothing is graded with them")
+        print(f"{args.output}: the completions have no prompts, so they are not graded with them")
         return
     if args.stopped is not None:
         whole, taken = sum(row["complete"] for row in rows), sum(row["samples"] for row in rows)
         print(
             f"{args.output}: {len(rows)} problems, {taken} of {len(rows) * args.samples} completions, {whole} problems have all"
-            f" {args.samples}; of the others the pass rate is known by its bounds alone"
+            f" {args.samples}; the others have bounds instead of a pass rate"
         )
         return
     total = sum(row["samples"] for row in rows)

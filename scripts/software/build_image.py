@@ -1,8 +1,8 @@
-"""Build a container image from its definition with Apptainer (or Singularity), through spython. Without root, with internet.
+"""Build a container image from its definition with Apptainer (or Singularity), through spython. Needs internet, but not root.
 
     python scripts/software/build_image.py --definition envs/training.def --output envs/training.sif
 
-Definitions copy the pins from envs/, so it runs in the root of the clone.
+Definitions copy the pins from envs/, so run it in the root of the clone.
 """
 
 import argparse
@@ -30,14 +30,14 @@ def main() -> None:
             f" where there is one and copy the image here: {by_hand}"
         )
     with tempfile.TemporaryDirectory() as folder, files.atomic(args.output) as image:
-        if not shutil.which("singularity"):  # the name that spython calls; apptainer answers to it too
+        if not shutil.which("singularity"):  # spython calls this name, and apptainer works under it
             Path(folder, "singularity").symlink_to(shutil.which("apptainer"))
             os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], folder])
-        from spython.main import Client  # looks for singularity when it is imported
+        from spython.main import Client  # it looks for singularity on import
 
         options = [] if os.geteuid() == 0 else ["--fakeroot"]
         Client.build(args.definition, str(image), sudo=False, options=options)
-        if not image.is_file():  # spython does not say how the command ended
+        if not image.is_file():  # spython does not report the exit status
             raise UserError(f"{args.definition}: no image was built; see above what is missing, or build by hand: {by_hand}")
     print(f"{args.output}: {Path(args.output).stat().st_size / 1e9:.2f} GB, built from {args.definition}")
 

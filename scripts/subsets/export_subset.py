@@ -1,10 +1,10 @@
-"""Write the chosen prompts as rows in the form that they came in: what to annotate, or to train on elsewhere.
+"""Write the chosen prompts as rows in their original format, to annotate them or to train on them elsewhere.
 
     python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv --problems results/tasks/T/train.jsonl \\
         --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
 
-Rows stand in the order of the subset (its rank). Where the pool is one local file of the output's kind, every column of a CSV
-file is kept, and every line of JSON Lines as it was. Other problems (generated, of a hub's dataset) are written as JSON Lines.
+Rows are in the order of the subset (its rank). If the pool is one local file of the output's kind, all columns of a CSV file, or
+whole lines of JSON Lines, are copied. Other problems (generated, from a hub's dataset) are written as JSON Lines.
 """
 
 import argparse
@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--subset", required=True, help="CSV of select_subset.py")
     parser.add_argument("--problems", required=True, help="the pool")
-    parser.add_argument("--files", nargs="*", default=[], help="the file that the pool was made from, if it is one local file")
+    parser.add_argument("--files", nargs="*", default=[], help="the local file from which the pool was made, if there is one")
     parser.add_argument("--output", required=True, help="the same kind of file")
     args = parser.parse_args()
 
@@ -46,7 +46,7 @@ def main() -> None:
 
     facts = files.read_json(Path(args.subset).with_suffix(".json"))
     measured = "agreement among samples (no reference answers)" if facts["measured_by"] == "agreement" else "pass rate"
-    mean = facts["mean_pass_rate"]  # None where a probe that stopped early left samples out
+    mean = facts["mean_pass_rate"]  # None if an early-stopped probe left samples out
     print(
         f"{facts['prompts']} of {facts['pool']} prompts by {json.dumps(facts['policy'])}, mean {measured}"
         f" {'unknown, samples are missing' if mean is None else f'{mean:.3f}'}\n"
@@ -55,13 +55,13 @@ def main() -> None:
 
 
 def holds(row: dict, question: str) -> bool:
-    """Whether the question stands in the row; half a character is a question mark once it was written."""
+    """Whether a cell of the row is the question. Files hold "?" for half a surrogate pair, see files.write_text."""
     return any(str(value).encode("utf-8", "replace").decode() == question for value in row.values())
 
 
 def as_csv(rows: Iterable[dict]) -> str:
     rows = list(rows)
-    # The writer leaves a lone carriage return bare, and readers take it for the end of a row.
+    # The writer does not quote a lone carriage return, but readers take it as the end of a row.
     bare = any("\r" in cell for row in rows for cell in [*row, *row.values()])
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n", quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)

@@ -1,13 +1,13 @@
-"""Choose the prompts to train on: a policy applied to the base model's pass rates.
+"""Choose the prompts to train on, by a policy and the base model's pass rates.
 
     python scripts/subsets/select_subset.py --difficulty results/difficulty/tiny/swaps.csv --policy '{"rule": "hard", "budget": 0.1}' \\
         --seed 0 --output results/subsets/tiny/swaps/hard/seed0.csv
 
-Beside the CSV (id, pass_rate, rank) a JSON file of the same name tells how the choice was made: sizes, pass rate at the
-boundary, how many candidates were tied there and how many of these the seed let in. Where the probe stopped early
-(probe_early.py) the difficulties are bounds for many prompts: the subset is chosen if these decide it, or make it as likely as the
-probe's confidence wants, and the JSON file says which; a policy that they do not decide is refused. With a confidence below 1 a chosen
-prompt may lack samples: then its pass_rate is empty, and so are the figures of the JSON file that need it.
+Writes a CSV file (id, pass_rate, rank), and beside it a JSON file about the choice: sizes, the pass rate at the boundary, how many
+candidates tied there and how many of them the seed chose. After a probe that stopped early (probe_early.py) many prompts have only
+bounds of their pass rate. The program then chooses the subset if the bounds decide it, or make it as likely as the probe's
+confidence, and the JSON file says which of the two; otherwise it ends with an error. With a confidence below 1 a chosen prompt may
+lack samples; its pass_rate is then empty, and so are the values of the JSON file that need it.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--difficulty", required=True)
     parser.add_argument("--policy", required=True, type=json.loads, help="a policy of config.yaml, as JSON")
     parser.add_argument("--seed", type=int, required=True, help="decides ties and random choices")
-    parser.add_argument("--output", required=True, help="CSV file; the JSON file is put beside it")
+    parser.add_argument("--output", required=True, help="CSV file; the JSON file is written beside it")
     args = parser.parse_args()
 
     keys = set(args.policy) if isinstance(args.policy, dict) else set()
@@ -70,12 +70,12 @@ def main() -> None:
         "mean_pass_rate": sum(chosen) / len(chosen) if known else None,
         "zero_share": sum(rate == 0 for rate in chosen) / len(chosen) if known else None,
         "boundary_pass_rate": chosen[-1] if known else None,
-        # What was left out of a probe that stopped early has no pass rate that could be tied.
+        # After a probe that stopped early, other prompts may have no pass rate that could be tied.
         "tied": None if stopped else subset.tied,
         "tied_chosen": None if stopped else subset.tied_chosen,
     } | facts_of_probe
     rows = [{"id": i, "pass_rate": pass_rates[i], "rank": rank} for rank, i in enumerate(subset.ids, start=1)]
-    files.write_text(Path(args.output).with_suffix(".json"), json.dumps(facts, indent=1) + "\n")
+    files.write_json(Path(args.output).with_suffix(".json"), facts)
     files.write_rows(args.output, ["id", "pass_rate", "rank"], rows)
     print(
         f"{args.output}: {len(rows)} of {len(pass_rates)} prompts, "
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[policies.Subset, dict]:
-    """The subset of full probing, from the counts of a probe that stopped early, and what to say of it."""
+    """The subset of full probing, from the counts of a probe that stopped early, and facts for the JSON file."""
     remedy = (
         "the probe stopped early, for another subset; take `stop` out of the task's probe in the configuration to probe in full"
     )
@@ -110,7 +110,7 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
     subset, certain = found
     by_id = {row["id"]: row for row in rows}
     short = [i for i in subset.ids if by_id[i]["samples"] < planned]
-    if short and confidence >= 1:  # the probe was for another subset, and this one's order is open
+    if short and confidence >= 1:  # the probe was for another subset, so the order of this one is undecided
         raise errors.UserError(f"'{short[0]}' is chosen but has {by_id[short[0]]['samples']} of {planned} samples: {remedy}")
     said = (
         "the subset that full probing gives from the same completions, for certain"

@@ -1,4 +1,4 @@
-"""Write `spec.yaml`, which is the run: resolved model, task, subset, recipe and seed. The same file trains it by hand.
+"""Write `spec.yaml`, which fully specifies a run (model, task, subset, recipe, seed); train_grpo.py can also be run on it by hand.
 
 python scripts/training/write_spec.py --run '{...}' --output results/training/tiny/swaps/mini/hard/seed0/spec.yaml
 """

@@ -86,7 +86,7 @@ def test_checkpoints_are_ordinary_model_folders(finished_world):
     assert tokenizer.decode(ids) == f"{question} Answer:"
 
 
-def test_the_verdicts_can_be_computed_again_from_the_kept_completions(finished_world):
+def test_the_grades_can_be_computed_again_from_the_kept_completions(finished_world):
     from hardgrpo.grading import graders
 
     results = finished_world.folder / "results"
@@ -94,9 +94,9 @@ def test_the_verdicts_can_be_computed_again_from_the_kept_completions(finished_w
     graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
     texts = files.read_jsonl(results / f"evaluation/{RUN}/swaps.jsonl.gz", {"completion": str})
     for row, text in zip(graded, texts):
-        verdict = graders.grade("final_word", text["completion"], answers[row["id"]])
+        grade = graders.grade("final_word", text["completion"], answers[row["id"]])
         for name in ("correct", "answered", "strict", "lenient"):
-            assert row[name] == str(int(getattr(verdict, name)))
+            assert row[name] == str(int(getattr(grade, name)))
 
 
 def test_summaries_hold_what_the_evaluations_hold(finished_world):

@@ -34,8 +34,8 @@ def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, one, 
     assert completions.retokenized(tokenizer, *completion)
     cut = completions.cut(tokenizer, *completion, small)
     assert cut == sampled(tokenizer, seed, small)[0]
-    verdicts = [graders.grade("final_word", text, answer) for text, *_ in (cut, completion)]
-    assert verdicts[0].answered <= verdicts[1].answered, "a smaller limit never adds an answer"
+    grades = [graders.grade("final_word", text, answer) for text, *_ in (cut, completion)]
+    assert grades[0].answered <= grades[1].answered, "a smaller limit never adds an answer"
     assert cut[1] <= small and (cut[2] == "length") == (cut[1] == small and cut != completion or completion[2] == "length")
 
 

@@ -57,10 +57,10 @@ from hardgrpo.runtime.errors import UserError
         ("math", r"\frac{\pi}{2}", r"\frac{\pi}{2}", False, False),
     ],
 )
-def test_verdicts(grader, completion, answer, answered, correct):
-    verdict = grade(grader, completion, answer)
-    assert (verdict.answered, verdict.correct) == (answered, correct)
-    assert verdict.extracted is None or verdict.extracted in completion
+def test_grades(grader, completion, answer, answered, correct):
+    graded = grade(grader, completion, answer)
+    assert (graded.answered, graded.correct) == (answered, correct)
+    assert graded.extracted is None or graded.extracted in completion
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_verdicts(grader, completion, answer, answered, correct):
         ("number_lenient", "18", "18", False, False, False),
     ],
 )
-def test_both_verdicts_are_kept_whatever_the_name(grader, completion, answer, strict, lenient, is_readable):
-    verdict = grade(grader, completion, answer)
-    assert (verdict.strict, verdict.lenient, verdict.readable) == (strict, lenient, is_readable)
-    assert verdict.correct == (lenient if GRADERS[grader].forgiving else strict)
+def test_both_grades_are_kept_whatever_the_name(grader, completion, answer, strict, lenient, is_readable):
+    graded = grade(grader, completion, answer)
+    assert (graded.strict, graded.lenient, graded.readable) == (strict, lenient, is_readable)
+    assert graded.correct == (lenient if GRADERS[grader].forgiving else strict)
 
 
 def test_braces_are_balanced_and_an_open_box_does_not_count():
@@ -115,10 +115,10 @@ FORMS = st.sampled_from(["{}", r"so \boxed{{{}}}", "so #### {}", r"\boxed{{{}", 
 
 @given(st.sampled_from(sorted(GRADERS)), ANSWERS, FORMS, ANSWERS)
 def test_strict_implies_lenient_implies_readable_implies_answered(grader, stated, form, answer):
-    verdict = grade(grader, form.format(stated), answer)
-    assert verdict.strict <= verdict.lenient <= verdict.readable <= verdict.answered
-    assert verdict.correct in (verdict.strict, verdict.lenient)
-    assert verdict.answered == (verdict.extracted is not None)
+    graded = grade(grader, form.format(stated), answer)
+    assert graded.strict <= graded.lenient <= graded.readable <= graded.answered
+    assert graded.correct in (graded.strict, graded.lenient)
+    assert graded.answered == (graded.extracted is not None)
 
 
 @given(st.sampled_from(sorted(GRADERS)), ANSWERS)
@@ -131,8 +131,8 @@ def test_a_readable_reference_is_right_when_it_is_stated(grader, answer):
 @given(st.sampled_from(sorted(GRADERS)), ANSWERS, ANSWERS)
 def test_agreement_is_symmetric_and_holds_between_an_answer_that_is_right_and_itself(grader, left, right):
     assert same(grader, left, right) == same(grader, right, left)
-    verdict = grade(grader, GRADERS[grader].form % left, left)
-    assert not verdict.correct or same(grader, verdict.extracted, verdict.extracted)
+    graded = grade(grader, GRADERS[grader].form % left, left)
+    assert not graded.correct or same(grader, graded.extracted, graded.extracted)
 
 
 @pytest.mark.parametrize(
@@ -247,10 +247,10 @@ def test_every_reference_of_math_aime_and_the_shuffled_objects_is_readable():
 )
 def test_the_recorded_completions_have_the_known_shares(checkpoint, percent):
     """Answered, readable, right by the released int(), right by the number: unreadable are '28 - 22 = 6' and '2:00 pm'."""
-    verdicts = [
+    grades = [
         grade("number_lenient", text, row["answer"])
         for row in rows(f"recordings/gsm8k_hard_test/qwen3-14b/{checkpoint}.jsonl")
         for text in row["completions"]
     ]
     columns = ["answered", "readable", "strict", "lenient"]
-    assert [round(100 * sum(getattr(v, column) for v in verdicts) / len(verdicts), 1) for column in columns] == percent
+    assert [round(100 * sum(getattr(v, column) for v in grades) / len(grades), 1) for column in columns] == percent

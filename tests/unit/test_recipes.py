@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from conftest import ROOT
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import checks, memory, settings
+from hardgrpo.study import checks, memory, paths, settings
 from hardgrpo.training import recipes
 
 RECIPE = {
@@ -92,7 +92,7 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     from trl import GRPOConfig
 
     run = settings.Run(model, "gsm8k", recipe, "hard", 0)
-    spec = recipes.Spec(**settings.specification(CONFIG, run))
+    spec = recipes.Spec(**paths.specification(CONFIG, run))
     hardware, training = hardware_of(model, recipe), CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(spec, str(tmp_path), hardware, context=400)
     updates = arguments["per_device_train_batch_size"] * arguments["gradient_accumulation_steps"] * hardware.processes

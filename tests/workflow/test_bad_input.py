@@ -53,7 +53,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/swaps_tight/completion_tokens", 192),
-            ["tasks.swaps_tight.completion_tokens", "192 is no cut of the 192 of 'swaps_ample'"],
+            ["tasks.swaps_tight.completion_tokens", "192 is not below the 192 of 'swaps_ample'"],
         ),
         (break_("tasks/swaps_tight/grader", "final_number"), ["tasks.swaps_tight.grader", "differs from that of 'swaps_ample'"]),
         (break_("tasks/swaps_tight/cut_from", "swaps_tight"), ["tasks.swaps_tight.cut_from", "name one that is sampled"]),
@@ -309,8 +309,8 @@ def test_a_problem_may_be_called_na(tmp_path):
     from hardgrpo.analysis import evaluations
     from hardgrpo.grading import graders
 
-    verdict = graders.grade("final_word", "#### x", "x")
-    rows = [evaluations.row(0, {"id": name, "tier": None}, 1.0, 0, verdict) for name in ("NA", "null", "p1")]
+    grade = graders.grade("final_word", "#### x", "x")
+    rows = [evaluations.row(0, {"id": name, "tier": None}, "sampled", 0, grade) for name in ("NA", "null", "p1")]
     evaluations.write(str(tmp_path / "e.csv.gz"), rows)
     frame = evaluations.read(str(tmp_path / "e.csv.gz"))
     assert list(frame.id) == ["NA", "null", "p1"] and frame.tier.isna().all() and frame.tokens.isna().all()

@@ -15,9 +15,9 @@ import pytest
 import yaml
 from test_own_prompts import OVERLAY, SAMPLES, TABLE, TASK, as_csv, chosen, make_world, untrained  # noqa: F401 (a fixture)
 
-import probe_early
 from conftest import World, path_of
 from hardgrpo.runtime import files, states
+from hardgrpo.sampling import store
 from hardgrpo.selection import difficulty, early_stopping
 
 STOPPING = TASK | {"probe": {"samples": SAMPLES, "shards": 1, "seed": 1, "stop": {"confidence": 1, "batch": 8}}}
@@ -264,10 +264,10 @@ def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(w
     same |= {"prompt": "{question}", "completion_tokens": 12, "seed": 1, "engine": "transformers", "chat": {}}
     differ = {"prompt": "{question} ", "completion_tokens": 13, "seed": 2, "engine": "vllm", "chat": {"enable_thinking": False}}
     differ |= {"problems": str(folder / "results/models/mine/config.json")}
-    store = probe_early.store_of(argparse.Namespace(**same))
-    assert len({store, *(probe_early.store_of(argparse.Namespace(**same | {key: differ[key]})) for key in differ)}) == 7
+    known = store.folder_of(argparse.Namespace(**same))
+    assert len({known, *(store.folder_of(argparse.Namespace(**same | {key: differ[key]})) for key in differ)}) == 7
     others = {"grader": "math", "samples": 99, "stop_for": [], "confidence": 0.9, "batch": 1, "difficulty": "agreement", "gpus": 1}
-    assert probe_early.store_of(argparse.Namespace(**same | others)) == store
+    assert store.folder_of(argparse.Namespace(**same | others)) == known
 
 
 def test_a_second_process_on_the_same_store_is_turned_away(worlds, tmp_path):

@@ -1,6 +1,6 @@
-"""Grading of recorded GSM8K completions: against Math-Verify on the same texts, and every verdict that differs from its own.
+"""Grading of recorded GSM8K completions: against Math-Verify on the same texts, and every grade that differs from its own.
 
-The baseline reads the whole completion, as programs that use Math-Verify mostly do. Verdicts are compared twice: with that, and with
+The baseline reads the whole completion, as programs that use Math-Verify mostly do. Grades are compared twice: with that, and with
 Math-Verify on the last box alone. The differences are listed in grading_differences.csv with what explains them.
 """
 
@@ -46,10 +46,10 @@ def run(options) -> list[dict]:
     logging.disable(logging.CRITICAL)  # Math-Verify tells of each text that it cannot read
     differing = []
     for name, question, text, answer in texts:
-        verdict, theirs, boxed = graders.grade("number_lenient", text, answer), whole(text, answer), box(text, answer)
-        if {verdict.correct} != {theirs, boxed}:
-            why = explain(verdict, theirs, boxed)
-            values = (name, question, answer, verdict.extracted, verdict.correct, theirs, boxed, why)
+        grade, theirs, boxed = graders.grade("number_lenient", text, answer), whole(text, answer), box(text, answer)
+        if {grade.correct} != {theirs, boxed}:
+            why = explain(grade, theirs, boxed)
+            values = (name, question, answer, grade.extracted, grade.correct, theirs, boxed, why)
             differing.append(dict(zip(DIFFERENCES, values)))
     logging.disable(logging.NOTSET)
     files.write_rows(options.output / "grading_differences.csv", DIFFERENCES, differing)
@@ -87,10 +87,10 @@ def math_verify_readings() -> tuple[Callable, Callable]:
     return whole, box
 
 
-def explain(verdict: graders.Verdict, theirs: bool, boxed: bool) -> str:
-    """Why a verdict differs, where the completion shows it; an empty text where it does not."""
-    if not verdict.answered and theirs and not boxed:
+def explain(grade: graders.Grade, theirs: bool, boxed: bool) -> str:
+    """Why a grade differs, where the completion shows it; an empty text where it does not."""
+    if not grade.answered and theirs and not boxed:
         return "cut off before it answered; Math-Verify takes a number of the working for its answer"
-    if verdict.correct and "°" in (verdict.extracted or "") and not boxed:
+    if grade.correct and "°" in (grade.extracted or "") and not boxed:
         return "Math-Verify does not read the degree sign as a unit"
     return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from hardgrpo.grading.graders import Verdict
+from hardgrpo.grading.graders import Grade
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
@@ -14,26 +14,32 @@ if TYPE_CHECKING:  # programs that only write evaluations do without
     import pandas as pd
 
 COLUMNS = ["step", "id", "tier", "decoding", "sample", "correct", "answered", "strict", "lenient", "truncated", "tokens"]
-KEY = ["step", "id", "decoding", "sample"]  # what names a completion, here and in the file of texts beside it
+KEY = ["step", "id", "decoding", "sample"]  # identifies a completion, here and in the file of texts beside it
+GRADES = ("correct", "answered", "strict", "lenient")
 
-VERDICTS = ("correct", "answered", "strict", "lenient")
 
-
-def row(step: int, problem: dict, temperature: float, sample: int, verdict: Verdict) -> dict:
-    """A row without truncated and tokens (None: not known, as in recordings)."""
+def row(
+    step: int, problem: dict, decoding: str, sample: int, grade: Grade, tokens: int | None = None, finish_reason: str | None = None
+) -> dict:
+    """A graded completion. Recordings may not know `tokens` and `finish_reason`; both cells are then empty."""
     return {
         "step": step,
         "id": problem["id"],
         "tier": problem.get("tier"),
-        "decoding": "sampled" if temperature > 0 else "greedy",
+        "decoding": decoding,
         "sample": sample,
-        "correct": verdict.correct,
-        "answered": verdict.answered,
-        "strict": verdict.strict,
-        "lenient": verdict.lenient,
-        "truncated": None,
-        "tokens": None,
+        "correct": grade.correct,
+        "answered": grade.answered,
+        "strict": grade.strict,
+        "lenient": grade.lenient,
+        "truncated": finish_reason == "length" if finish_reason else None,
+        "tokens": tokens,
     }
+
+
+def text(row: dict, completion: str) -> dict:
+    """The line of a completion in the file of texts beside the evaluation."""
+    return {key: row[key] for key in KEY} | {"completion": completion}
 
 
 def write(path: str, rows: list[dict]) -> None:
@@ -51,7 +57,7 @@ def read(path: str) -> pd.DataFrame:
     import pandas as pd
 
     kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
-    kinds |= dict.fromkeys(VERDICTS, int) | {"truncated": float, "tokens": float}
+    kinds |= dict.fromkeys(GRADES, int) | {"truncated": float, "tokens": float}
     text = files.read_text(path)
     try:
         # Only an empty cell is a missing one: a problem may be called "NA".
@@ -62,7 +68,7 @@ def read(path: str) -> pd.DataFrame:
         raise UserError(f"{path}: not an evaluation file; delete it and run again") from None
     if frame.empty:
         raise UserError(f"{path}: the file has no rows; delete it and run again")
-    for column in VERDICTS:
+    for column in GRADES:
         bad = ~frame[column].isin((0, 1))
         if bad.any():
             row = int(bad.idxmax()) + 2
@@ -85,7 +91,7 @@ def counts(frame: pd.DataFrame, step: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def by_sample(frame: pd.DataFrame, step: int, decoding: str = "sampled") -> np.ndarray | None:
-    """(N, m) verdicts of the completions at one step, problems in sorted order and samples by their number.
+    """Whether each completion at one step is correct, (N, m): problems in sorted order, samples by number.
 
     None where problems differ in their samples, as in some recordings.
     """

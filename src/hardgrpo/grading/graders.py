@@ -1,9 +1,9 @@
-r"""The one grader: probe, reward and evaluation all call `grade`, so they cannot drift apart.
+r"""Grade completions. Probe, reward and evaluation all call `grade`, so they agree.
 
-It looks at the completion alone, never at the prompt: where does the answer stand, is it the reference to the letter
-(strict), is it the reference when notation is forgiven (lenient)? Both verdicts are kept; the grader's name says which of
-them is *correct*. *Answered* means that the completion holds an answer in the form that was asked for, *readable* that
-this answer is of the kind the grader compares: a word, a number, one letter, a mathematical expression.
+A grader sees the completion alone, never the prompt. It extracts the answer and compares it with the reference twice: to the
+letter (*strict*) and with notation forgiven (*lenient*). A grade holds both results; the grader's name decides which of them is
+*correct*. *Answered*: the completion states an answer in the requested form. *Readable*: the answer is of the kind that the
+grader compares (a word, a number, one letter, a mathematical expression).
 """
 
 import re
@@ -16,8 +16,8 @@ from hardgrpo.runtime.errors import UserError
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """strict implies lenient, lenient implies readable, readable implies answered; correct is strict or lenient."""
+class Grade:
+    """strict implies lenient, lenient implies readable, readable implies answered. correct equals strict or equals lenient."""
 
     extracted: str | None
     answered: bool
@@ -29,44 +29,44 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Grader:
-    form: str  # what a completion that states an answer looks like
-    extract: Callable[[str], str | None]  # the answer of a completion, None without one
+    form: str  # a completion that states an answer, with %s in its place
+    extract: Callable[[str], str | None]  # the answer of a completion, or None
     strict: Callable[[str, str], bool]  # (reference, extracted)
     lenient: Callable[[str, str], bool]
-    reads: Callable[[str], bool]
-    forgiving: bool = False  # whether the lenient verdict is the one that counts
-    reference: Callable[[str], str] = str.strip  # the data's answer in the form that is compared
+    reads: Callable[[str], bool]  # whether an extracted answer is of the kind that the grader compares
+    forgiving: bool = False  # whether lenient counts as correct
+    reference: Callable[[str], str] = str.strip  # turns the data's answer into the form that is compared
 
 
-def grade(grader: str, completion: str, answer: str) -> Verdict:
+def grade(grader: str, completion: str, answer: str) -> Grade:
     """Grade one completion against a reference answer; `grader` is a key of GRADERS."""
     chosen = GRADERS[grader]
     extracted = chosen.extract(completion)
     if extracted is None:
-        return Verdict(None, answered=False, correct=False, strict=False, lenient=False, readable=False)
+        return Grade(None, answered=False, correct=False, strict=False, lenient=False, readable=False)
     strict, lenient = _compare(chosen, chosen.reference(answer), extracted)
     correct = lenient if chosen.forgiving else strict
-    return Verdict(extracted, True, correct, strict, lenient, readable=lenient or chosen.reads(extracted))
+    return Grade(extracted, True, correct, strict, lenient, readable=lenient or chosen.reads(extracted))
 
 
 def _compare(chosen: Grader, reference: str, extracted: str) -> tuple[bool, bool]:
-    """(strict, lenient): what is right to the letter is right where notation is forgiven."""
+    """(strict, lenient). An answer that is right to the letter is also right with notation forgiven."""
     strict = chosen.strict(reference, extracted)
     return strict, strict or chosen.lenient(reference, extracted)
 
 
 def readable(grader: str, answer: str) -> bool:
-    """Whether the grader can accept a completion that states this reference answer (a check on the data)."""
+    """Whether the grader accepts a completion that states this reference answer. Checks the data."""
     chosen = GRADERS[grader]
     reference = chosen.reference(answer)
-    verdict = grade(grader, chosen.form % reference, answer)
-    return verdict.correct and verdict.extracted == reference and chosen.reads(reference)
+    stated = grade(grader, chosen.form % reference, answer)
+    return stated.correct and stated.extracted == reference and chosen.reads(reference)
 
 
 def same(grader: str, left: str, right: str) -> bool:
-    """Whether two extracted answers are the same one, without a reference (agreement among samples).
+    """Whether two extracted answers are equal, for agreement among samples, where there is no reference.
 
-    Symmetric, but not transitive where Math-Verify rounds decimals.
+    Symmetric, but not transitive, because Math-Verify rounds decimals.
     """
     chosen = GRADERS[grader]
     return any(_compare(chosen, *pair)[chosen.forgiving] for pair in ((left, right), (right, left)))
@@ -76,7 +76,7 @@ def same(grader: str, left: str, right: str) -> bool:
 
 
 def after_marks(completion: str) -> str | None:
-    """The first word after the last `####`, as in GSM8K's solutions: 'so 12 - 3 = 9 ; #### 9' -> '9'."""
+    """The first word after the last `####`, the form of GSM8K's solutions: 'so 12 - 3 = 9 ; #### 9' -> '9'."""
     _, mark, tail = completion.rpartition("####")
     words = tail.split(maxsplit=1)
     return words[0] if mark and words else None
@@ -102,7 +102,7 @@ def last_box(completion: str) -> str | None:
 
 
 def same_text(reference: str, extracted: str) -> bool:
-    """As the first paper's released code compares choices: '(B)' is right where '(B)' is asked for, a bare 'B' is not."""
+    """Compare choices like the first paper's released code: for the reference '(B)', '(B)' is right and a bare 'B' is wrong."""
     return reference == extracted
 
 
@@ -111,7 +111,7 @@ def same_word(reference: str, extracted: str) -> bool:
 
 
 def same_letter(reference: str, extracted: str) -> bool:
-    r"""'(B)', 'B', 'b.' and '\text{(B)}' are the same choice; anything that is not one letter is wrong."""
+    r"""'(B)', 'B', 'b.' and '\text{(B)}' are the same choice. Anything but one letter is wrong."""
     return _letter(extracted) is not None and _letter(extracted) == _letter(reference)
 
 
@@ -126,15 +126,15 @@ def _letter(text: str) -> str | None:
 
 
 def same_integer(reference: str, extracted: str) -> bool:
-    """As the first paper's released code grades GSM8K: Python's `int()` of the box's content, nothing forgiven."""
+    """Compare like the first paper's released code on GSM8K: Python's `int()` of the box's content."""
     try:
-        return "_" not in extracted and int(extracted) == int(reference)  # int('52_8') is 528, but this is a number in base 8
+        return "_" not in extracted and int(extracted) == int(reference)  # int('52_8') is 528, but 52_8 is a number in base 8
     except ValueError:
         return False
 
 
 def same_number(reference: str, extracted: str) -> bool:
-    """Equal as exact numbers, whatever separators, currency, unit or kind of fraction they are written with."""
+    """Whether both are the same exact number. Separators, currency, units and kinds of fractions do not matter."""
     value = expressions.number(extracted)
     return value is not None and value == expressions.number(reference)
 
@@ -144,7 +144,7 @@ def reads_number(extracted: str) -> bool:
 
 
 def whole_number(answer: str) -> str:
-    """A reference that is a whole number as digits alone: '1,080' is asked for as 1080."""
+    """Write a reference that is a whole number with digits alone: '1,080' becomes 1080."""
     value = expressions.number(answer)
     return answer.strip() if value is None or value.denominator != 1 else str(value)
 
@@ -168,7 +168,7 @@ GRADERS: dict[str, Grader] = {
 
 
 def check_grader(name: str) -> None:
-    """Raise a `UserError` where there is no such grader or what it needs is not installed."""
+    """Raise a `UserError` if there is no such grader, or if a package that it needs is not installed."""
     if name not in GRADERS:
         raise UserError(f"unknown grader '{name}'; expected one of {', '.join(GRADERS)}")
     if name.startswith("math"):

@@ -1,6 +1,6 @@
-"""Whether a Slurm cluster can ever run the jobs of a study: asked before the first one is submitted.
+"""Check before the first job is submitted that a Slurm cluster can run all jobs of a study.
 
-Slurm refuses an impossible job only when it is submitted, which may be hours after the start, or lets it wait for ever.
+Slurm itself refuses an impossible job only when that job is submitted, perhaps hours later, or leaves it pending for ever.
 """
 
 import getpass
@@ -16,10 +16,10 @@ from hardgrpo.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class Request:
-    """What a job asks for."""
+    """The resources that a job requests."""
 
     rule: str
-    partition: str | None = None  # or several, with commas; None: the cluster's default
+    partition: str | None = None  # several are separated by commas; None: the cluster's default
     gpus: int = 0
     gpu_name: str | None = None
     mem_mb: int = 0
@@ -33,7 +33,7 @@ class Request:
 class Node:
     cpus: int
     mem_mb: int
-    gpus: dict[str, int] = field(default_factory=dict)  # by kind; "" where the cluster names none
+    gpus: dict[str, int] = field(default_factory=dict)  # number by kind; kind "" where the cluster does not name it
     features: frozenset[str] = frozenset()
     partitions: frozenset[str] = frozenset()
 
@@ -51,7 +51,7 @@ class Partition:
 
 
 def problems(requests: Iterable[Request], partitions: list[Partition], accounts: set[str] | None) -> list[str]:
-    """A line for each rule and resource that the cluster cannot give; None for accounts where it does not say who has which."""
+    """One line for each rule and resource that the cluster cannot provide. `accounts` is None if the cluster does not list them."""
     found: dict[tuple, tuple] = {}
     for request in requests:
         for resource, amount, text in _problems(request, partitions, accounts):
@@ -102,7 +102,7 @@ def _problems(asked: Request, partitions: list[Partition], accounts: set[str] | 
             f"{asked.minutes} min asked for, at most {longest:.0f} allowed {where}; set longest_runtime: {longest:.0f} in slurm/config.yaml",
         )
     nodes = [node for name in names for node in known[name].nodes]
-    if re.fullmatch(r"[\w.-]+(&[\w.-]+)*", asked.constraint or ""):  # anything more is left to Slurm
+    if re.fullmatch(r"[\w.-]+(&[\w.-]+)*", asked.constraint or ""):  # Slurm checks anything more complex
         wanted = set(asked.constraint.split("&"))
         features = sorted(set().union(*(node.features for node in nodes)))
         nodes = [node for node in nodes if wanted <= node.features]
@@ -146,14 +146,14 @@ def _problems(asked: Request, partitions: list[Partition], accounts: set[str] | 
 
 
 def read_partitions(partitions: str, nodes: str) -> list[Partition]:
-    """The cluster as `scontrol -o show partition` and `scontrol -o show node` tell it."""
+    """The cluster, from the output of `scontrol -o show partition` and `scontrol -o show node`."""
     members = [_node(fields) for fields in map(_fields, nodes.splitlines()) if "NodeName" in fields]
     found = []
     for fields in map(_fields, partitions.splitlines()):
         if "PartitionName" in fields:
             name = fields["PartitionName"]
             inside = tuple(node for node in members if name in node.partitions)
-            is_open = fields.get("State", "UP") in ("UP", "DOWN")  # a partition that is down keeps jobs until it is up
+            is_open = fields.get("State", "UP") in ("UP", "DOWN")  # a partition that is DOWN still queues jobs
             found.append(Partition(name, minutes(fields.get("MaxTime", "")), fields.get("Default") == "YES", is_open, inside))
     return found
 
@@ -190,7 +190,7 @@ def minutes(limit: str) -> float:
 
 
 def check(requests: Iterable[Request]) -> None:
-    """A `UserError` with a line for each thing that this machine's cluster cannot give."""
+    """Raise a `UserError` with one line for each request that this cluster cannot satisfy."""
     if shutil.which("scontrol") is None or shutil.which("sbatch") is None:
         raise UserError(
             "profile slurm: Slurm is not on this machine (no scontrol, no sbatch); run on a login node of the cluster, or use --profile"
@@ -211,12 +211,12 @@ def _ask(*command: str) -> str:
         raise UserError(f"{' '.join(command)}: no answer in 60 s; ask the cluster's status page, and start again later") from None
     if done.returncode:
         said = (done.stderr or done.stdout).strip().replace("\n", "; ")
-        raise UserError(f"{' '.join(command)}: {said}; see whether Slurm can be reached from this machine, and start again")
+        raise UserError(f"{' '.join(command)}: {said}; check that this machine reaches Slurm, and start again")
     return done.stdout
 
 
 def _accounts() -> set[str] | None:
-    """The accounts that this user may charge; None where the cluster does not tell."""
+    """The accounts that this user may charge; None if the cluster does not list them."""
     try:
         told = _ask("sacctmgr", "-nP", "show", "assoc", f"user={getpass.getuser()}", "format=account")
     except (UserError, OSError):

@@ -1,7 +1,7 @@
-"""Which files of this project a program is made of, followed through its imports, and one checksum over them.
+"""Find the files of this project that a program uses, by following its imports, and compute one checksum over them.
 
-A cheap rule takes the checksum as a parameter, so that Snakemake runs it again when any of these files changes. It is a
-parameter and not a list of input files, because after a clone the times of files say nothing.
+A cheap rule has this checksum as a parameter, so Snakemake runs the rule again when any of the files changes. The files are not
+inputs of the rule, because Snakemake compares inputs by modification time, and a clone sets all times anew.
 """
 
 import ast
@@ -22,8 +22,8 @@ def checksum(*programs: Path) -> str:
 
 
 def files_of(*programs: Path) -> list[Path]:
-    """The programs and every file of the project that they can reach: modules that it imports, wherever in the text the import
-    stands, modules that these import, and files beside a module that the module names (templates, styles)."""
+    """The programs, the modules that they import anywhere in their text, the modules that these import, and so on; and the files beside
+    a module that the module names in a string (templates, styles)."""
     waiting = [Path(program).resolve() for program in programs]
     found = set(waiting)
     while waiting:
@@ -44,7 +44,7 @@ def needed_by(path: Path) -> frozenset[Path]:
                 found |= set(_modules(path, alias.name))
         elif isinstance(node, ast.ImportFrom):
             found |= set(_modules(path, node.module or ""))
-            for alias in node.names:  # what is imported may be a module itself
+            for alias in node.names:  # the imported name may be a module
                 found |= set(_modules(path, f"{node.module}.{alias.name}"))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value and len(node.value) < 80:
             found |= {near for folder in (path.parent, path.parent / "templates") if (near := folder / node.value).is_file()}
@@ -52,7 +52,7 @@ def needed_by(path: Path) -> frozenset[Path]:
 
 
 def _modules(path: Path, name: str) -> Iterator[Path]:
-    """The files that `import name` in the file `path` runs: packages on the way too; none for what is not this project's."""
+    """The files that `import name` in the file `path` runs, `__init__.py` of packages included; none outside this project."""
     parts = name.split(".")
     root = SOURCE if parts[0] == "hardgrpo" else path.parent  # a program may import from its own folder
     for end in range(1, len(parts) + 1):

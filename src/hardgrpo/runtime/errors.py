@@ -1,4 +1,4 @@
-"""Errors that a user can cause: one clear line, a nonzero exit status, nothing half-written."""
+"""Errors that a user can cause end a program with one clear line and exit status 1, without half-written files."""
 
 import errno
 import sys
@@ -6,21 +6,21 @@ from collections.abc import Callable
 
 
 class UserError(Exception):
-    """What is wrong and where, what was expected, what to do. Shown without a traceback."""
+    """Says where something is wrong, what was expected and what to do. Shown without a traceback."""
 
 
-# Libraries that write in native code report a full disk in their own types, with the system's words in the message.
+# Libraries that write files in native code report a full disk with exceptions of their own; the message holds the system's words.
 DISK_FULL_WORDS = ("No space left on device", "File too large", "Disk quota exceeded", "os error 28", "os error 27")
 
 
 def run(main: Callable[[], None]) -> None:
-    """Call a program's `main`; turn what a user can cause into one line on stderr and exit status 1."""
+    """Call a program's `main`. An error that a user can cause becomes one line on stderr and exit status 1."""
     try:
         main()
     except UserError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        sys.exit("error: interrupted; start the same command again to go on")
+        sys.exit("error: interrupted; start the same command again to resume")
     except BrokenPipeError:
         sys.exit(1)
     except Exception as error:
@@ -30,7 +30,7 @@ def run(main: Callable[[], None]) -> None:
         sys.exit(f"error: {message}")
 
 
-# A GPU whose memory is full says so in torch's or vLLM's words.
+# How torch and vLLM report that a GPU's memory is full.
 GPU_FULL_WORDS = (
     "CUDA out of memory",
     "No available memory for the cache blocks",
@@ -40,7 +40,7 @@ GPU_FULL_WORDS = (
 
 
 def explain(error: BaseException) -> str | None:
-    """One line for a failure of the machine (disk, permissions, GPU), or None where the error is this program's own."""
+    """One line about a failure of the machine (disk, permissions, GPU); None for any other error, which is a bug."""
     if type(error).__name__ == "OutOfMemoryError" or any(words.lower() in str(error).lower() for words in GPU_FULL_WORDS):
         return (
             f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the model's micro_batch or vllm_memory (training) or the"
@@ -55,7 +55,7 @@ def explain(error: BaseException) -> str | None:
     elif isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
         return f"cannot write {error.filename}: {error.strerror}; choose a folder that you may write to and run again"
     else:
-        # A failed write inside torch.save hides its reason: look at the chain for one that tells.
+        # torch.save hides why a write failed; the reason is in the chain of exceptions.
         chained = error.__cause__ or error.__context__
         return explain(chained) if chained is not None else None
     return f"the disk is full{where}; finished results are untouched: free some space and run the same command again"

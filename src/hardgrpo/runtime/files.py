@@ -1,4 +1,4 @@
-"""Reading and writing the files of the contracts: checked on the way in, complete or absent on the way out."""
+"""Read files with checks, and write files so that they are complete or absent."""
 
 import argparse
 import contextlib
@@ -18,10 +18,10 @@ from hardgrpo.runtime.errors import UserError
 
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; rename it there if the block succeeds, remove it if it does not.
+    """Yield a temporary path beside `path`. Rename it to `path` if the block succeeds; remove it if the block fails.
 
-    What a killed process left under the temporary name is removed first. A folder takes the place of an earlier one only
-    if they have a name in common (it holds the same kind of thing) or that is empty; a file never takes a folder's place.
+    Leftovers of a killed process are removed first. A folder replaces an existing folder only if both hold a file of the same name (so
+    they hold the same kind of result), or if the existing one is empty. A file never replaces a folder.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,9 +50,9 @@ def _remove(path: Path) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write text; `.gz` is compressed without name and time, so that equal content is an equal file."""
+    """Write text. A `.gz` file is compressed without name and time, so that equal texts give equal files."""
     with atomic(path) as temporary:
-        # A completion cut off within a character may hold half of it, which UTF-8 cannot: it becomes a question mark.
+        # A completion that ends within a character may hold half a surrogate pair, which UTF-8 cannot encode: write "?" for it.
         data = text.encode("utf-8", "replace")
         if str(path).endswith(".gz"):
             buffer = io.BytesIO()
@@ -63,9 +63,9 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def read_text(path: str | Path, errors: str = "strict") -> str:
-    """Read UTF-8 text, decompressing `.gz`; a missing, truncated or garbled file is a `UserError`.
+    """Read UTF-8 text and decompress `.gz`. Raise a `UserError` if the file is missing, truncated or garbled.
 
-    `errors` is Python's name for what becomes of bytes that are not UTF-8.
+    `errors` is the parameter of `bytes.decode`: how to treat bytes that are not UTF-8.
     """
     try:
         data = Path(path).read_bytes()
@@ -79,9 +79,13 @@ def read_text(path: str | Path, errors: str = "strict") -> str:
     except (EOFError, zlib.error, OSError) as error:
         if isinstance(error, PermissionError):
             raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-        raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again to make it anew") from None
+        raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: byte {error.start}: not UTF-8 text; save the file as UTF-8") from None
+
+
+def write_json(path: str | Path, value: dict, sort_keys: bool = False) -> None:
+    write_text(path, json.dumps(value, indent=1, sort_keys=sort_keys) + "\n")
 
 
 def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
@@ -89,7 +93,7 @@ def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
 
 
 def read_jsonl(path: str | Path, keys: dict[str, type | tuple[type, ...]], errors: str = "strict") -> list[dict]:
-    """Rows of a JSON Lines file, each an object with at least `keys` of the given types; at least one row."""
+    """The rows of a JSON Lines file: at least one, each an object that has at least `keys`, with the given types."""
     rows = []
     for number, line in enumerate(read_text(path, errors).split("\n"), start=1):
         if not line.strip():
@@ -120,7 +124,7 @@ def _as_tuple(types) -> tuple:
 
 
 def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> None:
-    """A CSV file with exactly `columns`; None becomes an empty cell, floats keep every digit (repr)."""
+    """Write a CSV file with exactly `columns`. None becomes an empty cell; floats keep every digit (repr)."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, lineterminator="\n", extrasaction="raise")
     writer.writeheader()
@@ -130,7 +134,7 @@ def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> No
 
 
 def rounded(rows: Iterable[dict]) -> list[dict]:
-    """Numbers to ten significant digits: more than anyone needs, few enough to be the same on every machine."""
+    """Round numbers to ten significant digits: more than anyone needs, and equal on every machine."""
     return [{key: float(f"{value:.10g}") if isinstance(value, float) else value for key, value in row.items()} for row in rows]
 
 
@@ -141,7 +145,7 @@ def _cell(value):
 
 
 def read_rows(path: str | Path, columns: dict[str, Callable], optional: dict[str, Callable] | None = None) -> list[dict]:
-    """Rows of a CSV file with at least `columns`, each cell converted; an empty cell is None, and so is a missing optional one."""
+    """The rows of a CSV file that has at least `columns`, with converted cells. Empty cells and missing optional columns are None."""
     reader = csv.DictReader(io.StringIO(read_text(path)))
     missing = [column for column in columns if column not in (reader.fieldnames or [])]
     if missing:
@@ -162,13 +166,22 @@ def read_rows(path: str | Path, columns: dict[str, Callable], optional: dict[str
     return rows
 
 
+def link_or_copy(source: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where that is impossible (another disk, another owner)."""
+    source = source.resolve()  # a hub's cache holds symbolic links
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 def sha256(path: str | Path) -> str:
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_json(path: str | Path, name: str | None = None, remedy: str = "delete it and run again") -> dict:
-    """A JSON object; anything else is a `UserError` that calls the file `name` (its path, unless said otherwise)."""
+    """Read a JSON object. Raise a `UserError` for anything else; its message calls the file `name` (default: the path)."""
     name = name or str(path)
     try:
         value = json.loads(read_text(path))
@@ -180,7 +193,7 @@ def read_json(path: str | Path, name: str | None = None, remedy: str = "delete i
 
 
 def listing(folder: str | Path) -> dict[str, dict]:
-    """{path below the folder: {"bytes": size, "sha256": checksum}} of every file in it, sorted."""
+    """{path relative to the folder: {"bytes": size, "sha256": checksum}} of all its files, sorted."""
     folder = Path(folder)
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}

@@ -1,4 +1,4 @@
-"""Container images for `--sdm apptainer`: which there are, and what a container has to be shown of the machine."""
+"""Container images for `--sdm apptainer`: their paths, and the folders of the machine that a container must see."""
 
 import os
 
@@ -9,7 +9,7 @@ PATHS = {name: f"envs/{name}.sif" for name in PINS}
 
 
 def check() -> None:
-    """A `UserError` where an image is missing: said once before jobs are submitted, and not by each of them."""
+    """Raise a `UserError` if an image is missing: once, before any job is submitted."""
     for path in PATHS.values():
         if not os.path.exists(path):
             raise UserError(
@@ -19,11 +19,11 @@ def check() -> None:
 
 
 def outside(config: dict) -> list[str]:
-    """Folders that jobs read or write and that a container does not see by itself, because they lie outside the current one."""
+    """Folders that jobs read or write outside the current folder; a container sees them only if they are bound."""
     sources = [model["source"] for model in config["models"].values()]
     models = [os.path.expanduser(source["path"]) for source in sources if source["kind"] == "folder"]
     named = [config["data"], *(os.path.join(config["data"], path) for path in models)]
-    # Where a link lies inside, what it leads to has to be there too.
+    # A symbolic link in the current folder needs its target, too.
     places = [os.path.abspath(path) for path in named] + [os.path.realpath(path) for path in ("results", "paper", *named)]
     here = os.path.join(os.getcwd(), "")
     return sorted({path for path in places if os.path.exists(path) and not os.path.join(path, "").startswith(here)})

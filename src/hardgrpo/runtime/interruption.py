@@ -1,7 +1,7 @@
-"""SIGTERM, with which Slurm ends a job at its time limit, for another job (preemption) or by scancel, and what it does to pipes.
+"""Handle SIGTERM, which Slurm sends at a job's time limit, on preemption and for scancel, and survive the broken pipes that follow.
 
-Between `save_first()` and `stop_at_once()` the signal is only noted, and the program looks at `asked()` where it can stop without
-losing anything. At any other time there is nothing to save beyond what is on the disk, and the program ends at once.
+Between `save_first()` and `stop_at_once()` the handler only records the signal; the program checks `asked()` at points where it can
+save its state and stop. At all other times the state is on disk already, and the handler ends the program at once.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ _asked = _save_first = False
 
 
 def watch(quiet: bool = False) -> None:
-    """Take SIGTERM from now on; also one that came while this program was started with it blocked."""
+    """Handle SIGTERM from now on, also a signal that came while it was still blocked."""
     signal.signal(signal.SIGTERM, lambda *_: _note(quiet))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
@@ -37,24 +37,24 @@ def _note(quiet: bool) -> None:
     global _asked
     first, _asked = not _asked, True
     with contextlib.suppress(OSError):
-        # Slurm signals every process of a job step, also the one that reads this pipe: what is still to be said goes to the log.
+        # Slurm also signals `tee`, which reads this pipe. Write to stderr, the log, from now on.
         if stat.S_ISFIFO(os.fstat(1).st_mode):
             os.dup2(2, 1)
     if not _save_first:
         _leave()
     if first and not quiet:
-        # Not print: the signal may have come in the middle of one.
+        # Not print: the signal may have interrupted one.
         os.write(2, b"SIGTERM: training stops after this update and saves its state\n")
 
 
 def _leave() -> None:
-    # Not an exception: while libraries are imported or objects deleted it could be lost, and the program would go on.
-    os.write(2, b"error: stopped by SIGTERM; start the same command again to go on from what is saved\n")
+    # Not an exception: Python drops exceptions in some places (imports, __del__), and the program would continue.
+    os.write(2, b"error: stopped by SIGTERM; start the same command again to resume from the saved state\n")
     os._exit(1)
 
 
 def say(*words: str) -> None:
-    """Print; a reader that is gone (see `_note`) is no reason to lose the work."""
+    """Print. If the reader of the pipe is gone (see `_note`), print to stderr from then on instead of failing."""
     try:
         print(*words, flush=True)
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar in a terminal, a plain line now and then in a log; both with rate and remaining time."""
+"""Show progress of long work with rate and remaining time: a bar in a terminal, a line every ten seconds in a log."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ class Progress:
         self.title, self.total, self.unit, self.done, self.first = title, total, unit, start, start
         self.quiet = not shown
         self.started = self.last_line = self.mark = time.monotonic()
-        self.seconds = 0.0  # of work alone: see `ready`
+        self.seconds = 0.0  # of work; `ready` leaves out preparation
         self.bar = (
             tqdm(total=total, initial=start, desc=title, unit=f" {unit}", file=sys.stdout, dynamic_ncols=True)
             if shown and sys.stdout.isatty()
@@ -30,7 +30,7 @@ class Progress:
         return self
 
     def ready(self) -> None:
-        """What came since the last step was getting ready (an engine's start), not work: `seconds` leaves it out."""
+        """Exclude the time since the last step (the start of an engine) from `seconds`."""
         self.mark = time.monotonic()
 
     def advance(self, count: int = 1, note: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Where a result comes from (`provenance.json`), and whether a model folder is whole (`manifest.json`)."""
+"""Record where a result comes from (`provenance.json`), and check that a model folder is complete (`manifest.json`)."""
 
 import hashlib
 import importlib.metadata
@@ -26,12 +26,12 @@ PACKAGES = (
     "pandas",
     "snakemake",
 )
-PRUNED = "pruned.json"  # what a checkpoint's manifest is called once its weights are removed
+PRUNED = "pruned.json"  # the name of a checkpoint's manifest after its weights were removed
 ROOT = Path(__file__).parents[3]
 
 
 def describe(started: float, **facts) -> dict:
-    """Commit, code hash, package versions, hardware and times of this process, and the `facts` of the stage."""
+    """`facts`, and commit, code hash, package versions, hardware and times of this process."""
     return {
         **facts,
         "commit": _git("rev-parse", "HEAD"),
@@ -48,15 +48,8 @@ def describe(started: float, **facts) -> dict:
     }
 
 
-def of_sampling(started: float, engine: str, gpus: int, completions: int, tokens: int, seconds: float) -> dict:
-    """`describe` for a program that samples: `work_seconds` leaves out what the engine took to start."""
-    machine = {"gpus": gpus, "engine": engine}
-    work = round(seconds, 3)
-    return describe(started, machine=machine, completions=completions, completion_tokens=tokens, work_seconds=work)
-
-
 def code_hash() -> str:
-    """One hash over the programs and the library, whichever commit they belong to."""
+    """One hash over all programs and the library, also where they differ from the commit."""
     digest = hashlib.sha256()
     for path in sorted(path for folder in ("scripts", "src") for path in (ROOT / folder).rglob("*.py")):
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
@@ -64,7 +57,7 @@ def code_hash() -> str:
 
 
 def write_manifest(folder: str | Path, **facts) -> None:
-    """List every file of a finished folder with size and checksum; written last, so it tells that all is there."""
+    """List the files of a finished folder with size and checksum. Written last, so a folder with a manifest is complete."""
     folder = Path(folder)
     listed = files.listing(folder)
     listed.pop("manifest.json", None)
@@ -72,13 +65,13 @@ def write_manifest(folder: str | Path, **facts) -> None:
 
 
 def write_listing(folder: Path, listed: dict[str, dict], **facts) -> None:
-    files.write_text(folder / "manifest.json", json.dumps({**facts, "files": listed}, indent=1) + "\n")
+    files.write_json(folder / "manifest.json", {**facts, "files": listed})
 
 
 def check_manifest(folder: str | Path) -> dict:
-    """The manifest of a model or checkpoint folder whose files are all there in full; else a `UserError`."""
+    """Return the manifest of a model or checkpoint folder. Raise a `UserError` if a file is missing or differs from it."""
     folder = Path(folder)
-    remedy = f"delete {folder} and run again to make it anew"
+    remedy = f"delete {folder} and run again"
     path = folder / "manifest.json"
     if not path.is_file():
         raise UserError(f"{folder}: no manifest.json, so the folder is missing or was never finished; {remedy}")

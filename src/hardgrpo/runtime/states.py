@@ -1,7 +1,8 @@
-"""The state of an unfinished training: a folder that one process at a time holds, and the checkpoints in it.
+"""The state of an unfinished training: a folder of checkpoints, which one process at a time locks.
 
-A checkpoint counts once its manifest is written. Those of the schedule are exported in the end, others are only for going on.
-The newest two hold all that training needs (two, so that there is one to fall back on), of older ones only the model is kept.
+A checkpoint is complete once its manifest is written; incomplete ones are ignored. Checkpoints on the schedule
+(`checkpoint_every`) are exported in the end; the others only serve to resume. The newest two checkpoints hold everything that
+training needs (the second is a fallback); of older ones only the model is kept.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 
-MODEL_FILES = (  # of a checkpoint, what an evaluation needs
+MODEL_FILES = (  # the files of a checkpoint that an evaluation needs
     "adapter_config.json",
     "*.safetensors",
     "*.safetensors.index.json",
@@ -30,9 +31,9 @@ MODEL_FILES = (  # of a checkpoint, what an evaluation needs
     "tokenizer*",
     "chat_template.jinja",
 )
-TRAINING_FILE = "trainer_state.json"  # a checkpoint that has it has all that training needs to go on
+TRAINING_FILE = "trainer_state.json"  # a checkpoint with this file can be resumed from
 KEPT_WHOLE = 2
-LONGEST_PAUSE = 10.0  # seconds between two looks at a lock
+LONGEST_PAUSE = 10.0  # seconds between two attempts to lock
 
 
 # --- checkpoints ---------------------------------------------------------------------------------------------------
@@ -51,10 +52,10 @@ def _steps(state: Path) -> list[int]:
 
 
 def resume_point(state: Path, every: int) -> int:
-    """Updates done in the checkpoint to go on from (0: none).
+    """The number of updates in the checkpoint to resume from (0: start anew).
 
-    That is the newest whole one with all that training needs, up to which no scheduled one is missing. Checkpoints that are not
-    whole are removed, and so are those that come after this one: they will be made again.
+    It is the newest complete checkpoint that can be resumed from and before which no scheduled checkpoint is missing. Incomplete
+    checkpoints are removed, and so are later ones, which training will write again.
     """
     scheduled = point = 0
     for step in _steps(state):
@@ -76,7 +77,7 @@ def resume_point(state: Path, every: int) -> int:
 
 
 def thin(state: Path, every: int) -> None:
-    """Give back the space of what is not needed to go on; to be called when a new checkpoint is whole."""
+    """Remove what is not needed to resume. Call it when a new checkpoint is complete."""
     whole = [step for step in _steps(state) if (checkpoint(state, step) / "manifest.json").exists()]
     for step in whole[:-KEPT_WHOLE]:
         if step % every:
@@ -88,7 +89,7 @@ def thin(state: Path, every: int) -> None:
 def _keep_model(folder: Path, *others: str) -> None:
     manifest, patterns = files.read_json(folder / "manifest.json"), (*MODEL_FILES, *others)
     kept = {name: entry for name, entry in manifest["files"].items() if any(fnmatch(name, pattern) for pattern in patterns)}
-    # The manifest first: it holds at every moment, and what a kill leaves of the other files goes with the next call.
+    # Write the manifest first: it is then true at every moment. Files that a kill leaves behind are removed by the next call.
     if kept != manifest["files"]:
         provenance.write_listing(folder, kept)
     for path in folder.rglob("*"):
@@ -97,10 +98,10 @@ def _keep_model(folder: Path, *others: str) -> None:
 
 
 def finish(state: Path, updates: int, every: int, keep: bool) -> None:
-    """Give up the state of a run whose output is written, or keep what its output can be written from again.
+    """Remove the state of a run whose output is written, or `keep` the scheduled checkpoints as `*.finished`.
 
-    Snakemake removes the output of a job that ended unseen (it was killed meanwhile) and starts the job again: `restore` then saves the
-    training. The files are links to those of the output, so that they take no room.
+    If Snakemake is killed before it sees that a job has ended, it later removes the job's output and runs the job again; `restore` then
+    spares the training. The kept files are hard links to the output and take no space.
     """
     finished = state.with_suffix(".finished")
     if keep:
@@ -109,13 +110,13 @@ def finish(state: Path, updates: int, every: int, keep: bool) -> None:
                 shutil.rmtree(checkpoint(state, step))
             else:
                 _keep_model(checkpoint(state, step), *[TRAINING_FILE] * (step == updates))
-    state.rename(finished)  # at once, so that a kill while it is removed leaves nothing that looks like a state
+    state.rename(finished)  # atomic: a kill during the removal leaves no folder that looks like a state
     if not keep:
         shutil.rmtree(finished, ignore_errors=True)
 
 
 def restore(state: Path) -> None:
-    """Take back the checkpoints that `finish` kept."""
+    """Move the checkpoints that `finish` kept back into the state folder."""
     finished = state.with_suffix(".finished")
     for folder in finished.glob("checkpoint-*"):
         if not (state / folder.name).exists():
@@ -130,15 +131,15 @@ HOLDER = re.compile(r"process (?P<process>\d+) on (?P<node>\S+?)(?:, Slurm job (
 
 @contextlib.contextmanager
 def locked(state: Path, minutes: float | None = None, doing: str = "is training this run") -> Iterator[None]:
-    """Hold the lock on a state folder, which is made if need be; a `UserError` where another process holds it, `doing` something there.
+    """Create a state folder if needed and hold its lock. Raise a `UserError` if another process holds it; `doing` says what for.
 
-    With `minutes` that process is asked to stop (SIGTERM), and gets so long to save its state.
+    With `minutes`, ask that process to stop (SIGTERM) and wait so long for it to save its state.
     """
     stream = _take(state, minutes, doing)
     try:
         yield
     finally:
-        stream.truncate(0)  # for nodes that flock does not reach: nobody holds it
+        stream.truncate(0)  # tells nodes that flock does not reach: nobody holds the lock
         stream.close()
 
 
@@ -154,34 +155,34 @@ def _take(state: Path, minutes: float | None, doing: str) -> TextIO:
             asked = holder
             _ask_to_stop(state, holder)
             say(
-                f"{state}: {holder} is training this run, but this job is the one that is waited for: asked it to stop (SIGTERM),"
-                f" and goes on from the state that it saves; waits {minutes:g} minutes at most"
+                f"{state}: {holder} is training this run, but Snakemake waits for this job: asked it to stop (SIGTERM); this job resumes"
+                f" from the state that it saves and waits {minutes:g} minutes at most"
             )
         if time.monotonic() > end:
             raise UserError(
                 f"{state}: {holder or 'another process'} did not let go of this run within {minutes:g} minutes; stop it by hand, or"
-                " give it longer with --take-over-minutes"
+                " wait longer with --take-over-minutes"
             )
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _try(state: Path) -> tuple[TextIO | None, str]:
-    """(an open file that holds the lock or None, who else holds it); the system lets go of it when the process ends, however."""
+    """(open file that holds the lock or None, the other holder or ""). The system releases the lock when this process ends."""
     while True:
         state.mkdir(parents=True, exist_ok=True)
         try:
             stream = open(state / "lock", "a+")
         except FileNotFoundError:
-            continue  # the holder has just finished and removed the folder
+            continue  # the holder has just removed the folder
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return None, _read(stream)
         except OSError as error:
             raise UserError(
-                f"{state}: this file system has no locks ({error.strerror}), so a second process on the run would not be noticed; name a"
-                " folder on another one with --state (a cluster's scratch or home folder)"
+                f"{state}: this file system has no locks ({error.strerror}), so a second process on the run would go unnoticed; name a"
+                " folder on another file system with --state (a cluster's scratch or home folder)"
             ) from None
         if _is_current(stream, state / "lock"):
             break
@@ -206,7 +207,7 @@ def _read(stream: TextIO, close: bool = True) -> str:
 
 
 def _is_current(stream: TextIO, path: Path) -> bool:
-    """Whether an open file is still the one at a path: a run that finishes takes its lock file away."""
+    """Whether an open file is still the file at `path`. A run that finishes removes its lock file."""
     try:
         return os.path.samestat(os.fstat(stream.fileno()), path.stat())
     except FileNotFoundError:
@@ -214,7 +215,7 @@ def _is_current(stream: TextIO, path: Path) -> bool:
 
 
 def _is_running(job: str) -> bool:
-    """Whether Slurm says so. Some file systems keep a lock to one node, so that a process elsewhere could hold it unseen."""
+    """Whether Slurm reports a job as running. Some file systems keep locks local to a node, so flock misses holders elsewhere."""
     try:
         done = subprocess.run(["squeue", "-h", "-j", job, "-o", "%T"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -223,11 +224,11 @@ def _is_running(job: str) -> bool:
 
 
 def _ask_to_stop(state: Path, holder: str) -> None:
-    """SIGTERM to the process that holds a lock, by its node or by Slurm."""
+    """Send SIGTERM to the process that holds a lock: directly on this node, through Slurm on another."""
     found = HOLDER.fullmatch(holder)
     remedy = "stop it by hand and run again"
     if found is None:
-        raise UserError(f"{state}: '{holder}' is training this run, which names no process that could be asked to stop; {remedy}")
+        raise UserError(f"{state}: '{holder}' is training this run, but names no process to stop; {remedy}")
     if found["node"] == os.uname().nodename:
         try:
             os.kill(int(found["process"]), signal.SIGTERM)
@@ -239,9 +240,7 @@ def _ask_to_stop(state: Path, holder: str) -> None:
             ) from None
         return
     if not found["job"]:
-        raise UserError(
-            f"{state}: {holder} is training this run, which cannot be asked to stop from {os.uname().nodename}; {remedy}"
-        )
+        raise UserError(f"{state}: {holder} is training this run and cannot be stopped from {os.uname().nodename}; {remedy}")
     command = ["scancel", "--signal=TERM", found["job"]]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)

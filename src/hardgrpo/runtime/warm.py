@@ -1,13 +1,12 @@
-"""Programs that start with torch, transformers and TRL loaded: a process that has imported them forks for each program.
+"""Start programs with torch, transformers and TRL already loaded: a server process imports them once and forks for each program.
 
-Loading takes seconds, a large part of each of the many short jobs of a small study (`make bench ONLY=startup`). Where Snakemake
-runs its jobs on this machine it names a socket in HARDGRPO_WARM, unless that is `off` (see rules/common.smk). The first program
-starts the process behind it, which ends with that Snakemake; it loads libraries alone, so that each program reads this
-project's code as it is.
+Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`). When Snakemake runs its jobs on
+this machine, it sets HARDGRPO_WARM to the path of a socket (rules/common.smk); `off` turns this off. The first program starts
+the server, which ends with Snakemake. The server loads only libraries, so that each program reads the current code of this project.
 
-The program that was started hands over its arguments, environment, folder and streams, passes signals on and ends as the forked one ends.
-Where that cannot be, it does the work itself, and so it does with GPUs: CUDA does not work in a process forked from one that has looked
-for a GPU, as the libraries may do when they are loaded.
+A program sends its arguments, environment, folder and streams to the server, forwards signals to the forked process, and exits with
+its status. If there is no server, the program does the work itself. So do programs that need GPUs: CUDA fails in a process whose
+parent has looked for a GPU, which the libraries may do on import.
 """
 
 import argparse
@@ -31,7 +30,7 @@ from pathlib import Path
 
 from hardgrpo.runtime import environments, errors
 
-SOCKET = "HARDGRPO_WARM"  # FOLDER/PID: a folder of this user alone, the process id of Snakemake
+SOCKET = "HARDGRPO_WARM"  # FOLDER/PID: a folder that only this user can enter, and the process id of Snakemake
 OFF = "off"
 LIBRARIES = "import torch, datasets, peft, transformers.models.qwen3.modeling_qwen3, trl.trainer.grpo_trainer"
 READ_WHEN_LOADED = ("CUDA", "GOMP_", "HF_", "KMP_", "LD_", "MALLOC_", "MKL_", "OMP_", "OPENBLAS_", "PYTHON", "TORCH", "TRL_")
@@ -40,13 +39,13 @@ KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def place() -> str:
-    """What HARDGRPO_WARM says where this process is Snakemake."""
+    """The value of HARDGRPO_WARM if this process is Snakemake."""
     return f"{tempfile.gettempdir()}/hardgrpo-{os.getuid()}/{os.getpid()}"
 
 
 def run(main: Callable[[], None]) -> None:
-    """`errors.run(main)`, in a process with the libraries loaded where there is one."""
-    path = os.environ.pop(SOCKET, None)  # what this program starts itself (torchrun's processes) starts as ever
+    """`errors.run(main)`, in a fork of the server if there is one."""
+    path = os.environ.pop(SOCKET, None)  # processes that this program starts (torchrun) do without the server
     connection = connect(Path(path)) if path not in (None, OFF) and not wants_gpus() else None
     if connection is None:
         errors.run(main)
@@ -66,17 +65,17 @@ def wants_gpus() -> bool:
 
 
 def connect(path: Path) -> socket.socket | None:
-    """A connection to the process that forks, which is started if nobody has yet; None where that does not work."""
+    """A connection to the server, which is started if it does not run yet; None if that fails."""
     settings = sorted((name, value) for name, value in os.environ.items() if name.startswith(READ_WHEN_LOADED))
     path = path.with_name(f"{path.name}-{hashlib.sha256(repr((sys.executable, settings)).encode()).hexdigest()[:8]}")
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         folder = path.parent.lstat()
         if not stat.S_ISDIR(folder.st_mode) or folder.st_uid != os.getuid() or folder.st_mode & 0o077:
-            return None  # somebody else could have put a socket there
+            return None  # another user could have put a socket there
         connection = socket.socket(socket.AF_UNIX)
         with open(path.parent / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # of several programs that look at once, one starts it
+            fcntl.flock(lock, fcntl.LOCK_EX)  # only one of several programs starts the server
             if connection.connect_ex(str(path)):
                 path.unlink(missing_ok=True)
                 start(path)
@@ -87,7 +86,7 @@ def connect(path: Path) -> socket.socket | None:
 
 
 def start(path: Path) -> None:
-    """Start the process that forks and wait until it listens or has failed."""
+    """Start the server and wait until it listens or has failed."""
     waiting, listening = os.pipe()
     subprocess.Popen(
         [sys.executable, "-m", "hardgrpo.runtime.warm", str(path), str(listening)],
@@ -104,7 +103,7 @@ def start(path: Path) -> None:
 
 
 def hand_over(connection: socket.socket) -> int:
-    """The exit status of this program run by the other process; -N where signal N ended it."""
+    """Let the server run this program and return its exit status; -N if signal N ended it."""
     for number in PASSED_ON:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
@@ -120,13 +119,13 @@ def hand_over(connection: socket.socket) -> int:
 
 
 def serve(path: Path, listening: int) -> None:
-    """Listen at `path` and fork for each connection until Snakemake has ended; returns in the forked processes alone, ready to run
-    what was handed over."""
-    # A terminal sends them to the programs that were started, too, which pass them on. Blocked and not ignored, so that none is lost on a
-    # process that has just been forked; before libraries start threads, which would take them.
+    """Listen at `path` and fork for each connection, until Snakemake has ended. Returns only in the forked processes, which then run
+    the program of the connection."""
+    # A terminal also signals the programs, which forward the signal. Block signals before libraries start threads that could receive
+    # them; ignoring instead would lose signals to a process that has just been forked.
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     exec(LIBRARIES, {})
-    gc.freeze()  # so that collecting does not write to memory that all share
+    gc.freeze()  # garbage collection then does not write to memory that forks share
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
@@ -146,7 +145,7 @@ def serve(path: Path, listening: int) -> None:
                     asked = connection.recv(1)
                 except OSError:
                     asked = b""
-                os.kill(child, asked[0] if asked else signal.SIGKILL)  # nothing: the program that was started is gone
+                os.kill(child, asked[0] if asked else signal.SIGKILL)  # no byte: the program is gone
         for child in list(running):
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
@@ -157,7 +156,7 @@ def serve(path: Path, listening: int) -> None:
             try:
                 length, streams, _, _ = socket.recv_fds(connection, 8, 3)
                 told = json.loads(connection.recv(int(length), socket.MSG_WAITALL))
-            except (OSError, ValueError):  # the program that was started is gone
+            except (OSError, ValueError):  # the program is gone
                 connection.close()
                 continue
             child = os.fork()
@@ -181,9 +180,9 @@ def is_alive(process: int) -> bool:
 
 
 def become(arguments: list[str], folder: str, environment: dict[str, str], streams: list[int]) -> None:
-    """Make this forked process what the program that was started would be."""
-    os.setpgid(0, 0)  # a terminal's signals come once, by way of that program
-    with contextlib.suppress(AttributeError):  # Linux alone: not to outlive the process that says how this one ended
+    """Turn this forked process into the program: its process group, signals, streams, folder, environment, arguments and modules."""
+    os.setpgid(0, 0)  # a terminal's signals come once, through the program
+    with contextlib.suppress(AttributeError):  # Linux only: end with the server, which reports this process's status
         ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -198,7 +197,7 @@ def become(arguments: list[str], folder: str, environment: dict[str, str], strea
     sys.argv = arguments
     sys.path[0] = str(Path(sys.argv[0]).absolute().parent)
     for name in [name for name in sys.modules if name.partition(".")[0] == "hardgrpo"]:
-        del sys.modules[name]  # this project's code may have changed
+        del sys.modules[name]  # reload them: this project's code may have changed
 
 
 if __name__ == "__main__":

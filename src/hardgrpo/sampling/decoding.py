@@ -1,7 +1,7 @@
-"""Decoding a batch of prompts token by token, for probing, evaluation and the rollouts of training, with a causal model of transformers.
+"""Decode a batch of prompts token by token with a causal model of transformers, for probes, evaluations and rollouts.
 
-`transformers.generate` computes a prompt as often as it is asked for, and goes on with every row until the last has ended. Here
-prompts that follow one another and are equal are computed once, and rows that have ended leave the batch.
+`transformers.generate` computes every copy of a prompt, and continues every row until the last row has ended. `decode` computes
+equal consecutive prompts once, and drops rows that have ended from the batch.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from hardgrpo.runtime.errors import UserError
 def decode(
     model, ids: torch.Tensor, mask: torch.Tensor, ends: list[int], max_tokens: int, draw: Callable
 ) -> list[tuple[list[int], bool]]:
-    """(token ids, whether one of `ends` was reached) of each row of a left-padded batch of prompts, ids and mask (rows, width).
+    """(token ids, whether it reached one of `ends`) for each row of a left-padded batch of prompts; ids and mask are (rows, width).
 
-    `draw(scores, rows, step)` gives the tokens (n,) that follow scores (n, vocabulary) in the rows (n,) of the batch.
+    `draw(scores, rows, step)` returns the next tokens (n,) of the rows (n,), from their scores (n, vocabulary).
     """
     count, ends = len(ids), torch.tensor(ends, device=ids.device)
     tokens = torch.zeros(count, max_tokens, dtype=torch.long, device=ids.device)
     lengths = torch.full((count,), max_tokens, device=ids.device)
     ended = torch.zeros(count, dtype=torch.bool, device=ids.device)
-    alive = torch.arange(count, device=ids.device)  # rows that are still computed
+    alive = torch.arange(count, device=ids.device)  # rows still in the batch
     cache = DynamicCache(config=model.config)
 
     different, copies = torch.unique_consecutive(torch.cat([ids, mask], dim=1), dim=0, return_inverse=True)
@@ -51,7 +51,7 @@ def decode(
         going = (~ended[alive]).nonzero().squeeze(1)
         if len(going) == 0:
             break
-        # Leaving costs a copy of the cache, so it waits until an eighth of the batch has ended.
+        # Dropping rows copies the cache, so wait until an eighth of the batch has ended.
         if len(going) <= 0.875 * len(alive):
             alive, ids, mask, positions = alive[going], ids[going], mask[going], positions[going]
             cache.reorder_cache(going)
@@ -61,7 +61,7 @@ def decode(
 
 
 class SeededSampling:
-    """Inverse-CDF sampling with one uniform number a (row, step), drawn beforehand from the row's own seed; at temperature 0 greedy."""
+    """Inverse-CDF sampling with one uniform number per (row, step), drawn beforehand from the row's seed. Greedy at temperature 0."""
 
     def __init__(self, seeds: list[int], temperatures: list[float], max_tokens: int, device: torch.device | str = "cpu"):
         draws = [np.random.Generator(np.random.PCG64(seed)).random(max_tokens) for seed in seeds]
@@ -69,20 +69,20 @@ class SeededSampling:
         self.temperature = torch.tensor(temperatures, dtype=torch.float64, device=device)
 
     def __call__(self, scores: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor:
-        """Token ids (n,) from scores (n, vocabulary) of `rows` at `step`; all of one batch sample or none does."""
+        """Token ids (n,) from scores (n, vocabulary) of `rows` at `step`. Either all rows of a batch are greedy or none."""
         if self.temperature[0] == 0:
             return scores.argmax(dim=-1)
         cumulative = torch.softmax(scores.double() / self.temperature[rows].unsqueeze(1), dim=-1).cumsum(dim=-1)
-        # The last sum may fall short of one by rounding: scale the draw instead of running off the end.
+        # By rounding the last sum may be below one: scale the draw, so that it stays within the vocabulary.
         target = self.uniform[rows, step].unsqueeze(1) * cumulative[:, -1:]
         return torch.searchsorted(cumulative, target, right=True).squeeze(1).clamp(max=scores.shape[-1] - 1)
 
 
 class GlobalSampling:
-    """The tokens that torch.multinomial, and so `transformers.generate`, draws with torch's global random numbers.
+    """Draw the same tokens as torch.multinomial, and so as `transformers.generate`, from torch's global random numbers.
 
-    It divides each probability by an exponential number and takes the largest (ATen's path for one sample a row). The numbers are drawn for
-    all rows, those that have left the batch too, as `generate` does, so that the rows that go on get the same.
+    For one sample per row, ATen divides each probability by an exponential random number and takes the largest quotient. This class
+    draws these numbers for all rows, including those that have left the batch, because `generate` does so.
     """
 
     def __init__(self, rows: int, temperature: float):

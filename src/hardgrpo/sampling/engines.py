@@ -1,9 +1,9 @@
-"""Sampling completions from a model folder, with transformers or vLLM. Every (prompt, sample) has a seed of its own.
+"""Sample completions from a model folder, with transformers or vLLM. Every (prompt, sample) has its own seed.
 
-With transformers a completion depends on (weights, prompt, seed, limits) and not on which other prompts share its batch or shard: the
-uniform number behind its t-th token is the t-th draw of its own generator. (Batches of another shape may round
-differently in the last bit, so bit-identity holds for the same batches, agreement in law always.) vLLM draws with the same
-seeds from its own generator: other completions of the same law.
+With transformers a completion depends on weights, prompt, seed and limits, but not on the other prompts in its batch or shard: its
+t-th token is drawn with the t-th uniform number of its own generator. (Batches of another shape may round the last bit
+differently. Equal batches give equal bits; other batches give the same distribution.) vLLM takes the same seeds for its own
+generator, so its completions differ but have the same distribution.
 """
 
 import contextlib
@@ -31,14 +31,14 @@ def sample(
     parts: Iterable[list[int]] | None = None,
     gpus: int = 0,
     batch: int = 512,
-    done: Callable[[int, int], None] = lambda completions, tokens: None,
+    done: Callable[[int], None] = lambda completions: None,
     ready: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Completion]]:
-    """The completions of all requests, in order, by the base model (None) and by each adapter on it, one list after another.
+    """Yield one list of completions, in the order of `requests`, for each of `adapters` (None: the base model alone).
 
-    One engine serves them all. With `parts`, lists of places in `requests`, each adapter samples only these and gives one list for each;
-    the next part is asked for when the completions of the last one have been taken. `chat` holds arguments of the chat template;
-    `done(completions, tokens)` reports progress, `ready()` that the engine has started.
+    One engine serves all adapters. `parts` are lists of indices into `requests`: each adapter then yields one list for each part, and
+    takes the next part only when the caller asks for the next list. `chat` holds arguments of the chat template. The engine calls
+    `ready()` when it has started and `done(completions)` after each batch.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -65,7 +65,7 @@ def sample(
 
 
 def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
-    """Token ids of each request's conversation, ready for the answer; equal conversations are tokenized once."""
+    """Token ids of each request's conversation, up to where the answer starts. Equal conversations are tokenized once."""
     known: dict[tuple, list[int]] = {}
     for request in requests:
         key = tuple(message["content"] for message in request.messages)
@@ -109,7 +109,7 @@ def check_context(config, prompts: list[list[int]], max_tokens: int) -> None:
 
 
 def check_adapter(adapter: str, base: str) -> None:
-    """A `UserError` where the adapter's matrices do not fit the base model's (both are read from headers, nothing is loaded)."""
+    """Raise a `UserError` if the adapter's matrices do not fit those of the base model. Reads file headers only."""
     shapes = _shapes(Path(adapter), "adapter_model.safetensors")
     base_shapes = _shapes(Path(base), "*.safetensors")
     for name, shape in shapes.items():
@@ -146,7 +146,7 @@ def load(folder: str):
 
 
 def with_adapters(model, adapters: list[str | None]) -> Iterator[tuple]:
-    """(adapter, model with it) one after another; None is the base alone."""
+    """Yield (adapter, model with this adapter) for each adapter; None is the base model alone."""
     wrapped = None
     for number, adapter in enumerate(adapters):
         if adapter is None:
@@ -174,9 +174,9 @@ def generate(
     requests: list[Request],
     max_tokens: int,
     batch: int,
-    done: Callable[[int, int], None] = lambda completions, tokens: None,
+    done: Callable[[int], None] = lambda completions: None,
 ) -> list[Completion]:
-    """One completion a request, in order, by transformers. `done(completions, tokens)` is called after each batch."""
+    """Sample one completion per request with transformers, in order. Calls `done(completions)` after each batch."""
     stated = model.generation_config.eos_token_id
     ends = stated if isinstance(stated, list) else [stated]
     out: list[Completion | None] = [None] * len(requests)
@@ -189,12 +189,12 @@ def generate(
         for i, (ids, ended) in zip(rows, sampled):
             text = tokenizer.decode(ids, skip_special_tokens=True)
             out[i] = Completion(text, len(ids), "stop" if ended else "length")
-        done(len(rows), sum(len(ids) for ids, _ in sampled))
+        done(len(rows))
     return out
 
 
 def _batches(prompts: list[list[int]], requests: list[Request], batch: int) -> Iterator[list[int]]:
-    """Indices in batches of like length (a long prompt mostly has a long solution) and one way of decoding each."""
+    """Indices in batches: prompts of similar length (long prompts mostly have long solutions), either all greedy or none."""
     for greedy in (False, True):
         rows = [i for i, r in enumerate(requests) if (r.temperature == 0) == greedy]
         rows.sort(key=lambda i: (-len(prompts[i]), i))
@@ -202,5 +202,5 @@ def _batches(prompts: list[list[int]], requests: list[Request], batch: int) -> I
 
 
 def fix_threads() -> None:
-    """One thread unless OMP_NUM_THREADS says otherwise: results are bit-identical only for the same number of threads."""
+    """Compute with OMP_NUM_THREADS threads (default: 1). Results are bit-identical only for the same number of threads."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))

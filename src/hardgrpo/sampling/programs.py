@@ -1,10 +1,13 @@
-"""What the programs that sample completions have in common: arguments, the start of the engine, requests and the rows of a probe."""
+"""What the programs that sample completions share: arguments, the start of an engine, requests, rows of a probe, provenance."""
 
 import argparse
 import json
+import time
+from collections.abc import Iterable, Iterator
 
 from hardgrpo.data import tasks
-from hardgrpo.runtime import environments
+from hardgrpo.runtime import environments, errors, files, provenance
+from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import requests
 
 
@@ -13,7 +16,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     found.add_argument("--model", required=True, help="folder of the base model")
     found.add_argument("--problems", required=True)
     found.add_argument("--prompt", required=True, help="template with {question}")
-    found.add_argument("--samples", type=int, required=True, help="K, completions a prompt at temperature 1")
+    found.add_argument("--samples", type=int, required=True, help="K, completions per prompt at temperature 1")
     found.add_argument("--completion-tokens", type=int, required=True)
     found.add_argument("--seed", type=int, required=True)
     found.add_argument(
@@ -22,28 +25,47 @@ def parser(description: str) -> argparse.ArgumentParser:
     found.add_argument("--chat", default={}, type=json.loads, help="arguments of the chat template, as JSON")
     environments.add_gpu_arguments(found)
     found.add_argument("--provenance", help="JSON file to write: machine, versions, tokens, seconds")
+    found.set_defaults(started=time.time())
     return found
 
 
-def start(args: argparse.Namespace):
-    """Settle GPUs and engine in the arguments, go on in an environment that has the engine, and return `hardgrpo.sampling.engines`."""
+def start(args: argparse.Namespace) -> None:
+    """Check the arguments and the model, choose the engine, and start the program again in an environment that has this engine."""
+    if args.samples < 1:
+        raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
     args.gpus = environments.granted_gpus(args.gpus)
     args.engine = environments.choose(args.engine, args.gpus)
     environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
     environments.check_gpus(args.gpus, args.gpu_name, args.gpu_gib)
-    from hardgrpo.sampling import engines  # after `use`, which may start this program again in another environment
-
-    engines.fix_threads()
-    return engines
+    provenance.check_manifest(args.model)
 
 
-def request(purpose: str, args: argparse.Namespace, problem: dict, sample: int, temperature: float = 1.0):
-    """A completion to ask an engine for. Its seed belongs to (problem, sample), whatever else is sampled for the same purpose."""
+def request(purpose: str, args: argparse.Namespace, problem: dict, sample: int, temperature: float = 1.0) -> requests.Request:
+    """One completion to sample. Its seed depends on (purpose, seed, problem, sample) alone."""
     messages = tuple(tasks.messages(args.prompt, problem["question"]))
     return requests.Request(messages, requests.sample_seed(purpose, args.seed, problem["id"], sample), temperature)
 
 
-def probe_row(problem: dict, sample: int, request, completion) -> dict:
+def sample(
+    args: argparse.Namespace,
+    folder: str,
+    wanted: list[requests.Request],
+    progress: Progress,
+    batch: int,
+    adapters: Iterable[str | None] = (None,),
+    parts: Iterable[list[int]] | None = None,
+) -> Iterator[list[requests.Completion]]:
+    """`engines.sample` with the arguments of the program. Call `start` before."""
+    from hardgrpo.sampling import engines  # imports torch, which `start` must come before
+
+    engines.fix_threads()
+    return engines.sample(
+        args.engine, folder, wanted, args.completion_tokens, args.chat, adapters, parts, args.gpus, batch,
+        done=progress.advance, ready=progress.ready,
+    )  # fmt: skip
+
+
+def probe_row(problem: dict, sample: int, request: requests.Request, completion: requests.Completion) -> dict:
     return {
         "id": problem["id"],
         "sample": sample,
@@ -52,3 +74,14 @@ def probe_row(problem: dict, sample: int, request, completion) -> dict:
         "tokens": completion.tokens,
         "finish_reason": completion.finish_reason,
     }
+
+
+def write_provenance(args: argparse.Namespace, progress: Progress, completions: int, tokens: int, **facts) -> None:
+    """Write --provenance, if it was given. `work_seconds` leaves out the start of the engine."""
+    if args.provenance:
+        machine, work = {"gpus": args.gpus, "engine": args.engine}, round(progress.seconds, 3)
+        files.write_json(
+            args.provenance,
+            provenance.describe(args.started, machine=machine, completions=completions, completion_tokens=tokens, work_seconds=work)
+            | facts,
+        )

@@ -1,4 +1,4 @@
-"""What an engine is asked for, and what it gives back: the words that both engines share."""
+"""Requests to an engine and the completions that it returns, for both engines."""
 
 import hashlib
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ class Request:
 @dataclass(frozen=True)
 class Completion:
     text: str
-    tokens: int  # generated tokens, the end-of-text token included
+    tokens: int  # generated tokens, including the end token
     finish_reason: str  # "stop" or "length", as vLLM calls them
 
 
 def sample_seed(*key) -> int:
-    """A seed from names and numbers, e.g. (task seed, problem id, sample): the same on every machine."""
+    """A seed from names and numbers, e.g. (task seed, problem id, sample), equal on every machine."""
     return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8]) >> 1

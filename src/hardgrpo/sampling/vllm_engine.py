@@ -1,12 +1,12 @@
-"""Sampling with vLLM, on GPUs or on the CPU. Runs in an environment of its own, see environments.py."""
+"""Sample with vLLM, on GPUs or on the CPU. vLLM has an environment of its own, see environments.py."""
 
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-# vLLM reads these when it is imported. One process: no workers that outlive a killed job. The rest is for its CPU build, which
-# refuses to start without a size (GiB) for its cache, and loses most of its speed where its threads fight over two cores.
+# vLLM reads these variables on import. In one process, no workers outlive a killed job. vLLM's CPU build refuses to start without a
+# cache size (GiB), and is slow when its threads compete for two cores.
 for name, value in {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -14,7 +14,7 @@ for name, value in {
     "OMP_WAIT_POLICY": "PASSIVE",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
-    # Its top-k and top-p kernels would be compiled on the node at the first start; nothing here samples with these.
+    # Without this vLLM compiles kernels for top-k and top-p on the node at its first start; this project does not use them.
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
 }.items():
     os.environ.setdefault(name, value)
@@ -28,11 +28,11 @@ from hardgrpo.runtime.errors import UserError  # noqa: E402
 from hardgrpo.runtime.files import read_json  # noqa: E402
 from hardgrpo.sampling.requests import Completion, Request  # noqa: E402
 
-AT_ONCE = 1024  # requests handed over together, so that progress can be shown; far more than the engine batches
+AT_ONCE = 1024  # requests per call, so that progress can be shown; far more than vLLM batches
 
 
 def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
-    """An engine for a model folder, for sequences of up to `context` tokens, with room for its adapters."""
+    """An engine for a model folder, sequences of up to `context` tokens, and the adapters."""
     cpu = current_platform.is_cpu()
     if not cpu and gpus < 1:
         raise UserError("engine vllm: this vLLM needs a GPU and the model asks for none; give it `gpus`, or use `make vllm-cpu`")
@@ -53,10 +53,10 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
 
 
 def prepare_for_training() -> None:
-    """Let TRL put new weights into an engine on the CPU.
+    """Let TRL replace the weights of an engine on the CPU.
 
-    vLLM's CPU build packs the weights of linear layers when it loads them and throws the originals away, so that they cannot be
-    replaced later; here they are kept and multiplied as they are, which is slower and on a CPU only good for trying things out.
+    vLLM's CPU build packs the weights of linear layers on loading and drops the originals, so they could not be replaced. This keeps
+    the originals and multiplies with them, which is slower: good enough to try things out on a CPU.
     """
     if current_platform.is_cpu():
         import torch
@@ -82,10 +82,10 @@ def sample(
     adapters: list[str | None],
     parts: Iterable[list[int]] | None,
     gpus: int,
-    done: Callable[[int, int], None],
+    done: Callable[[int], None],
     ready: Callable[[], None],
 ) -> Iterator[list[Completion]]:
-    """One list of completions for each of `adapters` (None: the base), or for each of its parts, all from one engine."""
+    """`engines.sample` by one engine of vLLM."""
     real = [adapter for adapter in adapters if adapter is not None]
     llm = start(folder, max(map(len, prompts)) + max_tokens, real, gpus)
     print("engine vllm is ready", flush=True)
@@ -110,12 +110,12 @@ def sample(
                         use_tqdm=False,
                     )
                     finished = [output.outputs[0] for output in outputs]
-                    done(len(finished), sum(len(output.token_ids) for output in finished))
+                    done(len(finished))
                     completions += [
                         Completion(tokenizer.decode(o.token_ids, skip_special_tokens=True), len(o.token_ids), o.finish_reason)
                         for o in finished
                     ]
                 yield completions
-    finally:  # the next checkpoint of all weights needs the memory
+    finally:  # the next model needs the memory
         del llm
         cleanup_dist_env_and_memory()

@@ -1,17 +1,18 @@
-"""Early-stopped probing: sample only what decides a policy's subset, and give exactly the subset that full probing gives.
+"""Stop probing early: sample only until a policy's subset is decided, and choose exactly the subset that full probing chooses.
 
-A prompt gets its samples in order, 0 to K-1, each of a fixed seed. After d samples, c of them right, full probing would count
-between c (*low*) and c + K - d (*high*) right ones. The subset is decided as soon as these bounds decide every membership:
+Each prompt is sampled in order, 0 to K-1, every sample with a fixed seed. After d samples, c of them right, full probing will count
+between c (*low*) and c + K - d (*high*) right ones. The subset is decided as soon as these bounds decide the membership of every
+prompt:
 
 - a rule with a threshold (base_wrong, base_right, base_right_matched) looks at each prompt alone;
-- a rule with a rank (hard, easy, hard_solvable) needs a *cut* in the pool's order by (count, tie-break): each prompt is certainly
-  before it or certainly behind it, and as many members as wanted are before it.
+- a rule with a rank (hard, easy, hard_solvable) needs a *cut* in the pool's order by (count, tie-break): every prompt is certainly
+  before the cut or certainly behind it, and the wanted number of members is before it.
 
-`Stopper` is told counts and says which samples to draw next: those that a proof certainly or probably needs. For the latter the
-samples still to come are imagined several times, from what was seen so far, and `fewest` is the cheapest proof in each imagined
-world. With a confidence below 1 the same samples are drawn in the same order, but sampling stops as soon as precision and recall of a
-guess are expected to reach it. Nothing here knows of engines or graders. Equal counts give equal decisions, so that a probe can be taken
-up again.
+`Stopper` takes counts and returns the samples to draw next: those that a proof certainly or probably needs. To find the probable ones,
+it draws the remaining samples several times from their posterior; `fewest` finds the cheapest proof in each of these worlds.
+With a confidence below 1, it draws the same samples in the same order, but stops as soon as the expected precision and recall of a
+guess reach the confidence. Decisions depend on the counts alone, so a probe can be resumed. This module knows neither engines nor
+graders.
 """
 
 import math
@@ -24,11 +25,11 @@ from hardgrpo.selection import policies
 
 SPLIT = policies.SPLIT
 RULES = policies.BY_BOUNDS
-WORLDS = 24  # imagined for each batch
-WORLDS_OF_CONFIDENCE = 400  # for the probability of a membership
-LIKELY = 0.5  # a sample is drawn if it is needed in this share of them
+WORLDS = 24  # draws of the remaining samples, for each batch
+WORLDS_OF_CONFIDENCE = 400  # draws for the probability of membership
+LIKELY = 0.5  # a sample is taken if the proof needs it in at least this share of worlds
 FORCED, LEADING = 2.0, 0.1  # added to that share, see `urgent`
-RATES = np.linspace(0, 1, 41)  # pass rates that are thought possible
+RATES = np.linspace(0, 1, 41)  # support of the prior of pass rates
 
 
 @dataclass(frozen=True)
@@ -39,23 +40,23 @@ class Wanted:
     samples: int  # K
     policy: dict
     seed: int
-    mirrored: bool  # wrong samples are counted instead of right ones, ties in the opposite order: the easiest are the first then
+    mirrored: bool  # count wrong samples instead of right ones and reverse ties, so that the easiest prompts come first
     order: np.ndarray  # prompts by tie-break
     rank: np.ndarray  # of each prompt in that order
-    least: int  # what is before the cut or threshold, and has at least so many, is a member
-    size: int | None  # members before the cut; None for a rule with a threshold
-    most: int | None  # a prompt before the threshold has at most so many; None for a rule with a rank
+    least: int  # members are the prompts before the cut or threshold with at least this count
+    size: int | None  # number of members before the cut; None for a rule with a threshold
+    most: int | None  # largest count before the threshold; None for a rule with a rank
 
     def bounds(self, correct: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Fewest and most counts that full probing can give after `correct` of `drawn` samples."""
+        """Smallest and largest count that full probing can give, after `correct` of `drawn` samples."""
         low = drawn - correct if self.mirrored else correct
         return low, low + self.samples - drawn
 
 
 def wanted(ids: list[str], samples: int, policy: dict, seed: int) -> Wanted:
-    """What a policy (rule, and budget or threshold) wants of a pool with `samples` = K a prompt.
+    """The subset that a policy (rule, and budget or threshold) wants from a pool with `samples` = K per prompt.
 
-    `UserError` if it needs them all, if its values make no sense, or if no pass rates give it a subset.
+    Raise a `UserError` if the policy needs all samples, if its values are invalid, or if no pass rates give it a subset.
     """
     rule = policy["rule"]
     if rule not in RULES:
@@ -83,7 +84,7 @@ def wanted(ids: list[str], samples: int, policy: dict, seed: int) -> Wanted:
                 f"policy rule {rule}: the subset would be empty (budget {policy['budget']} of {pool} prompts is less than one prompt); raise"
                 " the budget"
             )
-        if rule != "hard_solvable" and size > pool / 2:  # what is left out is the shorter proof
+        if rule != "hard_solvable" and size > pool / 2:  # proving which prompts are left out is cheaper
             mirrored, size = not mirrored, pool - size
     order = sorted(range(pool), key=lambda i: policies.tie_break(ids[i], seed), reverse=mirrored)
     rank = np.empty(pool, dtype=int)
@@ -105,12 +106,12 @@ def _is_number(value) -> bool:
 
 
 def undecided(low: np.ndarray, high: np.ndarray, least: int, most: int) -> np.ndarray:
-    """Whether bounds leave open if a count is in least..most."""
+    """Whether the bounds leave open if a count is in least..most."""
     return ~(((low >= least) & (high <= most)) | (low > most) | (high < least)) & (most >= least)
 
 
 def proven(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> bool:
-    """Whether `drawn` samples of each prompt, `correct` of them right (both (prompts,)), decide the subset for certain."""
+    """Whether the subset is certain after `drawn` samples of each prompt, `correct` of them right (both (prompts,))."""
     low, high = want.bounds(correct, drawn)
     if want.size is None:
         return not undecided(low, high, want.least, want.most).any()
@@ -121,10 +122,10 @@ def proven(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> bool:
 
 
 def fewest(want: Wanted, correct: np.ndarray, drawn: np.ndarray, future: np.ndarray) -> np.ndarray:
-    """How many more samples each prompt gets in the cheapest proof, for somebody who knows the samples still to come.
+    """How many more samples each prompt needs in the cheapest proof, if the remaining samples are known: (worlds, prompts).
 
-    `correct` and `drawn` are (prompts,); `future` (worlds, prompts, K) holds at s whether sample drawn + s is right, in each
-    world; samples beyond K count for nothing. Returns (worlds, prompts).
+    `correct` and `drawn` are (prompts,). `future` (worlds, prompts, K) says whether sample drawn + s is right; samples beyond K are
+    ignored.
     """
     worlds, prompts, samples = future.shape
     start, _ = want.bounds(correct, drawn)
@@ -150,10 +151,10 @@ def fewest(want: Wanted, correct: np.ndarray, drawn: np.ndarray, future: np.ndar
 
 
 def _at_cuts(values: np.ndarray, want: Wanted) -> np.ndarray:
-    """Sums over the pool at every cut, of `values` (worlds, K + 2, prompts) that each prompt has at levels -1 to K.
+    """Sums over the pool at every cut: (worlds, levels 0 to K, places 0 to prompts).
 
-    The cut (level, place) is behind the prompts with that count that are among the first `place` by tie-break: before it is what has
-    at most `level`, for the other prompts at most level - 1. Returns (worlds, levels 0 to K, places 0 to prompts).
+    `values` (worlds, K + 2, prompts) holds each prompt's value at levels -1 to K. Before the cut (level, place) are the prompts with
+    a count of at most `level` among the first `place` by tie-break, and those with at most level - 1 among the others.
     """
     worlds, levels, prompts = values.shape
     sums = np.zeros((worlds, levels, prompts + 1), dtype=np.int64)
@@ -162,31 +163,34 @@ def _at_cuts(values: np.ndarray, want: Wanted) -> np.ndarray:
 
 
 def _valid(members: np.ndarray, want: Wanted) -> np.ndarray:
-    """Cuts with as many members as wanted before them; where the pool has fewer, the one behind everything."""
+    """Cuts with the wanted number of members before them. If the pool has fewer members, the last cut is valid, too."""
     valid = members == want.size
     valid[:, -1, -1] |= members[:, -1, -1] < want.size
     return valid
 
 
 def oracle(want: Wanted, outcomes: np.ndarray, given: np.ndarray | None = None) -> int:
-    """The fewest samples that prove the subset, for somebody who knows all outcomes (prompts, K) beforehand.
+    """The fewest samples that prove the subset, if all outcomes (prompts, K) are known beforehand.
 
-    With `given` (prompts,) the first so many of each prompt, all or none, are there and do not count.
+    `given` (prompts,) is the number of samples that each prompt already has, all K or none; they do not count.
     """
     outcomes, drawn = np.asarray(outcomes, dtype=bool), np.zeros(len(outcomes), dtype=int) if given is None else given
     return int(fewest(want, np.where(drawn > 0, outcomes.sum(axis=1), 0), drawn, outcomes[None]).sum())
 
 
 def urgent(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """How sure it is from the bounds alone that every proof takes the next sample of a prompt: FORCED, LEADING or 0, (prompts,).
+    """Whether the bounds alone show that a proof needs the next sample of a prompt: FORCED, LEADING or 0, (prompts,).
 
-    With a rank the cut is behind the `size`-th lowest low and before the next highest high. A prompt whose bounds span that is forced; if
-    there is none, the lows and the highs have the same prompts in front, and of these the ones that overlap with the next are leading.
+    For a rule with a rank, the cut lies between the `size`-th lowest low and the next highest high. Prompts whose bounds span both are
+    forced. If there are none, the same prompts come first by low and by high; those that overlap with the next prompt are leading.
     """
     low, high = want.bounds(correct, drawn)
     if want.size is None:
         return FORCED * undecided(low, high, want.least, want.most)
-    prompts, never = len(drawn), want.samples + 1  # a prompt that is no member however low its count is behind all others
+    prompts, never = (
+        len(drawn),
+        want.samples + 1,
+    )  # the place of prompts that are no members however low their count: behind all others
     low = np.where(high < want.least, never, np.maximum(low, want.least)) * prompts + want.rank
     high = np.where(want.bounds(correct, drawn)[0] < want.least, never, high) * prompts + want.rank
     order = np.argsort(low)
@@ -202,14 +206,14 @@ def urgent(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
 
 def choose(want: Wanted, correct: np.ndarray, drawn: np.ndarray, confidence: float = 1.0) -> tuple[policies.Subset, bool] | None:
-    """(the subset that full probing gives, whether that is certain), or None while it is open.
+    """(the subset of full probing, whether it is certain), or None while it is undecided.
 
-    With a confidence below 1, and at least one sample of each prompt, a guess is enough whose expected precision (share of its prompts
-    that full probing chooses) and expected recall (share of what full probing chooses that is in it) both reach the confidence.
-    Raises `UserError` where full probing certainly gives no subset; a guess never says so.
+    With a confidence below 1 and at least one sample of each prompt, a guess is enough if its expected precision (share of the guess
+    that full probing chooses) and expected recall (share of full probing's choice that is in the guess) both reach the confidence.
+    Raise a `UserError` if full probing certainly chooses nothing.
     """
     counts = correct + np.rint((want.samples - drawn) * correct / np.maximum(drawn, 1)).astype(int)
-    if proven(want, correct, drawn):  # then the subset is the same whatever full probing will count within the bounds
+    if proven(want, correct, drawn):  # any counts within the bounds give the same subset
         rates = {identity: count / want.samples for identity, count in zip(want.ids, counts.tolist())}
         return policies.select(rates, seed=want.seed, **want.policy), True
     if confidence >= 1 or not drawn.all():
@@ -230,7 +234,7 @@ def choose(want: Wanted, correct: np.ndarray, drawn: np.ndarray, confidence: flo
 
 
 def member_chances(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Probability (prompts,) that full probing chooses each prompt; where it would give no subset it chooses none."""
+    """Probability (prompts,) that full probing chooses each prompt. Worlds without a subset count as choosing none."""
     low, _ = want.bounds(correct, drawn)
     future = imagined(correct, drawn, want.samples, WORLDS_OF_CONFIDENCE)
     going = np.arange(want.samples) < (want.samples - drawn)[:, None]
@@ -262,9 +266,9 @@ def matching(want: Wanted) -> list[int]:
 class Stopper:
     """`while batch := stopper.next(): ... stopper.tell(...)`: batches of (prompt, sample) until every wanted subset is decided.
 
-    Several subsets (policies, seeds) may be wanted of one pool: sampling stops when all of them are decided. With `in_full` the prompts
-    that are certainly chosen then get the rest of their samples, so that their pass rates, and with these their order, are those of full
-    probing, too. Those of a guess (confidence below 1) do not: their samples would shift the guess, and cost more than they save.
+    One pool may have several wanted subsets (policies, seeds). With `in_full`, the prompts that are certainly chosen then get the rest
+    of their samples, so that their pass rates and order are those of full probing. A guess (confidence below 1) is not completed: more
+    samples would change the guess and cost more than early stopping saves.
     """
 
     def __init__(self, wants: list[Wanted], batch: int, confidence: float = 1.0, in_full: bool = False):
@@ -273,17 +277,17 @@ class Stopper:
         self.correct, self.drawn = np.zeros(prompts, dtype=int), np.zeros(prompts, dtype=int)
 
     def tell(self, prompt: int, correct: int, drawn: int) -> None:
-        """After `drawn` samples of a prompt `correct` are right."""
+        """Record that `correct` of the `drawn` samples of a prompt are right."""
         self.correct[prompt], self.drawn[prompt] = correct, drawn
 
     def next(self) -> list[tuple[int, int]]:
-        """At most `batch` samples to draw, the most needed first; none when all is decided."""
+        """At most `batch` samples to draw, the most needed first; empty when everything is decided."""
         is_open, rest = [], np.zeros(len(self.drawn), dtype=bool)
         for want in self.wants:
             try:
                 found = choose(want, self.correct, self.drawn, self.confidence)
             except UserError:
-                continue  # certain: there is no such subset
+                continue  # decided: there is no such subset
             if found is None:
                 is_open.append(want)
             elif self.in_full and self.confidence >= 1:
@@ -299,14 +303,14 @@ class Stopper:
         if not len(prompt):
             raise RuntimeError(f"a subset is open, but no sample would help to decide it: {[want.policy for want in is_open]}")
         need = share[prompt, step]
-        # At equal need the first by tie-break, so that few prompts are nearly decided and not many a little; of the former a guess learns
-        # how the pass rates are spread, which one sample of each prompt does not tell.
+        # Equal needs are ordered by tie-break, which completes few prompts instead of starting many. A guess needs them: one sample per
+        # prompt does not show how pass rates are distributed.
         by_need = np.lexsort((is_open[0].rank[prompt] if is_open else prompt, step, -need))[: self.batch]
         chosen = by_need[: max(1, int((need[by_need] >= LIKELY).sum()))]
         return [(int(prompt[i]), int(self.drawn[prompt[i]] + step[i])) for i in chosen]
 
     def _needed(self, wants: list[Wanted]) -> np.ndarray:
-        """By (prompt, s): share of imagined worlds in which the cheapest proof takes more than s further samples, raised by `urgent`."""
+        """By (prompt, s): the share of worlds in which the cheapest proof needs more than s further samples, plus `urgent`."""
         future = imagined(self.correct, self.drawn, self.samples, WORLDS)
         needs, first = np.zeros((WORLDS, len(self.drawn)), dtype=int), 0
         for want in wants:
@@ -318,9 +322,9 @@ class Stopper:
 
 
 def imagined(correct: np.ndarray, drawn: np.ndarray, samples: int, worlds: int) -> np.ndarray:
-    """Samples still to come, (worlds, prompts, K): each prompt's pass rate is drawn from its posterior, under the pool's own prior.
+    """Draw the remaining samples, (worlds, prompts, K), with each prompt's pass rate drawn from its posterior (`posteriors`).
 
-    The random numbers follow from the counts alone, so that a resumed probe draws what an uninterrupted one draws.
+    The random numbers depend on the counts alone, so that a resumed probe makes the same decisions as an uninterrupted one.
     """
     rng = np.random.default_rng([len(drawn), samples, int(drawn.sum()), int(correct.sum())])
     edges = posteriors(correct, drawn).cumsum(axis=1)[:, :-1]
@@ -330,10 +334,10 @@ def imagined(correct: np.ndarray, drawn: np.ndarray, samples: int, worlds: int) 
 
 
 def posteriors(correct: np.ndarray, drawn: np.ndarray, steps: int = 50) -> np.ndarray:
-    """Probability of each of RATES for each prompt, (prompts, RATES), under the mixture that the counts make most likely (EM).
+    """Posterior probability of each of RATES for each prompt, (prompts, RATES). The prior is estimated from the pool (empirical Bayes, EM).
 
-    An even prior that weighs as much as one prompt keeps every rate possible. When to sample a prompt again was decided from counts
-    alone, so that the likelihood is that of fixed numbers of samples.
+    A uniform component with the weight of one prompt keeps every rate possible. Early stopping does not change the likelihood, because
+    the numbers of samples were decided from the counts alone.
     """
     kinds, kind, sizes = np.unique(np.stack([correct, drawn]), axis=1, return_inverse=True, return_counts=True)
     right, wrong = kinds[0][:, None], (kinds[1] - kinds[0])[:, None]
@@ -348,7 +352,7 @@ def posteriors(correct: np.ndarray, drawn: np.ndarray, steps: int = 50) -> np.nd
 
 
 def replay(stopper: Stopper, outcomes: np.ndarray) -> int:
-    """Early-stopped probing where the outcomes (prompts, K) are known; returns the number of batches."""
+    """Run early-stopped probing on known outcomes (prompts, K) and return the number of batches."""
     batches = 0
     while batch := stopper.next():
         batches += 1

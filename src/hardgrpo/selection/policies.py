@@ -1,7 +1,7 @@
 """Selection policies: which prompts of a pool are worth training on, given the base model's pass rates.
 
-The *order* of a pool is ascending pass rate, ties broken by a hash of (seed, id). `hard` is its beginning and `easy` its
-end, so the two are disjoint whenever the pool holds both. `rule` and the other keys come from config.yaml:
+The *order* of a pool is by ascending pass rate, and ties are broken by a hash of (seed, id). `hard` takes its beginning and
+`easy` its end, so they are disjoint if the pool is large enough for both. `rule` and the other keys come from config.yaml:
 
     hard, easy, middle, random, hard_solvable      need `budget`, a share of the pool in (0, 1]
     base_wrong, base_right, base_right_matched     need `threshold`: wrong means pass rate < threshold
@@ -20,17 +20,17 @@ RANKED = ("hard", "easy", "middle", "random", "hard_solvable")
 SPLIT = ("base_wrong", "base_right", "base_right_matched")
 TIERED = ("low_tiers", "low_tiers_matched")
 RULES = (*RANKED, *SPLIT, *TIERED, "all")
-BY_BOUNDS = ("hard", "easy", "hard_solvable", *SPLIT)  # that need not know every pass rate: see early_stopping.py
+BY_BOUNDS = ("hard", "easy", "hard_solvable", *SPLIT)  # bounds of the pass rates can decide these, see early_stopping.py
 NEEDS = dict.fromkeys(RANKED, {"budget"}) | dict.fromkeys(SPLIT, {"threshold"}) | dict.fromkeys(TIERED, {"highest_tier"})
 
 
 @dataclass(frozen=True)
 class Subset:
-    """Chosen ids in order of choice; `tied` candidates share the pass rate at which the choice had to stop."""
+    """Chosen ids in order, and how many candidates tied at the last chosen pass rate."""
 
     ids: list[str]
-    tied: int  # candidates at the boundary; 0 where chance did not decide (nothing was left out at that pass rate)
-    tied_chosen: int  # how many of these were chosen
+    tied: int  # candidates with that pass rate; 0 if all of them were chosen, so that chance decided nothing
+    tied_chosen: int  # how many of them were chosen
 
 
 def select(
@@ -42,9 +42,9 @@ def select(
     highest_tier: float | None = None,
     tiers: dict[str, float | None] | None = None,
 ) -> Subset:
-    """Choose a subset of the pool `pass_rates` (id -> share correct). Raises UserError when it would be empty.
+    """Choose a subset of the pool `pass_rates` (id -> share correct). Raise a `UserError` if it would be empty.
 
-    `tiers` (id -> difficulty by the problem's own structure) is needed by the rules that go by tier.
+    Rules by tier need `tiers` (id -> difficulty by the problem's own structure).
     """
     if rule in RANKED and (budget is None or not 0 < budget <= 1):
         raise UserError(f"policy rule {rule}: budget is {budget}, expected a share of the pool in (0, 1]; correct it")
@@ -115,12 +115,12 @@ def ordered(pass_rates: dict[str, float], seed: int) -> list[str]:
 
 
 def subset_size(budget: float, pool: int) -> int:
-    """floor(budget * pool), as in the paper, safe against 0.29 * 100 = 28.999..."""
+    """floor(budget * pool), as in the paper, without the rounding error of 0.29 * 100 = 28.999..."""
     return math.floor(round(budget * pool, 9))
 
 
 def tie_break(identity: str, seed: int, salt: str = "tie") -> str:
-    """A fixed pseudo-random key of (seed, salt, id): independent of the pool's order and of its other members."""
+    """A pseudo-random key of (seed, salt, id); it does not depend on the pool."""
     return hashlib.sha256(f"{seed}:{salt}:{identity}".encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What a schema cannot say of config.yaml: names that must exist, keys that exclude each other, tasks that a model cannot do."""
+"""Check config.yaml beyond its schema: names that must exist, keys that exclude each other, tasks that a model cannot do."""
 
 import difflib
 import os
@@ -14,7 +14,7 @@ SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes":
 
 
 def check(config: dict, name: str) -> None:
-    """Raise a `UserError` that names the file, the place, what was expected and what to do."""
+    """Raise a `UserError` for the first mistake in the configuration; `name` is its file."""
     violated = schema.violation(config)
     if violated is not None:
         raise UserError(f"{name}: {violated}")
@@ -23,7 +23,7 @@ def check(config: dict, name: str) -> None:
 
 
 def check_writable(*folders: str) -> None:
-    """Results that cannot be written are told before the first job, not after the first hour."""
+    """Raise a `UserError` if results cannot be written, before the first job and not after the first hour."""
     for folder in folders:
         path = Path(folder)
         if path.exists() and not path.is_dir():
@@ -51,7 +51,7 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
         if "stop" in task["probe"] and task["probe"]["shards"] > 1:
             yield (
                 f"{place}.probe.shards",
-                f"{task['probe']['shards']} shards cannot stop early, because what a prompt needs depends on all the others; set it to 1, or"
+                f"{task['probe']['shards']} shards cannot stop early, because what a prompt needs depends on all other prompts; set it to 1, or"
                 " take `stop` out",
             )
         if source["kind"] == "generated":
@@ -205,13 +205,13 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
 
 
 def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple[str, str]]:
-    """What a model of a study cannot do: tasks it was never shown, completions longer than its context."""
+    """What a model of a study cannot do: tasks that it has not learned, completions longer than its context."""
     source = config["models"][model]["source"]
     for task in study["tasks"]:
         if source["kind"] == "pretrain" and sampled_as(config, task) not in source["demonstrations"]:
             yield (
                 f"{place}.tasks",
-                f"model '{model}' was never shown task '{task}'; add it to models.{model}.source.demonstrations",
+                f"model '{model}' has not learned task '{task}'; add it to models.{model}.source.demonstrations",
             )
         for test in eval_tasks(study, task, model):
             if test in config["tasks"] and not ("test" in config["tasks"][test] and config["tasks"][test]["source"].get("test")):
@@ -237,7 +237,7 @@ def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple
 
 
 def _not_cut(config: dict, name: str, place: str) -> Iterator[tuple[str, str]]:
-    """Why the completions of a task's `cut_from` cannot be cut into its own."""
+    """Why cutting the completions of a task's `cut_from` cannot give its own completions."""
     task, other = config["tasks"][name], config["tasks"].get(config["tasks"][name]["cut_from"])
     if other is None or "cut_from" in other:
         yield f"{place}.cut_from", f"'{task['cut_from']}' is no task, or is cut from another itself; name one that is sampled"
@@ -248,5 +248,5 @@ def _not_cut(config: dict, name: str, place: str) -> Iterator[tuple[str, str]]:
     if task["completion_tokens"] >= other["completion_tokens"]:
         yield (
             f"{place}.completion_tokens",
-            f"{task['completion_tokens']} is no cut of the {other['completion_tokens']} of '{task['cut_from']}'; lower it",
+            f"{task['completion_tokens']} is not below the {other['completion_tokens']} of '{task['cut_from']}'; lower it",
         )

@@ -1,17 +1,17 @@
-"""What a run needs of a GPU, from the model's shape and the recipe, before anything is downloaded.
+"""Estimate the GPU memory of a run from the model's shape and the recipe, before anything is downloaded.
 
-Counts are exact for the decoder families used here (Qwen2.5, Qwen3, Llama 3, Phi-4, SmolLM2: gated feed-forward layers, grouped
-queries). Memory is weights, gradients and optimiser state (exact) plus activations and logits (an upper estimate).
+Numbers of weights are exact for the decoders used here (Qwen2.5, Qwen3, Llama 3, Phi-4, SmolLM2: gated feed-forward layers, grouped
+queries). Memory is the sum of weights, gradients and optimiser state (exact) and of activations and logits (an upper estimate).
 """
 
 from hardgrpo.runtime.errors import UserError
 
 GIB = 2**30
-BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}  # nf4: 4 bits and the constants of its blocks of 64, doubly quantised
-OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # two moments a trained weight
-PROMPT_TOKENS = 256  # longer than nearly every prompt of the tasks here
+BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}  # nf4: 4 bits, and doubly quantised constants for blocks of 64
+OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # two moments per trained weight
+PROMPT_TOKENS = 256  # longer than nearly all prompts of the tasks
 CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
-GPU_GIB = 80 * 1e9 / GIB  # what "80 GB" is
+GPU_GIB = 80 * 1e9 / GIB  # GiB of "80 GB"
 
 
 def parameters(shape: dict) -> int:
@@ -44,31 +44,31 @@ def _layer(shape: dict) -> int:
 
 
 def adapter_parameters(shape: dict, rank: int) -> int:
-    """Number of weights of a LoRA adapter of rank r on every linear map of the layers: r (inputs + outputs) each."""
+    """Number of weights of a LoRA adapter: rank x (inputs + outputs) for every linear map of the layers."""
     return shape["layers"] * rank * sum(inputs + outputs for inputs, outputs in _linear(shape))
 
 
 def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dict) -> dict[str, float]:
-    """GiB on each GPU by what takes it, and `total`; `gpus` is the model's training entry (count, micro_batch, vllm_memory).
+    """GiB on each GPU by purpose, and `total`. `gpus` is the model's entry for training (count, micro_batch, vllm_memory).
 
-    With an adapter each process holds the whole base; all weights are shared out over the GPUs with their gradients and
-    optimiser state. Layers are recomputed in the backward pass (gradient checkpointing). vLLM's share is fixed beforehand; if it
-    sleeps while the model is updated, the larger of the two counts and not their sum, but for the trainer's own weights.
+    With an adapter each process holds the whole base. Without one, weights, gradients and optimiser state are sharded over the GPUs.
+    Gradient checkpointing recomputes layers in the backward pass. vLLM takes a fixed share of memory. If vLLM sleeps during updates, the
+    total is the larger of sampling and updating; the trainer's weights stay in memory in both.
     """
     count, adapter = gpus["count"], recipe.get("adapter")
     base = parameters(shape) * BYTES[recipe["base"]] / (1 if adapter else count)
     trained = adapter_parameters(shape, adapter["rank"]) if adapter else parameters(shape) / count
     width = 4.0 if recipe["precision"] == "fp32" else 2.0
     tokens = gpus["micro_batch"] * (PROMPT_TOKENS + completion_tokens)
-    layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]  # what one layer keeps a token while it is recomputed
+    layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]  # values per token of the one layer that is being recomputed
     kept = tokens * (shape["layers"] * shape["hidden_size"] + layer) * width
     logits = 3 * gpus["micro_batch"] * completion_tokens * shape["vocabulary"] * 4.0  # scores, their softmax, its gradient
-    # The reference policy of a KL term is the base without its adapter, or a second copy of all weights, as wide as the first;
-    # shared out, TRL gathers it in one piece (in bf16) for its forward pass.
+    # The reference policy of a KL term is the base without its adapter, or a second copy of all weights in the same precision. If that
+    # copy is sharded, TRL gathers all of it (in bf16) for its forward pass.
     second = not adapter and recipe["beta"] > 0
     reference = parameters(shape) * BYTES[recipe["base"]] / count * second
     gathered = 0.0
-    if not adapter and count > 1:  # of the trained weights one layer at a time
+    if not adapter and count > 1:  # the trained weights are gathered one layer at a time
         gathered = 2 * max(_layer(shape), _embedding(shape)) * 4.0 + parameters(shape) * 2.0 * second
     need = {
         "weights": base + (trained * 4.0 if adapter else 0.0),
@@ -86,26 +86,26 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
 
 
 def main_memory(shape: dict, recipe: dict) -> float:
-    """GiB of main memory that each process needs while the weights are loaded: all of them, and the reference policy's."""
+    """GiB of main memory that each process needs to load all weights, and those of the reference policy."""
     copies = 1 if recipe.get("adapter") or not recipe["beta"] else 2
     return (parameters(shape) * (2.0 if recipe["base"] == "nf4" else BYTES[recipe["base"]]) * copies + 16 * GIB) / GIB
 
 
 def vllm_memory(shape: dict, context: int) -> float:
-    """GiB that vLLM needs at the least: weights in bf16, and a cache for 32 sequences of `context` tokens."""
+    """The least GiB for vLLM: weights in bf16, and a cache for 32 sequences of `context` tokens."""
     cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * 2.0 * context * 32
     return (parameters(shape) * 2.0 + cache) / GIB
 
 
 def of_run(config: dict, model: str, recipe: str, task: str) -> dict[str, float]:
-    """`training_memory` of a run that config.yaml describes; the model must have `shape` and `gpus`."""
+    """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
     entry, training = config["models"][model], config["recipes"][recipe]
     gpus = entry["gpus"]["adapter" if training.get("adapter") else "full"]
     return training_memory(entry["shape"], training, config["tasks"][task]["completion_tokens"], gpus)
 
 
 def check_fits(config: dict, model: str, recipe: str, task: str) -> None:
-    """A `UserError` that says what to lower where a run needs more than a GPU of 80 GB has, or vLLM less than it must have."""
+    """Raise a `UserError` if a run needs more than a GPU of 80 GB has, or if vLLM gets less than it needs."""
     entry, training = config["models"][model], config["recipes"][recipe]
     need = of_run(config, model, recipe, task)
     count = entry["gpus"]["adapter" if training.get("adapter") else "full"]["count"]

@@ -1,4 +1,4 @@
-"""Which files a study is made of. The workflow asks for them, the summary reads them; both ask here."""
+"""Where the files of a study are: patterns of paths, and lists of the files that a study asks for and its summary reads."""
 
 import os
 from collections.abc import Iterable
@@ -6,13 +6,48 @@ from collections.abc import Iterable
 from hardgrpo.study import settings
 
 
+def model_folder(name: str) -> str:
+    return f"results/models/{name}"
+
+
+def problems(task: str, split: str) -> str:
+    return f"results/tasks/{task}/{split}.jsonl"
+
+
+def dataset_folder(part: dict) -> str:
+    """The folder into which a dataset of the hub is downloaded; `part` is an entry of a task's source."""
+    owner, name = part["dataset"].split("/")
+    return f"results/inputs/{owner}--{name}@{part['revision']}"
+
+
+def probe(model: str, task: str, shard: int | str) -> str:
+    return f"results/probe/{model}/{task}/shard{shard}.jsonl.gz"
+
+
+def difficulty(model: str, task: str) -> str:
+    return f"results/difficulty/{model}/{task}.csv"
+
+
+def subset(model: str, task: str, policy: str, seed: int, kind: str = "csv") -> str:
+    return f"results/subsets/{model}/{task}/{policy}/seed{seed}.{kind}"
+
+
+def training(run: settings.Run, name: str) -> str:
+    return f"results/training/{run.path}/{name}"
+
+
+def evaluation(what: str, test: str) -> str:
+    """The graded completions of `what`, MODEL/base or the path of a run, on the task `test`."""
+    return f"results/evaluation/{what}/{test}.csv.gz"
+
+
 def computed(study: str) -> str:
-    """Folder of the summaries that were computed here."""
+    """The folder of the summaries that were computed here."""
     return f"results/summaries/{study}"
 
 
 def reference(study: str) -> str:
-    """Folder of the committed summaries: inputs that no rule makes."""
+    """The folder of the committed summaries: inputs that no rule makes."""
     return f"results/reference/{study}"
 
 
@@ -21,12 +56,12 @@ def has_tables(folder: str, names: Iterable[str]) -> bool:
 
 
 def agreement(study: str) -> str:
-    """How the summaries computed here agree with the reference."""
+    """The table of how the summaries computed here agree with the reference."""
     return f"results/agreement/{study}.csv"
 
 
 def of_study(config: dict, study: str) -> dict:
-    """The part of the configuration that decides a study's files: small, and untouched by how models are trained."""
+    """The part of the configuration that decides which files a study has. Settings of training are not in it."""
     plan = config["studies"][study]
     tested = {test for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)}
     kept = ("kind", "recordings")
@@ -41,26 +76,20 @@ def of_study(config: dict, study: str) -> dict:
 
 
 def conditions(config: dict, study: str) -> dict:
-    """What decides which claims a study can be asked: how its tasks relate to each other, and where the signal is weaker.
+    """What decides which claims a study can test: which tasks share their problems, and where the signal is weaker.
 
-    Tasks over the same problems share the name under `problems`.
+    Tasks over the same problems have the same name under `problems`.
     """
     tested = of_study(config, study)["tasks"]
-    problems = {}
+    shared = {}
     for task in tested:
         source = config["tasks"][task]["source"]
-        same = next((name for name in problems if config["tasks"][name]["source"] == source), task)
-        problems[task] = problems.get(same, task)
+        same = next((name for name in shared if config["tasks"][name]["source"] == source), task)
+        shared[task] = shared.get(same, task)
     return {
-        "tasks": {task: facts | {"problems": problems[task]} for task, facts in tested.items()},
+        "tasks": {task: facts | {"problems": shared[task]} for task, facts in tested.items()},
         "weaker": config["studies"][study].get("weaker_signal", []),
     }
-
-
-def dataset_folder(part: dict) -> str:
-    """Where a dataset of the hub is downloaded to; `part` is an entry of a task's source."""
-    owner, name = part["dataset"].split("/")
-    return f"results/inputs/{owner}--{name}@{part['revision']}"
 
 
 def runs(config: dict, study: str) -> list[settings.Run]:
@@ -72,22 +101,21 @@ def eval_tasks(config: dict, study: str, task: str, model: str) -> list[str]:
 
 
 def inputs(config: dict, study: str) -> list[str]:
-    """Models that are downloaded and prepared problems: what a study needs of the internet, and what is made from that alone."""
+    """What a study needs from the internet: downloaded models, and problems in the form that the programs read."""
     plan = config["studies"][study]
     weighted = [model for model in plan["models"] if not settings.is_recorded(config, model)]
     pretrained = [model for model in weighted if config["models"][model]["source"]["kind"] == "pretrain"]
     splits = [(task, "train") for _, task in probed(config, study)]
     splits += [(test, "test") for model, task in settings.pairs(config, plan) for test in eval_tasks(config, study, task, model)]
     splits += [split for model in pretrained for split in settings.never_shown(config, model)]
-    return [f"results/models/{model}/manifest.json" for model in weighted if model not in pretrained] + [
-        f"results/tasks/{task}/{split}.jsonl" for task, split in dict.fromkeys(splits)
-    ]
+    fetched = [f"{model_folder(name)}/manifest.json" for name in weighted if name not in pretrained]
+    return fetched + [problems(*split) for split in dict.fromkeys(splits)]
 
 
 def evaluations(config: dict, study: str) -> list[str]:
-    """Evaluation files: the base models', then the runs'."""
+    """Evaluations of the base models, then of the runs."""
     base = [
-        f"results/evaluation/{model}/base/{test}.csv.gz"
+        evaluation(f"{model}/base", test)
         for model, task in settings.pairs(config, config["studies"][study])
         for test in eval_tasks(config, study, task, model)
     ]
@@ -95,15 +123,15 @@ def evaluations(config: dict, study: str) -> list[str]:
 
 
 def evaluations_of_run(config: dict, study: str, run: settings.Run) -> list[str]:
-    return [f"results/evaluation/{run.path}/{test}.csv.gz" for test in eval_tasks(config, study, run.task, run.model)]
+    return [evaluation(run.path, test) for test in eval_tasks(config, study, run.task, run.model)]
 
 
 def updates(config: dict, study: str) -> list[str]:
-    return [f"results/training/{run.path}/updates.csv" for run in runs(config, study) if run.recipe != "recorded"]
+    return [training(run, "updates.csv") for run in runs(config, study) if run.recipe != "recorded"]
 
 
 def probed(config: dict, study: str) -> list[tuple[str, str]]:
-    """(model, task) with completions of the pool; a recording may have none."""
+    """(model, task) whose pool is probed. A recorded model may have no probe."""
     return [
         (model, task)
         for model, task in settings.pairs(config, config["studies"][study])
@@ -112,14 +140,14 @@ def probed(config: dict, study: str) -> list[tuple[str, str]]:
 
 
 def difficulties(config: dict, study: str) -> list[str]:
-    return [f"results/difficulty/{model}/{task}.csv" for model, task in probed(config, study)]
+    return [difficulty(*pair) for pair in probed(config, study)]
 
 
 def subsets(config: dict, study: str) -> list[str]:
-    """The JSON files that say how each subset was chosen; the subset itself stands beside each as CSV."""
+    """The JSON files that say how each subset was chosen. The subset is the CSV file beside it."""
     plan = config["studies"][study]
     return [
-        f"results/subsets/{model}/{task}/{policy}/seed{seed}.json"
+        subset(model, task, policy, seed, "json")
         for model, task in probed(config, study)
         for policy in plan["policies"]
         if not settings.is_excluded(plan, model=model, task=task, policy=policy)
@@ -130,20 +158,16 @@ def subsets(config: dict, study: str) -> list[str]:
 def recorded_probes(config: dict, study: str) -> list[tuple[str, str, str]]:
     """(completions, difficulty, difficulty graded with the prompt) of recorded models."""
     return [
-        (
-            f"results/probe/{model}/{task}/shard0.jsonl.gz",
-            f"results/difficulty/{model}/{task}.csv",
-            f"results/difficulty/{model}/{task}.with_prompt.csv",
-        )
+        (probe(model, task, 0), difficulty(model, task), difficulty(model, f"{task}.with_prompt"))
         for model, task in probed(config, study)
         if settings.is_recorded(config, model)
     ]
 
 
 def parts(config: dict, task: str, split: str) -> list[tuple[str, str]]:
-    """(file that must be there, file or folder to read) of each part of a task's split. A local copy comes before the hub.
+    """(file that must exist, file or folder to read) of each part of a task's split. A local copy is preferred to the hub.
 
-    Where the split has no source the path says so, and Snakemake reports it as missing.
+    If the split has no source, return a path that does not exist and says so; Snakemake reports it as missing.
     """
     source, data = config["tasks"][task]["source"], config["data"]
     if source["kind"] == "generated":
@@ -163,27 +187,27 @@ def parts(config: dict, task: str, split: str) -> list[tuple[str, str]]:
 
 
 def chosen_rows(config: dict) -> str:
-    """The rows of the subset that `snakemake subset` chooses, in the form of the file that they come from."""
-    subset = config["subset"]
-    source = config["tasks"][subset["task"]]["source"]
+    """The rows of the subset that `snakemake subset` chooses, in the format of the pool's file."""
+    chosen = config["subset"]
+    source = config["tasks"][chosen["task"]]["source"]
     kind = "csv" if source["kind"] == "files" and source.get("train", "").endswith(".csv") else "jsonl"
-    return f"results/subsets/{subset['model']}/{subset['task']}/{subset['policy']}/seed{subset['seed']}.rows.{kind}"
+    return subset(chosen["model"], chosen["task"], chosen["policy"], chosen["seed"], f"rows.{kind}")
 
 
 def results(config: dict, study: str) -> list[str]:
-    """The runs of a study and all that they were judged by."""
+    """Evaluations and logs of the runs of a study, and their subsets and difficulties."""
     return [name for files in (evaluations, subsets, difficulties, updates) for name in files(config, study)]
 
 
 def texts(config: dict, study: str) -> list[str]:
-    """Evaluations, the completions that were graded in them, and the problems."""
+    """Evaluations, the texts of their completions, and the problems."""
     graded = evaluations(config, study)
     completions = [name.replace(".csv.gz", ".jsonl.gz") for name in graded]
-    return graded + completions + [f"results/tasks/{test}/test.jsonl" for test in of_study(config, study)["tasks"]]
+    return graded + completions + [problems(test, "test") for test in of_study(config, study)["tasks"]]
 
 
 def prunings(config: dict, study: str) -> list[str]:
-    """The runs of a study whose checkpoints may be thinned out; those that another study has yet to evaluate stay whole."""
+    """Ask to prune the checkpoints of a study's runs, except of runs that another study has yet to evaluate."""
     if config["keep_checkpoints"] == "all":
         return []
     here = set(evaluations(config, study))
@@ -195,4 +219,24 @@ def prunings(config: dict, study: str) -> list[str]:
         if name not in here and not os.path.exists(name)
     }
     kept = [run for run in runs(config, study) if run.recipe != "recorded" and run not in needed]
-    return [f"results/training/{run.path}/pruned.json" for run in kept]
+    return [training(run, "pruned.json") for run in kept]
+
+
+def specification(config: dict, run: settings.Run) -> dict:
+    """The content of a run's `spec.yaml`."""
+    task = config["tasks"][run.task]
+    return {
+        "model": run.model,
+        "task": run.task,
+        "policy": run.policy,
+        "recipe": run.recipe,
+        "seed": run.seed,
+        "model_folder": model_folder(run.model),
+        "problems": problems(run.task, "train"),
+        "subset": subset(run.model, run.task, run.policy, run.seed),
+        "prompt": task["prompt"],
+        "chat": settings.chat(config, run.model),
+        "grader": task["grader"],
+        "completion_tokens": task["completion_tokens"],
+        "training": {"adapter": None} | config["recipes"][run.recipe],
+    }

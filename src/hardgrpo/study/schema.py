@@ -1,4 +1,4 @@
-"""config.yaml against its closed schema: what is wrong, where, what was expected and what to do."""
+"""Validate config.yaml against its schema, and explain the first violation in one sentence."""
 
 import difflib
 from pathlib import Path
@@ -14,9 +14,9 @@ def read() -> dict:
 
 
 def violation(config: dict) -> str | None:
-    """The first place where a configuration leaves the schema, as a sentence; None where it does not."""
+    """The first violation of the schema, as a sentence; None if the configuration is valid."""
     schema = read()
-    # JSON Schema takes 30.0 for an integer; a program's argument does not.
+    # JSON Schema accepts 30.0 as an integer; the programs' arguments do not.
     strict = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
     validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=strict)(schema)
     error = min(validator.iter_errors(config), key=lambda e: [str(p) for p in e.absolute_path], default=None)
@@ -42,10 +42,10 @@ def _explain(error: jsonschema.ValidationError, schema: dict) -> str:
 
 
 def _description(schema: dict, path) -> str:
-    """The innermost description on the way through the schema to what was violated."""
+    """The innermost description on the path to the violated part of the schema."""
     node, found = schema, ""
     for step in path:
-        if isinstance(node, dict) and "$ref" in node:  # the path leaves references out
+        if isinstance(node, dict) and "$ref" in node:  # the path skips references
             own = node.get("description")
             node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
             found = own or node.get("description", found)
@@ -56,7 +56,7 @@ def _description(schema: dict, path) -> str:
 
 
 def _right_branch(error: jsonschema.ValidationError) -> jsonschema.ValidationError:
-    """Of the alternatives of a `oneOf`, the complaint of the one that `kind` names, or that has the right type."""
+    """The error of one alternative of a `oneOf`: the alternative that `kind` names, or the one of the right type."""
     branches: dict[int, list] = {}
     for complaint in error.context:
         branches.setdefault(complaint.schema_path[0], []).append(complaint)

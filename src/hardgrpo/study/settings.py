@@ -1,4 +1,4 @@
-"""What config.yaml says, once it has been checked: the runs of a study, and the slices that rules and programs are given."""
+"""Read the checked configuration: the runs of a study, and the parts of it that rules and programs need."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from hardgrpo.selection import policies
 
 @dataclass(frozen=True)
 class Run:
-    """(model, task, policy, recipe, seed); for recorded completions the recipe is `recorded`."""
+    """One training run. The recipe of recorded completions is `recorded`."""
 
     model: str
     task: str
@@ -25,11 +25,11 @@ def has_train(task: dict) -> bool:
 
 
 def source_of_split(task: dict, split: str) -> dict:
-    """The part of a task's source that decides one split: what stands for the other split is left out."""
+    """The part of a task's source that decides one split."""
     source = dict(task["source"])
     if split == "train":
         source.pop("test", None)
-    elif source["kind"] != "generated":  # the test split of a generated task comes after its train split
+    elif source["kind"] != "generated":  # a generated test split depends on the train split, which is drawn first
         source.pop("train", None)
     if "problems" in source:
         source["problems"] = source["problems"].get(split)
@@ -37,12 +37,12 @@ def source_of_split(task: dict, split: str) -> dict:
 
 
 def sampled_as(config: dict, task: str) -> str:
-    """The task whose completions a task's are: itself, or the one that they are cut from."""
+    """The task that is sampled for this task: itself, or the one from which its completions are cut."""
     return config["tasks"][task].get("cut_from", task)
 
 
 def stopped_early(config: dict) -> tuple[tuple[str, ...], str | None]:
-    """((model, task) whose probe stops early for `subset` or (), why a `stop` of its task is not heeded or None)."""
+    """((model, task) whose probe stops early for `subset`, or (); the reason why its task's `stop` is ignored, or None)."""
     chosen = config["subset"]
     model, policy = chosen["model"], config["policies"][chosen["policy"]]
     task = policy.get("probed_on", chosen["task"])
@@ -66,8 +66,8 @@ def listed(value) -> list:
 
 
 def is_excluded(study: dict, tested_on: str | None = None, **run: str) -> bool:
-    """Whether an entry of `exclude` leaves out a run (model, task, policy, recipe; what is not given matches nothing), or its
-    test on a task."""
+    """Whether an entry of `exclude` leaves out a run (model, task, policy, recipe), or with `tested_on` the test of a (model, task) on
+    another task. An entry matches only if all its keys are given here."""
     for entry in study.get("exclude", []):
         if ("tested_on" in entry) != (tested_on is not None):
             continue
@@ -78,13 +78,13 @@ def is_excluded(study: dict, tested_on: str | None = None, **run: str) -> bool:
 
 
 def eval_tasks(study: dict, task: str, model: str) -> list[str]:
-    """The tasks that a model's runs of `task` are tested on: itself, then the others."""
+    """The tasks on which a model's runs of `task` are tested: first `task` itself."""
     others = study.get("also_tested_on", {}).get(task, [])
     return [task] + [other for other in others if not is_excluded(study, other, model=model, task=task)]
 
 
 def pairs(config: dict, study: dict) -> list[tuple[str, str]]:
-    """(model, task) of a study; a recorded model answers only the tasks it has recordings of."""
+    """(model, task) pairs of a study. A recorded model has only the tasks of its recordings."""
     return [
         (model, task)
         for model in study["models"]
@@ -95,7 +95,7 @@ def pairs(config: dict, study: dict) -> list[tuple[str, str]]:
 
 
 def runs(config: dict, study: dict) -> list[Run]:
-    """Every run of a study, in the order of the configuration."""
+    """All runs of a study, in the order of the configuration."""
     found = []
     for model, task in pairs(config, study):
         if is_recorded(config, model):
@@ -113,12 +113,12 @@ def runs(config: dict, study: dict) -> list[Run]:
 
 
 def arm(study: dict, run: Run) -> str:
-    """What a run is called in tables and figures: its policy, and its recipe too where that is not the study's first."""
+    """The name of a run's arm in tables and figures: its policy, and its recipe if that is not the study's first."""
     return run.policy if run.recipe in ("recorded", study.get("recipes", [""])[0]) else f"{run.policy}, {run.recipe}"
 
 
 def pretraining(config: dict, model: str) -> dict:
-    """What `pretrain_model.py` needs: the model's source, each demonstrated task with its own source and prompt."""
+    """The settings of `pretrain_model.py`: the model's source, with source and prompt of each demonstrated task."""
     source = config["models"][model]["source"]
     shown = {
         task: spec | {"source": config["tasks"][task]["source"], "prompt": config["tasks"][task]["prompt"]}
@@ -128,8 +128,9 @@ def pretraining(config: dict, model: str) -> dict:
 
 
 def never_shown(config: dict, model: str) -> list[tuple[str, str]]:
-    """(task, split) whose problems a pretrained model must not have seen: all that a study trains or tests it on, of the families
-    it is shown. Other tasks of these families stay out, so that adding one does not train it again."""
+    """(task, split) whose problems are kept from the demonstrations of a pretrained model: the splits on which a study trains or tests
+    it, if the model learns their family. Tasks that no study uses with this model are not listed, so that adding one does not pretrain
+    the model again."""
     shown = config["models"][model]["source"]["demonstrations"]
     families = {config["tasks"][task]["source"]["family"] for task in shown}
     used = set(shown)
@@ -154,7 +155,7 @@ def engine(config: dict, model: str) -> str:
 
 
 def gpus(config: dict, model: str, stage: str) -> dict:
-    """What a stage (sampling, adapter, full) of a model needs of GPUs; count 0 for a model that a CPU runs."""
+    """The GPUs that a stage (sampling, adapter, full) of a model needs; count 0 for a model that runs on a CPU."""
     return config["models"][model].get("gpus", {}).get(stage, {"count": 0})
 
 
@@ -162,28 +163,8 @@ def training_gpus(config: dict, run: Run) -> dict:
     return gpus(config, run.model, "adapter" if config["recipes"][run.recipe].get("adapter") else "full")
 
 
-def specification(config: dict, run: Run) -> dict:
-    """The content of a run's `spec.yaml`."""
-    task = config["tasks"][run.task]
-    return {
-        "model": run.model,
-        "task": run.task,
-        "policy": run.policy,
-        "recipe": run.recipe,
-        "seed": run.seed,
-        "model_folder": f"results/models/{run.model}",
-        "problems": f"results/tasks/{run.task}/train.jsonl",
-        "subset": f"results/subsets/{run.model}/{run.task}/{run.policy}/seed{run.seed}.csv",
-        "prompt": task["prompt"],
-        "chat": chat(config, run.model),
-        "grader": task["grader"],
-        "completion_tokens": task["completion_tokens"],
-        "training": {"adapter": None} | config["recipes"][run.recipe],
-    }
-
-
 def described(config: dict, study: str) -> dict:
-    """The design of a study in numbers, for its text: what the configuration says, not what a run gave."""
+    """The design of a study, for the text of its paper. It comes from the configuration, not from results."""
     plan = config["studies"][study]
     recipe = config["recipes"].get(plan.get("recipes", [""])[0], {})
     first = config["tasks"][plan["tasks"][0]]
@@ -202,7 +183,7 @@ def described(config: dict, study: str) -> dict:
         "seeds": len(plan["seeds"]),
         "budget": min(budgets, default=None),
         "probe_samples": first["probe"]["samples"],
-        "probes": {  # completions a prompt, where they are not recorded
+        "probes": {  # completions per prompt, unless they are recorded
             task: config["tasks"][task]["probe"]["samples"] for model, task in pairs(config, plan) if not is_recorded(config, model)
         },
         "test_samples": first["test"]["samples"],
@@ -212,7 +193,7 @@ def described(config: dict, study: str) -> dict:
 
 
 def sorted_slice(value):
-    """A copy with all mappings in sorted order: rule parameters compare as text, and order must not matter."""
+    """A copy with all mappings sorted: Snakemake compares parameters as text, and order must not matter."""
     if isinstance(value, dict):
         return {key: sorted_slice(value[key]) for key in sorted(value)}
     if isinstance(value, list):

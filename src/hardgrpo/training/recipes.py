@@ -1,4 +1,4 @@
-"""Recipes: the trainer's arguments, all stated, and the schedule of prompts. The specification of a run is read here."""
+"""Read the specification of a run, schedule its prompts, and turn its recipe into explicit arguments of the trainer."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from hardgrpo.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class Spec:
-    """A run as `spec.yaml` says it. Paths are relative to the working folder."""
+    """The content of `spec.yaml`. Paths are relative to the working folder."""
 
     model: str
     task: str
@@ -31,7 +31,7 @@ class Spec:
     training: dict
 
     def digest(self, *contents: str) -> str:
-        """A hash of the specification and of the files it names (their checksums): the name of the run's state folder."""
+        """A hash of the specification and of `contents` (checksums of its files, versions): the name of the run's state folder."""
         text = json.dumps([vars(self), contents], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -54,10 +54,10 @@ def read_spec(path: str) -> Spec:
 
 
 def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -> list[str]:
-    """The prompts of all updates, one after another: `updates * prompts_per_update` ids in shuffled epochs.
+    """The prompts of all updates in order: `updates * prompts_per_update` ids, in shuffled epochs.
 
-    Written out beforehand so that a resumed run sees the very prompts that an uninterrupted one does. A remainder of an
-    epoch that does not fill an update is dropped; a subset smaller than an update is repeated within it.
+    The schedule is fixed beforehand, so that a resumed run sees the same prompts as an uninterrupted one. An epoch drops the prompts that
+    do not fill an update. A subset that is smaller than an update is repeated within it.
     """
     rng = random.Random(f"schedule:{seed}")
     order: list[str] = []
@@ -71,17 +71,17 @@ def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -
 
 @dataclass(frozen=True)
 class Hardware:
-    """The machine a run is computed on: it decides how, not what, but for rounding (and vLLM's random numbers)."""
+    """The machine of a run. It affects how the run is computed, not its result, up to rounding and vLLM's random numbers."""
 
     gpus: int = 0  # 0: the CPU
-    processes: int = 1  # one a GPU
-    micro_batch: int | None = None  # completions a process takes through forward and backward at once; None: all of its share
+    processes: int = 1  # one per GPU
+    micro_batch: int | None = None  # completions per forward and backward pass of a process; None: its whole share
     vllm_memory: float = 0.3  # share of a GPU's memory that vLLM takes
     vllm_sleep: bool = False
 
 
 def micro_batches(completions: int, hardware: Hardware) -> tuple[int, int]:
-    """(completions at once, gradient accumulation steps) of each process, whose product with the processes is `completions`."""
+    """(micro-batch size, gradient accumulation steps) of each process. Times the processes, their product is `completions`."""
     share, rest = divmod(completions, hardware.processes)
     if rest:
         raise UserError(
@@ -95,13 +95,13 @@ def micro_batches(completions: int, hardware: Hardware) -> tuple[int, int]:
 
 
 def packages(recipe: dict) -> list[str]:
-    """What a recipe needs beyond the environment for training."""
+    """The packages that a recipe needs beyond the environment for training."""
     needed = {"vllm": recipe["generation"] == "vllm", "bitsandbytes": recipe["base"] == "nf4" or "8bit" in recipe["optimiser"]}
     return [package for package, is_needed in needed.items() if is_needed]
 
 
 def check_machine(recipe: dict, hardware: Hardware) -> None:
-    """A `UserError` where the recipe cannot run on the machine."""
+    """Raise a `UserError` if the recipe cannot run on the machine."""
     if hardware.gpus == 0 and recipe["optimiser"] == "paged_adamw_8bit":
         raise UserError(
             "recipe: optimiser: paged_adamw_8bit needs a GPU, and this run asks for none; give the model `gpus`, or set optimiser: adamw"
@@ -109,7 +109,7 @@ def check_machine(recipe: dict, hardware: Hardware) -> None:
 
 
 def adapter_configuration(recipe: dict):
-    """PEFT's configuration of the adapter, or None where every weight is trained."""
+    """PEFT's configuration of the adapter, or None if every weight is trained."""
     adapter = recipe.get("adapter")
     if not adapter:
         return None
@@ -119,7 +119,7 @@ def adapter_configuration(recipe: dict):
         r=adapter["rank"],
         lora_alpha=adapter["alpha"],
         lora_dropout=adapter["dropout"],
-        # All linear maps but the output: q, k, v, o, gate, up and down, also where a model (Phi-4) stores some of them fused.
+        # All linear maps except the output layer: q, k, v, o, gate, up and down, also in models (Phi-4) that store some of them fused.
         target_modules="all-linear",
         bias="none",
         use_rslora=False,
@@ -130,7 +130,7 @@ def adapter_configuration(recipe: dict):
 
 
 def model_arguments(recipe: dict) -> dict:
-    """Arguments of from_pretrained: how the weights are held."""
+    """Arguments of from_pretrained: precision and quantisation of the weights."""
     import torch
 
     arguments = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False}
@@ -148,9 +148,9 @@ def model_arguments(recipe: dict) -> dict:
 def trainer_arguments(
     spec: Spec, output_dir: str, hardware: Hardware = Hardware(), context: int | None = None, track: str = "none"
 ) -> dict:
-    """Arguments of TRL's GRPOConfig. Every value that the result depends on is stated; defaults change between versions.
+    """Arguments of TRL's GRPOConfig. Every value that affects the result is explicit, because defaults change between versions.
 
-    `context` is the longest prompt and completion in tokens, which vLLM makes room for.
+    `context` is the length in tokens of the longest prompt with its completion, for vLLM.
     """
     recipe = spec.training
     at_once, accumulated = micro_batches(recipe["prompts_per_update"] * recipe["group_size"], hardware)
@@ -159,7 +159,7 @@ def trainer_arguments(
         "output_dir": output_dir,
         "seed": spec.seed,
         "data_seed": spec.seed,
-        # what is optimised
+        # the objective
         "num_generations": recipe["group_size"],
         "temperature": recipe["temperature"],
         "top_p": 1.0,
@@ -184,7 +184,7 @@ def trainer_arguments(
         "entropy_coef": 0.0,
         "disable_dropout": False,
         "sync_ref_model": False,
-        # how
+        # the optimiser and the machine
         "max_steps": recipe["updates"],
         "per_device_train_batch_size": at_once,
         "gradient_accumulation_steps": accumulated,
@@ -206,7 +206,7 @@ def trainer_arguments(
         "use_cpu": not on_gpu,
         "ddp_find_unused_parameters": False,
         "cast_lm_head_to_fp32": False,
-        # what samples the rollouts, and how its probabilities are reconciled with the trainer's
+        # sampling of rollouts, and correction for differences between vLLM's and the trainer's probabilities
         "chat_template_kwargs": spec.chat or None,
         "use_vllm": with_vllm,
         "vllm_mode": "colocate",
@@ -219,11 +219,11 @@ def trainer_arguments(
         "vllm_importance_sampling_mode": "sequence_mask",
         "vllm_importance_sampling_clip_max": 3.0,
         "vllm_importance_sampling_clip_min": None,
-        # the schedule is written out beforehand, see `schedule`
+        # the order of prompts is fixed by `schedule`
         "shuffle_dataset": False,
         "remove_unused_columns": False,
         "dataloader_num_workers": 0,
-        # what is kept
+        # checkpoints and logs
         "save_strategy": "steps",
         "save_steps": recipe["checkpoint_every"],
         "save_total_limit": None,

@@ -1,12 +1,13 @@
-"""TRL's GRPOTrainer without work that cannot change what it computes.
+"""TRL's GRPOTrainer without the work that cannot change its result.
 
-- Rollouts by `decoding.decode`: prompts once a group, no rows that have ended; the tokens that `generate` would have drawn.
-- A micro-batch without any advantage (groups all right or all wrong) has the gradient zero where nothing else adds to the loss: it is
-  not computed. Where an update has several micro-batches, such rows are put together, the others stand by length, and
-  padding that only a longer row of another micro-batch needs is left out.
+- `decoding.decode` samples the rollouts: it computes each prompt once per group and drops rows that have ended, and draws the same
+  tokens as `generate`.
+- A micro-batch in which every advantage is zero (groups all right or all wrong) has a zero gradient, unless the loss has other terms.
+  Its forward and backward pass are skipped. If an update has several micro-batches, rows without advantage are put together, the
+  others are sorted by length, and padding that a micro-batch does not need is removed.
 
-An update in one piece has the bits of TRL's; in several, its gradient but for rounding. What TRL logs of each micro-batch beside
-the loss (entropy, clip ratios) is a mean over those that were computed.
+With one micro-batch an update has the same bits as TRL's; with several, the same gradient up to rounding. What TRL logs per
+micro-batch beside the loss (entropy, clip ratios) is a mean over the computed micro-batches.
 """
 
 import torch
@@ -19,7 +20,7 @@ from hardgrpo.sampling import decoding
 
 class Trainer(GRPOTrainer):
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
-        # Under FSDP every process must take as many forward passes as the others; dropout is drawn for rows that are left out here.
+        # Not under FSDP, where all processes need equally many forward passes, and not with dropout, which TRL also draws for ended rows.
         if self.use_vllm or self.is_fsdp_enabled or has_dropout(self.model):
             return super()._generate_single_turn(prompt_ids, images, multimodal_fields, num_generations, has_tool_images)
         prompts = [torch.tensor(ids, device=self.accelerator.device) for ids in prompt_ids]
@@ -31,7 +32,7 @@ class Trainer(GRPOTrainer):
             unwrap_model_for_generation(self.model_wrapped, self.accelerator, gradient_checkpointing_kwargs=checkpointing) as model,
             torch.no_grad(),
         ):
-            # As PEFT's `generate`: not by the adapter's own `forward`, which accelerate has put under autocast.
+            # Like PEFT's `generate`, call the base model: accelerate has wrapped the adapter's `forward` in autocast.
             model = model.get_base_model() if hasattr(model, "get_base_model") else model
             sampled = decoding.decode(model, ids, mask, self.eos_token_ids, self.max_completion_length, draw)
         return [tokens for tokens, _ in sampled], None
@@ -41,8 +42,7 @@ class Trainer(GRPOTrainer):
         inputs = super()._prepare_inputs(generation_batch)
         if not fresh or self.args.steps_per_generation == 1 or not self.model.training:
             return inputs
-        # Each micro-batch has a mean of its own with a KL term (as it is logged), bnpo or a router (as a loss): there rows stay
-        # where TRL has put them.
+        # With a KL term (its log), bnpo or a router loss, a micro-batch has a mean of its own, so rows must stay in their micro-batch.
         if self.beta == 0 and self.loss_type != "bnpo" and not self.aux_loss_enabled:
             self._buffered_inputs = regrouped(self._buffered_inputs)
         self._buffered_inputs = [without_padding(batch) for batch in self._buffered_inputs]
@@ -50,12 +50,12 @@ class Trainer(GRPOTrainer):
 
     def _compute_loss(self, model, inputs):
         more = self.beta != 0 or self.aux_loss_enabled or self._entropy_bonus_enabled
-        # One of several processes cannot leave out what the others wait for.
+        # With several processes none may skip a pass that the others wait for.
         if more or self.accelerator.num_processes > 1 or inputs["advantages"].any():
             return super()._compute_loss(model, inputs)
         for weights in model.parameters():
             if weights.requires_grad and weights.grad is None:
-                weights.grad = torch.zeros_like(weights)  # the optimiser's momentum goes on, as after a backward pass of zeros
+                weights.grad = torch.zeros_like(weights)  # a zero gradient, so that the optimiser still applies its momentum
         return torch.zeros((), device=self.accelerator.device, requires_grad=True)
 
 
@@ -64,7 +64,7 @@ def has_dropout(model) -> bool:
 
 
 def regrouped(batches: list[dict]) -> list[dict]:
-    """The rows of micro-batches in as many of the same size: those with an advantage first, and by length."""
+    """Distribute the rows of all micro-batches anew: first rows with an advantage, longest first, then the others."""
     rows = {name: torch.cat([batch[name] for batch in batches]) if by_row(value) else value for name, value in batches[0].items()}
     lengths = rows["completion_mask"].sum(dim=1)
     idle = (rows["advantages"] == 0).long()
@@ -74,13 +74,12 @@ def regrouped(batches: list[dict]) -> list[dict]:
 
 
 def by_row(value: torch.Tensor | None) -> bool:
-    """Whether it holds something for each row; `num_items_in_batch` is one number for all."""
+    """Whether a value has one entry per row. `num_items_in_batch` is a single number."""
     return value is not None and value.ndim > 0
 
 
 def without_padding(batch: dict) -> dict:
-    """Without the columns that none of its rows uses: prompts are padded on the left, completions, and what is known of each of their
-    tokens, on the right."""
+    """Remove columns that are padding in every row: on the left of prompts, on the right of completions and their per-token values."""
     width = batch["completion_ids"].shape[1]
     used = int(batch["completion_mask"].sum(dim=1).max())
     unused = batch["prompt_mask"].shape[1] - int(batch["prompt_mask"].sum(dim=1).max())

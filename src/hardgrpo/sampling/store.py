@@ -1,0 +1,57 @@
+"""Completions of early-stopped probes, kept for later ones: one folder for all probes that would sample the same completion."""
+
+import argparse
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+
+def folder_of(args: argparse.Namespace) -> Path:
+    """The folder under --state for everything that decides the completion of a (problem, sample)."""
+    facts = {name: getattr(args, name) for name in ("prompt", "completion_tokens", "seed", "engine", "chat")}
+    facts |= {"problems": files.sha256(args.problems), "model": files.sha256(Path(args.model) / "manifest.json")}
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return Path(args.state) / f"probe-{Path(args.model).name}-{Path(args.problems).parent.name}-{key[:16]}"
+
+
+class Store:
+    """A file with one batch of completions per line; of each problem it holds the first few samples, in order.
+
+    A line that was not written to its end does not count. The samples of the next batch depend on complete batches alone, so a
+    killed probe ends with the same completions as an uninterrupted one.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def batches(self) -> list[list[dict]]:
+        """All complete batches. An incomplete last line is removed from the file."""
+        found, size = [], 0
+        data = self.path.read_bytes() if self.path.exists() else b""
+        for line in data.split(b"\n")[:-1]:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                break
+            size += len(line) + 1
+        if size < len(data):
+            os.truncate(self.path, size)
+        counts: dict[str, int] = {}
+        for row in (row for rows in found for row in rows):
+            if row["sample"] != counts.setdefault(row["id"], 0):
+                raise UserError(
+                    f"{self.path}: problem '{row['id']}': expected sample {counts[row['id']]} next, found {row['sample']}; the file was"
+                    " changed: remove it and run again"
+                )
+            counts[row["id"]] += 1
+        return found
+
+    def add(self, rows: list[dict]) -> None:
+        with open(self.path, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(rows) + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())

@@ -1,0 +1,122 @@
+"""Train one run in its state folder: build TRL's trainer, reward rollouts, save checkpoints, stop on SIGTERM. Imports torch and TRL."""
+
+import os
+from pathlib import Path
+
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+from trl import GRPOConfig
+
+from hardgrpo.data import tasks
+from hardgrpo.grading import graders
+from hardgrpo.runtime import interruption, provenance, states
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.interruption import say
+from hardgrpo.runtime.progress import Progress
+from hardgrpo.sampling import engines
+from hardgrpo.training import recipes
+from hardgrpo.training.processes import Processes
+from hardgrpo.training.trainer import Trainer
+
+
+def train(
+    spec: recipes.Spec,
+    problems: dict,
+    chosen: list[str],
+    state: Path,
+    resume_from: int,
+    hardware: recipes.Hardware,
+    track: str,
+    processes: Processes,
+) -> None:
+    engines.fix_threads()
+    recipe = spec.training
+    if recipe["generation"] == "vllm":
+        from hardgrpo.sampling import vllm_engine
+
+        vllm_engine.prepare_for_training()
+    order = recipes.schedule(chosen, recipe["updates"], recipe["prompts_per_update"], spec.seed)
+    rows = [{"prompt": tasks.messages(spec.prompt, problems[i]["question"]), "answer": problems[i]["answer"]} for i in order]
+    tokenizer = AutoTokenizer.from_pretrained(spec.model_folder, local_files_only=True)
+    engines.check_chat_template(tokenizer, spec.model_folder)
+    context = longest_prompt(tokenizer, rows, spec.chat) + spec.completion_tokens
+    os.environ.setdefault(
+        "TENSORBOARD_LOGGING_DIR", f"results/tracking/{spec.model}/{spec.task}/{spec.recipe}/{spec.policy}/{spec.seed}"
+    )
+    trainer = Trainer(
+        model=AutoModelForCausalLM.from_pretrained(spec.model_folder, **recipes.model_arguments(recipe)),
+        processing_class=tokenizer,
+        reward_funcs=reward_function(spec.grader, recipe, hardware.processes),
+        args=GRPOConfig(**recipes.trainer_arguments(spec, str(state), hardware, context, track)),
+        train_dataset=Dataset.from_list(rows),
+        peft_config=recipes.adapter_configuration(recipe),
+    )
+    trainer.remove_callback(PrinterCallback)
+    if processes.state is not None and processes.first:
+        held = "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each"
+        say(f"{hardware.processes} processes, all weights {held}")
+    if hardware.gpus > 1 and not recipe.get("adapter") and not trainer.is_fsdp_enabled:
+        raise UserError("all weights must be sharded over several GPUs, but accelerate does not do it; see the log above")
+    title = f"train {spec.model}/{spec.task}/{spec.policy}/seed{spec.seed}"
+    with Progress(title, recipe["updates"], "updates", start=resume_from, shown=processes.first) as progress:
+        trainer.add_callback(Watch(progress, processes, recipe["checkpoint_every"]))
+        trainer.train(resume_from_checkpoint=str(states.checkpoint(state, resume_from)) if resume_from else None)
+    interruption.stop_at_once()
+
+
+def longest_prompt(tokenizer, rows: list[dict], chat: dict) -> int:
+    """Tokens of the longest prompt of a run, chat template included."""
+    questions = {row["prompt"][0]["content"]: row["prompt"] for row in rows}
+    return max(
+        len(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True, **chat)["input_ids"])
+        for messages in questions.values()
+    )
+
+
+def reward_function(grader: str, recipe: dict, processes: int):
+    """A function that rewards a completion with 1 or 0, by the grader that probe and evaluation use.
+
+    `reward: correct` rewards a correct completion. `reward: finished`, the control, rewards any answer that the grader can read.
+    """
+    rewarded = {"correct": "correct", "finished": "readable"}[recipe["reward"]]
+
+    def reward(completions, answer, log_metric, **_) -> list[float]:
+        grades = [graders.grade(grader, messages[0]["content"], a) for messages, a in zip(completions, answer)]
+        # Each process sees its share of the rollouts, and TRL logs the mean over processes.
+        log_metric("rollouts", len(completions) * processes)
+        log_metric("prompts", len(completions) * processes / recipe["group_size"])
+        log_metric("answered_share", sum(grade.answered for grade in grades) / len(grades))
+        log_metric("correct_share", sum(grade.correct for grade in grades) / len(grades))
+        return [float(getattr(grade, rewarded)) for grade in grades]
+
+    return reward
+
+
+class Watch(TrainerCallback):
+    """Show progress, write a checkpoint's manifest once all its files are there, and stop after an update on SIGTERM.
+
+    transformers' own `enable_jit_checkpoint` does not do: it saves in the middle of an update, after the random numbers of that
+    update were drawn, so that a resumed run would differ from an uninterrupted one.
+    """
+
+    def __init__(self, progress: Progress, processes: Processes, checkpoint_every: int):
+        self.progress, self.processes, self.checkpoint_every = progress, processes, checkpoint_every
+
+    def on_train_begin(self, args, state, control, **_) -> None:
+        interruption.save_first()
+
+    def on_step_end(self, args, state, control, **_) -> None:
+        if self.processes.any(interruption.asked()):  # the signal may reach the processes in different updates
+            control.should_save = control.should_training_stop = True
+
+    def on_log(self, args, state, control, logs=None, **_) -> None:
+        if "reward" in logs:
+            self.progress.advance(1, f"reward {logs['reward']:.2f}, learnable {1 - logs['frac_reward_zero_std']:.2f}")
+
+    def on_save(self, args, state, control, **_) -> None:
+        self.processes.wait()  # each process writes its random numbers
+        if self.processes.first:
+            provenance.write_manifest(states.checkpoint(Path(args.output_dir), state.global_step))
+            states.thin(Path(args.output_dir), self.checkpoint_every)
+        if self.processes.any(interruption.asked()):  # SIGTERM came during the save
+            control.should_training_stop = True

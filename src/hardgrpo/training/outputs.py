@@ -1,0 +1,94 @@
+"""What a finished training run writes: checkpoints, `updates.csv`, `timing.csv` and `provenance.json`."""
+
+import json
+import shutil
+from pathlib import Path
+
+from hardgrpo.runtime import files, provenance, states
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.interruption import say
+from hardgrpo.training import recipes
+
+UPDATE_COLUMNS = {  # our name: TRL's name in its log
+    "prompts": "prompts",
+    "rollouts": "rollouts",
+    "reward_mean": "reward",
+    "learnable_share": "frac_reward_zero_std",
+    "correct_share": "correct_share",
+    "answered_share": "answered_share",
+    "truncated_share": "completions/clipped_ratio",
+    "tokens_mean": "completions/mean_length",
+    "kl": "kl",
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+}
+LOGP_DIFFERENCE = "sampling/sampling_logp_difference/max"
+
+
+def are_complete(output: Path, state: Path) -> bool:
+    """Whether a process that trained in the folder `state` has written all outputs of its run."""
+    try:
+        if files.read_json(output / "provenance.json").get("state") != state.name:
+            return False
+        for folder in provenance.checkpoints(output / "checkpoints").values():
+            provenance.check_manifest(folder)
+    except UserError:
+        return False
+    return all((output / name).is_file() for name in ("updates.csv", "timing.csv"))
+
+
+def export(spec: recipes.Spec, state: Path, output: Path, started: float, resumed_from: int, hardware: recipes.Hardware) -> None:
+    every, updates = spec.training["checkpoint_every"], spec.training["updates"]
+    history, steps = _history(state, updates), list(range(every, updates + 1, every))
+    _export_checkpoints(state, output / "checkpoints", steps)
+    rows = [{"step": e["step"]} | {ours: e.get(theirs) for ours, theirs in UPDATE_COLUMNS.items()} for e in history]
+    for row in rows:
+        row["learnable_share"] = 1 - row["learnable_share"]
+    files.write_rows(output / "timing.csv", ["step", "seconds"], ({"step": e["step"], "seconds": e["step_time"]} for e in history))
+    facts = provenance.describe(
+        started,
+        run=vars(spec),
+        machine=vars(hardware),
+        resumed_from=resumed_from,
+        # Largest difference between the log-probabilities that vLLM and the trainer give a sampled token; near 0 while vLLM has the
+        # current weights.
+        sampling_difference=max((e[LOGP_DIFFERENCE] for e in history if LOGP_DIFFERENCE in e), default=None),
+        update_seconds=round(sum(e["step_time"] for e in history), 3),
+        completion_tokens=round(sum(r["tokens_mean"] * r["rollouts"] for r in rows)),
+        state=state.name,
+    )
+    files.write_json(output / "provenance.json", facts)
+    files.write_rows(output / "updates.csv", ["step", *UPDATE_COLUMNS], rows)
+    last = rows[-1]
+    say(f"{output}: {last['step']} updates, last reward {last['reward_mean']:.3f}, checkpoints at {', '.join(map(str, steps))}")
+
+
+def _export_checkpoints(state: Path, folder: Path, steps: list[int]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier recipe: Snakemake has already removed its manifest
+    with files.atomic(folder) as temporary:
+        for step in steps:
+            target = temporary / f"step-{step}"
+            target.mkdir(parents=True)
+            for pattern in states.MODEL_FILES:
+                for path in states.checkpoint(state, step).glob(pattern):
+                    files.link_or_copy(path, target / path.name)
+            if (target / "adapter_config.json").exists():
+                _sort_adapter_config(target / "adapter_config.json")
+            provenance.write_manifest(target)
+        files.write_text(temporary / "manifest.json", json.dumps({"steps": steps}) + "\n")
+
+
+def _history(state: Path, updates: int) -> list[dict]:
+    """TRL's log, one entry per update. The last checkpoint holds all of it, also after interruptions."""
+    log = files.read_json(states.checkpoint(state, updates) / states.TRAINING_FILE)["log_history"]
+    history = [entry for entry in log if "reward" in entry]
+    if [entry["step"] for entry in history] != list(range(1, updates + 1)):
+        raise RuntimeError(f"{state}: the log does not hold updates 1 to {updates} once each")
+    return history
+
+
+def _sort_adapter_config(path: Path) -> None:
+    """PEFT writes sets of module names in a random order; equal runs must write equal files."""
+    config = files.read_json(path)
+    files.write_json(path, {key: sorted(value) if isinstance(value, list) else value for key, value in sorted(config.items())})

@@ -1,0 +1,90 @@
+"""The processes of one training run: torchrun starts one for each GPU, and they wait for each other and agree."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from hardgrpo.training import recipes
+
+LAUNCHED = "HARDGRPO_LAUNCHED"  # set in the processes that `launch` starts
+# Tell accelerate to shard weights, gradients and optimiser state over the processes (FSDP2, DeepSpeed's ZeRO-3).
+FSDP = {
+    "ACCELERATE_USE_FSDP": "true",
+    "FSDP_VERSION": "2",
+    "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
+    "FSDP_RESHARD_AFTER_FORWARD": "true",
+    "FSDP_STATE_DICT_TYPE": "FULL_STATE_DICT",
+    "FSDP_CPU_RAM_EFFICIENT_LOADING": "true",
+    "FSDP_OFFLOAD_PARAMS": "false",
+    "FSDP_ACTIVATION_CHECKPOINTING": "false",  # the trainer's gradient checkpointing does this
+}
+
+
+def launch(spec: recipes.Spec, hardware: recipes.Hardware, state: Path) -> int:
+    """Start this program again as several processes, wait for them and return the exit status."""
+    import psutil  # comes with accelerate
+
+    # torchrun starts the processes; accelerate, inside the trainer, finds them and reads its settings from the environment.
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(hardware.processes)]
+    # After SIGTERM torchrun kills its processes within 30 seconds, but an update may take longer. So torchrun starts with SIGTERM
+    # blocked, its processes unblock it, and this process sends it to them.
+    command += ["--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT"]
+    variables = {LAUNCHED: "1"} | ({} if spec.training.get("adapter") else FSDP)
+    if not hardware.gpus:
+        variables |= {"ACCELERATE_USE_CPU": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    torchrun = subprocess.Popen([*command, *sys.argv], env=os.environ | variables)
+
+    def pass_on(*_) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            started = psutil.Process(torchrun.pid).children()
+            if not started:
+                torchrun.send_signal(signal.SIGINT)
+            for process in started:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.send_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches torchrun, which ends its processes
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    # Processes that SIGTERM stopped exit with 0, too. They leave a state; a finished run removes it.
+    return 1 if torchrun.wait() or state.exists() else 0
+
+
+class Processes:
+    """This process among all processes of the run. A run of one process needs no communication."""
+
+    def __init__(self, hardware: recipes.Hardware):
+        self.state = None
+        if hardware.processes > 1:
+            from accelerate import PartialState
+
+            self.state = PartialState(cpu=not hardware.gpus)
+        self.first = self.state is None or self.state.is_main_process
+
+    def wait(self) -> None:
+        """Return when every process has called this."""
+        if self.state is not None:
+            self.state.wait_for_everyone()
+
+    def any(self, here: bool) -> bool:
+        """Whether `here` is true in at least one process."""
+        if self.state is None:
+            return here
+        import torch
+        from accelerate.utils import reduce
+
+        return bool(reduce(torch.tensor([float(here)], device=self.state.device), "sum").item())
+
+    def part(self) -> None:
+        """Tear down the process group; no collectives after this point. All processes but the first end here."""
+        if self.state is None:
+            return
+        self.state.destroy_process_group()
+        if not self.first:  # at once: an interpreter that shuts down while gloo's threads run can abort
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
