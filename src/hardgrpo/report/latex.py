@@ -11,7 +11,7 @@ NAMES = dict.fromkeys(  # columns that hold text, also where it looks like a num
 )
 INSTALL = (
     "install latexmk and TeX Live (Debian: latexmk texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended"
-    " lmodern) or tectonic, and run again; figures and tables are there without it"
+    " lmodern) or tectonic"
 )
 
 
