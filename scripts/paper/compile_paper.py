@@ -46,7 +46,9 @@ def main() -> None:
         print(done.stdout, done.stderr)
         if done.returncode:
             wrong = next((line for line in done.stdout.splitlines() if line.startswith("!")), "see the log above")
-            raise errors.UserError(f"{args.paper}/main.tex: {command[0]} failed: {wrong}; if a package is missing, {latex.INSTALL} and run again")
+            raise errors.UserError(
+                f"{args.paper}/main.tex: {command[0]} failed: {wrong}; if a package is missing, {latex.INSTALL} and run again"
+            )
         log = Path(build) / "paper.log"  # of the last run
         flaws = re.findall(FLAWS, log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE) if log.exists() else []
         for flaw in flaws:

@@ -148,9 +148,7 @@ def table(jobs: list[PlannedJob], studies: list[str], models: list[str]) -> list
     for job in jobs:
         groups[job.study, job.stage, job.model if job.stage != LIGHT else ""].append(job)
     ordered = sorted(groups, key=lambda key: (studies.index(key[0]), ORDER.index(key[1]), ["", *models].index(key[2])))
-    return [
-        {"study": study, "stage": stage, "model": model} | sums(groups[study, stage, model]) for study, stage, model in ordered
-    ]
+    return [{"study": study, "stage": stage, "model": model} | sums(groups[study, stage, model]) for study, stage, model in ordered]
 
 
 def sums(jobs: list[PlannedJob]) -> dict:
