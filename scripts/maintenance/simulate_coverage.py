@@ -268,15 +268,13 @@ def levels(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, seed:
                     found.setdefault("McNemar, one comparison", []).append((exact < 0.05).mean(axis=1))
                     found.setdefault(f"McNemar, any of {len(pairs)}, Holm", []).append(exact.min(axis=1) * len(pairs) < 0.05)
             for test, parts in found.items():
-                rows.append(
-                    {
-                        "task": row.task,
-                        "eval_task": row.eval_task,
-                        "seeds": 1 if test.startswith("McNemar") else seeds,
-                        "test": test,
-                    }
-                    | {"level": float(np.concatenate(parts).mean()), "replications": replications}
-                )
+                of = {
+                    "task": row.task,
+                    "eval_task": row.eval_task,
+                    "seeds": 1 if test.startswith("McNemar") else seeds,
+                    "test": test,
+                }
+                rows.append(of | {"level": float(np.concatenate(parts).mean()), "replications": replications})
     return rows
 
 
@@ -296,11 +294,8 @@ TARGETS = {"B": "new problems and new seeds", "A": "these problems, new seeds"}
 
 
 def tables(components: pd.DataFrame, covered: pd.DataFrame, found: pd.DataFrame) -> str:
-    lines = ["What the simulated studies are like:", ""]
-    lines += [
-        "| trained on | tested on | problems | samples | base % | policies % | seed SD (points) | same problem | same number |"
-    ]
-    lines += ["|---|---|---|---|---|---|---|---|---|"]
+    head = "| trained on | tested on | problems | samples | base % | policies % | seed SD (points) | same problem | same number |"
+    lines = ["What the simulated studies are like:", "", head, "|---|---|---|---|---|---|---|---|---|"]
     for r in components.itertuples():
         rates = [100 * float(rate) for rate in str(r.accuracies).split()]
         lines.append(
