@@ -50,4 +50,4 @@ def finish(folder: Path, study: str) -> None:
     for name in (line.split("\t")[0] for line in table):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    benchmarks.run(snakemake("--touch", *asked), folder)
+    benchmarks.run(snakemake("--touch", "--no-hooks", *asked), folder)  # the hook would show results, from empty files
