@@ -37,6 +37,7 @@ rule all:
         paths.results(config, config["study"]),
         paths.prunings(config, config["study"]),
         study_paper(config["study"]),
+        [] if without_pdf(config["study"]) else study_pdf(config["study"]),
         study_agreement(config["study"]),
         f"paper/{config['study']}/explorer.html",
     message:
@@ -56,6 +57,7 @@ rule paper:
     input:
         summaries_to_draw,
         study_paper(config["study"]),
+        study_pdf(config["study"]),
     message:
         f"The paper of study {config['study']} is made"
 
@@ -116,5 +118,6 @@ onstart:
 onsuccess:
     for kept in Path("results/state").glob("*.finished"):  # Snakemake knows now that these runs are finished
         shutil.rmtree(kept, ignore_errors=True)
+    note_missing_pdf(config["study"])
     if not {"subset", "inputs", "images", "plan"} & set(workflow.dag_settings.targets):
         shell(show_results_command())

@@ -90,10 +90,35 @@ def study_tables(study):
 
 
 def study_paper(study):
-    """All that is drawn, the report of what was verified, and the PDF where a TeX is installed."""
-    return (
-        study_figures(study) + study_tables(study) + [f"paper/{study}/verified.txt"] + ([f"paper/{study}/paper.pdf"] if TEX else [])
-    )
+    """All that is drawn, and the report of what was verified."""
+    return study_figures(study) + study_tables(study) + [f"paper/{study}/verified.txt"]
+
+
+def study_pdf(study):
+    """The paper as PDF, where a TeX is installed."""
+    return [f"paper/{study}/paper.pdf"] if TEX else []
+
+
+def without_pdf(study):
+    """Whether a study was finished without TeX: it stays finished when a TeX is installed, and says how to make its PDF."""
+    return os.path.exists(f"paper/{study}/no_pdf.txt")
+
+
+def note_missing_pdf(study):
+    """After each run: a note that says how to make the PDF, where the study is finished without one."""
+    note = Path(f"paper/{study}/no_pdf.txt")
+    if os.path.exists(f"paper/{study}/paper.pdf"):
+        note.unlink(missing_ok=True)
+    elif not TEX and all(map(os.path.exists, [*study_paper(study), f"paper/{study}/explorer.html"])):
+        note.write_text(f"Study {study} was finished without TeX. Install TeX, then make its PDF: {make_pdf(study)}\n")
+
+
+def make_pdf(study):
+    return f"snakemake paper --profile laptop --config study={study}"
+
+
+if TEX and without_pdf(config["study"]) and workflow.is_main_process:
+    logger.info(f"Study {config['study']} was finished without TeX. Make its PDF now: {make_pdf(config['study'])}")
 
 
 def study_agreement(study):

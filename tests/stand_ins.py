@@ -88,6 +88,29 @@ class Apptainer:
         return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
 
 
+# Like latexmk, as far as compile_paper.py calls it: a PDF of no pages in the folder that it names.
+LATEXMK = """#!/bin/sh
+for argument; do case $argument in -outdir=*) printf '%%PDF-1.5 made by a stand-in' > "${argument#-outdir=}/paper.pdf";; esac; done
+"""
+
+
+def latexmk(folder: Path) -> str:
+    """PATH with a stand-in for latexmk, which `compile_paper.py` prefers to tectonic."""
+    folder.mkdir()
+    (folder / "latexmk").write_text(LATEXMK)
+    (folder / "latexmk").chmod(0o755)
+    return os.pathsep.join([str(folder), os.environ["PATH"]])
+
+
+def without_tex(folder: Path) -> str:
+    """PATH with links to all programs of this machine but latexmk and tectonic."""
+    folder.mkdir()
+    for program in (path for part in os.get_exec_path() if Path(part).is_dir() for path in Path(part).iterdir()):
+        if program.name not in ("latexmk", "tectonic") and not (folder / program.name).is_symlink():
+            (folder / program.name).symlink_to(program)
+    return str(folder)
+
+
 def without_network() -> list[str]:
     """Start of a command that runs in a network namespace with no interface; empty where this is not allowed."""
     for start in (["unshare", "--net"], ["unshare", "--map-root-user", "--net"]):

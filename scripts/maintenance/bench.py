@@ -1,9 +1,9 @@
-"""Run the benchmarks of scripts/bench/, print their table, and write it as CSV and as a figure.
+"""Run the benchmarks of scripts/maintenance/bench/, print their table, and write it as CSV and as a figure.
 
     python scripts/maintenance/bench.py                          all of them (`make bench`)
     python scripts/maintenance/bench.py --only grading planning  these
 
-Every figure is a ratio of two ways of doing the same, measured side by side in one run. A benchmark is a module with
+Every figure is a ratio of two ways of doing the same, measured side by side in one run. A benchmark is a module of scripts/maintenance/bench/ with
 `run(options)`, which returns rows (`benchmarks.row`) or raises `Skipped` with what the machine lacks. The exit
 status does not depend on what was measured: these are no tests.
 """
@@ -43,7 +43,7 @@ def main() -> None:
     for name in options.only:
         print(f"{name} ...", file=sys.stderr, flush=True)
         try:
-            found = importlib.import_module(name).run(options)
+            found = [{"benchmark": name} | row for row in importlib.import_module(name).run(options)]
         except Skipped as reason:
             left_out.append(f"{name}: not measured: {reason}")
             continue
@@ -58,15 +58,15 @@ def main() -> None:
 def show(rows: list[dict]) -> None:
     for row in rows:
         met = {None: "", True: "met", False: "NOT met"}[row["met"]]
-        baseline, ratio = (
-            "" if row[key] is None else f"{row[key]:,.3g}" if row[key] < 1000 else f"{row[key]:,.0f}"
-            for key in ("baseline", "ratio")
-        )
-        ours = f"{row['ours']:,.3g}" if row["ours"] < 1000 else f"{row['ours']:,.0f}"
-        print(
+        ours, baseline, ratio = (number(row[key]) for key in ("ours", "baseline", "ratio"))
+        said = (
             f"{row['benchmark']:<11}{row['what']:<74}{ours:>9}{baseline:>10} {row['unit']:<14}{ratio:>8}  {row['target']:<16}{met}"
         )
-    sys.stdout.flush()
+        print(said, flush=True)
+
+
+def number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def write_figure(rows: list[dict], folder: Path) -> None:
@@ -84,10 +84,9 @@ def reached(row: dict) -> dict:
     quantity, sign, limit = row["target"].split()
     found, limit = row[quantity], float(limit)
     unit = "" if quantity == "ratio" else f" {row['unit']}"
-    said = f"{found:,.3g}" if found < 1000 else f"{found:,.0f}"
     return {
         "times": found / limit if sign == ">=" else limit / found,
-        "said": f"{said}, {'at least' if sign == '>=' else 'at most'} {limit:,g}{unit}",
+        "said": f"{number(found)}, {'at least' if sign == '>=' else 'at most'} {limit:,g}{unit}",
     }
 
 

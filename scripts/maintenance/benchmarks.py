@@ -4,6 +4,7 @@ A figure is a ratio of two measurements of one run on one machine: on a slower o
 """
 
 import contextlib
+import glob
 import operator
 import os
 import resource
@@ -27,16 +28,14 @@ class Skipped(Exception):
     """What a benchmark needs and this machine does not have."""
 
 
-def row(
-    benchmark: str, what: str, ours: float, baseline: float | None, unit: str, target: str = "", ratio: float | None = None
-) -> dict:
-    """A row of the table. `ratio` is ours / baseline unless said otherwise (the median of pairs is not the ratio of medians).
+def row(what: str, unit: str, ours: float, baseline: float | None, ratio: float | None = None, target: str = "") -> dict:
+    """A row of the table. `ratio` is ours / baseline unless it is given (the median of pairs is not the ratio of medians).
 
     `target` says what is to hold, as in 'ratio <= 1.3' or 'ours >= 20000'; `met` is whether it does, None without a target.
     """
     if ratio is None and baseline:
         ratio = ours / baseline
-    found = {"benchmark": benchmark, "what": what, "ours": ours, "baseline": baseline, "unit": unit, "ratio": ratio}
+    found = {"what": what, "ours": ours, "baseline": baseline, "unit": unit, "ratio": ratio}
     met = None
     if target:
         quantity, sign, limit = target.split()
@@ -55,6 +54,11 @@ def paired(ours: Callable[[], float], baseline: Callable[[], float], repeats: in
         first, second = (call() for call in calls)
         pairs.append((first, second) if number % 2 == 0 else (second, first))
     return *map(statistics.median, zip(*pairs)), statistics.median(one / other for one, other in pairs)
+
+
+def compared(what: str, unit: str, ours: Callable, baseline: Callable, repeats: int, target: str = "") -> dict:
+    """The row of two ways of doing the same, measured in `repeats` pairs."""
+    return row(what, unit, *paired(ours, baseline, repeats), target)
 
 
 def processor_seconds(call: Callable[[], object]) -> float:
@@ -88,6 +92,24 @@ def snakemake(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "snakemake", "--profile", "laptop", *arguments]
 
 
+def program(name: str, *arguments) -> list[str]:
+    """The command that calls a program of scripts/."""
+    (path,) = (ROOT / "scripts").glob(f"*/{name}.py")
+    return [sys.executable, str(path), *map(str, arguments)]
+
+
+def scratch() -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory(prefix="hardgrpo-bench-")
+
+
+def from_demo(*patterns: str) -> list[Path]:
+    """The first file that each pattern finds in this clone."""
+    found = [min(glob.glob(str(ROOT / pattern)), default=None) for pattern in patterns]
+    if None in found:
+        raise Skipped(f"{patterns[found.index(None)]} is not there; run `make demo` first")
+    return list(map(Path, found))
+
+
 @contextlib.contextmanager
 def copy() -> Iterator[Path]:
     """A folder with the repository's files as they are here, without results: where a benchmark may make and delete files."""
@@ -96,7 +118,7 @@ def copy() -> Iterator[Path]:
         names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
     except (OSError, subprocess.CalledProcessError):
         raise Skipped("git does not list the repository's files here; clone it with git") from None
-    with tempfile.TemporaryDirectory(prefix="hardgrpo-bench-") as temporary:
+    with scratch() as temporary:
         for name in filter(None, names):
             if (ROOT / name).is_file():
                 (Path(temporary) / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,13 +1,15 @@
 """Simulate studies with known effects: do the intervals cover, do the tests hold their level, and what do the usual methods do?
 
-    python scripts/maintenance/simulate_coverage.py                    # docs/coverage.csv, docs/levels.csv, docs/images/coverage.png, docs/statistics.md
+    python scripts/maintenance/simulate_coverage.py                    # 1,000 studies of each test: about three minutes on one core
     python scripts/maintenance/simulate_coverage.py --estimate mini    # first estimate docs/variance_components.csv from a finished study
+    python scripts/maintenance/simulate_coverage.py --draw             # draw the tables that are there, simulate nothing
 
-Problem difficulty, seed effects and sampling noise are those of docs/variance_components.csv (see `estimate`). 1,000 replications
-take about two minutes on one core.
+Problem difficulty, seed effects and sampling noise are those of docs/variance_components.csv (see `estimate`). The program writes
+docs/coverage.csv and docs/levels.csv, draws docs/images/coverage.png from them and puts their tables into docs/statistics.md.
 """
 
 import argparse
+import io
 from pathlib import Path
 
 import numpy as np
@@ -267,15 +269,13 @@ def levels(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, seed:
                     found.setdefault("McNemar, one comparison", []).append((exact < 0.05).mean(axis=1))
                     found.setdefault(f"McNemar, any of {len(pairs)}, Holm", []).append(exact.min(axis=1) * len(pairs) < 0.05)
             for test, parts in found.items():
-                rows.append(
-                    {
-                        "task": row.task,
-                        "eval_task": row.eval_task,
-                        "seeds": 1 if test.startswith("McNemar") else seeds,
-                        "test": test,
-                    }
-                    | {"level": float(np.concatenate(parts).mean()), "replications": replications}
-                )
+                of = {
+                    "task": row.task,
+                    "eval_task": row.eval_task,
+                    "seeds": 1 if test.startswith("McNemar") else seeds,
+                    "test": test,
+                }
+                rows.append(of | {"level": float(np.concatenate(parts).mean()), "replications": replications})
     return rows
 
 
@@ -295,11 +295,8 @@ TARGETS = {"B": "new problems and new seeds", "A": "these problems, new seeds"}
 
 
 def tables(components: pd.DataFrame, covered: pd.DataFrame, found: pd.DataFrame) -> str:
-    lines = ["What the simulated studies are like:", ""]
-    lines += [
-        "| trained on | tested on | problems | samples | base % | policies % | seed SD (points) | same problem | same number |"
-    ]
-    lines += ["|---|---|---|---|---|---|---|---|---|"]
+    head = "| trained on | tested on | problems | samples | base % | policies % | seed SD (points) | same problem | same number |"
+    lines = ["What the simulated studies are like:", "", head, "|---|---|---|---|---|---|---|---|---|"]
     for r in components.itertuples():
         rates = [100 * float(rate) for rate in str(r.accuracies).split()]
         lines.append(
@@ -331,8 +328,8 @@ def tables(components: pd.DataFrame, covered: pd.DataFrame, found: pd.DataFrame)
 
 
 def draw(covered: pd.DataFrame, path: str) -> None:
-    """Coverage by method: a dot a test and number of seeds, gains and differences; the band is 93 to 98 %."""
-    figure, axes = plotting.panels(4, columns=2, width=1.15)
+    """Coverage by method: one mark for each test and number of seeds, of gains and of differences; the band is 93 to 98 %."""
+    figure, axes = plotting.panels(4, columns=2, sharey="row")
     shades = dict(zip(SEEDS, (("o", "#D55E00"), ("s", "#0072B2"), ("^", "black"))))
     for axis, (target, quantity) in zip(axes, [(target, quantity) for target in "BA" for quantity in ("gain", "difference")]):
         methods = SHOWN[target][::-1]
@@ -344,10 +341,10 @@ def draw(covered: pd.DataFrame, path: str) -> None:
             axis.plot(100 * of.coverage, height, marker, color=colour, markersize=3, label=f"{seeds} seeds")
         axis.set_yticks(range(len(methods)), methods)
         axis.set_xlim(20, 101)
-        axis.set_xlabel("coverage of 95 % intervals (%)")
         axis.set_title(f"{quantity}s, target {target}")
+    plotting.outer_labels(axes, "coverage of 95 % intervals (%)", "")
     plotting.legend(figure, axes)
-    plotting.save(figure, [path])
+    plotting.save(figure, covered, [path])
 
 
 def filled(text: str, components: pd.DataFrame, covered: pd.DataFrame, found: pd.DataFrame) -> str:
@@ -361,17 +358,24 @@ def rounded(rows: list[dict]) -> list[dict]:
 
 def read(docs: Path = DOCS) -> list[pd.DataFrame]:
     """(components, coverage, levels) as they were written."""
-    return [pd.read_csv(docs / f"{name}.csv") for name in ("variance_components", "coverage", "levels")]
+    return [read_table(docs / f"{name}.csv") for name in ("variance_components", "coverage", "levels")]
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(files.read_text(path)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--estimate", metavar="STUDY", help="estimate the components from a finished study with samples and seeds")
-    parser.add_argument("--replications", type=int, default=1000)
+    parser.add_argument("--studies", type=int, default=1000, help="simulated studies of each test (default: %(default)s)")
+    parser.add_argument("--draw", action="store_true", help="draw the tables that are there, simulate nothing")
     parser.add_argument(
         "--docs", type=Path, default=DOCS, help="folder that holds statistics.md and gets the tables and the figure"
     )
     args = parser.parse_args()
+    if args.studies < 1:
+        raise errors.UserError(f"--studies is {args.studies}, expected at least 1")
 
     if args.estimate:
         config = yaml.safe_load(files.read_text(ROOT / "config.yaml"))
@@ -379,14 +383,14 @@ def main() -> None:
             raise errors.UserError(f"--estimate {args.estimate}: no such study; config.yaml has {', '.join(config['studies'])}")
         rows = estimate(cells_of_study.load_cells(config, args.estimate))
         files.write_rows(args.docs / "variance_components.csv", COLUMNS, rows)
-    components = pd.read_csv(args.docs / "variance_components.csv")
-    for name, rows in (("coverage", coverage(components, args.replications)), ("levels", levels(components, args.replications))):
+    for name, simulated in () if args.draw else (("coverage", coverage), ("levels", levels)):
+        rows = simulated(read_table(args.docs / "variance_components.csv"), args.studies)
         files.write_rows(args.docs / f"{name}.csv", list(rows[0]), rounded(rows))
-    _, covered, found = read(args.docs)
+    components, covered, found = read(args.docs)
     draw(covered, str(args.docs / "images/coverage.png"))
     path = args.docs / "statistics.md"
     files.write_text(path, filled(files.read_text(path), components, covered, found))
-    print(f"{path}: {args.replications} replications of {len(components)} tests")
+    print(f"{path}: {covered.replications.min()} simulated studies of each of {len(components)} tests")
 
 
 if __name__ == "__main__":

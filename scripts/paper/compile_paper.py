@@ -41,12 +41,14 @@ def main() -> None:
                 str(wrapper),
             ]
         else:
-            raise errors.UserError(f"no TeX was found; {latex.INSTALL}")
+            raise errors.UserError(f"no TeX was found; {latex.INSTALL}, and run again; figures and tables are there without it")
         done = subprocess.run(command, cwd=args.paper, capture_output=True, text=True, errors="replace")
         print(done.stdout, done.stderr)
         if done.returncode:
             wrong = next((line for line in done.stdout.splitlines() if line.startswith("!")), "see the log above")
-            raise errors.UserError(f"{args.paper}/main.tex: {command[0]} failed: {wrong}; if a package is missing, {latex.INSTALL}")
+            raise errors.UserError(
+                f"{args.paper}/main.tex: {command[0]} failed: {wrong}; if a package is missing, {latex.INSTALL} and run again"
+            )
         log = Path(build) / "paper.log"  # of the last run
         flaws = re.findall(FLAWS, log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE) if log.exists() else []
         for flaw in flaws:

@@ -70,7 +70,7 @@ def main() -> None:
         if path.exists():
             print(f"  {path}  ({what})")
     if args.no_tex and not (paper / "paper.pdf").exists():
-        print(f"  no PDF: {latex.INSTALL}")
+        print(f"  no PDF: {latex.INSTALL}, then: snakemake paper --profile laptop --config study={args.study}")
 
 
 def show_agreement(path: str) -> None:

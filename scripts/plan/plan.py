@@ -72,7 +72,7 @@ def main() -> None:
         "assumptions": assumptions(setting, calibrated, any(job.estimate.gpus for job in planned)),
     }
     text = as_text(plan)
-    write(plan, planned, setting, text, Path(args.output))
+    write(plan, planned, text, Path(args.output))
     print(text)
 
 
@@ -235,26 +235,15 @@ def millions(tokens: float) -> str:
     return f"{tokens / 1e6:,.2f} M" if tokens else "-"
 
 
-def write(plan: dict, planned: list, setting: plans.Setting, text: str, folder: Path) -> None:
-    columns = [
-        "study",
-        "stage",
-        "model",
-        "jobs",
-        "gpu_hours",
-        "job_hours",
-        "completions",
-        "tokens_generated",
-        "tokens_trained",
-        "kept_gb",
-    ]
+def write(plan: dict, planned: list[plans.PlannedJob], text: str, folder: Path) -> None:
+    columns = ["study", "stage", "model", *plans.sums([])]
     files.write_text(folder / "plan.txt", text + "\n")
     files.write_rows(folder / "plan.csv", columns, plan["table"])
     files.write_rows(folder / "detectable.csv", DETECTABLE, plan["detectable"])
     of_jobs = [column for column in described(planned[0]) if column != "needs"] if planned else ["number"]
     files.write_rows(folder / "jobs.csv", of_jobs, [{column: job[column] for column in of_jobs} for job in plan["jobs"]])
     files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
-    files.write_text(folder / "plan.html", plan_page.page(plan, plans.lanes(planned, setting)))
+    files.write_text(folder / "plan.html", plan_page.page(plan, [job.lanes for job in planned]))
 
 
 if __name__ == "__main__":

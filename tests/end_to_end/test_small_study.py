@@ -8,6 +8,7 @@ import shutil
 import pytest
 import yaml
 
+import stand_ins
 from hardgrpo.runtime import files
 
 RUN = "tiny/swaps/mini/hard/seed0"
@@ -143,3 +144,31 @@ def test_figures_and_tables_are_drawn_without_torch(finished, tmp_path):
 @pytest.mark.tex
 def test_the_paper_compiles(finished_world):
     assert (finished_world.folder / "paper/mini/paper.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_study_finished_without_tex_stays_finished_when_tex_is_installed(finished, tmp_path):
+    """It says how to make the PDF; the report does without it until then."""
+    with_tex, without_tex = stand_ins.latexmk(tmp_path / "tex"), stand_ins.without_tex(tmp_path / "no_tex")
+    paper, report = finished.folder / "paper/mini", finished.folder / "report.html"
+
+    def run(*arguments, path=with_tex):
+        done = finished.snakemake(*arguments, env={"PATH": path})
+        said = done.stdout + done.stderr
+        assert done.returncode == 0, said
+        return said
+
+    (paper / "paper.pdf").unlink(missing_ok=True)
+    said = run("--forcerun", "verify", path=without_tex)
+    command = "snakemake paper --profile laptop --config study=mini"
+    assert command in said and not (paper / "paper.pdf").exists() and command in (paper / "no_pdf.txt").read_text()
+    said = run("-n")
+    assert "Nothing to be done" in said and said.count(command) == 1
+    assert command in run() and not (paper / "paper.pdf").exists()
+    run("--report", str(report))
+    assert "tables/gain.html" in report.read_text() and "paper.pdf" not in report.read_text()
+    run(*command.split()[1:])
+    assert "stand-in" in (paper / "paper.pdf").read_text() and not (paper / "no_pdf.txt").exists()
+    said = run("-n")
+    assert "Nothing to be done" in said and command not in said
+    run("--report", str(report))
+    assert "paper.pdf" in report.read_text()

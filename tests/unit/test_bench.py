@@ -1,6 +1,7 @@
 """The benchmarks' own arithmetic and table. What is measured is no test: it depends on the machine."""
 
 import csv
+import importlib
 import sys
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def test_pairs_alternate_and_their_median_ratio_counts():
     [(3.0, 2.0, "ratio <= 1.5", True), (3.1, 2.0, "ratio <= 1.5", False), (5.0, None, "ours >= 6", False), (0, 9, "", None)],
 )
 def test_a_row_says_whether_its_target_is_met(ours, baseline, target, met):
-    assert benchmarks.row("b", "w", ours, baseline, "s", target)["met"] is met
+    assert benchmarks.row("w", "s", ours, baseline, target=target)["met"] is met
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_row_says_whether_its_target_is_met(ours, baseline, target, met):
     ],
 )
 def test_the_figure_shows_how_much_better_than_its_target_a_row_is(ours, baseline, unit, target, times, said):
-    assert bench.reached(benchmarks.row("b", "w", ours, baseline, unit, target)) == {"times": times, "said": said}
+    assert bench.reached(benchmarks.row("w", unit, ours, baseline, target=target)) == {"times": times, "said": said}
 
 
 def test_a_command_that_fails_says_why():
@@ -61,7 +62,7 @@ def test_a_copy_has_the_code_and_no_results():
 def test_what_cannot_be_measured_here_is_said_and_left_out(tmp_path, monkeypatch, capsys):
     (tmp_path / "measured.py").write_text(
         "import benchmarks\n"
-        "def run(options): return [benchmarks.row('measured', 'a', 1.5, 3.0, 's', 'ratio <= 1'), benchmarks.row('measured', 'b', 2, None, 'n')]\n"
+        "def run(options): return [benchmarks.row('a', 's', 1.5, 3.0, target='ratio <= 1'), benchmarks.row('b', 'n', 2, None)]\n"
     )
     (tmp_path / "lacking.py").write_text("from benchmarks import Skipped\ndef run(options): raise Skipped('no such machine')\n")
     monkeypatch.setattr(bench, "HERE", tmp_path)
@@ -73,15 +74,47 @@ def test_what_cannot_be_measured_here_is_said_and_left_out(tmp_path, monkeypatch
     said = capsys.readouterr().out
     assert "lacking: not measured: no such machine" in said and "met" in said
     rows = list(csv.DictReader((output / "bench.csv").open()))
-    assert [(row["what"], row["ratio"], row["met"]) for row in rows] == [("a", "0.5", "1"), ("b", "", "")]
+    found = [(row["benchmark"], row["what"], row["ratio"], row["met"]) for row in rows]
+    assert found == [("measured", "a", "0.5", "1"), ("measured", "b", "", "")]
     assert (output / "bench.pdf").is_file() and (output / "bench.png").is_file()
 
 
-def test_every_benchmark_can_be_imported_and_run_is_there():
-    sys.path.insert(0, str(bench.HERE))
-    try:
-        assert len(bench.NAMES) > 3
-        for name in bench.NAMES:
-            assert callable(__import__(name).run), name
-    finally:
-        sys.path.remove(str(bench.HERE))
+@pytest.fixture
+def modules(monkeypatch):
+    monkeypatch.syspath_prepend(str(bench.HERE))
+    yield lambda name: importlib.import_module(name)
+    for name in bench.NAMES:
+        sys.modules.pop(name, None)
+
+
+def test_every_benchmark_can_be_imported_and_run_is_there(modules):
+    assert len(bench.NAMES) > 3
+    for name in bench.NAMES:
+        assert callable(modules(name).run), name
+
+
+def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules):
+    """Of one policy on the simulated pool: the numbers of samples do not depend on the machine."""
+    probing = modules("probing")
+    with (ROOT / "docs/bench.csv").open() as stream:
+        committed = {row["what"]: row for row in csv.DictReader(stream)}
+    found = probing.measure("7,473 prompts like GSM8K", probing.simulated(7473), [0], probing.HARD, 256, "ratio <= 1.2")
+    assert len(found) == 2
+    for row in found:
+        there = committed[row["what"]]
+        assert (float(there["ours"]), float(there["baseline"])) == (row["ours"], row["baseline"]), row["what"]
+
+
+def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_path):
+    """The program with a pool of 60 prompts: every row of the committed table that needs no recording is measured."""
+    pool = modules("probing").simulated(60)
+    monkeypatch.setattr(modules("probing"), "simulated", lambda prompts: pool)
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--only", "probing", "--data", str(tmp_path), "--output", str(tmp_path)])
+    bench.main()
+    rows = list(csv.DictReader((tmp_path / "bench.csv").open()))
+    with (ROOT / "docs/bench.csv").open() as stream:
+        committed = [
+            row["what"] for row in csv.DictReader(stream) if row["benchmark"] == "probing" and "recording" not in row["what"]
+        ]
+    assert [row["what"] for row in rows] == committed
+    assert all(float(row["ours"]) <= 60 * 5 for row in rows) and (tmp_path / "bench.pdf").is_file()

@@ -1,5 +1,8 @@
 """The simulation of docs/statistics.md in small, and that its text is what its tables say."""
 
+import shutil
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +10,8 @@ import pytest
 import simulate_coverage as simulation
 from conftest import ROOT
 from hardgrpo.analysis import statistics
+from hardgrpo.report import plotting
+from hardgrpo.runtime.errors import UserError
 
 COMPONENTS, COVERED, LEVELS = simulation.read(ROOT / "docs")
 SWAPS = COMPONENTS[COMPONENTS.eval_task == "swaps"]
@@ -15,6 +20,69 @@ SWAPS = COMPONENTS[COMPONENTS.eval_task == "swaps"]
 def test_the_text_says_what_the_tables_hold():
     text = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
     assert simulation.filled(text, COMPONENTS, COVERED, LEVELS) == text, "run scripts/maintenance/simulate_coverage.py"
+
+
+def test_the_committed_tables_are_what_the_program_computes():
+    """One test with 3 seeds of the four that are committed, with all its 1,000 studies and the seeds of their random numbers."""
+    harder = COMPONENTS[COMPONENTS.eval_task == "swaps_hard"]
+    covered = pd.DataFrame(simulation.rounded(simulation.coverage(harder, 1000, seeds_tried=(3,))))
+    committed = COVERED[(COVERED.eval_task == "swaps_hard") & (COVERED.seeds == 3)].reset_index(drop=True)
+    pd.testing.assert_frame_equal(covered, committed, rtol=0, atol=0.002)  # processors round differently: one or two studies
+    levels = pd.DataFrame(simulation.rounded(simulation.levels(harder, 1000, seeds_tried=(3,))))
+    committed = LEVELS[(LEVELS.eval_task == "swaps_hard") & LEVELS.seeds.isin([1, 3])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(levels, committed, rtol=0, atol=0.002)
+
+
+def run_program(monkeypatch, docs, *arguments):
+    """The program's `main` on a folder of documents; returns the figure that it saved."""
+    figures, save = [], plotting.save
+    monkeypatch.setattr(plotting, "save", lambda figure, *rest: (figures.append(figure), save(figure, *rest)))
+    monkeypatch.setattr(sys, "argv", ["simulate_coverage.py", "--docs", str(docs), *arguments])
+    simulation.main()
+    (figure,) = figures
+    return figure
+
+
+@pytest.fixture
+def docs(tmp_path):
+    for name in ("statistics.md", "variance_components.csv"):
+        shutil.copy(ROOT / "docs" / name, tmp_path / name)
+    return tmp_path
+
+
+def test_the_program_simulates_draws_and_writes(docs, monkeypatch):
+    figure = run_program(monkeypatch, docs, "--studies", "3")
+    components, covered, levels = simulation.read(docs)
+    assert set(covered.replications) == {3} and len(covered) == len(COVERED) and len(levels) == len(LEVELS)
+    text = (docs / "statistics.md").read_text(encoding="utf-8")
+    assert simulation.filled(text, components, covered, levels) == text
+    assert (docs / "images/coverage.png").read_bytes().startswith(b"\x89PNG") and len(figure.axes) == 4
+    for axis, (target, quantity) in zip(figure.axes, [("B", "gain"), ("B", "difference"), ("A", "gain"), ("A", "difference")]):
+        assert axis.get_title() == f"{quantity}s, target {target}"
+        names = simulation.SHOWN[target][::-1]
+        if quantity == "gain":  # the panel beside it shares its labels
+            assert [label.get_text() for label in axis.get_yticklabels()] == list(names)
+        rows = covered[(covered.target == target) & (covered.quantity == quantity) & covered.method.isin(simulation.SHOWN[target])]
+        drawn = {
+            (line.get_label(), names[round(height)], round(share, 6))
+            for line in axis.lines
+            for share, height in zip(*line.get_data())
+        }
+        assert drawn == {(f"{row.seeds} seeds", row.method, round(100 * row.coverage, 6)) for row in rows.itertuples()}
+
+
+def test_the_committed_tables_can_be_drawn_without_simulating(docs, monkeypatch):
+    for name in ("coverage.csv", "levels.csv"):
+        shutil.copy(ROOT / "docs" / name, docs / name)
+    run_program(monkeypatch, docs, "--draw")
+    assert (docs / "images/coverage.png").is_file()
+    for name in ("coverage.csv", "levels.csv", "statistics.md"):
+        assert (docs / name).read_bytes() == (ROOT / "docs" / name).read_bytes()
+
+
+def test_missing_tables_are_named(docs, monkeypatch):
+    with pytest.raises(UserError, match="coverage.csv: no such file"):
+        run_program(monkeypatch, docs, "--draw")
 
 
 @pytest.mark.parametrize("target", ["A", "B"])

@@ -3,7 +3,6 @@
 Jobs of a stage are added up, whatever ran beside them: with two cores the demo takes about half the sum.
 """
 
-import functools
 import json
 import re
 from collections import defaultdict
@@ -11,8 +10,7 @@ from pathlib import Path
 
 import yaml
 
-import benchmarks
-from benchmarks import ROOT, Skipped
+from benchmarks import ROOT, Skipped, row
 
 STAGES = {  # of the rules that take long; all others are `the rest`
     "pretrain_model": "pretraining",
@@ -24,7 +22,6 @@ STAGES = {  # of the rules that take long; all others are `the rest`
     "compile_paper": "paper",
 } | dict.fromkeys(["verify", "judge_claims", "write_tables", "write_numbers"], "checks, tables, numbers")
 SHORTEST = 10  # seconds that all training together takes at least where it was done
-row = functools.partial(benchmarks.row, "demo")
 
 
 def run(options) -> list[dict]:
@@ -34,7 +31,7 @@ def run(options) -> list[dict]:
             "Snakemake has no records of the miniature's training in this clone (or they are of `--touch`); run `make demo` first"
         )
     before = seconds_by_stage(Path(options.before)) if options.before else {}
-    return [row(f"{stage}, all jobs" + (" (before)" if before else ""), here[stage], before.get(stage), "s") for stage in here]
+    return [row(f"{stage}, all jobs" + (" (before)" if before else ""), "s", here[stage], before.get(stage)) for stage in here]
 
 
 def seconds_by_stage(clone: Path) -> dict[str, float]:

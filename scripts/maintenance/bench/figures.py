@@ -1,12 +1,10 @@
 """All figures and tables of study mini from the committed summaries, as after a clone; and what its programs need to start at all."""
 
-import functools
 import sys
 
 import benchmarks
 
 IMPORTS = "import matplotlib; matplotlib.use('Agg'); import matplotlib.pyplot, pandas"
-row = functools.partial(benchmarks.row, "figures")
 
 
 def run(options) -> list[dict]:
@@ -22,19 +20,8 @@ def run(options) -> list[dict]:
         return sum(benchmarks.run([sys.executable, "-c", IMPORTS])[kind] for _ in drawn)
 
     figures(0)  # how many there are is known now, and the files are in memory
-    rows = []
-    for kind, unit, target in ((0, "s", "ours <= 20"), (1, "processor s", "")):
-        ours, baseline, ratio = benchmarks.paired(
-            lambda k=kind: figures(k), lambda k=kind: imports(k), max(1, options.repeats // 2)
-        )
-        rows.append(
-            row(
-                f"{len(drawn)} figures and all tables; {len(drawn)} imports of pyplot and pandas",
-                ours,
-                baseline,
-                unit,
-                target,
-                ratio,
-            )
-        )
-    return rows
+    name, repeats = f"{len(drawn)} figures and all tables; {len(drawn)} imports of pyplot and pandas", max(1, options.repeats // 2)
+    return [
+        benchmarks.compared(name, unit, lambda k=kind: figures(k), lambda k=kind: imports(k), repeats, target)
+        for kind, unit, target in ((0, "s", "ours <= 20"), (1, "processor s", ""))
+    ]

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 
 import benchmarks
-from benchmarks import Skipped
+from benchmarks import Skipped, compared, row
 from hardgrpo.grading import expressions, graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -40,8 +40,8 @@ def run(options) -> list[dict]:
     rows = []
     for grader in ("number_strict", "number_lenient"):
         ours = functools.partial(speed, functools.partial(graders.grade, grader), pairs)
-        one, other, ratio = benchmarks.paired(ours, functools.partial(speed, whole, pairs[::8]), options.repeats)
-        rows.append(row(f"completions, {grader}, against Math-Verify", one, other, "graded/s", "ours >= 20000", ratio))
+        name, theirs = f"completions, {grader}, against Math-Verify", functools.partial(speed, whole, pairs[::8])
+        rows.append(compared(name, "graded/s", ours, theirs, options.repeats, "ours >= 20000"))
 
     logging.disable(logging.CRITICAL)  # Math-Verify tells of each text that it cannot read
     differing = []
@@ -55,13 +55,10 @@ def run(options) -> list[dict]:
     files.write_rows(options.output / "grading_differences.csv", DIFFERENCES, differing)
     unexplained = sum(not one["why"] for one in differing)
     at_box = sum(one["ours"] != one["math_verify_box"] for one in differing)
-    rows.append(row("verdicts unlike Math-Verify's on the text, of all", len(differing), len(texts), "completions"))
-    rows.append(row("verdicts unlike Math-Verify's on the box, of all", at_box, len(texts), "completions"))
-    rows.append(row("differences that nothing explains, of these", unexplained, len(differing), "completions", "ours == 0"))
-    return rows
-
-
-row = functools.partial(benchmarks.row, "grading")
+    rows.append(row("verdicts unlike Math-Verify's on the text, of all", "completions", len(differing), len(texts)))
+    rows.append(row("verdicts unlike Math-Verify's on the box, of all", "completions", at_box, len(texts)))
+    name = "differences that nothing explains, of these"
+    return [*rows, row(name, "completions", unexplained, len(differing), target="ours == 0")]
 
 
 def speed(grade: Callable, pairs: list[tuple[str, str]]) -> float:

@@ -6,19 +6,17 @@ all that stands before each token; nor than two operations a weight and token. A
 The model is SmolLM2-135M where the workflow has made it (`snakemake results/models/smollm2-135m/manifest.json`), else the miniature's.
 """
 
-import functools
 import math
 import os
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import yaml
 
 import benchmarks
-from benchmarks import ROOT, Skipped
+from benchmarks import ROOT, from_demo, program, row
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, files
 from hardgrpo.sampling.requests import Request
@@ -27,14 +25,11 @@ from hardgrpo.training import recipes
 
 LARGER = "results/models/smollm2-135m"
 SAMPLES, UPDATES, BATCH = 4, 4, {"transformers": 512, "vllm": 256}
-row = functools.partial(benchmarks.row, "limits")
 
 
 def run(options) -> list[dict]:
-    folder = next((name for name in (LARGER, options.model) if (ROOT / name / "manifest.json").is_file()), None)
-    specs = sorted(ROOT.glob("results/training/tiny/swaps/mini/hard/seed*/spec.yaml"))
-    if folder is None or not specs:
-        raise Skipped("it needs a finished run of the miniature; run `make demo` first")
+    folder = LARGER if (ROOT / LARGER / "manifest.json").is_file() else options.model
+    made, _ = from_demo("results/training/tiny/swaps/mini/hard/seed*/spec.yaml", f"{folder}/manifest.json")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     import torch
     from transformers import AutoConfig, AutoTokenizer
@@ -50,8 +45,8 @@ def run(options) -> list[dict]:
     where = f"{Path(folder).name} on {machine.name}"
     print(f"limits: {machine.bandwidth / 1e9:.0f} GB/s, {machine.arithmetic / 1e9:,.0f} GFLOP/s on {machine.name}", file=sys.stderr)
     rows = []
-    with tempfile.TemporaryDirectory(prefix="hardgrpo-bench-") as temporary:
-        spec = recipes.read_spec(str(specs[0]))
+    with benchmarks.scratch() as temporary:
+        spec = recipes.read_spec(str(made))
         problems = tasks.read_problems(ROOT / spec.problems)[: 256 if gpus else 64]
         files.write_jsonl(Path(temporary) / "problems.jsonl", problems)
         requests = [Request(tuple(tasks.messages(spec.prompt, p["question"])), 0, 1.0) for p in problems for _ in range(SAMPLES)]
@@ -64,13 +59,13 @@ def run(options) -> list[dict]:
             least = sampling_seconds(machine, model, prompts, tokens, BATCH[engine])
             speed = sum(tokens) / seconds
             if engine == "vllm":
-                rows.append(row(f"probing {where}, vLLM; transformers", speed, rows[0]["ours"], "tokens/s"))
-            rows.append(row(f"probing {where}, {engine}; the limit", speed, sum(tokens) / least, "tokens/s"))
-        seconds, completions, tokens = train(Path(temporary), folder, specs[0], gpus)
+                rows.append(row(f"probing {where}, vLLM; transformers", "tokens/s", speed, rows[0]["ours"]))
+            rows.append(row(f"probing {where}, {engine}; the limit", "tokens/s", speed, sum(tokens) / least))
+        seconds, completions, tokens = train(Path(temporary), folder, made, gpus)
         prompt = statistics.mean(prompts)
         least = sampling_seconds(machine, model, [prompt] * completions, [tokens] * completions, completions)
         least += 3 * model.operations * completions * (prompt + tokens) / machine.arithmetic
-        rows.append(row(f"GRPO of {where}; the limit", 1 / seconds, 1 / least, "steps/s"))
+        rows.append(row(f"GRPO of {where}; the limit", "steps/s", 1 / seconds, 1 / least))
     return rows
 
 
@@ -104,12 +99,13 @@ class Model:
 
     def __init__(self, config, width: int):
         head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        shape = {
-            "hidden_size": config.hidden_size,
-            "intermediate_size": config.intermediate_size,
+        shape = {"hidden_size": config.hidden_size, "intermediate_size": config.intermediate_size}
+        shape |= {
             "layers": config.num_hidden_layers,
+            "heads": config.num_attention_heads,
+            "key_value_heads": config.num_key_value_heads,
+            "head_size": head,
         }
-        shape |= {"heads": config.num_attention_heads, "key_value_heads": config.num_key_value_heads, "head_size": head}
         # Tied, because an embedding is looked up and only an output multiplied.
         count = memory.parameters(shape | {"vocabulary": config.vocab_size, "tied": True})
         self.operations, self.weights = 2 * count, count * width
@@ -126,11 +122,19 @@ def sampling_seconds(machine: Machine, model: Model, prompts: list[float], token
 
 def probe(folder: Path, model: str, engine: str, spec: recipes.Spec, gpus: int) -> tuple[list[int], float]:
     """(tokens of each completion, seconds without the engine's start) of scripts/probe/probe.py."""
-    program = [sys.executable, str(ROOT / "scripts/probe/probe.py"), "--model", str(ROOT / model)]
-    program += ["--engine", engine, "--gpus", str(gpus)]
-    program += ["--problems", str(folder / "problems.jsonl"), "--prompt", spec.prompt, "--samples", str(SAMPLES), "--seed", "0"]
-    program += ["--completion-tokens", str(spec.completion_tokens), "--output", str(folder / "probe.jsonl")]
-    benchmarks.run([*program, "--provenance", str(folder / "probe.json")], **environments.ALLOCATOR)
+    command = program("probe", "--model", ROOT / model, "--engine", engine, "--gpus", gpus, "--problems", folder / "problems.jsonl")
+    command += [
+        "--prompt",
+        spec.prompt,
+        "--samples",
+        str(SAMPLES),
+        "--seed",
+        "0",
+        "--completion-tokens",
+        str(spec.completion_tokens),
+    ]
+    command += ["--output", str(folder / "probe.jsonl"), "--provenance", str(folder / "probe.json")]
+    benchmarks.run(command, **environments.ALLOCATOR)
     rows = files.read_jsonl(folder / "probe.jsonl", {"tokens": int})
     return [r["tokens"] for r in rows], files.read_json(folder / "probe.json")["work_seconds"]
 
@@ -143,15 +147,8 @@ def train(folder: Path, model: str, spec: Path, gpus: int) -> tuple[float, int, 
     if gpus:
         content["training"] |= {"base": "bf16", "precision": "bf16"}
     files.write_text(folder / "spec.yaml", yaml.safe_dump(content))
-    program = [
-        sys.executable,
-        str(ROOT / "scripts/training/train_grpo.py"),
-        "--spec",
-        str(folder / "spec.yaml"),
-        "--gpus",
-        str(gpus),
-    ]
-    benchmarks.run([*program, "--output", f"{folder}/run", "--state", f"{folder}/state"], **environments.ALLOCATOR)
+    command = program("train_grpo", "--spec", folder / "spec.yaml", "--gpus", gpus)
+    benchmarks.run([*command, "--output", f"{folder}/run", "--state", f"{folder}/state"], **environments.ALLOCATOR)
     facts = files.read_rows(folder / "run/updates.csv", {"rollouts": float, "tokens_mean": float})
     seconds = files.read_rows(folder / "run/timing.csv", {"seconds": float})
     mean = [statistics.mean(values) for values in ([r["seconds"] for r in seconds[1:]], [r["tokens_mean"] for r in facts[1:]])]

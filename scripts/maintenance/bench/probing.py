@@ -1,24 +1,100 @@
 """Samples that early-stopped probing draws, against the fewest that could prove the same subset, and against full probing.
 
-The measurements are those of scripts/maintenance/bench_probing.py, which also says how full the batches were.
+Known outcomes are replayed: those of the Qwen3-4B recording, where the recordings are there, and of a simulated pool. Rows "decided only"
+stop when the subset is decided. Those "as the program" are in the mode of probe_early.py, in which at confidence 1 the chosen prompts
+then get all their samples; their baseline is the cheapest proof with all samples of the chosen in it. Every subset is compared with that
+of full probing; an exact one that differs ends the benchmark with an error. With a confidence, a row says how many of the chosen prompts
+full probing would not have chosen.
 """
 
-import functools
 from pathlib import Path
 
-import bench_probing
-import benchmarks
+import numpy as np
 
-row = functools.partial(benchmarks.row, "probing")
+from benchmarks import row
+from hardgrpo.grading import graders
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import early_stopping, policies
+
+RECORDING = "recordings/shuffled_objects_seven/qwen3-4b/train.jsonl"
+SEEDS = range(10)  # orders of ties on the recording
+HARD, HARD_HALF = {"rule": "hard", "budget": 0.1}, {"rule": "hard", "budget": 0.5}
+SPLIT = [{"rule": rule, "threshold": 0.25} for rule in policies.SPLIT]
+OTHERS = [{"rule": "easy", "budget": 0.1}, {"rule": "hard_solvable", "budget": 0.1}]
 
 
 def run(options) -> list[dict]:
-    recordings = options.data if (Path(options.data) / bench_probing.RECORDING).is_file() else None
-    if recordings is None:
-        print(f"probing: no {bench_probing.RECORDING} in {options.data}, so the simulated pool alone")
     rows = []
-    for one in bench_probing.rows(recordings):
-        target = f"ratio <= {one['target']}" if one["target"] else ""
-        rows.append(row(f"{one['name']}; cheapest proof", one["ours"], one["baseline"], "samples", target))
-        rows.append(row(f"{one['name']}; all", one["ours"], one["ours"] / one["share_of_full"], "samples"))
+    path = Path(options.data) / RECORDING
+    if path.is_file():
+        pool = ("Qwen3-4B recording", recorded(path), SEEDS)
+        rows += measure(*pool, HARD, 1, "ratio <= 1.005") + measure(*pool, HARD, 16, "ratio <= 1.4")
+        rows += measure(*pool, HARD, 16, together=True)
+        rows += as_program(*pool, [HARD, *OTHERS, HARD_HALF, *SPLIT], 16)
+    else:
+        print(f"probing: no {RECORDING} in {options.data}, so the simulated pool alone")
+    pool = ("7,473 prompts like GSM8K", simulated(7473), [0])
+    return rows + measure(*pool, HARD, 256, "ratio <= 1.2") + as_program(*pool, [HARD, HARD_HALF, *SPLIT], 256)
+
+
+def as_program(where: str, outcomes: np.ndarray, seeds, tried: list[dict], batch: int) -> list[dict]:
+    """Rows of all policies, exact, and of three with a confidence."""
+    exact = [measure(where, outcomes, seeds, policy, batch, program=True) for policy in tried]
+    likely = [
+        measure(where, outcomes, seeds, policy, batch, program=True, confidence=0.95) for policy in (HARD, HARD_HALF, SPLIT[0])
+    ]
+    return sum(exact + likely, [])
+
+
+def measure(
+    where: str, outcomes: np.ndarray, seeds, policy: dict, batch: int, target="", confidence=1.0, together=False, program=False
+) -> list[dict]:
+    """Replay early-stopped probing on known outcomes (prompts, K), as the `program` does it or until all is decided.
+
+    With `together` one probe serves all seeds; its baseline is the fewest for the one that needs most, which is less than all of them
+    need. Otherwise it is the fewest samples that prove a subset, mean over the seeds.
+    """
+    name = f"{where}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
+    name += "as the program" if program else "decided only"
+    name += f", confidence {confidence}" if confidence < 1 else ""
+    name += f", {len(seeds)} seeds at once, against the seed that needs most" if together else ""
+    ids, samples = [str(place) for place in range(len(outcomes))], outcomes.shape[1]
+    rates = {identity: int(row.sum()) / samples for identity, row in zip(ids, outcomes)}
+    wants = [early_stopping.wanted(ids, samples, policy, seed) for seed in seeds]
+    subsets = {want.seed: set(policies.select(rates, seed=want.seed, **policy).ids) for want in wants}
+    fewest = []
+    for want in wants:  # the baseline has all samples of the chosen too, where the program draws them
+        given = np.isin(ids, list(subsets[want.seed])) * samples * (program and confidence == 1)
+        fewest.append(int(given.sum()) + early_stopping.oracle(want, outcomes, given))
+    groups = [wants] if together else [[want] for want in wants]
+    drawn = wrong = chosen_in_all = 0
+    for group in groups:
+        stopper = early_stopping.Stopper(group, batch, confidence, in_full=program)
+        early_stopping.replay(stopper, outcomes)
+        drawn += int(stopper.drawn.sum())
+        for want in group:
+            chosen = set(early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)[0].ids)
+            wrong, chosen_in_all = wrong + len(chosen - subsets[want.seed]), chosen_in_all + len(chosen)
+            if confidence == 1 and chosen != subsets[want.seed]:
+                raise UserError(f"{name}, seed {want.seed}: the subset is not that of full probing")
+    ours, cheapest = drawn / len(groups), max(fewest) if together else sum(fewest) / len(groups)
+    rows = [row(f"{name}; cheapest proof", "samples", ours, cheapest, target=target)]
+    rows.append(row(f"{name}; all", "samples", ours, float(outcomes.size)))
+    if confidence < 1:
+        rows.append(
+            row(f"{name}: chosen unlike full probing; all chosen", "prompts", wrong / len(groups), chosen_in_all / len(groups))
+        )
     return rows
+
+
+def simulated(prompts: int) -> np.ndarray:
+    """A pool like GSM8K's, K = 5, whose pass rates are spread like Beta(0.187, 0.187): 36 % of the prompts are never solved."""
+    rng = np.random.default_rng(0)
+    return rng.random((prompts, 5)) < rng.beta(0.187, 0.187, prompts)[:, None]
+
+
+def recorded(path: Path) -> np.ndarray:
+    """Outcomes (prompts, K) of a recording of choices."""
+    rows = files.read_jsonl(path, {"completions": list, "answer": str})
+    return np.array([[graders.grade("choice_letter", text, row["answer"]).correct for text in row["completions"]] for row in rows])

@@ -6,30 +6,24 @@ same number of completions by the base in one call of `engines.generate`, and ag
 are new, so that they change nothing.
 """
 
-import functools
 import os
 import random
-import sys
-import tempfile
 import time
 from pathlib import Path
 
 import benchmarks
-from benchmarks import ROOT, Skipped
+from benchmarks import compared, from_demo, program, row
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling.requests import Request, sample_seed
 
 BATCH, SAMPLES, TOKENS, ADAPTERS = 128, 4, 64, 10
 TASKS = ("swaps", "arithmetic")  # completions of unlike length
-row = functools.partial(benchmarks.row, "sampling")
 
 
 def run(options) -> list[dict]:
-    paths = [ROOT / f"results/tasks/{task}/test.jsonl" for task in TASKS]
-    model_folder = ROOT / options.model
-    if not (model_folder / "manifest.json").is_file() or not all(path.is_file() for path in paths):
-        raise Skipped("it needs the miniature's model and problems; run `make demo` first")
+    manifest, *paths = from_demo(f"{options.model}/manifest.json", *(f"results/tasks/{task}/test.jsonl" for task in TASKS))
+    model_folder = manifest.parent
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     import torch
 
@@ -66,21 +60,20 @@ def run(options) -> list[dict]:
         return tokens / (time.process_time() - started)
 
     ends = set(torch.tensor(model.generation_config.eos_token_id).flatten().tolist())
-    one, other, ratio = benchmarks.paired(ours, plain, options.repeats)
-    rows = [row(f"probing in batches of {BATCH}; model.generate", one, other, "tokens/s", "ratio >= 1.5", ratio)]
+    rows = [compared(f"probing in batches of {BATCH}; model.generate", "tokens/s", ours, plain, options.repeats, "ratio >= 1.5")]
     for kind in (torch.float32, torch.bfloat16):
         model.to(kind)
         large, small = (engines.generate(model, tokenizer, prompts, requests, TOKENS, batch) for batch in (8 * BATCH, BATCH // 2))
         differing = sum(one != other for one, other in zip(large, small))
         name = f"that batches of {8 * BATCH} and {BATCH // 2} round differently, {str(kind).removeprefix('torch.')}"
-        rows.append(row(f"{name}; all", differing, len(requests), "completions"))
+        rows.append(row(f"{name}; all", "completions", differing, len(requests)))
     return rows + evaluation(engines, options, model_folder, requests, prompts, tokenizer, paths[0])
 
 
 def evaluation(engines, options, model_folder: Path, requests: list, prompts: list, tokenizer, problems: Path) -> list[dict]:
     """Rows about a base model with its adapters, in wall time of whole calls: the engine's start is what is saved."""
     requests, prompts = requests[: 2 * BATCH], prompts[: 2 * BATCH]
-    with tempfile.TemporaryDirectory(prefix="hardgrpo-bench-") as temporary:
+    with benchmarks.scratch() as temporary:
         folders = new_adapters(engines.load(str(model_folder)), Path(temporary))
 
         def together() -> float:
@@ -93,30 +86,21 @@ def evaluation(engines, options, model_folder: Path, requests: list, prompts: li
             engines.generate(engines.load(str(model_folder)), tokenizer, prompts * copies, requests * copies, TOKENS, BATCH)
             return time.process_time() - started
 
-        repeats = max(1, options.repeats // 2)
-        one, other, ratio = benchmarks.paired(together, one_call, repeats)
-        name = f"base and {len(folders)} adapters, one engine"
-        rows = [row(f"{name}; as many of the base in one call", one, other, "processor s", "ratio <= 1.3", ratio)]
-
+        name, repeats = f"base and {len(folders)} adapters", max(1, options.repeats // 2)
+        of_engine = f"{name}, one engine; as many of the base in one call"
+        rows = [compared(of_engine, "processor s", together, one_call, repeats, "ratio <= 1.3")]
         few = Path(temporary) / "problems.jsonl"
         files.write_jsonl(few, files.read_jsonl(problems, {"id": str})[:64])
 
         def evaluate(*what: str) -> float:
-            program = [sys.executable, str(ROOT / "scripts/evaluation/evaluate.py"), "--model", str(model_folder), *what]
-            program += ["--problems", str(few), "--prompt", "{question}", "--grader", "final_word", "--samples", str(SAMPLES)]
-            program += ["--completion-tokens", str(TOKENS), "--seed", "0", "--batch", str(BATCH)]
-            program += ["--output", f"{temporary}/graded.csv", "--completions", f"{temporary}/texts.jsonl"]
-            return benchmarks.run(program)[1]
+            command = program("evaluate", "--model", model_folder, *what, "--problems", few, "--prompt", "{question}")
+            command += ["--grader", "final_word", "--samples", str(SAMPLES), "--completion-tokens", str(TOKENS), "--seed", "0"]
+            command += ["--batch", str(BATCH), "--output", f"{temporary}/graded.csv", "--completions", f"{temporary}/texts.jsonl"]
+            return benchmarks.run(command)[1]
 
-        one, other, ratio = benchmarks.paired(
-            lambda: evaluate("--checkpoints", temporary, "--base"),
-            lambda: evaluate() + sum(evaluate("--checkpoints", str(folder.parent / f"only-{folder.name}")) for folder in folders),
-            1,
-        )
-        rows.append(
-            row(f"evaluate.py, base and {len(folders)} adapters; a process for each", one, other, "processor s", ratio=ratio)
-        )
-    return rows
+        each = lambda: evaluate() + sum(evaluate("--checkpoints", f"{temporary}/only-{folder.name}") for folder in folders)
+        at_once = lambda: evaluate("--checkpoints", temporary, "--base")
+        return [*rows, compared(f"evaluate.py, {name}; a process for each", "processor s", at_once, each, 1)]
 
 
 def new_adapters(model, folder: Path) -> list[Path]:

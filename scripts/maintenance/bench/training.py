@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 import benchmarks
-from benchmarks import ROOT, Skipped
+from benchmarks import ROOT, compared, from_demo, program
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, files
 from hardgrpo.training import recipes
@@ -28,37 +28,30 @@ def correct(completions, answer, **_):
     return [float(graders.grade({grader!r}, messages[0]["content"], a).correct) for messages, a in zip(completions, answer)]
 """
 CASES = [(0.0, None, False), (0.0, None, True), (0.04, None, False), (0.0, 8, False)]  # beta, micro-batch, gradient checkpointing
-row = functools.partial(benchmarks.row, "training")
 
 
 def run(options) -> list[dict]:
-    found = sorted(ROOT.glob("results/training/tiny/swaps/mini/hard/seed*/spec.yaml"))
-    if not found or not (ROOT / options.model / "manifest.json").is_file():
-        raise Skipped("it needs a finished run of the miniature; run `make demo` first")
+    made, _ = from_demo("results/training/tiny/swaps/mini/hard/seed*/spec.yaml", f"{options.model}/manifest.json")
     rows = []
-    with tempfile.TemporaryDirectory(prefix="hardgrpo-bench-") as temporary:
+    with benchmarks.scratch() as temporary:
         for beta, micro_batch, checkpointing in CASES:
-            content = yaml.safe_load(found[0].read_text(encoding="utf-8"))
+            content = yaml.safe_load(made.read_text(encoding="utf-8"))
             content["training"] |= {"updates": UPDATES, "checkpoint_every": UPDATES, "beta": beta}
             spec = Path(temporary) / "spec.yaml"
             spec.write_text(yaml.safe_dump(content))
-            one, other, ratio = benchmarks.paired(
-                functools.partial(ours, spec, micro_batch),
-                functools.partial(trl_script, spec, micro_batch, checkpointing),
-                max(1, options.repeats // 2),
-            )
+            theirs = functools.partial(trl_script, spec, micro_batch, checkpointing)
             name = f"step, beta {beta:g}" + (f", micro-batches of {micro_batch}" if micro_batch else "")
             told = "with its gradient checkpointing" if checkpointing else "told the same"
-            rows.append(row(f"{name}; TRL's script, {told}", one, other, "s", "ratio <= 1", ratio))
+            name, repeats = f"{name}; TRL's script, {told}", max(1, options.repeats // 2)
+            rows.append(compared(name, "s", functools.partial(ours, spec, micro_batch), theirs, repeats, "ratio <= 1"))
     return rows
 
 
 def ours(spec: Path, micro_batch: int | None) -> float:
     """Mean seconds of a step by this project's program."""
     with tempfile.TemporaryDirectory(dir=spec.parent) as folder:
-        program = [sys.executable, str(ROOT / "scripts/training/train_grpo.py"), "--spec", str(spec)]
-        program += ["--micro-batch", str(micro_batch)] if micro_batch else []
-        benchmarks.run([*program, "--output", f"{folder}/run", "--state", f"{folder}/state"], **ENVIRONMENT)
+        command = program("train_grpo", "--spec", spec, "--output", f"{folder}/run", "--state", f"{folder}/state")
+        benchmarks.run(command + (["--micro-batch", str(micro_batch)] if micro_batch else []), **ENVIRONMENT)
         steps = files.read_rows(f"{folder}/run/timing.csv", {"step": int, "seconds": float})
     return statistics.mean(step["seconds"] for step in steps[1:])
 
@@ -79,16 +72,8 @@ def trl_script(spec: Path, micro_batch: int | None, checkpointing: bool) -> floa
         (Path(folder) / "data").mkdir()
         files.write_jsonl(f"{folder}/data/train.jsonl", prompts)
         (Path(folder) / "reward.py").write_text(REWARD.format(grader=read.grader))
-        command = [
-            sys.executable,
-            "-m",
-            "trl.scripts.grpo",
-            "--model_name_or_path",
-            str(ROOT / read.model_folder),
-            "--dtype",
-            "float32",
-        ]
-        command += ["--dataset_name", "data", "--reward_funcs", "reward.correct", "--output_dir", "out"]
+        command = [sys.executable, "-m", "trl.scripts.grpo", "--model_name_or_path", str(ROOT / read.model_folder)]
+        command += ["--dtype", "float32", "--dataset_name", "data", "--reward_funcs", "reward.correct", "--output_dir", "out"]
         command += ["--gradient_checkpointing", str(checkpointing)]
         for name in told:
             command += [f"--{name}", str(same[name])]

@@ -11,6 +11,7 @@ Each is the median over the group's jobs.
 """
 
 import json
+import re
 import statistics
 from collections import defaultdict
 from dataclasses import dataclass
@@ -30,6 +31,13 @@ GROUPS = [  # from narrow to wide; `rule` and `device` are in each
     (),
 ]
 TASKS = ("task", "eval_task")
+PROVENANCE = {  # of a rule's finished jobs, below the folder of results
+    "train_grpo": "training/{model}/{task}/{recipe}/{policy}/seed{seed}/provenance.json",
+    "probe": "provenance/probe/{model}/{task}/shard{shard}.json",
+    "evaluate_base": "provenance/evaluation/{model}/base/{eval_task}.json",
+    "evaluate_run": "provenance/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.json",
+    "pretrain_model": "models/{model}/provenance.json",
+}
 
 
 @dataclass(frozen=True)
@@ -46,24 +54,13 @@ class Measured:
 def read_measured(results: str = "results") -> list[Measured]:
     """All finished jobs below a folder of results. What cannot be read, or went on after an interruption, is left out: the
     seconds of its last part say nothing of the whole."""
-    root, found = Path(results), []
-    for path in sorted([*root.glob("training/*/*/*/*/seed*/provenance.json")]):
-        model, task, recipe, policy, seed, _ = path.relative_to(root / "training").parts
-        found.append((path, Job("train_grpo", model, task, recipe, policy, int(seed.removeprefix("seed")))))
-    sampled = root / "provenance"
-    for path in sorted(sampled.glob("probe/*/*/shard*.json")):
-        model, task, _ = path.relative_to(sampled / "probe").parts
-        found.append((path, Job("probe", model, task)))
-    for path in sorted(sampled.glob("evaluation/*/base/*.json")):
-        model, _, name = path.relative_to(sampled / "evaluation").parts
-        found.append((path, Job("evaluate_base", model, eval_task=name.removesuffix(".json"))))
-    for path in sorted(sampled.glob("evaluation/*/*/*/*/seed*/*.json")):
-        model, task, recipe, policy, seed, name = path.relative_to(sampled / "evaluation").parts
-        test = name.removesuffix(".json")
-        found.append((path, Job("evaluate_run", model, task, recipe, policy, int(seed.removeprefix("seed")), test)))
-    for path in sorted(root.glob("models/*/provenance.json")):
-        found.append((path, Job("pretrain_model", path.parent.name)))
-    return [measured for path, job in found if (measured := _measured(path, job))]
+    found = []
+    for rule, place in PROVENANCE.items():
+        wildcards = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", place))
+        for path in sorted(Path(results).glob(re.sub(r"{\w+}", "*", place))):
+            job = Job.of(rule, wildcards.fullmatch(path.relative_to(results).as_posix()).groupdict())
+            found.append(_measured(path, job))
+    return list(filter(None, found))
 
 
 def _measured(path: Path, job: Job) -> Measured | None:

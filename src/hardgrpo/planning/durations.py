@@ -16,23 +16,22 @@ from hardgrpo.study import memory, settings
 
 @dataclass(frozen=True)
 class Processor:
-    """What a maker states of one device: dense FLOP/s in bf16 (a core: fp32), bytes/s of its memory, GB of memory."""
+    """What a maker states of one device: dense FLOP/s in bf16 (a core: fp32), bytes/s of its memory."""
 
     flops: float
     bandwidth: float
-    gigabytes: int
 
 
 GPUS = {  # NVIDIA's data sheets, SXM where there is one, dense
-    "b200": Processor(2250e12, 7700e9, 180),
-    "h200": Processor(989e12, 4800e9, 141),
-    "h100": Processor(989e12, 3350e9, 80),
-    "a100": Processor(312e12, 2039e9, 80),
-    "l40s": Processor(362e12, 864e9, 48),
-    "a40": Processor(150e12, 696e9, 48),
-    "v100": Processor(125e12, 900e9, 32),
+    "b200": Processor(2250e12, 7700e9),
+    "h200": Processor(989e12, 4800e9),
+    "h100": Processor(989e12, 3350e9),
+    "a100": Processor(312e12, 2039e9),
+    "l40s": Processor(362e12, 864e9),
+    "a40": Processor(150e12, 696e9),
+    "v100": Processor(125e12, 900e9),
 }
-CORE = Processor(60e9, 10e9, 0)  # one core of a server, fp32
+CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 
 # Shares of these limits that are reached. vLLM's is the mean over three published figures (docs/costs.md); the CPU's were measured
 # with `tiny`; training's on GPUs, and transformers' in sampling there, are assumptions until a run has been measured.

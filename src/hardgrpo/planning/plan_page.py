@@ -17,8 +17,8 @@ CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2  # for jobs without a GPU; more of them a
 LABEL = 60  # a bar at least this wide shows its model
 
 
-def page(plan: dict, lanes: dict[int, list[int]]) -> str:
-    """`plan` as plan.json has it; `lanes` are the GPUs of each job by its number."""
+def page(plan: dict, lanes: list[list[int]]) -> str:
+    """`plan` as plan.json has it; `lanes` are the GPUs of each job."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -26,7 +26,7 @@ def page(plan: dict, lanes: dict[int, list[int]]) -> str:
     return environment.get_template("plan.html").render(plan=plan, chart=chart(plan, lanes), colours=COLOURS)
 
 
-def chart(plan: dict, lanes: dict[int, list[int]]) -> dict:
+def chart(plan: dict, lanes: list[list[int]]) -> dict:
     """Rectangles of the Gantt chart: a row a GPU, below them rows for jobs without one."""
     jobs = plan["jobs"]
     end = max((job["end_hours"] for job in jobs), default=0.0) or 1.0

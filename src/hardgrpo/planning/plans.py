@@ -3,6 +3,7 @@
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 
 from hardgrpo.analysis import statistics
 from hardgrpo.planning import durations
@@ -43,7 +44,7 @@ class Setting:
 
 @dataclass
 class PlannedJob:
-    """`needs` are numbers of jobs whose outputs it reads; `start` and `end` are seconds from the beginning."""
+    """`needs` are numbers of jobs whose outputs it reads; `start` and `end` are seconds from the beginning, `lanes` its GPUs."""
 
     number: int
     study: str
@@ -54,6 +55,7 @@ class PlannedJob:
     needs: set[int] = field(default_factory=set)
     start: float = 0.0
     end: float = 0.0
+    lanes: list[int] = field(default_factory=list)
 
     @property
     def stage(self) -> str:
@@ -78,8 +80,8 @@ def connect(jobs: list[PlannedJob], files: list[tuple[list[str], list[str]]]) ->
 
 
 def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
-    """Set `start` and `end` of each job by list scheduling: of the jobs whose inputs are there, the one with the longest chain
-    of jobs behind it is started as soon as its GPUs and its place are free (Graham 1966; the priority is Hu's, 1961)."""
+    """Set `start`, `end` and `lanes` of each job by list scheduling: whenever a job ends, start the ready jobs that fit, those with
+    the longest chain of jobs behind them first (Graham 1966; the priority is Hu's, 1961). A job's number is its place in `jobs`."""
     for job in jobs:
         if job.estimate.gpus > setting.gpus:
             raise UserError(
@@ -87,38 +89,27 @@ def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
                 f" {job.estimate.gpus}, or lower `gpus` of model {job.model} in config.yaml"
             )
     behind = _longest_behind(jobs, setting)
-    waiting = {job.number: len(job.needs) for job in jobs}
-    readers = defaultdict(list)
-    for job in jobs:
-        for other in job.needs:
-            readers[other].append(job.number)
-    by_number = {job.number: job for job in jobs}
-    ready = [(-behind[number], number) for number, count in waiting.items() if not count]
-    heapq.heapify(ready)
+    order = TopologicalSorter({job.number: job.needs for job in jobs})
+    order.prepare()
+    now, slots, gpus = 0.0, setting.slots, list(range(setting.gpus))
+    ready: list[int] = []
     running: list[tuple[float, int]] = []
-    now, gpus, slots = 0.0, setting.gpus, setting.slots
-    while ready or running:
-        passed_over = []
-        while ready:
-            item = heapq.heappop(ready)
-            job = by_number[item[1]]
-            places = _places(job, setting)
-            if job.estimate.gpus <= gpus and places <= slots:
-                gpus, slots = gpus - job.estimate.gpus, slots - places
-                job.start, job.end = now, now + _taken(job, setting)
-                heapq.heappush(running, (job.end, job.number))
-            else:
-                passed_over.append(item)
-        ready = passed_over
-        heapq.heapify(ready)
+    while order.is_active():
+        candidates = sorted([*ready, *order.get_ready()], key=lambda number: (-behind[number], number))
+        ready = []
+        for number in candidates:
+            job, places = jobs[number], _places(jobs[number], setting)
+            if job.estimate.gpus > len(gpus) or places > slots:
+                ready.append(number)
+                continue
+            job.lanes, gpus, slots = gpus[: job.estimate.gpus], gpus[job.estimate.gpus :], slots - places
+            job.start, job.end = now, now + _taken(job, setting)
+            heapq.heappush(running, (job.end, number))
         now = running[0][0]
         while running and running[0][0] <= now:
-            job = by_number[heapq.heappop(running)[1]]
-            gpus, slots = gpus + job.estimate.gpus, slots + _places(job, setting)
-            for number in readers[job.number]:
-                waiting[number] -= 1
-                if not waiting[number]:
-                    heapq.heappush(ready, (-behind[number], number))
+            job = jobs[heapq.heappop(running)[1]]
+            gpus, slots = sorted(gpus + job.lanes), slots + _places(job, setting)
+            order.done(job.number)
 
 
 def _places(job: PlannedJob, setting: Setting) -> int:
@@ -134,58 +125,21 @@ def _taken(job: PlannedJob, setting: Setting) -> float:
 
 def _longest_behind(jobs: list[PlannedJob], setting: Setting) -> dict[int, float]:
     """Seconds of the longest chain that begins with each job."""
-    readers = defaultdict(list)
-    for job in jobs:
-        for other in job.needs:
-            readers[other].append(job.number)
-    by_number = {job.number: job for job in jobs}
-    found: dict[int, float] = {}
-    for number in reversed(_topological(jobs)):
-        found[number] = _taken(by_number[number], setting) + max((found[other] for other in readers[number]), default=0.0)
+    found = {job.number: _taken(job, setting) for job in jobs}
+    for number in reversed([*TopologicalSorter({job.number: job.needs for job in jobs}).static_order()]):
+        for needed in jobs[number].needs:
+            found[needed] = max(found[needed], _taken(jobs[needed], setting) + found[number])
     return found
-
-
-def _topological(jobs: list[PlannedJob]) -> list[int]:
-    needs = {job.number: set(job.needs) for job in jobs}
-    readers = defaultdict(list)
-    for job in jobs:
-        for other in job.needs:
-            readers[other].append(job.number)
-    order = [number for number, needed in needs.items() if not needed]
-    for number in order:
-        for reader in readers[number]:
-            needs[reader].discard(number)
-            if not needs[reader]:
-                order.append(reader)
-    return order
 
 
 def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
     """The longest chain of jobs that need one another: no number of GPUs makes the study shorter."""
     behind = _longest_behind(jobs, setting)
-    by_number = {job.number: job for job in jobs}
-    first = max((job for job in jobs if not job.needs), key=lambda job: behind[job.number], default=None)
-    path = []
-    while first is not None:
-        path.append(first)
-        readers = [job for job in jobs if first.number in job.needs]
-        first = max(readers, key=lambda job: behind[job.number], default=None)
-    return [by_number[job.number] for job in path]
-
-
-def lanes(jobs: list[PlannedJob], setting: Setting) -> dict[int, list[int]]:
-    """The GPUs (0, 1, ...) that each scheduled job has."""
-    free = list(range(setting.gpus))
-    given: dict[int, list[int]] = {}
-    events = sorted([(job.end, 0, job.number) for job in jobs] + [(job.start, 1, job.number) for job in jobs])
-    counts = {job.number: job.estimate.gpus for job in jobs}
-    for _, begins, number in events:
-        if begins:
-            free.sort()
-            given[number], free = free[: counts[number]], free[counts[number] :]
-        else:
-            free += given.get(number, [])
-    return given
+    path, readers = [], [job for job in jobs if not job.needs]
+    while readers:
+        path.append(max(readers, key=lambda job: behind[job.number]))
+        readers = [job for job in jobs if path[-1].number in job.needs]
+    return path
 
 
 def table(jobs: list[PlannedJob], studies: list[str], models: list[str]) -> list[dict]:
@@ -194,12 +148,10 @@ def table(jobs: list[PlannedJob], studies: list[str], models: list[str]) -> list
     for job in jobs:
         groups[job.study, job.stage, job.model if job.stage != LIGHT else ""].append(job)
     ordered = sorted(groups, key=lambda key: (studies.index(key[0]), ORDER.index(key[1]), ["", *models].index(key[2])))
-    return [
-        {"study": study, "stage": stage, "model": model} | _sums(groups[study, stage, model]) for study, stage, model in ordered
-    ]
+    return [{"study": study, "stage": stage, "model": model} | sums(groups[study, stage, model]) for study, stage, model in ordered]
 
 
-def _sums(jobs: list[PlannedJob]) -> dict:
+def sums(jobs: list[PlannedJob]) -> dict:
     return {
         "jobs": len(jobs),
         "gpu_hours": sum(job.estimate.gpu_hours for job in jobs),
@@ -212,10 +164,10 @@ def _sums(jobs: list[PlannedJob]) -> dict:
 
 
 def totals(jobs: list[PlannedJob], setting: Setting, price: float) -> dict:
-    sums = _sums(jobs)
+    found = sums(jobs)
     hours = max((job.end for job in jobs), default=0.0) / 3600
-    return sums | {
-        "cost": sums["gpu_hours"] * price,
+    return found | {
+        "cost": found["gpu_hours"] * price,
         "wall_hours": hours,
         "critical_path_hours": sum(_taken(job, setting) for job in critical_path(jobs, setting)) / 3600,
         "peak_disk_gb": peak_disk(jobs) / 1e9,

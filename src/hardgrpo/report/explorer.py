@@ -24,6 +24,8 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
 
 TEMPLATES = Path(__file__).with_name("templates")
+SCRIPT = ("explorer_data.js", "explorer_selection.js", "explorer_view.js")  # joined in this order
+STYLE = ("explorer.css",)
 AGAIN = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
 PROBLEMS = "results/tasks/{}/test.jsonl"
 UNKNOWN = -1  # truncated or tokens that a recording does not tell; JSON has no nan
@@ -117,7 +119,7 @@ def as_columns(rows: pd.DataFrame) -> dict[str, list]:
 
 def page(title: str, index: dict, texts: list[dict]) -> str:
     """The whole file. Its only program and style are our own, named by their checksums; everything else is forbidden to load."""
-    script, style = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("explorer.js", "explorer.css"))
+    script, style = ("\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPT, STYLE))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

@@ -6,7 +6,7 @@ from hardgrpo.report.cells import Cell, Column, Marked, Math, plain
 
 INSTALL = (
     "install latexmk and TeX Live (Debian: latexmk texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended"
-    " lmodern) or tectonic, and run again; figures and tables are there without it"
+    " lmodern) or tectonic"
 )
 CHARACTERS = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",

@@ -1,0 +1,121 @@
+"use strict";
+// The explorer's page, first of three parts (data, selection, view), which become one script. The address after # is the only state:
+// every control writes it, `render` reads it. Whatever a model or a dataset wrote becomes text nodes (`put`, `show`), never markup.
+
+const PAGE = 100, PAIRS = 100, LONGEST = 20000; // problems a page; rows of a problem and characters of a text shown at first
+const CACHED = 4e7; // characters of packed texts whose unpacked form is kept
+const BASE = "(base)"; // as a policy: the untrained model; no policy has such a name
+const $ = (id) => document.getElementById(id);
+const count = (n) => n.toLocaleString("en");
+const percent = (part, whole) => (whole ? (100 * part / whole).toFixed(1) + " %" : "–");
+
+// --- the data -------------------------------------------------------------------------------------------------------
+
+let study, blocks, groups; // groups: a model on a test; with its problems and the base model's rows
+
+async function unpack(id) {
+  const packed = atob($(id).textContent), bytes = new Uint8Array(packed.length);
+  for (let i = 0; i < packed.length; i++) bytes[i] = packed.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+function arrange() {
+  blocks = study.blocks;
+  groups = new Map();
+  blocks.forEach((block, number) => {
+    block.number = number;
+    const key = block.model + "/" + block.test, problems = study.tests[block.test];
+    if (!groups.has(key)) groups.set(key, { key, model: block.model, test: block.test, problems });
+    block.group = groups.get(key);
+    if (block.policy === null) {
+      const group = block.group, size = problems.length;
+      Object.assign(group, { base: block, samples: new Int32Array(size), correct: new Int32Array(size), rows: new Map() });
+      block.problem.forEach((problem, row) => {
+        group.rows.set(pairKey(block, row), row);
+        if (block.greedy[row]) return;
+        group.samples[problem]++;
+        group.correct[problem] += block.correct[row];
+      });
+    }
+  });
+  for (const block of blocks) { // the row of the base model with the same problem, decoding and sample; -1: it has none
+    block.pair = Int32Array.from(block.problem, (_, row) =>
+      block.policy === null ? -1 : block.group.rows.get(pairKey(block, row)) ?? -1);
+  }
+}
+
+const pairKey = (block, row) => (block.problem[row] * 1e6 + block.sample[row]) * 2 + block.greedy[row];
+const passRate = (group, problem) => group.samples[problem] ? group.correct[problem] / group.samples[problem] : null;
+
+const kept = new Map(); // unpacked texts by block, the one used last at the end
+function textsOf(block) {
+  const texts = kept.get(block) ?? unpack("texts-" + block.number);
+  kept.delete(block);
+  kept.set(block, texts);
+  let size = 0;
+  for (const other of kept.keys()) size += $("texts-" + other.number).textContent.length;
+  for (const other of [...kept.keys()].slice(0, -2)) {
+    if (size <= CACHED) break;
+    size -= $("texts-" + other.number).textContent.length;
+    kept.delete(other);
+  }
+  return texts;
+}
+
+// --- text that nobody has checked -----------------------------------------------------------------------------------
+
+// Controls, formats (bidi, zero width), lone surrogates, private and unassigned, line separators, blank letters, selectors.
+const UNSEEN = /((?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\u{e0100}-\u{e01ef}])\1*/gu;
+
+/** Append a text to an element, with a mark in the place of each character that cannot be seen. */
+function show(parent, text) {
+  let end = 0;
+  for (const found of text.matchAll(UNSEEN)) {
+    parent.append(text.slice(end, found.index));
+    const code = found[1].codePointAt(0), times = found[0].length / found[1].length;
+    const name = code >= 0xdc80 && code <= 0xdcff ? "byte " + hex(code - 0xdc00, 2) : "U+" + hex(code, 4);
+    put(parent, "span", "mark", "‹" + name + (times > 1 ? " ×" + count(times) : "") + "›");
+    end = found.index + found[0].length;
+  }
+  parent.append(text.slice(end));
+  return parent;
+}
+
+const hex = (number, digits) => number.toString(16).toUpperCase().padStart(digits, "0");
+
+/** The first characters of a text, no pair of surrogates torn apart. */
+function cut(text, length) {
+  const pair = /[\ud800-\udbff]/.test(text.charAt(length - 1)) && /[\udc00-\udfff]/.test(text.charAt(length));
+  return text.length <= length ? text : text.slice(0, pair ? length - 1 : length);
+}
+
+/** Append an element with a class and a plain text of our own. */
+function put(parent, tag, name, text) {
+  const element = document.createElement(tag);
+  if (name) element.className = name;
+  if (text !== undefined) element.textContent = text;
+  parent.append(element);
+  return element;
+}
+
+function putButton(parent, text, onclick, more = {}) {
+  return Object.assign(put(parent, "button", "", text), { type: "button", onclick, ...more });
+}
+
+/** ‹ Previous and Next › around number `at` of `many`, counted from 0; `to` goes to a number. */
+function putPager(parent, at, many, to) {
+  for (const [text, next] of [["‹ Previous", at - 1], ["Next ›", at + 1]]) {
+    putButton(parent, text, () => to(next), { disabled: next < 0 || next >= many });
+  }
+}
+
+function putText(parent, text, name = "") {
+  const box = show(put(parent, "pre", "text " + name), cut(text, LONGEST));
+  if (text.length <= LONGEST) return;
+  const button = putButton(parent, "Show all " + count(text.length) + " characters", () => {
+    box.replaceChildren();
+    show(box, text);
+    button.remove();
+  });
+}

@@ -1,0 +1,174 @@
+// --- the selection --------------------------------------------------------------------------------------------------
+
+const PASS = { // by pass rate
+  zero: ["0", (p) => p === 0], low: ["above 0, up to ¼", (p) => p > 0 && p <= 0.25],
+  middle: ["between ¼ and ¾", (p) => p > 0.25 && p < 0.75], high: ["¾ and more, below 1", (p) => p >= 0.75 && p < 1],
+  one: ["1", (p) => p === 1],
+};
+const VERDICTS = {
+  correct: ["correct", (b, i) => b.correct[i]],
+  incorrect: ["not correct", (b, i) => !b.correct[i]],
+  wrong: ["wrong (has an answer)", (b, i) => !b.correct[i] && b.answered[i]],
+  unanswered: ["no answer", (b, i) => !b.answered[i]],
+  truncated: ["cut off at the limit", (b, i) => b.truncated[i] === 1],
+};
+const before = (b, i) => b.group.base.correct[b.pair[i]];
+const CHANGES = {
+  up: ["wrong → right", (b, i) => b.pair[i] >= 0 && !before(b, i) && b.correct[i]],
+  down: ["right → wrong", (b, i) => b.pair[i] >= 0 && before(b, i) && !b.correct[i]],
+  either: ["changed either way", (b, i) => b.pair[i] >= 0 && before(b, i) !== b.correct[i]],
+  right: ["right before and after", (b, i) => b.pair[i] >= 0 && before(b, i) && b.correct[i]],
+  wrong: ["wrong before and after", (b, i) => b.pair[i] >= 0 && !before(b, i) && !b.correct[i]],
+};
+const SORTS = {
+  hardest: ["p̂, hardest first", (a, b) => a.rate - b.rate],
+  easiest: ["p̂, easiest first", (a, b) => b.rate - a.rate],
+  up: ["most wrong → right", (a, b) => b.up - a.up],
+  down: ["most right → wrong", (a, b) => b.down - a.down],
+  lowest: ["lowest share correct", (a, b) => a.correct / a.rows - b.correct / b.rows],
+};
+const first = (table) => Object.entries(table).map(([value, [name]]) => [value, name]);
+const numbersFirst = (a, b) => a - b || (isNaN(a) - isNaN(b)) || (a < b ? -1 : a > b ? 1 : 0);
+
+let controls; // [key, name, [[value, text], ...]] in the order they are shown
+function arrangeControls() {
+  const distinct = (values) => [...new Set(values)].filter((value) => value !== null).map(String);
+  const same = (values) => values.map((value) => [value, value]);
+  const tiers = Object.values(study.tests).flatMap((problems) => problems.map((problem) => problem.tier));
+  controls = [
+    ["model", "model", same(distinct(blocks.map((b) => b.model)))],
+    ["test", "test set", same(distinct(blocks.map((b) => b.test)))],
+    ["task", "trained on", same(distinct(blocks.map((b) => b.task)))],
+    ["recipe", "recipe", same(distinct(blocks.map((b) => b.recipe)))],
+    ["policy", "policy", [[BASE, "base model (untrained)"], ...same(distinct(blocks.map((b) => b.policy)))]],
+    ["seed", "seed", same(distinct(blocks.map((b) => b.seed)).sort(numbersFirst))],
+    ["tier", "tier", same(distinct(tiers).sort(numbersFirst))],
+    ["p", "p̂ of the base", first(PASS)],
+    ["decoding", "decoding", same(["sampled", "greedy"])],
+    ["verdict", "verdict", first(VERDICTS)],
+    ["change", "against the base", first(CHANGES)],
+    ["sort", "order", first(SORTS)],
+  ];
+  const form = $("filters");
+  for (const [key, name, options] of controls) {
+    const label = put(form, "label", "", name), select = put(label, "select");
+    select.id = "filter-" + key;
+    put(select, "option", "", key === "sort" ? "as in the test set" : "any").value = "";
+    for (const [value, text] of options) show(put(select, "option"), cut(text, 60)).value = value;
+    label.hidden = options.length < 2 && !["policy", "p", "tier"].includes(key) || !options.length;
+    select.onchange = () => go({ [key]: select.value, page: "" });
+  }
+  const label = put(form, "label", "", "search"), search = put(label, "input");
+  Object.assign(search, { id: "filter-search", type: "search", placeholder: "text", spellcheck: false });
+  let waiting;
+  search.oninput = () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => go({ search: search.value, page: "" }, true), 250);
+  };
+  const where = put(put(form, "label", "", "in"), "select");
+  for (const [value, text] of [["", "questions and answers"], ["completions", "completions"]]) put(where, "option", "", text).value = value;
+  Object.assign(where, { id: "filter-in", onchange: () => go({ in: where.value, page: "" }) });
+  putButton(form, "Clear", () => { clearTimeout(waiting); location.hash = ""; }, { id: "clear" });
+  form.onsubmit = (event) => event.preventDefault();
+}
+
+const read = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+
+function written(state) {
+  const kept = Object.entries(state).filter(([, value]) => value !== "" && value !== undefined && value !== null);
+  return "#" + new URLSearchParams(kept).toString();
+}
+
+/** Change the selection; `quietly` without a step for the back button. */
+function go(changes, quietly = false) {
+  const address = written({ ...read(), ...changes });
+  if (quietly) location.replace(address);
+  else location.hash = address;
+}
+
+/** What of the link this study does not have is said and left out. */
+function known(state) {
+  const unknown = controls.filter(([key, , options]) => state[key] && !options.some(([value]) => value === state[key]));
+  $("notice").hidden = !unknown.length;
+  $("notice").replaceChildren();
+  for (const [key, name] of unknown) {
+    show(put($("notice"), "bdi"), "The link asks for " + name + " “" + cut(state[key], 100) + "”, which is not here. ");
+    delete state[key];
+  }
+  return state;
+}
+
+/** Masks of the rows whose completion holds the text sought, by block; null where nothing is sought in completions. */
+let found = { text: "", masks: new Map() };
+async function search(state, current) {
+  if (!state.search || state.in !== "completions") return null;
+  const text = state.search.toLowerCase();
+  if (found.text !== text) found = { text, masks: new Map() };
+  const { masks } = found, wanted = blocks.filter((block) => passes(block, state) && !masks.has(block));
+  for (const [i, block] of wanted.entries()) {
+    $("status").hidden = false;
+    $("status").textContent = `Searching the completions: ${i} of ${wanted.length} files …`;
+    const { completion } = await textsOf(block);
+    if (!current()) return null;
+    masks.set(block, Uint8Array.from(completion, (written) => written.toLowerCase().includes(text)));
+  }
+  return masks;
+}
+
+const passes = (block, state) =>
+  ["model", "test", "task", "recipe", "seed"].every((key) => !state[key] || state[key] === String(block[key])) &&
+  (!state.policy || state.policy === (block.policy ?? BASE));
+
+/** Which problems of a group the filters on problems leave. */
+function problemMask(group, state) {
+  const text = state.search && state.in !== "completions" ? state.search.toLowerCase() : "";
+  return group.problems.map((problem, number) =>
+    (!state.tier || state.tier === String(problem.tier)) && (!state.p || PASS[state.p][1](passRate(group, number))) &&
+    (!text || [problem.id, problem.question, problem.answer].some((part) => String(part ?? "").toLowerCase().includes(text))));
+}
+
+/** The rows of a block that the filters leave, given to `each`. */
+function eachRow(block, state, mask, masks, each) {
+  const greedy = state.decoding && Number(state.decoding === "greedy"), sought = masks?.get(block);
+  const verdict = VERDICTS[state.verdict]?.[1], change = CHANGES[state.change]?.[1];
+  for (let i = 0; i < block.problem.length; i++) {
+    if (!mask[block.problem[i]] || (greedy !== undefined && greedy !== block.greedy[i]) || (sought && !sought[i])) continue;
+    if ((verdict && !verdict(block, i)) || (change && !change(block, i))) continue;
+    each(i);
+  }
+}
+
+const tally = () => ({ rows: 0, correct: 0, answered: 0, cut: 0, told: 0, pairs: 0, before: 0, up: 0, down: 0 });
+
+/** {entries: problems with rows left, policies: what is left by policy}. */
+function choose(state, masks) {
+  const entries = [], policies = new Map();
+  for (const group of groups.values()) {
+    const mask = problemMask(group, state), found = new Map();
+    for (const block of blocks.filter((block) => block.group === group && passes(block, state))) {
+      const policy = block.policy ?? BASE;
+      if (!policies.has(policy)) policies.set(policy, tally());
+      const sum = policies.get(policy);
+      eachRow(block, state, mask, masks, (i) => {
+        const problem = block.problem[i];
+        let entry = found.get(problem);
+        if (!entry) found.set(problem, entry = { group, problem, rate: passRate(group, problem), ...tally() });
+        for (const total of [sum, entry]) {
+          total.rows++;
+          total.correct += block.correct[i];
+          total.answered += block.answered[i];
+          total.cut += block.truncated[i] === 1;
+          total.told += block.truncated[i] >= 0;
+          if (block.pair[i] < 0) continue;
+          total.pairs++;
+          total.before += before(block, i);
+          total.up += !before(block, i) && block.correct[i] ? 1 : 0;
+          total.down += before(block, i) && !block.correct[i] ? 1 : 0;
+        }
+      });
+    }
+    entries.push(...[...found.values()].sort((a, b) => a.problem - b.problem));
+  }
+  if (state.sort) entries.sort(SORTS[state.sort][1]);
+  return { entries, policies };
+}

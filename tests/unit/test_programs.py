@@ -1,0 +1,74 @@
+"""Every program of scripts/ is run to its end: by a rule of the small study that the tests make, or by a test that is named here."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT, SCRIPTS, shrink
+
+# Programs that no rule of the small study runs, and the test that does.
+RUN_BY_A_TEST = {
+    "bench": "test_a_small_benchmark_of_probing_runs_to_its_end",
+    "build_image": "test_images_are_built_by_a_target_and_stay_built",
+    "calibrate": "test_calibration_moves_the_plan_and_the_walltimes",
+    "compare_with_reference": "test_the_program_compares_the_committed_miniature_with_itself",
+    "cut_completions": "test_cut_is_as_sampled",
+    "export_subset": "test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank",
+    "fetch_dataset": "test_first_download_writes_the_lock_and_the_second_matches",
+    "fetch_model": "test_model_from_the_hub",
+    "gpu_check": "test_every_stage_has_numbers_and_a_resumed_run_is_bit_identical",
+    "grade_recording": "test_a_study_of_recordings_runs_without_weights",
+    "import_recording": "test_a_study_of_recordings_runs_without_weights",
+    "plan": "test_what_if",
+    "plot_budget": "test_points_are_the_rows",
+    "plot_compared": "test_points_are_the_rows",
+    "plot_truncation": "test_the_confound_is_four_panels_on_one_scale_with_the_reversal_in_numbers",
+    "probe_early": "test_the_subset_is_byte_for_byte_that_of_full_probing",
+    "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
+    "show_results": "test_figures_tables_and_numbers_are_made_and_what_to_open_is_said",
+    "simulate_coverage": "test_the_program_simulates_draws_and_writes",
+}
+# Programs that write what is generated in the repository; all are run below.
+WRITING = sorted(path.stem for path in SCRIPTS.glob("maintenance/write_*.py"))
+
+
+def test_every_program_is_run_to_its_end(world):
+    """The small study is that of the fixture `finished_world`."""
+    programs = {path.stem for path in SCRIPTS.glob("*/*.py") if "\ndef main(" in path.read_text(encoding="utf-8")}
+    world.configure(shrink)
+    world.clear()
+    rules = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "rules").glob("*.smk")))
+    run_by = {  # rule: program
+        rule.split(":")[0]: re.search(r"scripts/\w+/(\w+)\.py", rule)[1]
+        for rule in re.split(r"^ *rule ", rules, flags=re.MULTILINE)[1:]
+        if re.search(r"scripts/\w+/(\w+)\.py", rule)
+    }
+    run = {run_by.get(rule, rule) for rule in world.plan()} & programs
+    assert {"train_grpo", "evaluate", "summarize", "plot_parts", "verify"} <= run, "rules and programs are matched"
+    assert sorted(programs - run - set(WRITING)) == sorted(RUN_BY_A_TEST)
+
+
+def test_the_tests_that_are_named_here_are_there():
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name in RUN_BY_A_TEST.values() if f"\ndef {name}(" not in text] == []
+
+
+@pytest.mark.parametrize("program", WRITING)
+def test_what_is_generated_comes_out_as_it_is_committed(program, world):
+    """In a copy, in which nothing else changes."""
+    shutil.copy(ROOT / "README.md", world.folder / "README.md")
+    shutil.copytree(ROOT / "docs", world.folder / "docs")
+    shutil.copy(ROOT / "config.yaml", world.folder / "config.yaml")
+    files = [path for name in ("README.md", "docs", "envs") for path in [world.folder / name, *(world.folder / name).rglob("*")]]
+    for path in files:
+        os.utime(path, (0, 0))
+    command = [sys.executable, f"scripts/maintenance/{program}.py"]
+    done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    written = [path.relative_to(world.folder) for path in files if path.is_file() and path.stat().st_mtime]
+    assert written, "it writes something"
+    assert [str(path) for path in written if (world.folder / path).read_bytes() != (ROOT / path).read_bytes()] == []
