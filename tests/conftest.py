@@ -20,6 +20,8 @@ import slurm_cluster
 settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
 settings.load_profile("busy")
 
+pytest_plugins = ["explorer_pages", "interrupted", "workplace"]  # their fixtures
+
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
 

@@ -1,0 +1,60 @@
+"""Damaged weights are named; models and checkpoints of another configuration are replaced."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import path_of
+
+
+def evaluate(run, source, output):
+    command = [sys.executable, path_of("evaluate"), *source, "--problems", str(run / "results/tasks/swaps/test.jsonl")]
+    command += ["--prompt", "{question}", "--grader", "final_word", "--samples", "1", "--completion-tokens", "8", "--seed", "0"]
+    command += ["--output", f"{output}.csv.gz", "--completions", f"{output}.jsonl.gz"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_an_evaluation_twice_gives_the_same_files(run, tmp_path):
+    for name in ("one", "two"):
+        assert evaluate(run, ["--model", str(run / "results/models/tiny")], tmp_path / name).returncode == 0
+    for kind in ("csv.gz", "jsonl.gz"):
+        assert (tmp_path / f"one.{kind}").read_bytes() == (tmp_path / f"two.{kind}").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["model", "checkpoints"])
+@pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])
+def test_a_damaged_folder_of_weights_is_named(run, tmp_path, kind, damage):
+    source = {"model": run / "results/models/tiny", "checkpoints": run / "clean/checkpoints"}[kind]
+    folder = tmp_path / kind
+    shutil.copytree(source, folder)
+    weights = folder / ("step-3" if kind == "checkpoints" else "") / "model.safetensors"
+    if damage == "missing":
+        weights.unlink()
+    elif damage == "truncated":
+        os.truncate(weights, 1000)
+    else:
+        weights.write_bytes(bytes([weights.read_bytes()[0] ^ 255]) + weights.read_bytes()[1:])
+    base = [] if kind == "model" else ["--model", str(run / "results/models/tiny")]
+    done = evaluate(run, [*base, f"--{kind}", str(folder)], tmp_path / "out")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith(f"error: {weights}: ")
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_model_is_made_again_in_the_place_of_the_old_one(finished):
+    """Snakemake removes the declared output, the manifest, before it runs the rule; the rest of the folder is still there."""
+    finished.configure(lambda config: config["models"]["tiny"]["source"].update(steps=2))
+    done = finished.snakemake("results/models/tiny/manifest.json")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "2 steps" in done.stdout
+
+
+def test_a_recipe_with_other_checkpoints_replaces_the_old_ones(finished):
+    finished.configure(lambda config: config["recipes"]["mini"].update(updates=3, checkpoint_every=3))
+    folder = "results/training/tiny/swaps/mini/hard/seed0"
+    done = finished.snakemake(f"{folder}/checkpoints/manifest.json")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert [path.name for path in (finished.folder / folder / "checkpoints").glob("step-*")] == ["step-3"]

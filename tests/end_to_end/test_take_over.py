@@ -1,0 +1,119 @@
+"""A job that is run again takes its training over from the process that still holds it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interrupted import command, contents, start, states, wait_for
+
+
+def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):
+    orphan = start(run, "taken")
+    wait_for(lambda: states(run, "taken"), orphan)
+    done = take_over(run, "taken")
+    assert done.returncode == 0, done.stderr
+    assert orphan.wait() == 1
+    assert f"process {orphan.pid} on {os.uname().nodename} is training this run, but this job is the one" in done.stdout
+    assert json.loads((run / "taken/provenance.json").read_text())["resumed_from"] > 0
+    assert contents(run / "taken") == contents(run / "clean")
+
+
+# A process that holds the lock on a state, under any name, and at SIGTERM does what it was told.
+HOLDER = """
+import fcntl, os, shutil, signal, sys, time
+state, text, flock, at_sigterm = sys.argv[1:]
+os.makedirs(state)
+lock = open(f"{state}/lock", "w")
+if flock == "flock":
+    fcntl.flock(lock, fcntl.LOCK_EX)
+lock.write(text.replace("SELF", str(os.getpid())))
+lock.flush()
+def stop(*_):
+    exec(at_sigterm)
+signal.signal(signal.SIGTERM, stop)
+print("holds", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+FINISH = "time.sleep(0.3); shutil.copytree('clean', state.split('.state')[0]); shutil.rmtree(state); sys.exit(0)"
+
+
+@pytest.fixture
+def held(run):
+    """Start a process that holds the state of a run called `name`; it is ended after the test."""
+    digest, started = json.loads((run / "clean/provenance.json").read_text())["state"], []
+
+    def hold(name: str, text: str, at_sigterm: str, flock: str = "flock") -> subprocess.Popen:
+        arguments = [f"{name}.state/{digest}", text, flock, at_sigterm]
+        process = subprocess.Popen([sys.executable, "-c", HOLDER, *arguments], cwd=run, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        assert process.stdout.readline() == "holds\n"
+        return process
+
+    yield hold
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def take_over(run, name: str, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess:
+    env = os.environ | ({"PATH": f"{path}:{os.environ['PATH']}"} if path else {})
+    return subprocess.run(
+        command(name, "--take-over", *arguments), cwd=run, capture_output=True, text=True, env=env, timeout=120, check=False
+    )
+
+
+def test_a_run_that_its_holder_finishes_meanwhile_is_not_trained_again(run, held):
+    held("meanwhile", f"process SELF on {os.uname().nodename}, Slurm job 7", FINISH)
+    done = take_over(run, "meanwhile")
+    assert done.returncode == 0 and "another process has finished this run" in done.stdout, done.stderr
+    assert contents(run / "meanwhile") == contents(run / "clean") and not list((run / "meanwhile.state").glob("*/lock"))
+
+
+def test_a_holder_that_does_not_let_go_is_an_error(run, held):
+    held("stubborn", f"process SELF on {os.uname().nodename}", "pass")
+    done = take_over(run, "stubborn", "--take-over-minutes", "0.01")
+    assert done.returncode == 1 and "did not let go of this run within 0.01 minutes" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_holder_elsewhere_that_slurm_does_not_know_is_an_error(run, held):
+    held("far", "process 1 on elsewhere", "pass")
+    done = take_over(run, "far")
+    assert done.returncode == 1 and "process 1 on elsewhere" in done.stderr and "stop it by hand" in done.stderr
+
+
+def slurm(folder: Path, process: int, state: str) -> Path:
+    """A folder with a squeue that tells a state of job 77, and a scancel that signals the process that stands for it."""
+    folder.mkdir()
+    (folder / "squeue").write_text(f'#!/bin/sh\necho "squeue $*" >> {folder}/calls\n[ "$*" = "-h -j 77 -o %T" ] && echo {state}\n')
+    (folder / "scancel").write_text(f'#!/bin/sh\necho "scancel $*" >> {folder}/calls\nkill -TERM {process}\n')
+    for program in ("squeue", "scancel"):
+        (folder / program).chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("flock", ["flock", "unseen"])
+def test_a_job_on_another_node_is_asked_through_slurm(run, held, tmp_path, flock):
+    """Also where the file system does not carry its lock to this node, and only the lock file's text tells of it."""
+    name = f"job-{flock}"
+    holder = held(name, "process 1 on elsewhere, Slurm job 77", FINISH, flock)
+    done = take_over(run, name, path=slurm(tmp_path / "slurm", holder.pid, "RUNNING"))
+    assert done.returncode == 0, done.stderr
+    assert "process 1 on elsewhere, Slurm job 77 is training this run" in done.stdout
+    assert "scancel --signal=TERM 77\n" in (tmp_path / "slurm/calls").read_text()
+    assert "another process has finished this run" in done.stdout
+
+
+def test_a_lock_file_of_a_job_that_is_over_is_no_lock(run, held, tmp_path):
+    holder = held("stale", "process 1 on elsewhere, Slurm job 77", "pass", "unseen")
+    shutil.copytree(run / "clean", run / "stale")  # so that nothing is left to train
+    done = take_over(run, "stale", path=slurm(tmp_path / "slurm", holder.pid, "COMPLETED"))
+    assert done.returncode == 0 and "is training" not in done.stdout + done.stderr
+    assert "scancel" not in (tmp_path / "slurm/calls").read_text()

@@ -1,0 +1,173 @@
+"""Studies made by hand for the explorer of completions, and a browser that watches what their pages say and ask for."""
+
+import gzip
+import json
+import random
+import subprocess
+import sys
+from decimal import ROUND_HALF_UP, Decimal
+
+import pytest
+
+from conftest import CHROMIUM, path_of
+from hardgrpo.analysis import evaluations
+from hardgrpo.runtime import files
+
+TITLE = 'A <b>small</b> study & "more" {{ 7 * 7 }}'
+BASE_ROW = {"tier": None, "truncated": None, "tokens": None, "strict": 0, "lenient": 0}
+
+
+class Made:
+    """A study of files made by hand: models answer task `t` (tested on `t` and `u`) and are trained with two policies."""
+
+    def __init__(self, folder, seeds=(0, 1), policies=("hard", "easy"), tests=("t", "u")):
+        self.folder, self.tests = folder, tests
+        plan = {"title": TITLE, "models": ["m"], "tasks": ["t"], "policies": list(policies), "recipes": ["r"], "seeds": list(seeds)}
+        plan["also_tested_on"] = {"t": list(tests[1:])}
+        self.config = {"studies": {"s": plan}, "tasks": {test: {} for test in tests}, "models": {"m": {"source": {"kind": "hub"}}}}
+        self.places = ["m/base"] + [f"m/t/r/{policy}/seed{seed}" for policy in policies for seed in seeds]
+
+    def problems(self, test, rows):
+        files.write_jsonl(self.folder / f"results/tasks/{test}/test.jsonl", rows)
+
+    def evaluation(self, place, test, rows):
+        """Rows have step, id, decoding, sample, correct, answered and completion, and what else the file may have."""
+        stem = f"results/evaluation/{place}/{test}"
+        files.write_rows(
+            self.folder / f"{stem}.csv.gz",
+            evaluations.COLUMNS,
+            [BASE_ROW | {key: value for key, value in row.items() if key != "completion"} for row in rows],
+        )
+        lines = [json.dumps({key: row[key] for key in [*evaluations.KEY, "completion"]}) + "\n" for row in rows]
+        # A byte that is not UTF-8 stands in these tests as Python's U+DCxx.
+        data = "".join(lines).replace("\\udcff", "\udcff").encode("utf-8", "surrogateescape")
+        (self.folder / f"{stem}.jsonl.gz").write_bytes(gzip.compress(data, 1))
+
+    def write(self):
+        command = [sys.executable, path_of("write_explorer"), "--study", "s", "--config", json.dumps(self.config)]
+        command += ["--graders", json.dumps(dict.fromkeys(self.tests, "final_word")), "--output", "explorer.html"]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+
+    @property
+    def url(self):
+        return (self.folder / "explorer.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A page that must say nothing on the console and ask for nothing but files and data."""
+
+    def __init__(self, browser):
+        self.page = browser.new_page(viewport={"width": 1400, "height": 900})
+        self.said, self.asked = [], []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.said.append(dialog.message), dialog.dismiss()))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+
+    def open(self, url):
+        self.page.goto("about:blank")
+        self.page.goto(url)
+        self.ready()
+
+    def ready(self):
+        """Wait until what is shown belongs to the address."""
+        address = self.page.evaluate("location.hash")
+        self.page.locator(f"html[data-ready={json.dumps(address)}]").wait_for(state="attached", timeout=60_000)
+
+    def filter(self, **values):
+        for name, value in values.items():
+            self.page.locator(f"#filter-{name}").select_option(value)
+            self.ready()
+
+    def press(self, key):
+        self.page.keyboard.press(key)
+        self.ready()
+
+    def cells(self, table):
+        return [row.locator("td").all_inner_texts() for row in self.page.locator(f"{table} tbody tr").all()]
+
+    def text(self, selector):
+        return self.page.locator(selector).inner_text()
+
+
+@pytest.fixture
+def watched(chromium):
+    watched = Watched(chromium)
+    yield watched
+    assert watched.said == [], "nothing is said on the console"
+    assert [url for url in watched.asked if not url.startswith(("file:", "data:", "about:", "blob:"))] == []
+    watched.page.close()
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """130 problems, three samples and one greedy completion of each by a base and four runs; runs have an earlier checkpoint."""
+    import pandas as pd
+
+    made, rng = Made(tmp_path_factory.mktemp("study")), random.Random(5)
+    problems = {
+        test: [
+            {"id": f"{test}-{i:03d}", "question": f"What is number {i}?", "answer": f"n{i}", "tier": i % 3 or None}
+            for i in range(130 if test == "t" else 20)
+        ]
+        for test in made.tests
+    }
+    rows = []
+    for test, found in problems.items():
+        made.problems(test, found)
+        for place in made.places:
+            here = []
+            for step in [0] if place == "m/base" else [5, 10]:
+                for problem in found:
+                    for decoding, sample in [("sampled", 0), ("sampled", 1), ("sampled", 2), ("greedy", 0)]:
+                        answered, correct = rng.random() < 0.8, rng.random() < (0.3 if step == 0 else 0.6)
+                        word = problem["answer"] if correct else "other"
+                        here.append(
+                            {
+                                "step": step, "id": problem["id"], "tier": problem["tier"], "decoding": decoding, "sample": sample,
+                                "correct": int(answered and correct), "answered": int(answered),
+                                "truncated": int(not answered and rng.random() < 0.9), "tokens": rng.randrange(5, 60),
+                                "completion": f"{place} step {step} {decoding} {sample} says" + (f" #### {word}" if answered else ""),
+                            }
+                        )  # fmt: skip
+            made.evaluation(place, test, here)
+            rows += [row | {"place": place, "test": test} for row in here]
+    done = made.write()
+    assert done.returncode == 0, done.stderr
+    table = pd.DataFrame(rows)
+    made.rows = table[(table.step == 0) | (table.step == 10)].copy()
+    base = made.rows[made.rows.step == 0].set_index(["id", "decoding", "sample"]).correct
+    made.rows["before"] = [base[key] for key in zip(made.rows.id, made.rows.decoding, made.rows["sample"])]
+    made.rows["policy"] = made.rows.place.map(lambda place: "base model" if place == "m/base" else place.split("/")[3])
+    return made
+
+
+def percent(flags):
+    """The share of ones as the page writes it: to one place, halves upwards."""
+    share = Decimal(100 * int(sum(flags)) / len(flags))
+    return f"{share.quantize(Decimal('0.1'), ROUND_HALF_UP)} %"
+
+
+def expected(rows):
+    """The summary table's rows, from the evaluation files."""
+
+    def line(name, rows):
+        runs = rows[rows.policy != "base model"]
+        up, down = runs.correct > runs.before, runs.correct < runs.before
+        pairs = [percent(runs.before), f"{up.sum():,}", f"{down.sum():,}"] if len(runs) else ["–"] * 3
+        return [name, f"{len(rows):,}", percent(rows.correct), *pairs, percent(1 - rows.answered), percent(rows.truncated)]  # fmt: skip
+
+    lines = [
+        line(policy, rows[rows.policy == policy]) for policy in ("base model", "hard", "easy") if (rows.policy == policy).any()
+    ]
+    return [*lines, line("all that the filters leave", rows)]

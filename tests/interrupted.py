@@ -1,0 +1,75 @@
+"""A training of 24 updates that tests start, stop, kill and compare with its clean result."""
+
+import hashlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conftest import path_of
+
+UPDATES, EVERY = 24, 8  # EVERY: of the runs that are told to stop between two checkpoints of the schedule
+
+
+@pytest.fixture(scope="module")
+def run(finished_world, tmp_path_factory):
+    """A folder with the specification of a run of 24 updates and a checkpoint after every one, and its clean result; and the
+    specification of the same run with a checkpoint after every eighth."""
+    folder = tmp_path_factory.mktemp("interruption")
+    (folder / "results").symlink_to(finished_world.folder / "results")
+    spec = yaml.safe_load((folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
+    spec["training"] |= {"updates": UPDATES, "checkpoint_every": 1}
+    (folder / "spec.yaml").write_text(yaml.safe_dump(spec))
+    spec["training"] |= {"checkpoint_every": EVERY}
+    (folder / "sparse.yaml").write_text(yaml.safe_dump(spec))
+    done = start(folder, "clean").wait()
+    assert done == 0, (folder / "clean.log").read_text()
+    return folder
+
+
+def command(name: str, *arguments: str, spec: str = "spec.yaml") -> list[str]:
+    program = [sys.executable, path_of("train_grpo")]
+    return [*program, "--spec", spec, "--output", name, "--state", f"{name}.state", *arguments]
+
+
+def start(folder: Path, name: str, *arguments: str, spec: str = "spec.yaml", **kwargs) -> subprocess.Popen:
+    with open(folder / f"{name}.log", "a") as log:
+        return subprocess.Popen(command(name, *arguments, spec=spec), cwd=folder, stderr=log, **{"stdout": log, **kwargs})
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Checksums of all that a run leaves, but for the files that tell times."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in ("provenance.json", "timing.csv")
+    }
+
+
+def scheduled(run: Path) -> dict[str, str]:
+    """Of the contents of a run, what one with a checkpoint after every eighth update leaves as well."""
+    kept = {"updates.csv", *(f"step-{step}" for step in range(EVERY, UPDATES + 1, EVERY))}
+    return {name: checksum for name, checksum in contents(run).items() if kept & set(name.split("/"))}
+
+
+def states(folder: Path, name: str) -> list[Path]:
+    return list((folder / f"{name}.state").glob("*/checkpoint-*"))
+
+
+def wait_for(condition, process, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.002)
+
+
+def whole(folder: Path, name: str) -> list[Path]:
+    """Checkpoints in the state of a run, the oldest first."""
+    found = [path for path in states(folder, name) if (path / "manifest.json").exists()]
+    return sorted(found, key=lambda path: int(path.name.split("-")[1]))
+
+
+def latest(folder: Path, name: str) -> int:
+    return max((int(path.name.split("-")[1]) for path in whole(folder, name)), default=0)

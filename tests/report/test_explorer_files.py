@@ -1,0 +1,129 @@
+"""The explorer of large studies and of recordings; files that do not fit are named."""
+
+import json
+import random
+import time
+
+import pytest
+
+from explorer_pages import Made
+from hardgrpo.analysis import evaluations
+from hardgrpo.runtime import files
+
+pytestmark = pytest.mark.chromium
+
+
+def test_fifty_thousand_completions_open_in_three_seconds(tmp_path, watched, record_property):
+    made, rng = Made(tmp_path, seeds=range(10), policies=["hard", "middle", "random", "easy"]), random.Random(1)
+    words = ["so", "then", "he", "has", "apples", "left", "minus", "plus", "<b>", "the", "answer", "\u202e"] + [
+        str(n) for n in range(200)
+    ]
+    places, size = made.places, 305
+    for test in made.tests:
+        made.problems(test, [{"id": f"{test}{i}", "question": " ".join(rng.choices(words, k=40)), "answer": "1", "tier": i % 5} for i in range(size)])  # fmt: skip
+        for place in places:
+            step = 0 if place == "m/base" else 30
+            rows = [
+                {
+                    "step": step, "id": f"{test}{i}", "decoding": "sampled", "sample": k, "correct": rng.randrange(2), "answered": 1,
+                    "completion": " ".join(rng.choices(words, k=100)), "truncated": 0, "tokens": 100,
+                }
+                for i in range(size) for k in range(2)
+            ]  # fmt: skip
+            made.evaluation(place, test, rows)
+    done = made.write()
+    assert done.returncode == 0, done.stderr
+    total = size * 2 * len(places) * len(made.tests)
+    assert total >= 50_000
+
+    def seconds(action):
+        started = time.perf_counter()
+        action()
+        watched.ready()
+        return time.perf_counter() - started
+
+    opened = []
+    while len(opened) < 5 and min(opened, default=9) > 3:  # what other programs on the machine take is not the page's
+        opened.append(seconds(lambda: watched.open(made.url)))
+    taken = {"open": min(opened)}
+    assert watched.cells("#summary")[-1][1] == f"{total:,}" and len(watched.cells("#problems")) == 100
+    taken["filter"] = seconds(lambda: watched.page.locator("#filter-change").select_option("up"))
+    taken["problem"] = seconds(lambda: watched.page.locator("#problems tbody tr").nth(50).click())
+    taken["link"] = seconds(lambda: watched.open(watched.page.url))
+    taken["search"] = seconds(lambda: watched.page.goto(watched.page.url + "&in=completions&search=apples"))
+    print({name: round(value, 2) for name, value in taken.items()}, (tmp_path / "explorer.html").stat().st_size / 1e6, "MB")
+    record_property("seconds", taken)
+    assert taken["open"] <= 3, (taken, opened)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows[0].pop("completion"), "line 1: 'completion' is missing"),
+        (lambda rows: rows.pop(), "sample 0 (sampled) of 'b' at step 0 is graded in results/evaluation/m/base/t.csv.gz but has no text; delete"),
+        (lambda rows: rows.append(rows[0]), "row 3: sample 0 (sampled) of 'a' at step 0 stands in the file twice; delete"),
+    ],
+)  # fmt: skip
+def test_texts_that_do_not_belong_to_the_verdicts_are_named(tmp_path, change, words):
+    made = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
+    made.problems("t", [{"id": name, "question": "?", "answer": "x", "tier": 1} for name in "ab"])
+    rows = [
+        {"step": 0, "id": name, "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0, "completion": ""} for name in "ab"
+    ]
+    for place in made.places:
+        made.evaluation(place, "t", rows)
+    texts = [{key: row[key] for key in [*evaluations.KEY, "completion"]} for row in rows]
+    change(texts)
+    files.write_jsonl(tmp_path / "results/evaluation/m/base/t.jsonl.gz", texts)
+    done = made.write()
+    assert done.returncode == 1 and "Traceback" not in done.stderr and not (tmp_path / "explorer.html").exists()
+    assert done.stderr.startswith("error: results/evaluation/m/base/t.jsonl.gz: ") and words in done.stderr, done.stderr
+
+
+def test_an_id_that_is_no_problem_and_a_missing_file_are_named(tmp_path):
+    made = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
+    made.problems("t", [{"id": "a", "question": "?", "answer": "x", "tier": 1}])
+    row = {"step": 0, "id": "z", "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0, "completion": ""}
+    made.evaluation("m/base", "t", [row])
+    assert "t.csv.gz: id 'z' is not in results/tasks/t/test.jsonl; delete" in made.write().stderr
+    made.evaluation("m/base", "t", [row | {"id": "a"}])
+    assert made.write().stderr == "error: results/evaluation/m/t/r/hard/seed0/t.csv.gz: no such file\n"
+
+
+def test_recorded_completions_come_with_their_texts(world, watched):
+    """Through the workflow; the base has four samples, a checkpoint two, and one has a sample that the base has not."""
+    data = world.folder / "data/mine"
+    data.mkdir(parents=True)
+    questions = [f"Which letter is number {i}?\nOptions:\n(A) a\n(B) b" for i in range(4)]
+
+    def record(name, samples, completion, **extra):
+        rows = [{"question": q, "answer": "(A)", "completions": [completion(i, k) for k in range(samples)]} | extra for i, q in enumerate(questions)]  # fmt: skip
+        (data / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    record("base.jsonl", 4, lambda i, k: "and then" if k < i else r"so \boxed{(A)}")
+    record("all-50.jsonl", 2, lambda i, k: "half way")
+    record("all-100.jsonl", 5, lambda i, k: rf"sample {k} <b>says</b> \boxed{{(A)}}", tokens=[7] * 5, finish_reasons=["stop"] * 4 + ["length"])  # fmt: skip
+
+    def configure(config):
+        recordings = {"letters": {"base": "mine/base.jsonl", "runs": {"all": "mine/all-{step}.jsonl"}}}
+        config["models"]["mine"] = {"source": {"kind": "recorded", "recordings": recordings}}
+        letters = {"source": {"kind": "files", "test": "mine/base.jsonl"}}
+        config["tasks"]["letters"] = config["tasks"]["shuffled_objects_seven"] | letters
+        config["studies"]["recordings"].update(models=["mine"], tasks=["letters"], policies=["all"])
+
+    world.configure(configure)
+    done = world.snakemake("explorer", "--config", "study=recordings")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert world.plan("explorer", "--config", "study=recordings") == {}
+    watched.open((world.folder / "paper/recordings/explorer.html").as_uri())
+    summary = {cells[0]: cells[1:] for cells in watched.cells("#summary")}
+    assert summary["base model"] == ["16", "62.5 %", "–", "–", "–", "37.5 %", "–"]
+    assert summary["all"] == ["20", "100.0 %", "62.5 %", "6", "0", "0.0 %", "20.0 %"]
+    watched.page.locator("#problems a").nth(2).click()
+    watched.ready()
+    assert "p̂ 0.50 (2 of 4 samples" in watched.text("#detail .facts >> nth=0")
+    assert "and then" in watched.text("[data-side=base]") and "tokens not recorded" in watched.text("[data-side=base]")
+    assert "sample 0 <b>says</b>" in watched.text("[data-side=checkpoint]") and "7 tokens" in watched.text("[data-side=checkpoint]")
+    watched.page.locator(".pairs a").nth(4).click()
+    watched.ready()
+    assert "There is no sample 4 of the base model" in watched.text(".side") and "cut off at the limit" in watched.text(".side")

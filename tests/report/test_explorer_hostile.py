@@ -1,0 +1,165 @@
+"""What models and datasets write is shown in the explorer and never run."""
+
+import http.server
+import threading
+from urllib.parse import quote
+
+import pytest
+
+from explorer_pages import TITLE, Made
+
+pytestmark = pytest.mark.chromium
+
+
+HOSTILE = [  # (written, shown)
+    ("<script>window.hacked = 1</script>", None),
+    ("</script><script>window.hacked = 1</script>", None),
+    ("<!-- <script> </body> ]]> <![CDATA[", None),
+    ("<img src=x onerror='window.hacked = 1'><svg onload='window.hacked = 1'>", None),
+    ("<img src='http://127.0.0.1:9/x.png'><link rel=stylesheet href='//127.0.0.1:9/x.css'><iframe src='http://127.0.0.1:9/'></iframe>", None),
+    ("{{ 7 * 7 }} {% raw %} ${window.hacked = 1} &lt;b&gt; &amp; \\u003cb\\u003e", None),
+    ("javascript:window.hacked=1 \"'`", None),
+    ("<style>* { display: none }</style><base href='http://127.0.0.1:9/'><meta http-equiv=refresh content='0;url=http://127.0.0.1:9/'>", None),
+    ("safe \u202etxt.exe\u202c \u2066x\u2069 \u200fr\u061cl", "safe ‹U+202E›txt.exe‹U+202C› ‹U+2066›x‹U+2069› ‹U+200F›r‹U+061C›l"),
+    ("a\u200bb\u200dc\ufeffd\u00ade\u2060f\u3164g", "a‹U+200B›b‹U+200D›c‹U+FEFF›d‹U+00AD›e‹U+2060›f‹U+3164›g"),
+    ("\u200b" * 5000 + "end\U000e0041", "‹U+200B ×5,000›end‹U+E0041›"),
+    ("nul\x00bell\x07esc\x1b[31m\x85\r\nnext\u2028line\ttab", "nul‹U+0000›bell‹U+0007›esc‹U+001B›[31m‹U+0085›‹U+000D›\nnext‹U+2028›line\ttab"),
+    ("half \ud83d of \ude00 and whole \U0001f600", "half ‹U+D83D› of ‹U+DE00› and whole \U0001f600"),
+    ("byte \udcff here", "byte ‹byte FF› here"),
+    ("replaced \ufffd, private \ue000, no character \uffff", "replaced \ufffd, private ‹U+E000›, no character ‹U+FFFF›"),
+    ("z" + "\u0301\u0489" * 200, None),
+    ("\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627 \u4f60\u597d", None),
+    ("", "The completion is empty."),
+    ("####", None),
+    (" \n\n  spaces  \n", None),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """Everything that a dataset or a model may write is hostile: completions, questions, ids, answers, tiers, the title."""
+    made = Made(tmp_path_factory.mktemp("hostile"), seeds=[0], policies=["hard"], tests=["t"])
+    texts = [text.replace("\udcff", "") for text, _ in HOSTILE]
+    identity = lambda i: f"{i} <script>window.hacked = 1</script>/\u202e#&=%{{{{"
+    made.problems(
+        "t",
+        [
+            {"id": identity(i), "question": "Q " + text, "answer": "A " + text, "tier": "<b>\u200b"}
+            for i, text in enumerate(texts)
+        ],
+    )  # fmt: skip
+    for place in made.places:
+        made.evaluation(
+            place,
+            "t",
+            [
+                {"step": 0, "id": identity(i), "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0, "completion": text}
+                for i, (text, _) in enumerate(HOSTILE)
+            ],
+        )  # fmt: skip
+    done = made.write()
+    assert done.returncode == 0, done.stderr
+    made.identity = identity
+    return made
+
+
+def test_hostile_text_is_shown_and_nothing_else(hostile, watched):
+    watched.open(hostile.url)
+    assert watched.text("h1") == TITLE and watched.page.title() == "Completions: " + TITLE
+    marked = hostile.identity(3).replace("\u202e", "‹U+202E›")
+    assert watched.page.locator("#problems a").nth(3).inner_text() == marked
+    watched.press("j")
+    for i, (written, shown) in enumerate(HOSTILE):
+        boxes = watched.page.locator("[data-side] .text")
+        shown = written if shown is None else shown
+        if written:
+            assert [boxes.nth(k).text_content() for k in range(boxes.count())] == [shown] * 2, i
+        else:
+            assert watched.text("[data-side=base]").endswith(shown)
+        assert watched.text("#detail h2") == hostile.identity(i).replace("\u202e", "‹U+202E›")
+        alive = watched.page.evaluate(
+            "[window.hacked, document.querySelectorAll('main :is(script, img, iframe, svg, style, link, b:not(#pager b))').length]"
+        )
+        assert alive == [None, 0] or alive[0] is None and alive[1] == 0
+        assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        address = watched.page.url
+        watched.open(address)
+        assert watched.text("#detail h2").startswith(f"{i} "), "the link leads to the same problem"
+        watched.press("j")
+    watched.page.locator("#filter-in").select_option("completions")
+    watched.page.locator("#filter-search").fill("<IMG SRC=X")
+    watched.page.locator("html[data-ready*=search]").wait_for(state="attached")
+    assert watched.text("#pager b") == "1 problem"
+
+
+def test_direction_ends_where_a_text_ends(hostile, watched):
+    """Text after a completion with an open right-to-left override stands where it would stand without."""
+    watched.open(hostile.url + "#open=" + quote("m/t/" + hostile.identity(8), safe=""))
+    styles = watched.page.evaluate(
+        "[...document.querySelectorAll('.text, bdi, .mark')].map(e => getComputedStyle(e).unicodeBidi)"
+        ".filter(s => !['isolate', 'plaintext'].includes(s)).length"
+    )
+    assert styles == 0
+    raw = watched.page.evaluate(r"/[\u202a-\u202e\u2066-\u2069\u200b-\u200f\ufeff\u0000]/.test(document.body.innerText)")
+    assert raw is False, "no such character reaches the page as itself"
+
+
+def test_very_long_lines_wrap_and_are_cut_until_asked_for(tmp_path, watched):
+    made = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
+    made.problems("t", [{"id": "p", "question": "long?", "answer": "x", "tier": 1}])
+    for place in made.places:
+        row = {"step": 0, "id": "p", "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0, "completion": "W" * 1_000_000}
+        made.evaluation(place, "t", [row])
+    assert made.write().returncode == 0
+    watched.open(made.url + "#open=m/t/p")
+    assert len(watched.page.locator("[data-side=base] .text").text_content()) == 20_000
+    assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    watched.page.locator("[data-side=base] button").click()
+    assert len(watched.page.locator("[data-side=base] .text").text_content()) == 1_000_000
+    assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@pytest.fixture
+def listener():
+    """A server on this machine: (its address, the paths that it was asked for)."""
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+
+
+def test_the_policy_forbids_programs_and_requests(study, chromium, listener):
+    """Even if a text became markup, the browser would refuse to run it or to load what it names."""
+    address, asked = listener
+    page = chromium.new_page()
+    page.goto(study.url)
+    page.locator("html[data-ready]").wait_for(state="attached")
+    hacked, refused = page.evaluate(
+        """async (address) => {
+          const refused = [];
+          addEventListener("securitypolicyviolation", (event) => refused.push(event.effectiveDirective));
+          const script = document.createElement("script");
+          script.textContent = "window.hacked = 1";
+          document.body.append(script);
+          document.body.insertAdjacentHTML("beforeend", `<img src="${address}/image"><iframe src="${address}/frame"></iframe>
+            <p style="color: red"></p><p id="trap" onclick="window.hacked = 1">x</p>`);
+          document.getElementById("trap").click();
+          await fetch(address + "/fetch").catch(() => 0);
+          await new Promise((done) => setTimeout(done, 300));
+          return [window.hacked ?? null, refused];
+        }""",
+        address,
+    )
+    assert hacked is None and asked == []
+    assert set(refused) >= {"connect-src", "frame-src", "img-src", "script-src-elem", "script-src-attr", "style-src-attr"}
+    page.close()

@@ -1,0 +1,213 @@
+"""The helper process that compares expressions: nothing that a model writes hangs or breaks it."""
+
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from conftest import ROOT
+from hardgrpo.grading import expressions
+from hardgrpo.grading.expressions import equal, parses
+from hardgrpo.runtime.errors import UserError
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_helper_is_left():
+    yield
+    expressions._stop_helper()
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Half a second for a question, and nothing remembered from other tests."""
+    monkeypatch.setattr(expressions, "SECONDS", 0.5)
+    equal.cache_clear()
+    parses.cache_clear()
+
+
+TOWER = "9^{9^{9^{9^{9}}}}"
+HOSTILE = [
+    ("1", TOWER),
+    ("3", "(10^{10})! + 1"),
+    ("1", r"\sum_{k=1}^{10^{8}} \frac{1}{k^2}"),
+    ("x=5", r"x^{17}-5x^{13}+\sin x=\cos x^2"),
+]
+
+
+def ask_what_hangs():
+    """Each hostile pair is not equal, the next question is answered; seconds that took."""
+    started = time.monotonic()
+    for pair in HOSTILE:
+        assert not equal(*pair)
+        assert equal("x^2+2x+1", "(x+1)^2")
+    return time.monotonic() - started
+
+
+def test_what_hangs_is_not_equal_and_the_next_question_is_answered(impatient):
+    assert ask_what_hangs() < 60
+
+
+def test_in_a_thread_too(impatient):
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(ask_what_hangs).result() < 60
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_in_another_process_too_with_its_own_helper(impatient, method):
+    assert equal("a-b", "-b+a")
+    parent_helper = expressions._helper
+    queue = multiprocessing.get_context(method).SimpleQueue()
+    child = multiprocessing.get_context(method).Process(target=_tell, args=(queue,))
+    child.start()
+    child.join(120)
+    assert child.exitcode == 0
+    right, helper = queue.get()
+    assert right and helper not in (os.getpid(), parent_helper.pid)
+    assert parent_helper is expressions._helper and parent_helper.poll() is None
+    assert equal("2x", "x + x")
+    _gone(helper)
+
+
+def _tell(queue):
+    expressions.SECONDS = 0.5
+    right = not equal(*HOSTILE[0]) and equal("x^2+2x+1", "(x+1)^2")
+    queue.put((right, expressions._helper.pid))
+
+
+def _gone(pid):
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        if os.path.exists(f"/proc/{pid}/stat") and open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z":
+            return  # ended, though nobody has asked for its exit status yet
+        time.sleep(0.05)
+    pytest.fail(f"helper {pid} still runs")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_while_another_thread_asks(impatient):
+    asking = threading.Thread(target=equal, args=HOSTILE[0])
+    asking.start()
+    time.sleep(0.2)
+    child = multiprocessing.get_context("fork").Process(target=_tell, args=(multiprocessing.SimpleQueue(),))
+    child.start()
+    child.join(120)
+    asking.join()
+    assert child.exitcode == 0
+
+
+def test_threads_take_turns(impatient):
+    pairs = [(f"x+{k}", f"{k % 5}+x") for k in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(equal, *zip(*pairs))) == [k < 5 for k in range(40)]
+
+
+@pytest.mark.parametrize("number_of_signal", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_helper_that_dies_is_replaced(impatient, number_of_signal):
+    assert equal("a+b", "b+a")
+    os.kill(expressions._helper.pid, number_of_signal)
+    assert equal("c+d", "d+c")
+
+
+def test_a_question_that_kills_every_helper_is_not_equal(impatient, monkeypatch):
+    asked, read_line = [], expressions._read_line
+
+    def die_when_asked(helper, seconds):
+        if seconds == expressions.PATIENCE_SECONDS and len(asked) < 2:
+            asked.append(helper.pid)
+            helper.kill()
+            return b""
+        return read_line(helper, seconds)
+
+    monkeypatch.setattr(expressions, "_read_line", die_when_asked)
+    assert not equal("a+c", "c+a")
+    assert len(set(asked)) == 2, "one question, two helpers"
+    assert equal("b+c", "c+b")
+
+
+def test_a_helper_that_sleeps_is_replaced(impatient, monkeypatch):
+    monkeypatch.setattr(expressions, "PATIENCE_SECONDS", 1.0)
+    assert equal("a+d", "d+a")
+    sleeping = expressions._helper
+    os.kill(sleeping.pid, signal.SIGSTOP)
+    assert equal("b+d", "d+b")
+    assert sleeping.returncode == -signal.SIGKILL
+
+
+def test_an_interrupted_question_leaves_no_reply_behind(impatient, monkeypatch):
+    assert equal("a+e", "e+a")
+
+    def interrupt(helper, seconds):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(expressions, "_read_line", interrupt)
+        equal("x", "y^2")
+    assert equal("b+e", "e+b")
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux tells the limits of another process")
+def test_the_memory_of_the_helper_is_limited():
+    """What the model writes fills this, not the machine."""
+    assert resource.prlimit(expressions._running_helper().pid, resource.RLIMIT_AS)[0] == expressions.MEMORY_BYTES
+
+
+def test_the_helper_is_silent_and_ends_with_its_process(tmp_path):
+    code = (
+        "from hardgrpo.grading import expressions as e; e.SECONDS = 0.5\n"
+        f"print(e.equal('a+b', 'b+a'), e.equal('1', '{TOWER}'), e.parses(r'\\frac{{'), e._running_helper().pid)"
+    )
+    for end in ("", "\nimport os; os.kill(os.getpid(), 9)"):
+        done = subprocess.run(
+            [sys.executable, "-u", "-W", "default", "-c", code + end],
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        *said, helper = done.stdout.split()
+        assert (said, done.stderr) == (["True", "False", "False"], "")
+        _gone(int(helper))
+
+
+def test_files_of_the_working_folder_are_not_imported(tmp_path):
+    for name in ("sympy", "math_verify", "json"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
+    code = "import os; from hardgrpo.grading import expressions; os.chdir('W'); print(expressions.equal('a+b', 'b+a'))"
+    command = [sys.executable, "-c", code.replace("'W'", repr(str(tmp_path)))]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_without_math_verify_a_user_is_told_what_to_install(impatient, monkeypatch):
+    expressions._stop_helper()
+    monkeypatch.setitem(sys.modules, "math_verify", None)
+    assert equal("18", r"18 \text{ cm}"), "what needs no Math-Verify is compared"
+    with pytest.raises(UserError, match="graded by Math-Verify, which is not installed"):
+        equal("a+b", "b+a")
+
+
+def test_importing_the_grader_imports_nothing_heavy():
+    code = "import sys, hardgrpo.grading.graders; print([m for m in ('math_verify', 'sympy', 'numpy', 'latex2sympy2_extended') if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True
+    )
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_slurms_signal_to_all_processes_of_a_job_leaves_the_helper_alone():
+    assert expressions.parses(r"\sqrt{2} + 1")
+    helper = expressions._helper
+    os.kill(helper.pid, signal.SIGTERM)
+    assert expressions.parses(r"\sqrt{2} + 2") and expressions._helper is helper and helper.poll() is None

