@@ -1,6 +1,7 @@
 """Small worlds for tests: a copy of the project in a temporary folder, with a configuration small enough for seconds."""
 
 import csv
+import fcntl
 import os
 import re
 import shutil
@@ -70,8 +71,16 @@ def pytest_report_header(config):
     ]
 
 
+# Files that take longest (minutes); they are begun first, so that no worker is left alone with one of them.
+LONGEST = ["test_interruption", "test_small_study"]
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
+    """Skip what cannot run here. The tests of a file run in one worker, which makes their fixtures once; so do those of Slurm."""
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
     for item in items:
+        item.add_marker(pytest.mark.xdist_group("slurm" if item.get_closest_marker("slurm") else item.path.stem))
         if item.get_closest_marker("recordings") and not RECORDINGS:
             item.add_marker(pytest.mark.skip(reason="HARDGRPO_DATA does not name a folder of recordings"))
         if item.get_closest_marker("vllm") and not VLLM:
@@ -97,6 +106,18 @@ class World:
             elif source.exists():
                 shutil.copy2(source, target)
         self.edit("config.yaml", lambda text: text.replace("study: paper", "study: mini", 1))
+
+    @classmethod
+    def at(cls, folder: Path) -> "World":
+        """The world that stands in a folder already."""
+        world = object.__new__(cls)
+        world.folder = folder
+        return world
+
+    def copy(self, folder: Path) -> "World":
+        """A copy of this world as it stands; times of files are kept."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        return World.at(folder)
 
     def edit(self, name: str, change) -> None:
         """Rewrite a file: `change` takes and returns its text."""
@@ -161,22 +182,27 @@ def shrink(config: dict) -> None:
 
 @pytest.fixture(scope="session")
 def finished_world(tmp_path_factory) -> World:
-    """A small study, really pretrained, probed, trained, evaluated and drawn. Not to be changed: see `finished`."""
-    world = World(tmp_path_factory.mktemp("finished") / "world")
-    world.configure(shrink)
-    world.clear()
-    world.first_run = world.snakemake()
-    assert world.first_run.returncode == 0, world.first_run.stdout[-5000:] + world.first_run.stderr[-5000:]
+    """A small study, really pretrained, probed, trained, evaluated and drawn, once for all workers. Not to be changed: see `finished`."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "finished"
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the first worker makes it, the others wait
+        if not (folder / "output").exists():
+            world = World(folder / "world")
+            world.configure(shrink)
+            world.clear()
+            done = world.snakemake()
+            assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+            (folder / "output").write_text(done.stdout)
+    world = World.at(folder / "world")
+    world.first_output = (folder / "output").read_text()
     return world
 
 
 @pytest.fixture
 def finished(finished_world, tmp_path) -> World:
     """A copy of the finished study that a test may change; times of files are kept."""
-    copy = object.__new__(World)
-    copy.folder = tmp_path / "world"
-    shutil.copytree(finished_world.folder, copy.folder, symlinks=True)
-    return copy
+    return finished_world.copy(tmp_path / "world")
 
 
 @pytest.fixture(scope="session")
@@ -257,7 +283,7 @@ class OnSlurm:
         return (self.folder / "snakemake.out").read_text(errors="replace")
 
 
-def until(condition, seconds: float = 90, what: str = "it"):
+def until(condition, seconds: float = 600, what: str = "it"):
     """Wait for what a function returns to be true, and give it back."""
     end = time.monotonic() + seconds
     while not (found := condition()):

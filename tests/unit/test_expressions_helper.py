@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, until
 from hardgrpo.grading import expressions
 from hardgrpo.grading.expressions import equal, parses
 from hardgrpo.runtime.errors import UserError
@@ -26,7 +26,7 @@ def no_helper_is_left():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Half a second for a question, and nothing remembered from other tests."""
+    """Half a second of the processor for a question, many times what it needs, and nothing remembered from other tests."""
     monkeypatch.setattr(expressions, "SECONDS", 0.5)
     equal.cache_clear()
     parses.cache_clear()
@@ -42,21 +42,21 @@ HOSTILE = [
 
 
 def ask_what_hangs():
-    """Each hostile pair is not equal, the next question is answered; seconds that took."""
-    started = time.monotonic()
+    """Each hostile pair uses up its processor time and is not equal; the next question is answered by another helper."""
     for pair in HOSTILE:
+        asked = expressions._running_helper()
         assert not equal(*pair)
+        assert asked.returncode == -signal.SIGPROF
         assert equal("x^2+2x+1", "(x+1)^2")
-    return time.monotonic() - started
 
 
 def test_what_hangs_is_not_equal_and_the_next_question_is_answered(impatient):
-    assert ask_what_hangs() < 60
+    ask_what_hangs()
 
 
 def test_in_a_thread_too(impatient):
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(ask_what_hangs).result() < 60
+        pool.submit(ask_what_hangs).result()
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -67,7 +67,7 @@ def test_in_another_process_too_with_its_own_helper(impatient, method):
     queue = multiprocessing.get_context(method).SimpleQueue()
     child = multiprocessing.get_context(method).Process(target=_tell, args=(queue,))
     child.start()
-    child.join(120)
+    child.join(600)
     assert child.exitcode == 0
     right, helper = queue.get()
     assert right and helper not in (os.getpid(), parent_helper.pid)
@@ -83,14 +83,14 @@ def _tell(queue):
 
 
 def _gone(pid):
-    for _ in range(200):
+    for _ in range(6000):
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
             return
         if os.path.exists(f"/proc/{pid}/stat") and open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z":
             return  # ended, though nobody has asked for its exit status yet
-        time.sleep(0.05)
+        time.sleep(0.02)
     pytest.fail(f"helper {pid} still runs")
 
 
@@ -98,10 +98,10 @@ def _gone(pid):
 def test_a_fork_while_another_thread_asks(impatient):
     asking = threading.Thread(target=equal, args=HOSTILE[0])
     asking.start()
-    time.sleep(0.2)
+    until(expressions._lock.locked, what="the question")
     child = multiprocessing.get_context("fork").Process(target=_tell, args=(multiprocessing.SimpleQueue(),))
     child.start()
-    child.join(120)
+    child.join(600)
     asking.join()
     assert child.exitcode == 0
 
@@ -136,10 +136,11 @@ def test_a_question_that_kills_every_helper_is_not_equal(impatient, monkeypatch)
 
 
 def test_a_helper_that_sleeps_is_replaced(impatient, monkeypatch):
-    monkeypatch.setattr(expressions, "PATIENCE_SECONDS", 1.0)
     assert equal("a+d", "d+a")
-    sleeping = expressions._helper
+    sleeping, read_line = expressions._helper, expressions._read_line
     os.kill(sleeping.pid, signal.SIGSTOP)
+    # Little patience with this one alone: another may be slow to start.
+    monkeypatch.setattr(expressions, "_read_line", lambda helper, seconds: read_line(helper, 1 if helper is sleeping else seconds))
     assert equal("b+d", "d+b")
     assert sleeping.returncode == -signal.SIGKILL
 

@@ -316,6 +316,8 @@ def answer_questions() -> None:
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # SymPy sets up much of itself at the first comparison; a slow machine would spend the first question's time on it.
+    _equivalent("x^2 + 2x + 1", "(x + 1)^2")
     print("true", file=replies, flush=True)
     for line in sys.stdin:
         question = json.loads(line)
