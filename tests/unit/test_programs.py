@@ -20,7 +20,6 @@ RUN_BY_A_TEST = {
     "export_subset": "test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank",
     "fetch_dataset": "test_first_download_writes_the_lock_and_the_second_matches",
     "fetch_model": "test_model_from_the_hub",
-    "gpu_check": "test_every_stage_has_numbers_and_a_resumed_run_is_bit_identical",
     "grade_recording": "test_a_study_of_recordings_runs_without_weights",
     "import_recording": "test_a_study_of_recordings_runs_without_weights",
     "plan": "test_what_if",

@@ -1,0 +1,172 @@
+"""Small models through probing, GRPO with an adapter, interruption and evaluation: on one GPU (marker `gpu`), and the smallest on
+the CPU wherever the tests run. Each test prints what it measured; `make gpu-check` shows it."""
+
+import csv
+import gzip
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conftest import ROOT, path_of
+from hardgrpo.runtime import files
+from interrupted import contents, states, wait_for
+
+UPDATES, EVERY, SAMPLES = 6, 2, 4
+ARITHMETIC = """Alice has 4 pens. Alice finds 3 more. How many pens does Alice have? #### 7
+Eve has 9 cards. Eve loses 4 of them. How many cards does Eve have? #### 5
+{question} ####"""
+ENGINES = ["transformers", pytest.param("vllm", marks=pytest.mark.vllm)]
+PLACES = [
+    pytest.param(("tiny", 0), id="tiny-cpu"),
+    pytest.param(("tiny", 1), id="tiny-gpu", marks=pytest.mark.gpu),
+    pytest.param(("smollm2", 1), id="smollm2-gpu", marks=pytest.mark.gpu),
+]
+
+
+class Place:
+    """A folder with a model, problems for it and the number of GPUs that its programs may use."""
+
+    def __init__(self, folder: Path, model: Path, prompt: str, gpus: int):
+        self.folder, self.model, self.prompt, self.gpus = folder, model, prompt, gpus
+
+    def run(self, program: str, *arguments) -> str:
+        """What a program prints. It must succeed; its seconds are printed."""
+        began = time.monotonic()
+        command = [sys.executable, path_of(program), *map(str, arguments)]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        print(f"{program}: {time.monotonic() - began:.0f} s, start included")
+        return done.stdout
+
+    def sampling(self, engine: str, split: str) -> list:
+        """Arguments that probe and evaluation have in common."""
+        found = ["--model", self.model, "--problems", f"{split}.jsonl", "--prompt", self.prompt, "--completion-tokens", 48]
+        return [*found, "--samples", SAMPLES, "--seed", 1, "--engine", engine, "--gpus", self.gpus]
+
+    def training(self, engine: str, name: str) -> list:
+        hardware = ["--gpus", 1, "--micro-batch", 12, "--vllm-memory", 0.3, "--vllm-sleep"] if self.gpus else []
+        return ["--spec", f"{engine}.yaml", "--output", name, "--state", f"{name}.state", *hardware]
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def place(request, finished_world, tmp_path_factory) -> Place:
+    (name, gpus), folder = request.param, tmp_path_factory.mktemp("place")
+    results = finished_world.folder / "results"
+    small = name == "tiny"
+    for split in ("train", "test"):
+        made = [
+            {"id": f"{split}{i}", "question": f"Bob has {i} nuts. Bob finds {i + 2} more. How many nuts does Bob have?", "answer": str(2 * i + 2)}
+            for i in range(24 if split == "train" else 8)
+        ]  # fmt: skip
+        rows = files.read_jsonl(results / f"tasks/swaps/{split}.jsonl", {"id": str}) if small else made
+        files.write_jsonl(folder / f"{split}.jsonl", [{"tier": None, "source": "made"} | row for row in rows])
+        if split == "train":
+            ranked = [{"id": row["id"], "pass_rate": None, "rank": rank} for rank, row in enumerate(rows, start=1)]
+            files.write_rows(folder / "subset.csv", ["id", "pass_rate", "rank"], ranked)
+    model = results / "models/tiny" if small else request.getfixturevalue("smollm2")
+    place = Place(folder, model, "{question}" if small else ARITHMETIC, gpus)
+    spec = yaml.safe_load((results / "training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
+    spec |= {"model_folder": str(model), "problems": "train.jsonl", "subset": "subset.csv", "prompt": place.prompt}
+    precision = "bf16" if gpus and not small else "fp32"
+    for engine in ("transformers", "vllm"):
+        spec["training"] |= {
+            "adapter": {"rank": 4, "alpha": 8, "dropout": 0.0}, "reward": "finished", "learning_rate": 1e-2 if small else 1e-3,
+            "updates": UPDATES, "checkpoint_every": EVERY, "base": precision, "precision": precision, "generation": engine,
+        }  # fmt: skip
+        (folder / f"{engine}.yaml").write_text(yaml.safe_dump(spec))
+    return place
+
+
+def skip_without_vllm(place) -> None:
+    if place.gpus and not (ROOT / ".venv-gpu").exists():
+        pytest.skip("vLLM for GPUs is not installed (make gpu)")
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request, place) -> str:
+    if request.param == "vllm":
+        skip_without_vllm(place)
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def trained(place, engine) -> Path:
+    place.run("train_grpo", *place.training(engine, f"{engine}-whole"))
+    return place.folder / f"{engine}-whole"
+
+
+def updates(run: Path) -> list[dict]:
+    return list(csv.DictReader((run / "updates.csv").read_text().splitlines()))
+
+
+def greedy(output: Path) -> dict[tuple, str]:
+    """Greedy completions of an evaluation, by update and problem."""
+    rows = [json.loads(line) for line in gzip.open(output, "rt")]
+    return {(row["step"], row["id"]): row["completion"] for row in rows if row["decoding"] == "greedy"}
+
+
+def test_a_probe_draws_every_sample(place, engine):
+    place.run("probe", *place.sampling(engine, "train"), "--output", "probe.jsonl.gz")
+    rows = files.read_jsonl(place.folder / "probe.jsonl.gz", {"id": str, "sample": int, "tokens": int})
+    assert len({(row["id"], row["sample"]) for row in rows}) == len(rows) == 24 * SAMPLES
+    assert all(0 < row["tokens"] <= 48 for row in rows)
+    assert len({row["completion"] for row in rows}) > 24, "samples of a prompt are drawn apart"
+
+
+def test_an_adapter_is_trained(place, engine, trained):
+    rows = updates(trained)
+    assert [int(row["step"]) for row in rows] == list(range(1, UPDATES + 1))
+    assert any(float(row["learnable_share"]) > 0 for row in rows), "something can be learned"
+    assert sorted(path.name for path in (trained / "checkpoints").glob("step-*")) == ["step-2", "step-4", "step-6"]
+    seconds = [float(row["seconds"]) for row in csv.DictReader((trained / "timing.csv").read_text().splitlines())]
+    print(f"updates: the first {seconds[0]:.1f} s, then {sum(seconds[1:]) / (UPDATES - 1):.2f} s each")
+
+
+def test_killed_and_started_again_it_goes_on(place, engine, trained):
+    """With transformers on the CPU every file is the same; GPUs add up in another order, and vLLM draws other numbers."""
+    name = f"{engine}-resumed"
+    command = ["nice", "-n", "19", sys.executable, path_of("train_grpo"), *map(str, place.training(engine, name))]
+    with open(place.folder / "killed.log", "w") as log:
+        process = subprocess.Popen(command, cwd=place.folder, stdout=log, stderr=log, start_new_session=True)
+        wait_for(lambda: any((path / "manifest.json").exists() for path in states(place.folder, name)), process)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, (place.folder / "killed.log").read_text()[-3000:]
+    place.run("train_grpo", *place.training(engine, name))
+    resumed = place.folder / name
+    assert json.loads((resumed / "provenance.json").read_text())["resumed_from"] >= EVERY
+    ours, theirs = contents(resumed), contents(trained)
+    assert sorted(ours) == sorted(theirs) and len(updates(resumed)) == UPDATES
+    other = [path for path in ours if ours[path] != theirs[path]]
+    print("bit-identical to the run that was not killed" if not other else f"not bit-identical: {other}")
+    assert not other or engine == "vllm" or place.gpus
+
+
+def test_one_start_evaluates_the_base_and_every_adapter(place, engine, trained):
+    graded, texts = f"{engine}.csv.gz", f"{engine}.jsonl.gz"
+    said = place.run(
+        "evaluate", *place.sampling(engine, "test"), "--checkpoints", trained / "checkpoints", "--base", "--greedy",
+        "--grader", "final_word", "--output", graded, "--completions", texts,
+    )  # fmt: skip
+    assert said.count(f"engine {engine} starts") == 1
+    rows = list(csv.DictReader(gzip.open(place.folder / graded, "rt")))
+    assert {row["step"] for row in rows} == {"0", "2", "4", "6"} and len(rows) == 4 * 8 * (SAMPLES + 1)
+    found = greedy(place.folder / texts)
+    problems = {name for _, name in found}
+    assert any(found[0, name] != found[UPDATES, name] for name in problems), "the adapter changes what is said"
+
+
+@pytest.mark.vllm
+def test_greedy_completions_of_the_engines_agree(place):
+    """Of the evaluations above. Other kernels round differently, and one other token changes the rest of a completion."""
+    skip_without_vllm(place)
+    ours, theirs = (greedy(place.folder / f"{engine}.jsonl.gz") for engine in ("transformers", "vllm"))
+    base = [name for step, name in ours if step == 0]
+    same = sum(ours[0, name] == theirs[0, name] for name in base) / len(base)
+    print(f"greedy completions of the base that are the same text: {same:.0%}")
+    assert same >= 0.5
