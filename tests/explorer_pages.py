@@ -68,6 +68,7 @@ class Watched:
 
     def __init__(self, browser):
         self.page = browser.new_page(viewport={"width": 1400, "height": 900})
+        self.page.set_default_timeout(600_000)  # milliseconds
         self.said, self.asked = [], []
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
@@ -82,7 +83,7 @@ class Watched:
     def ready(self):
         """Wait until what is shown belongs to the address."""
         address = self.page.evaluate("location.hash")
-        self.page.locator(f"html[data-ready={json.dumps(address)}]").wait_for(state="attached", timeout=60_000)
+        self.page.locator(f"html[data-ready={json.dumps(address)}]").wait_for(state="attached")
 
     def filter(self, **values):
         for name, value in values.items():

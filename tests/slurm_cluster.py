@@ -197,7 +197,7 @@ class Cluster:
                 preexec_fn=end_with_parent, start_new_session=True,
             )  # fmt: skip
 
-    def call(self, *command: str, check: bool = True, timeout: float = 60) -> str:
+    def call(self, *command: str, check: bool = True, timeout: float = 600) -> str:
         """What a command prints; Slurm's commands ask this cluster."""
         done = subprocess.run(
             [find(command[0]) or command[0], *command[1:]],
@@ -235,7 +235,7 @@ class Cluster:
 
     def clear(self) -> None:
         """Cancel what a test left, and wait until it is gone."""
-        end = time.monotonic() + 40
+        end = time.monotonic() + 600
         while (left := self.running()) and time.monotonic() < end:
             self.call("scancel", "--full", *left, check=False)
             time.sleep(0.5)

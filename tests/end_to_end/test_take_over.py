@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +16,15 @@ from interrupted import command, contents, start, states, wait_for
 def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):
     orphan = start(run, "taken")
     wait_for(lambda: states(run, "taken"), orphan)
-    done = take_over(run, "taken")
-    assert done.returncode == 0, done.stderr
+    orphan.send_signal(signal.SIGSTOP)  # so that it is not done before it is asked to stop
+    log = run / "taking.log"
+    with open(log, "w") as stream:
+        taking = subprocess.Popen(command("taken", "--take-over"), cwd=run, stdout=stream, stderr=stream)
+    asked = f"process {orphan.pid} on {os.uname().nodename} is training this run, but this job is the one"
+    wait_for(lambda: asked in log.read_text(), taking)
+    orphan.send_signal(signal.SIGCONT)
+    assert taking.wait() == 0 and asked in log.read_text(), log.read_text()
     assert orphan.wait() == 1
-    assert f"process {orphan.pid} on {os.uname().nodename} is training this run, but this job is the one" in done.stdout
     assert json.loads((run / "taken/provenance.json").read_text())["resumed_from"] > 0
     assert contents(run / "taken") == contents(run / "clean")
 
@@ -65,7 +71,7 @@ def held(run):
 def take_over(run, name: str, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess:
     env = os.environ | ({"PATH": f"{path}:{os.environ['PATH']}"} if path else {})
     return subprocess.run(
-        command(name, "--take-over", *arguments), cwd=run, capture_output=True, text=True, env=env, timeout=120, check=False
+        command(name, "--take-over", *arguments), cwd=run, capture_output=True, text=True, env=env, timeout=600, check=False
     )
 
 

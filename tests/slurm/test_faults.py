@@ -43,9 +43,7 @@ def undisturbed(tmp_path_factory):
 @pytest.fixture
 def run(undisturbed, slurm, tmp_path):
     """A world on Slurm in which everything before the training is there."""
-    world = object.__new__(World)
-    world.folder = tmp_path / "world"
-    shutil.copytree(undisturbed.folder, world.folder, symlinks=True)
+    world = undisturbed.copy(tmp_path / "world")
     shutil.rmtree(world.folder / "results/training")
     shutil.rmtree(world.folder / "results/logs")
     run = OnSlurm(world, slurm)
@@ -143,7 +141,7 @@ def test_the_warning_before_the_time_limit(run, undisturbed, slurm):
     under_way(run)
     os.kill(process(run), signal.SIGSTOP)
     program = process(run)
-    until(lambda: warned_or_gone(program), seconds=200, what="the warning")
+    until(lambda: warned_or_gone(program), what="the warning")
     if os.path.exists(f"/proc/{program}"):
         os.kill(program, signal.SIGCONT)
     assert run.finish(snakemake) == 0, run.said()

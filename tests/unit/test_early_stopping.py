@@ -153,6 +153,7 @@ def simulated(prompts: int, samples: int, shape: float, seed: int):
     return rng.random((prompts, samples)) < rng.beta(shape, shape, prompts)[:, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["hard", "easy", "hard_solvable"])
 @pytest.mark.parametrize("budget", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("shape", [0.2, 1.0, 5.0])
@@ -190,6 +191,7 @@ CONFIDENT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "samples", "policy"), CONFIDENT, ids=json.dumps)
 def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_costs_no_more(shape, samples, policy):
     """Pools of 200 prompts whose pass rates are spread like Beta(shape), in the mode of the program (in_full)."""
@@ -201,7 +203,7 @@ def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_cos
         want = early_stopping.wanted(names(outcomes), samples, policy, seed)
         expected = set(full(outcomes, policy, seed) or [])
         for confidence in confidences:
-            stopper = probe(outcomes, [(policy, seed)], 16, confidence=confidence, in_full=True)
+            stopper = probe(outcomes, [(policy, seed)], 32, confidence=confidence, in_full=True)
             cost[seed, confidence] = int(stopper.drawn.sum())
             try:
                 chosen = set(early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)[0].ids)

@@ -17,6 +17,8 @@ from hardgrpo.grading import expressions
 from hardgrpo.grading.expressions import equal, parses
 from hardgrpo.runtime.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", autouse=True)
 def no_helper_is_left():

@@ -190,6 +190,7 @@ STUDIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
 def test_every_figure_fits_its_page(study, tables, tmp_path, monkeypatch):
     for figure in STUDIES[study]:

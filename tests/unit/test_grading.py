@@ -102,7 +102,7 @@ def test_long_repetitive_completions_are_graded_quickly(piece):
     for grader in GRADERS:
         started = time.process_time()
         grade(grader, completion, "(B)" if "letter" in grader else "7")
-        assert time.process_time() - started < 2
+        assert time.process_time() - started < 20
 
 
 # --- laws ----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 from hardgrpo.sampling import engines
 from hardgrpo.training import recipes
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["red", "blue", "green", "white"]
 CLOCK = {"step_time", "epoch"}
 OF_MICRO_BATCHES = {"entropy"}  # and clip ratios: a mean over the micro-batches that were computed

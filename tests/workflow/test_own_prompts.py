@@ -192,9 +192,7 @@ def test_what_was_chosen_is_said_and_written_down(answered):
 
 
 def test_other_answers_are_measured_and_chosen_from_anew(answered, tmp_path):
-    copy = object.__new__(World)
-    copy.folder = tmp_path / "world"
-    shutil.copytree(answered.folder, copy.folder)
+    copy = answered.copy(tmp_path / "world")
     changed = as_csv([row | {"gold": "red"} for row in TABLE])
     (copy.folder / "my data/prompts.csv").write_bytes(changed.encode())
     assert {"prepare_task", "measure_difficulty", "select_subset", "export_subset"} <= set(
