@@ -31,8 +31,8 @@ demo: .venv/training.ready
 figures: .venv-figures/figures.ready
 	.venv-figures/bin/snakemake figures --profile laptop --config study=$(STUDY) --cores $(CORES)
 
-# The tests of a group (tests/conftest.py) run in one worker, the longest groups first.
-pytest = .venv/bin/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+# The tests of a file run in one worker, in the order of tests/conftest.py: the longest first.
+pytest = .venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: .venv/development.ready
 	$(pytest)

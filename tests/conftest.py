@@ -1,5 +1,6 @@
 """Small worlds for tests: a copy of the project in a temporary folder, with a configuration small enough for seconds."""
 
+import contextlib
 import csv
 import fcntl
 import os
@@ -75,19 +76,17 @@ def pytest_report_header(config):
     ]
 
 
-# Files that take longest (minutes); they are begun first, so that no worker is left alone with one of them.
-LONGEST = ["test_interruption", "test_small_study"]
+# Files that take minutes start first, so that no worker is left alone with one of them at the end.
+LONGEST = ["test_faults", "test_interruption", "test_small_study"]
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config, items):
-    """Skip what cannot run here. The tests of a file run in one worker, which makes their fixtures once; so do those of Slurm."""
+    """Skip what cannot run here."""
     if not GPU and "gpu" not in config.option.markexpr:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu")])
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
     for item in items:
-        item.add_marker(pytest.mark.xdist_group("slurm" if item.get_closest_marker("slurm") else item.path.stem))
         if item.get_closest_marker("recordings") and not RECORDINGS:
             item.add_marker(pytest.mark.skip(reason="HARDGRPO_DATA does not name a folder of recordings"))
         if item.get_closest_marker("vllm") and not VLLM:
@@ -189,13 +188,20 @@ def shrink(config: dict) -> None:
     )
 
 
+@contextlib.contextmanager
+def one_worker_at_a_time(tmp_path_factory, name: str):
+    """Hold a lock that all workers of this test run share; gives a path that they share, too."""
+    folder = tmp_path_factory.getbasetemp()
+    path = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / name
+    with open(f"{path}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield path
+
+
 @pytest.fixture(scope="session")
 def finished_world(tmp_path_factory) -> World:
-    """A small study, really pretrained, probed, trained, evaluated and drawn, once for all workers. Not to be changed: see `finished`."""
-    folder = tmp_path_factory.getbasetemp()
-    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "finished"
-    with open(f"{folder}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the first worker makes it, the others wait
+    """A small study, pretrained, probed, trained, evaluated and drawn by the first worker that asks. Not to be changed: see `finished`."""
+    with one_worker_at_a_time(tmp_path_factory, "finished") as folder:
         if not (folder / "output").exists():
             world = World(folder / "world")
             world.configure(shrink)
@@ -214,17 +220,18 @@ def finished(finished_world, tmp_path) -> World:
     return finished_world.copy(tmp_path / "world")
 
 
-@pytest.fixture(scope="session")
-def slurm():
-    """A Slurm of its own for the session; sockets want a short path."""
-    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
-    cluster = slurm_cluster.Cluster(folder)
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    """A Slurm for one file of tests, alone on this machine; sockets want a short path."""
+    with one_worker_at_a_time(tmp_path_factory, "slurm"):
+        folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+        cluster = slurm_cluster.Cluster(folder)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 SITE = {"slurm_account": slurm_cluster.ACCOUNT, "slurm_partition": "cpu", "gpu_partition": "gpu", "gpu_name": "fake"}

@@ -11,12 +11,12 @@ import pytest
 
 from conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = f"""
 import os, signal, sys, time
 sys.path.insert(0, {str(ROOT / "src")!r})
 from hardgrpo.runtime import errors, warm
-
-pytestmark = pytest.mark.slow
 
 def main():
     print("warm" if "torch" in sys.modules else "cold", os.getpid(), os.getppid(), flush=True)
