@@ -1,4 +1,4 @@
-"""The reference of docs/configuration.md, from rules/config.schema.yaml and the values in config.yaml."""
+"""The reference of docs/configuration.md, from the schema in rules/ and the values in config.yaml."""
 
 import re
 from collections.abc import Iterator
