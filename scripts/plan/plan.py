@@ -162,7 +162,7 @@ def assumptions(setting: plans.Setting, calibrated, with_gpus: bool) -> list[str
     gpu = durations.GPUS[setting.gpu] if with_gpus else durations.CORE
     said = [
         f"One {setting.gpu if with_gpus else 'core'}: {gpu.flops / 1e12:.3g} TFLOP/s ({'bf16, dense' if with_gpus else 'fp32'}),"
-        f" {gpu.bandwidth / 1e12:.3g} TB/s. Model and constants: docs/costs.md.",
+        f" {gpu.bandwidth / 1e12:.3g} TB/s. Model and constants: docs/costs.md."
     ]
     if calibrated:
         said.append(f"Held to {calibrated.jobs} finished jobs (results/calibration.json).")

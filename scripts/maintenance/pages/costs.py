@@ -23,10 +23,7 @@ def shape_of(config: dict, model: str) -> dict:
 
 
 def tables(config: dict) -> str:
-    lines = [
-        "| one H100, bf16, vLLM | sequences at once | published tokens/s | cost model | off by |",
-        "|---|---|---|---|---|",
-    ]
+    lines = ["| one H100, bf16, vLLM | sequences at once | published tokens/s | cost model | off by |", "|---|---|---|---|---|"]
     for model, at_once, published in PUBLISHED:
         ours = tokens_per_second(shape_of(config, model), at_once)
         lines.append(f"| {model} | {at_once} | {published:,} | {ours:,.0f} | {ours / published - 1:+.0%} |")

@@ -141,10 +141,7 @@ def model_shape(config: dict, model: str) -> dict | None:
     if source["kind"] == "pretrain":
         return {
             name: source[name] for name in ("hidden_size", "intermediate_size", "layers", "heads", "key_value_heads", "head_size")
-        } | {
-            "vocabulary": 128,
-            "tied": True,
-        }
+        } | {"vocabulary": 128, "tied": True}
     path = Path(f"results/models/{model}/config.json")
     if not path.exists() and source["kind"] == "folder":
         path = Path(config["data"]) / source["path"] / "config.json"
