@@ -16,7 +16,7 @@ def modules(root: Path) -> dict[Path, set[Path]]:
 
 
 def folders(root: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Imports by sub-package of the library, and by folder of programs: the sub-packages that each imports."""
+    """The sub-packages that each sub-package of the library imports, and those that each folder of programs imports."""
     library, programs = defaultdict(set), defaultdict(set)
     source = (root / "src/hardgrpo").resolve()
     packages = {path.parent.name for path in source.glob("*/__init__.py")}
@@ -31,7 +31,7 @@ def folders(root: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 
 def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The graph without the arrows that follow from others: a -> c where a -> b and b -> ... -> c."""
+    """The graph without arrows that others imply: a -> c is implied by a -> b and b -> ... -> c."""
 
     def reach(name: str) -> set[str]:
         return graph[name].union(*(reach(other) for other in graph[name]))

@@ -11,9 +11,7 @@ RULES = Path(__file__).parents[3] / "rules"
 
 def read() -> dict:
     """The schema: its top level, with the definitions of both files."""
-    whole, models = (
-        yaml.safe_load((RULES / f"{name}.schema.yaml").read_text(encoding="utf-8")) for name in ("config", "models")
-    )
+    whole, models = (yaml.safe_load((RULES / f"{name}.schema.yaml").read_text(encoding="utf-8")) for name in ("config", "models"))
     return whole | {"$defs": whole["$defs"] | models["$defs"]}
 
 
