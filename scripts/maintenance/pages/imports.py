@@ -18,10 +18,10 @@ def modules(root: Path) -> dict[Path, set[Path]]:
 def folders(root: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """The sub-packages that each sub-package of the library imports, and those that each folder of programs imports."""
     library, programs = defaultdict(set), defaultdict(set)
-    source = (root / "src/hardgrpo").resolve()
+    source, library_source = (root / "src/hardgrpo").resolve(), code.SOURCE / "hardgrpo"  # `needed_by` gives files of the latter
     packages = {path.parent.name for path in source.glob("*/__init__.py")}
     for path, imported in modules(root).items():
-        used = {other.relative_to(source).parts[0] for other in imported if other.is_relative_to(source)} & packages
+        used = {other.relative_to(library_source).parts[0] for other in imported if other.is_relative_to(library_source)} & packages
         if path.is_relative_to(source):
             if len(path.relative_to(source).parts) > 1:
                 library[path.relative_to(source).parts[0]] |= used - {path.relative_to(source).parts[0]}
