@@ -80,7 +80,7 @@ rule inputs:
     input:
         paths.inputs(config, config["study"]),
     message:
-        f"All that study {config['study']} needs of the internet is here"
+        f"Everything that study {config['study']} needs from the internet is here"
 
 
 rule images:
@@ -116,7 +116,7 @@ onstart:
 
 
 onsuccess:
-    for kept in Path("results/state").glob("*.finished"):  # Snakemake knows now that these runs are finished
+    for kept in Path("results/state").glob("*.finished"):  # Snakemake has recorded that these runs are finished
         shutil.rmtree(kept, ignore_errors=True)
     note_missing_pdf(config["study"])
     if not {"subset", "inputs", "images", "plan"} & set(workflow.dag_settings.targets):

@@ -3,9 +3,9 @@
 
 def probe_files(w):
     if (w.model, w.task) == STOPPED:
-        return f"results/probe/{w.model}/{w.task}/stopped.jsonl.gz"
+        return paths.stopped_probe(w.model, w.task)
     shards = 1 if w.model in RECORDED else task_of(w.task)["probe"]["shards"]
-    return [f"results/probe/{w.model}/{w.task}/shard{shard}.jsonl.gz" for shard in range(shards)]
+    return [paths.probe(w.model, w.task, shard) for shard in range(shards)]
 
 
 def expected_samples(w):
@@ -16,7 +16,7 @@ def expected_samples(w):
 
 
 def stop_arguments(w):
-    """Arguments of a probe that stops as soon as `snakemake subset` knows what to choose."""
+    """Arguments of a probe that stops as soon as the subset of `snakemake subset` is decided."""
     chosen, stop = config["subset"], task_of(w.task)["probe"]["stop"]
     policy = {key: value for key, value in config["policies"][chosen["policy"]].items() if key != "probed_on"}
     batch = f" --batch {stop['batch']}" if "batch" in stop else ""
@@ -37,13 +37,13 @@ def run_recordings(w):
 
 @functools.cache
 def configured_runs():
-    """The runs of the configured study: a set, because every job that prunes looks its run up."""
+    """The runs of the configured study. A set, because each pruning job looks its run up."""
     return frozenset(paths.runs(config, config["study"]))
 
 
 def run_evaluations(w):
-    """What the configured study asks of a run: pruning waits for it."""
+    """The evaluations of a run in the configured study. Pruning waits for them."""
     run = settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed))
     if run not in configured_runs():
-        return [f"config.yaml: studies.{config['study']} has no run {run.path}"]  # Snakemake names it as what is missing
+        return [f"config.yaml: studies.{config['study']} has no run {run.path}"]  # Snakemake reports this as a missing file
     return paths.evaluations_of_run(config, config["study"], run)

@@ -1,4 +1,4 @@
-# Validates the configuration and names the files of a study. Nothing is computed here.
+# Check the configuration, prepare the environment of jobs, and define what several rule files use.
 
 import functools
 import json
@@ -32,12 +32,12 @@ try:
 except UserError as error:
     raise WorkflowError(str(error))
 
-# Until this version programs stood in other folders, so that Snakemake takes every finished job for one of other code.
-LAYOUT = Path(".snakemake/layout-2")  # says that what is here was made since, or kept
+# Earlier versions kept the programs in other folders. To Snakemake, every job of their results has changed code.
+LAYOUT = Path(".snakemake/layout-2")  # exists if this version made the results here, or the user kept them
 OLD_RESULTS = (
-    "results/ was made by an earlier version of this project, and every run would be made again. To keep the runs of a study:"
-    " snakemake --touch --profile laptop --config study=NAME; when that is done for each study that you ran, or to make them again:"
-    f" touch {LAYOUT}"
+    "results/ was made by an earlier version of this project: Snakemake would run every job again. To keep the runs, call"
+    f" snakemake --touch --profile laptop --config study=NAME for each study that you ran, then touch {LAYOUT}."
+    f" To run every job again, only touch {LAYOUT}"
 )
 if workflow.is_main_process and not LAYOUT.exists() and any(Path("results/models").glob("*/manifest.json")):
     logger.warning(OLD_RESULTS)
@@ -49,11 +49,11 @@ for name, value in environments.ALLOCATOR.items():
 if os.getenv(warm.SOCKET) != warm.OFF:
     os.environ[warm.SOCKET] = warm.place() if workflow.local_exec and workflow.is_main_process else warm.OFF
 
-# The programs find this clone's package, whatever is installed: in a container, a conda environment, one that clones share.
+# Programs import the package of this clone, even if their environment (a container, conda, one shared by clones) has another.
 source = os.path.join(workflow.basedir, "src")
 if source not in os.getenv("PYTHONPATH", "").split(os.pathsep):
     os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [source, os.getenv("PYTHONPATH")])))
-# Rules say `python`: the one that Snakemake itself runs with.
+# `python` in a rule is the Python that runs Snakemake.
 os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), os.getenv("PATH", os.defpath)]))
 if shutil.which("sacct"):
     os.environ.update(PATH=os.pathsep.join([os.path.join(workflow.basedir, "slurm/bin"), os.getenv("PATH")]))
@@ -67,7 +67,7 @@ PRETRAINED = [name for name in WEIGHTED if config["models"][name]["source"]["kin
 FETCHED = [name for name in WEIGHTED if name not in PRETRAINED]
 STOPPED, NOT_STOPPED = settings.stopped_early(config)
 if NOT_STOPPED and workflow.is_main_process:
-    logger.info(f"tasks.{config['subset']['task']}.probe.stop is not heeded, the probe is in full: {NOT_STOPPED}")
+    logger.info(f"tasks.{config['subset']['task']}.probe.stop is ignored, so every prompt gets all its samples: {NOT_STOPPED}")
 UPDATE_INPUTS = "--update-inputs" if config["update_inputs"] else ""
 
 
@@ -82,8 +82,10 @@ def as_json(value):
 
 
 def code(program, *modules):
-    """Checksum of a program of scripts/, of modules of src/hardgrpo/ that it finds by name, and of all of this project that these
-    import: cheap rules have it as a parameter and so follow their code. Expensive rules do not."""
+    """Checksum of a program of scripts/, of the library modules that it finds by name, and of all project code that these import.
+
+    Cheap rules have it as a parameter, so that they run again when their code changes. Expensive rules do not have it.
+    """
     return code_files.checksum(SCRIPTS / program, *(code_files.SOURCE / f"hardgrpo/{module}.py" for module in modules))
 
 
@@ -92,7 +94,7 @@ def task_of(name):
 
 
 def difficulty_of(task):
-    """The argument for prompts without reference answers; nothing where there are answers."""
+    """The argument for a task without reference answers; empty for other tasks."""
     return "--difficulty agreement" if task_of(task).get("difficulty") == "agreement" else ""
 
 
@@ -107,8 +109,7 @@ def recording(model, task):
 def recorded_steps(pattern):
     """{step: file} of the recorded checkpoints that match a path with {step}.
 
-    Where there is none, a path that does not exist stands for them: Snakemake names it if it needs it, and draws from
-    cached summaries if it does not.
+    If none exists, return a missing path. Snakemake reports it only if a job needs it: committed summaries can be drawn without it.
     """
     found = glob_wildcards(os.path.join(DATA, pattern)).step
     steps = {int(step): step for step in found if step.isdigit() and int(step) > 0} or {"N": "N"}

@@ -1,4 +1,4 @@
-# What a study will cost, before it is run: see scripts/plan/plan.py. Asks for no file and makes none that others need.
+# Estimate what a study will cost before it runs: see scripts/plan/plan.py. The rule needs no files and makes none that others need.
 
 
 localrules:

@@ -1,8 +1,8 @@
-# What a plan is told of this start of Snakemake.
+# What scripts/plan/plan.py must know of this call of Snakemake.
 
 
 def setting():
-    """Where jobs run, as a plan reckons with it: `hardgrpo.planning.plans.Setting`."""
+    """Where jobs run: the fields of `hardgrpo.planning.plans.Setting`."""
     resources, plan = workflow.resource_settings, config["plan"]
     cluster = resources.nodes is not None
     gpus = workflow.global_resources.get("gpu")
@@ -14,12 +14,12 @@ def setting():
     }
 
 
-if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):  # set by scripts/plan/plan.py, which asks for this dry-run
+if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):  # set by scripts/plan/plan.py when it starts this dry-run
     Path(facts_file).write_text(json.dumps({"config": config, "setting": setting()}))
 
 
 def plan_arguments():
-    """What scripts/plan/plan.py must be told to plan what this Snakemake would run, where it would run it."""
+    """Arguments of scripts/plan/plan.py, to plan the jobs that this call of Snakemake would run, where it would run them."""
     given = workflow.config_settings
     words = ["--profile", "laptop", "--setting", json.dumps(setting())]
     for name in given.configfiles:

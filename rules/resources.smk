@@ -1,4 +1,4 @@
-# What jobs ask for: GPUs, memory, time, and what the profile says of the cluster.
+# Resources that jobs request: GPUs, memory, time, and the partition and account that the profile names.
 
 SITE = [
     "slurm_account",
@@ -13,10 +13,10 @@ SITE = [
 
 
 def read_site():
-    """What the profile's default-resources say of the cluster, as text.
+    """The cluster's entries in the profile's default-resources, as text.
 
-    Snakemake takes them for Python expressions, and a partition may well be called `open` or `all`: made literal, they stay what
-    they are, also for the Snakemake inside each job.
+    Snakemake evaluates these entries as Python, and a partition may be called `open` or `all`. Quoted here, they stay text, also
+    for the Snakemake that runs inside each job.
     """
     found = {}
     defaults = workflow.resource_settings.default_resources or {}
@@ -32,19 +32,19 @@ def read_site():
 
 
 CLUSTER = read_site()
-# The kind of GPU that walltimes and plans reckon with.
+# The kind of GPU that walltimes and plans assume.
 GPU = durations.gpu_kind(CLUSTER.get("gpu_name", "")) or config["plan"]["gpu"]
 
 
 def capped(minutes):
-    """A runtime that the cluster allows; a training that needs longer goes on in its next try."""
+    """A runtime that the cluster allows. A training that needs longer is resumed in its next attempt."""
     return min(minutes, int(CLUSTER.get("longest_runtime", minutes)))
 
 
 def for_gpus(count):
-    """What jobs that need GPUs ask for: number, kind and place. `count` takes the wildcards and says how many.
+    """Resources of jobs that may use GPUs: number, kind and partition. `count` takes the wildcards and returns the number.
 
-    A resource that is None is not set: gpu_model without gpu would ask for no GPUs of a kind.
+    A resource that is None is not set. Without GPUs gpu_model must not be set: it would request zero GPUs of that kind.
     """
 
     def on(gpu_entry, other_entry=None):
@@ -61,7 +61,7 @@ def for_gpus(count):
 
 
 def place(count):
-    """How a job's GPUs and partition are called in its message."""
+    """A job's GPUs and partition, in words for its message."""
     gpus = f"{count} {CLUSTER.get('gpu_name', 'GPU')}" if count else "no GPU"
     partition = CLUSTER.get("gpu_partition" if count else "slurm_partition") or CLUSTER.get("slurm_partition")
     return gpus + (f" in partition {partition}" if partition else "")
@@ -71,39 +71,36 @@ def check_cluster(jobs):
     """Stop before anything is submitted if the cluster cannot run one of the jobs."""
     if workflow.executor_plugin.name != "slurm":
         return
-    asked = []
-    for job in jobs:
-        if job.is_local:
-            continue
-        wants = job.resources.get
-        asked.append(
-            cluster.Request(
-                job.rule.name,
-                wants("slurm_partition"),
-                wants("gpu") or 0,
-                wants("gpu_model"),
-                wants("mem_mb") or 0,
-                wants("cpus_per_task") or job.threads,
-                wants("runtime") or 0,
-                wants("constraint"),
-                wants("slurm_account"),
-            )
-        )
     try:
-        if asked:
-            cluster.check(asked)
+        if requests := [request_of(job) for job in jobs if not job.is_local]:
+            cluster.check(requests)
     except UserError as error:
         raise WorkflowError(str(error))
 
 
+def request_of(job):
+    wants = job.resources.get
+    return cluster.Request(
+        job.rule.name,
+        wants("slurm_partition"),
+        wants("gpu") or 0,
+        wants("gpu_model"),
+        wants("mem_mb") or 0,
+        wants("cpus_per_task") or job.threads,
+        wants("runtime") or 0,
+        wants("constraint"),
+        wants("slurm_account"),
+    )
+
+
 def asked_gpus(count):
-    """Arguments of a program that say which GPUs its job asked for; it checks them first."""
+    """Arguments that tell a program which GPUs its job requested. The program checks first that it has them."""
     kind = CLUSTER.get("gpu_name")
     return f"--gpus {count}" + (f" --gpu-name {shlex.quote(kind)}" if count and kind else "")
 
 
 def minutes(rule):
-    """Walltime to ask for, as a resource of a rule: what the cost model expects with room to spare, and more on each attempt."""
+    """The walltime of a rule's jobs, as a resource: the estimate of the cost model with a margin, and more on each attempt."""
 
     def asked(w, attempt):
         job = durations.Job.of(rule, dict(w.items()))
@@ -136,7 +133,7 @@ def for_sampling(rule):
 
 
 def sampling_params(w):
-    """Arguments of what samples completions: how the model is to be spoken to, and with which engine."""
+    """Arguments of a program that samples: the engine, and the arguments of the model's chat template."""
     return f"--engine {settings.engine(config, w.model)} --chat {shlex.quote(as_json(settings.chat(config, w.model)))}"
 
 
@@ -154,7 +151,7 @@ def training_gpu_memory(w):
 
 
 def training_warning(w, attempt):
-    """Slurm's option to send SIGTERM so early that the current update can end and its state be saved before the time limit."""
+    """Slurm's option to send SIGTERM before the time limit, early enough to finish the current update and save its state."""
     seconds = min(600, 15 * minutes("train_grpo")(w, attempt))
     return " ".join(filter(None, [CLUSTER.get("slurm_extra"), f"--signal=TERM@{seconds}"]))
 
@@ -168,7 +165,7 @@ def training_memory(w):
 
 
 def training_hardware(w):
-    """Arguments for the machine: they change how a run is computed, not which run it is, so they are a resource."""
+    """Arguments about the machine. They affect how a run is computed, not which run it is: as a resource they cause no rerun."""
     gpus = training_entry(w)
     asked = asked_gpus(gpus["count"])
     if not gpus["count"]:

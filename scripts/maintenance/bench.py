@@ -3,9 +3,9 @@
     python scripts/maintenance/bench.py                          all of them (`make bench`)
     python scripts/maintenance/bench.py --only grading planning  these
 
-Every figure is a ratio of two ways of doing the same, measured side by side in one run. A benchmark is a module of scripts/maintenance/bench/ with
-`run(options)`, which returns rows (`benchmarks.row`) or raises `Skipped` with what the machine lacks. The exit
-status does not depend on what was measured: these are no tests.
+Each row compares two ways of doing the same work, measured side by side in one run. A benchmark is a module of
+scripts/maintenance/bench/. Its function `run(options)` returns rows (`benchmarks.row`) or raises `Skipped` with what the machine
+lacks. Benchmarks are no tests: the exit status does not depend on the measurements.
 """
 
 import argparse
@@ -26,12 +26,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--repeats", type=int, default=5, help="pairs of measurements (default: %(default)s)")
     parser.add_argument("--data", default=os.environ.get("HARDGRPO_DATA", "data"), help="folder that holds recordings/")
-    parser.add_argument(
-        "--model", default="results/models/tiny", help="folder of a model to sample and train (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--before", help="another clone, in which `make demo` has run: what its stages took is set beside this one's"
-    )
+    parser.add_argument("--model", default="results/models/tiny", help="model folder to sample and train (default: %(default)s)")
+    parser.add_argument("--before", help="another clone in which `make demo` has run, to compare the seconds of its stages")
     parser.add_argument("--output", default="results/bench", help="folder to write (default: %(default)s)")
     options = parser.parse_args()
     if options.repeats < 1:
@@ -49,7 +45,7 @@ def main() -> None:
             continue
         rows += found
         show(found)
-        files.write_rows(options.output / "bench.csv", COLUMNS, rows)  # each time: what is measured outlives an interrupt
+        files.write_rows(options.output / "bench.csv", COLUMNS, rows)  # after each benchmark, so that an interrupt loses none
     print(*left_out, sep="\n")
     if rows:
         write_figure(rows, options.output)
@@ -59,10 +55,8 @@ def show(rows: list[dict]) -> None:
     for row in rows:
         met = {None: "", True: "met", False: "NOT met"}[row["met"]]
         ours, baseline, ratio = (number(row[key]) for key in ("ours", "baseline", "ratio"))
-        said = (
-            f"{row['benchmark']:<11}{row['what']:<74}{ours:>9}{baseline:>10} {row['unit']:<14}{ratio:>8}  {row['target']:<16}{met}"
-        )
-        print(said, flush=True)
+        print(f"{row['benchmark']:<11}{row['what']:<74}{ours:>9}{baseline:>10} {row['unit']:<14}", end="")
+        print(f"{ratio:>8}  {row['target']:<16}{met}", flush=True)
 
 
 def number(value: float | None) -> str:
@@ -70,8 +64,8 @@ def number(value: float | None) -> str:
 
 
 def write_figure(rows: list[dict], folder: Path) -> None:
-    """bench.pdf and bench.png draw what bench.csv says of the rows with a target."""
-    from hardgrpo.report import plotting  # after the benchmarks, whose programs should start as they would alone
+    """Draw the rows that have a target as bench.pdf and bench.png."""
+    from hardgrpo.report import plotting  # imported after the benchmarks, so that they start without it
 
     aimed = [row | reached(row) for row in rows if row["target"] and not row["target"].endswith("== 0")]
     if aimed:
@@ -80,7 +74,7 @@ def write_figure(rows: list[dict], folder: Path) -> None:
 
 
 def reached(row: dict) -> dict:
-    """`times` as good as its target a row is (1: just met), and that in words."""
+    """`times`: how many times as good as its target a row is (1: just met). `said`: measurement and target in words."""
     quantity, sign, limit = row["target"].split()
     found, limit = row[quantity], float(limit)
     unit = "" if quantity == "ratio" else f" {row['unit']}"
@@ -91,7 +85,7 @@ def reached(row: dict) -> dict:
 
 
 def draw(plotting, rows: list[dict]):
-    """(figure, rows drawn): how many times as good as its target each row is, on a logarithmic scale."""
+    """(figure, rows drawn): `times` of each row, on a logarithmic scale."""
     frame = plotting.pd.DataFrame(rows, columns=[*COLUMNS, "times", "said"])
     figure, (axis,) = plotting.panels(1, height=0.3 + 0.2 * len(frame), columns=1)
     figure.set_figwidth(plotting.WIDE)

@@ -1,6 +1,6 @@
-"""What the benchmarks share: two ways of doing the same, timed in alternating pairs, as one row of a table.
+"""What the benchmarks share: measure two ways of doing the same work in alternating pairs, and give one row of a table.
 
-A figure is a ratio of two measurements of one run on one machine: on a slower or busier machine both are slower.
+Both are measured in one run on one machine. On a slower or busier machine both are slower, and their ratio stays.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ SIGNS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
 
 
 class Skipped(Exception):
-    """What a benchmark needs and this machine does not have."""
+    """The machine lacks something that a benchmark needs."""
 
 
 def row(what: str, unit: str, ours: float, baseline: float | None, ratio: float | None = None, target: str = "") -> dict:
     """A row of the table. `ratio` is ours / baseline unless it is given (the median of pairs is not the ratio of medians).
 
-    `target` says what is to hold, as in 'ratio <= 1.3' or 'ours >= 20000'; `met` is whether it does, None without a target.
+    `target` is a condition such as 'ratio <= 1.3' or 'ours >= 20000'. `met` says whether it holds; None without a target.
     """
     if ratio is None and baseline:
         ratio = ours / baseline
@@ -46,7 +46,7 @@ def row(what: str, unit: str, ours: float, baseline: float | None, ratio: float 
 def paired(ours: Callable[[], float], baseline: Callable[[], float], repeats: int) -> tuple[float, float, float]:
     """(median of ours, median of the baseline, median of their ratio by pair); each call measures once.
 
-    Every second pair starts with the baseline, so that what comes first (a cold cache, a clock that slows down) favours neither.
+    Every second pair starts with the baseline, so that coming first (a cold cache, a processor that slows down) favours neither.
     """
     pairs = []
     for number in range(repeats):
@@ -57,21 +57,20 @@ def paired(ours: Callable[[], float], baseline: Callable[[], float], repeats: in
 
 
 def compared(what: str, unit: str, ours: Callable, baseline: Callable, repeats: int, target: str = "") -> dict:
-    """The row of two ways of doing the same, measured in `repeats` pairs."""
+    """The row of two ways of doing the same work, measured in `repeats` pairs."""
     return row(what, unit, *paired(ours, baseline, repeats), target)
 
 
 def processor_seconds(call: Callable[[], object]) -> float:
-    """Processor time of a call in this process: on a busy machine the same."""
+    """Processor time of a call in this process. It is the same on a busy machine."""
     started = time.process_time()
     call()
     return time.process_time() - started
 
 
 def run(command: list[str], folder: Path = ROOT, **environment: str) -> tuple[float, float, str]:
-    """(seconds by the clock, processor seconds of it and its children, output) of a command; a failure is a `UserError`."""
+    """(wall seconds, processor seconds with those of its children, output) of a command; a failure is a `UserError`."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    # Not what this process was told about Snakemake or threads: both ways start from the same place.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     done = subprocess.run(
         command,
@@ -112,7 +111,7 @@ def from_demo(*patterns: str) -> list[Path]:
 
 @contextlib.contextmanager
 def copy() -> Iterator[Path]:
-    """A folder with the repository's files as they are here, without results: where a benchmark may make and delete files."""
+    """A copy of the repository's files without results, in which a benchmark may make and delete files."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     try:
         names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")

@@ -1,11 +1,11 @@
-"""Simulate studies with known effects: do the intervals cover, do the tests hold their level, and what do the usual methods do?
+"""Simulate studies with known effects: do intervals cover the truth, do tests hold their level, and how do other methods compare?
 
     python scripts/maintenance/simulate_coverage.py                    # 1,000 studies of each test: about three minutes on one core
     python scripts/maintenance/simulate_coverage.py --estimate mini    # first estimate docs/variance_components.csv from a finished study
-    python scripts/maintenance/simulate_coverage.py --draw             # draw the tables that are there, simulate nothing
+    python scripts/maintenance/simulate_coverage.py --draw             # draw the existing tables, simulate nothing
 
-Problem difficulty, seed effects and sampling noise are those of docs/variance_components.csv (see `estimate`). The program writes
-docs/coverage.csv and docs/levels.csv, draws docs/images/coverage.png from them and puts their tables into docs/statistics.md.
+docs/variance_components.csv says how problems, seeds and samples vary (see `estimate`). The program writes docs/coverage.csv and
+docs/levels.csv, draws docs/images/coverage.png from them and puts their tables into docs/statistics.md.
 """
 
 import argparse
@@ -26,11 +26,11 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BEGIN, END = "<!-- tables: made by scripts/maintenance/simulate_coverage.py; a test compares -->", "<!-- end of tables -->"
 SEEDS = (3, 5, 10)
-# Standard normal nodes and weights: integrals over what two completions have in common.
+# Nodes and weights of the standard normal distribution, to integrate over what two completions share.
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
-# --- what a finished study is made of ------------------------------------------------------------------------------
+# --- variance components of a finished study -----------------------------------------------------------------------
 
 LINKS = ("same_run", "same_policy", "two_policies", "base", "base_and_run")
 COLUMNS = (
@@ -41,12 +41,12 @@ COLUMNS = (
 
 
 def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
-    """Variance components of each (task, test), by moments, on the scale of a latent normal variable that is right above 0.
+    """Variance components of each (task, test), by moments. A completion has a latent normal variable and is right above 0.
 
-    Each component is the latent (tetrachoric) correlation of two completions of one problem: `problem_*` of two with different
-    sample numbers, so of what the problem is to the two models; `number_*` is what the same sample number, that is the same random
-    numbers, adds. The two completions are of one run, of two seeds of a policy, of two policies, of the base, of the base and a
-    run. `seed_sd` is the spread of a policy's true accuracy over seeds (a share), its seed means' variance less their noise.
+    Each component is the latent (tetrachoric) correlation of two completions of one problem. `problem_*` is that of two completions
+    with different sample numbers: what the problem contributes. `number_*` is what the same sample number, thus the same random
+    numbers, adds to it. The two completions are from one run, two seeds of a policy, two policies, the base, or the base and a run.
+    `seed_sd` is the spread of a policy's true accuracy over seeds (a share): the variance of its seed means less their noise.
     """
     rows = []
     for family in cells_of_study.families(cells):
@@ -77,13 +77,13 @@ def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
 
 
 def _residual_variance(rates: np.ndarray) -> float:
-    """Mean square of the two-way residuals of (S, N): interaction and sampling noise of one seed and problem."""
+    """Mean square of the two-way residuals of rates (S, N): interaction and sampling noise."""
     residuals = rates - rates.mean(axis=0) - rates.mean(axis=1, keepdims=True) + rates.mean()
     return float((residuals**2).sum() / ((rates.shape[0] - 1) * (rates.shape[1] - 1)))
 
 
 def _latent(one: np.ndarray, other: np.ndarray, own: bool = False) -> tuple[float, float]:
-    """Latent correlations of completions (N, m) with different and with the same sample number (nan for a run with itself)."""
+    """Latent correlations of completions (N, m) with different and with the same sample number (nan: `own`)."""
     samples = one.shape[1]
     same = (one * other).sum(axis=1)
     different = (one.sum(axis=1) * other.sum(axis=1) - same).mean() / (samples * (samples - 1))
@@ -92,7 +92,7 @@ def _latent(one: np.ndarray, other: np.ndarray, own: bool = False) -> tuple[floa
 
 
 def _correlation(both: float, p: float, q: float) -> float:
-    """The correlation of two standard normal variables that lie above thresholds with probability p, q, and together with `both`."""
+    """The correlation of two standard normal variables that exceed thresholds with probabilities p and q, and both with `both`."""
     a, b = stats.norm.ppf([p, q])
 
     def excess(r):
@@ -110,16 +110,16 @@ def _correlation(both: float, p: float, q: float) -> float:
 def simulate(row: pd.Series, seeds: int, replications: int, rng: np.random.Generator, null: bool = False):
     """Studies with the components of `row`: (base (R, N, m), runs (R, P, S, N, m), truths).
 
-    A completion is right where its latent variable lies above 0; it sums independent normal parts with the correlations of `row` as
-    variances: the problem's (for all runs, for a policy's, for a run's), the sample number's likewise, the seed's, and its own.
-    `truths` has the expected gains of each policy: for new problems and seeds ("B", (P,)), and for each replication's problems
-    ("A", (R, P)). Under `null` all policies have the same expected accuracy.
+    A completion is right if its latent variable is above 0. This variable is a sum of independent normal parts, whose variances are
+    the correlations of `row`: the problem's parts (shared by all runs, by a policy's runs, of one run), the sample number's
+    likewise, the seed's, and the completion's own. `truths` are the expected gains of each policy: for new problems and seeds
+    ("B", (P,)), and for each replication's problems ("A", (R, P)). Under `null` all policies have the same expected accuracy.
     """
     problems, samples = int(row.problems), int(row.samples)
     rates = np.array([float(rate) for rate in str(row.accuracies).split()])
     rates = np.full_like(rates, rates.mean()) if null else rates
     policies = len(rates)
-    # Of nested parts each has the variance that it adds: what two policies share, two seeds of a policy share, a run has.
+    # Parts are nested: shared by two policies, by two seeds of a policy, by a run. Each has the variance that it adds.
     problem = np.maximum(np.diff([0.0, row.problem_two_policies, row.problem_same_policy, row.problem_same_run]), 0.0)
     number = np.maximum(np.diff([0.0, row.number_two_policies, row.number_same_policy]), 0.0)
     # A seed that moves the accuracy by seed_sd moves the latent mean by seed_sd / density at the threshold.
@@ -133,7 +133,7 @@ def simulate(row: pd.Series, seeds: int, replications: int, rng: np.random.Gener
     base_latent = base_problem[..., None] + _linked(shared, row.number_base_and_run, number[0], left, normal(problems, samples))
     base = base_latent + stats.norm.ppf(row.base_accuracy) > 0
 
-    # The seed's part comes on top of the unit variance: the threshold moves, so that the expected accuracy stays.
+    # The seed's part adds to the unit variance. Moving the threshold keeps the expected accuracy.
     level = stats.norm.ppf(rates) * np.sqrt(1 + of_seed)
     of_policy = np.sqrt(problem[1]) * normal(policies, problems)
     fixed = level[:, None] + np.sqrt(problem[0]) * common[:, None] + of_policy  # (R, P, N)
@@ -142,14 +142,14 @@ def simulate(row: pd.Series, seeds: int, replications: int, rng: np.random.Gener
     latent = latent + (np.sqrt(number[0]) * shared[:, None, None] + np.sqrt(number[1]) * normal(policies, 1, problems, samples))
     runs = latent.astype(np.float32) + np.float32(np.sqrt(max(own, 0.0))) * normal(policies, seeds, problems, samples) > 0
 
-    spread = np.sqrt(1 + of_seed - problem[0] - problem[1])  # of what is left when the problems are fixed
+    spread = np.sqrt(1 + of_seed - problem[0] - problem[1])  # of the parts that vary when the problems are fixed
     here = stats.norm.cdf(fixed / spread[:, None]).mean(axis=-1)
     base_here = stats.norm.cdf((base_problem + stats.norm.ppf(row.base_accuracy)) / np.sqrt(left)).mean(axis=-1)
     return base, runs, {"B": rates - row.base_accuracy, "A": here - base_here[:, None]}
 
 
 def _linked(common, covariance: float, of_common: float, variance: float, fresh) -> np.ndarray:
-    """A normal part of `variance` whose covariance with sqrt(of_common) `common` is `covariance`, as nearly as can be."""
+    """A normal part of `variance` whose covariance with sqrt(of_common) * `common` is `covariance`, or as near as possible."""
     loading = min(covariance / np.sqrt(of_common) if of_common > 0 else 0.0, np.sqrt(variance))
     return loading * common + np.sqrt(max(variance - loading**2, 0.0)) * fresh
 
@@ -160,8 +160,8 @@ REPORTED = {"B": "reported (B)", "A": "reported (A)"}  # by target
 # --- methods: each gives the half-width, or the ends, of a 95 % interval --------------------------------------------
 
 
-def intervals(values, noise, verdicts, against, base_noise, rng, draws=400) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Ends (R,) of each method's interval for the mean of `values` (R, S, N); `verdicts` (R, S, N, m) are compared with `against`.
+def intervals(values, noise, right, against, base_noise, rng, draws=400) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Ends (R,) of each method's interval for the mean of `values` (R, S, N): how `right` (R, S, N, m) differs from `against`.
 
     `noise` is what seeds share (statistics.shared_noise), `base_noise` what they would share with independent random numbers.
     """
@@ -173,7 +173,7 @@ def intervals(values, noise, verdicts, against, base_noise, rng, draws=400) -> d
         satterthwaite = total**2 / (found.over_seeds**2 / (seeds - 1) + found.over_problems**2 / (problems - 1))
     satterthwaite = np.where(np.isfinite(satterthwaite), satterthwaite, seeds - 1)
     share = lambda x: x.mean(axis=tuple(range(1, x.ndim)))
-    binomial = sum(share(x) * (1 - share(x)) / x[0].size for x in (verdicts, against))
+    binomial = sum(share(x) * (1 - share(x)) / x[0].size for x in (right, against))
     halves = {
         REPORTED["B"]: statistics.half_width(found),
         REPORTED["A"]: statistics.fixed_problems_half_width(found, noise),
@@ -202,7 +202,7 @@ def intervals(values, noise, verdicts, against, base_noise, rng, draws=400) -> d
 
 
 def coverage(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, seed: int = 1) -> list[dict]:
-    """How often each method's interval holds the true gain, or the true difference of two policies, for both targets."""
+    """How often each method's interval covers the true gain, or the true difference of two policies, for both targets."""
     rows = []
     for row in components.itertuples():
         for seeds in seeds_tried:
@@ -212,21 +212,20 @@ def coverage(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, see
                 base, runs, truths = simulate(row, seeds, size, rng)
                 policies = runs.shape[1]
                 rates, base_rates = runs.mean(axis=-1), base.mean(axis=-1)
-                compared = [("gain", k, None) for k in range(policies)]
-                compared += [("difference", k, (k + 1) % policies) for k in range(policies)]
-                for quantity, k, other in compared:
+                pairs = [(k, None) for k in range(policies)] + [(k, (k + 1) % policies) for k in range(policies)]
+                for k, other in pairs:
                     if other is None:
-                        values, against = rates[:, k] - base_rates[:, None], base
+                        quantity, minus, minus_rates, against = "gain", base[:, None], base_rates[:, None], base
                         base_noise = statistics.independent_base_noise(base_rates, base.shape[-1])
-                        single = runs[:, k].astype(np.int8) - base[:, None].astype(np.int8)
                     else:
-                        values, against, base_noise = rates[:, k] - rates[:, other], runs[:, other], 0.0
-                        single = runs[:, k].astype(np.int8) - runs[:, other].astype(np.int8)
-                    expected = lambda of, k=k, other=other: of[..., k] - (0 if other is None else of[..., other])
-                    noise = statistics.shared_noise(single)
-                    for method, (low, high) in intervals(values, noise, runs[:, k], against, base_noise, rng).items():
-                        for target in ("A", "B"):
-                            truth = expected(truths[target])
+                        quantity, minus, minus_rates, against = "difference", runs[:, other], rates[:, other], runs[:, other]
+                        base_noise = 0.0
+                    noise = statistics.shared_noise(runs[:, k].astype(np.int8) - minus.astype(np.int8))
+                    ends = intervals(rates[:, k] - minus_rates, noise, runs[:, k], against, base_noise, rng)
+                    for method, (low, high) in ends.items():
+                        for target in "AB":
+                            gains = truths[target]
+                            truth = gains[..., k] - (0 if other is None else gains[..., other])
                             inside = (low <= truth) & (truth <= high)
                             held.setdefault((quantity, target, method), []).append((inside.mean(), (high - low).mean(), size))
             for (quantity, target, method), found in held.items():
@@ -240,11 +239,11 @@ def coverage(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, see
 
 
 def levels(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, seed: int = 2) -> list[dict]:
-    """How often a test at 5 % finds a difference between policies where there is none.
+    """How often a test at 5 % finds a difference between policies if there is none.
 
-    Paired: all policies have the same expected accuracy, for new problems and seeds, but differ by problem and seed. One comparison
-    each, and any of the family after Holm's correction. McNemar: two greedy runs of the same seed; its hypothesis is of two runs, so
-    seeds have no effect here.
+    Paired: all policies have the same expected accuracy for new problems and seeds, but differ by problem and seed. The level is
+    that of one comparison, and of any in the family, with and without Holm's correction. McNemar: two greedy runs of the same seed.
+    Its hypothesis is about two runs, so here seeds have no effect.
     """
     rows = []
     for row in components.itertuples():
@@ -258,23 +257,19 @@ def levels(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, seed:
                 p = np.stack(
                     [statistics.p_value(statistics.components(rates[:, k] - rates[:, other])) for k, other in pairs], axis=1
                 )
-                # Holm finds something where the smallest p, times the number of comparisons, is below 5 %.
+                # Holm rejects a hypothesis if the smallest p times the number of comparisons is below 5 %.
                 found.setdefault("paired, one comparison", []).append((p < 0.05).mean(axis=1))
                 found.setdefault(f"paired, any of {len(pairs)}, Holm", []).append(p.min(axis=1) * len(pairs) < 0.05)
                 found.setdefault(f"paired, any of {len(pairs)}, not corrected", []).append((p < 0.05).any(axis=1))
-                if seeds == min(seeds_tried):  # one seed is all it takes
+                if seeds == min(seeds_tried):  # once is enough: McNemar uses one seed
                     _, runs, _ = simulate(row._replace(seed_sd=0.0), 1, size, rng, null=True)
                     single = runs[:, :, 0, :, 0]
                     exact = np.array([[statistics.mcnemar(one[k], one[other])[2] for k, other in pairs] for one in single])
                     found.setdefault("McNemar, one comparison", []).append((exact < 0.05).mean(axis=1))
                     found.setdefault(f"McNemar, any of {len(pairs)}, Holm", []).append(exact.min(axis=1) * len(pairs) < 0.05)
             for test, parts in found.items():
-                of = {
-                    "task": row.task,
-                    "eval_task": row.eval_task,
-                    "seeds": 1 if test.startswith("McNemar") else seeds,
-                    "test": test,
-                }
+                used = 1 if test.startswith("McNemar") else seeds
+                of = {"task": row.task, "eval_task": row.eval_task, "seeds": used, "test": test}
                 rows.append(of | {"level": float(np.concatenate(parts).mean()), "replications": replications})
     return rows
 
@@ -283,14 +278,14 @@ def _batches(replications: int, size: int = 100) -> list[int]:
     return [min(size, replications - done) for done in range(0, replications, size)]
 
 
-# --- what the documentation says of it -----------------------------------------------------------------------------
+# --- tables and figure of docs/statistics.md -----------------------------------------------------------------------
 
+FOR_BOTH = ["t over seeds", "naive binomial", "bootstrap over problems", "bootstrap over seeds"]
+FOR_BOTH += ["hierarchical bootstrap", "pigeonhole bootstrap"]
 SHOWN = {  # target: methods
-    "B": (REPORTED["B"], "1.96 for the problems", "Satterthwaite", "t over seeds", "naive binomial",
-          "bootstrap over problems", "bootstrap over seeds", "hierarchical bootstrap", "pigeonhole bootstrap"),
-    "A": (REPORTED["A"], "the base's noise alone", "t over seeds", "naive binomial",
-          "bootstrap over problems", "bootstrap over seeds", "hierarchical bootstrap", "pigeonhole bootstrap"),
-}  # fmt: skip
+    "B": [REPORTED["B"], "1.96 for the problems", "Satterthwaite", *FOR_BOTH],
+    "A": [REPORTED["A"], "the base's noise alone", *FOR_BOTH],
+}
 TARGETS = {"B": "new problems and new seeds", "A": "these problems, new seeds"}
 
 
@@ -328,7 +323,7 @@ def tables(components: pd.DataFrame, covered: pd.DataFrame, found: pd.DataFrame)
 
 
 def draw(covered: pd.DataFrame, path: str) -> None:
-    """Coverage by method: one mark for each test and number of seeds, of gains and of differences; the band is 93 to 98 %."""
+    """Coverage by method, for gains and for differences: a mark for each test and number of seeds, and a band from 93 to 98 %."""
     figure, axes = plotting.panels(4, columns=2, sharey="row")
     shades = dict(zip(SEEDS, (("o", "#D55E00"), ("s", "#0072B2"), ("^", "black"))))
     for axis, (target, quantity) in zip(axes, [(target, quantity) for target in "BA" for quantity in ("gain", "difference")]):
@@ -357,7 +352,7 @@ def rounded(rows: list[dict]) -> list[dict]:
 
 
 def read(docs: Path = DOCS) -> list[pd.DataFrame]:
-    """(components, coverage, levels) as they were written."""
+    """(components, coverage, levels) from their files."""
     return [read_table(docs / f"{name}.csv") for name in ("variance_components", "coverage", "levels")]
 
 
@@ -367,12 +362,12 @@ def read_table(path: Path) -> pd.DataFrame:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--estimate", metavar="STUDY", help="estimate the components from a finished study with samples and seeds")
-    parser.add_argument("--studies", type=int, default=1000, help="simulated studies of each test (default: %(default)s)")
-    parser.add_argument("--draw", action="store_true", help="draw the tables that are there, simulate nothing")
     parser.add_argument(
-        "--docs", type=Path, default=DOCS, help="folder that holds statistics.md and gets the tables and the figure"
+        "--estimate", metavar="STUDY", help="estimate the components from a finished study with several samples and seeds"
     )
+    parser.add_argument("--studies", type=int, default=1000, help="simulated studies of each test (default: %(default)s)")
+    parser.add_argument("--draw", action="store_true", help="draw the existing tables, simulate nothing")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="folder of statistics.md; tables and figure are written here, too")
     args = parser.parse_args()
     if args.studies < 1:
         raise errors.UserError(f"--studies is {args.studies}, expected at least 1")

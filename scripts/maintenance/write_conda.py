@@ -1,8 +1,8 @@
-"""Write envs/training.yaml and envs/figures.yaml, the conda environments of `--sdm conda`, from the pins that all else is made from.
+"""Write envs/training.yaml and envs/figures.yaml, the conda environments of `--sdm conda`, from the pins in envs/*.txt.
 
     python scripts/maintenance/write_conda.py
 
-Snakemake copies an environment's file before it makes it, so it cannot point to the pins: they stand in it.
+Snakemake copies the file of an environment elsewhere before it uses it. The pins must therefore stand in the file itself.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def environment(pins: str) -> str:
-    """The file's text; `pins` is the text of a file of envs/."""
+    """The text of an environment's file; `pins` is the text of a file in envs/."""
     lines = [line.split("#")[0].strip() for line in pins.splitlines()]
     header = "# Made by scripts/maintenance/write_conda.py from the pins; a test compares.\nchannels: [conda-forge, nodefaults]\ndependencies:\n"
     return header + "  - python=3.12\n  - pip\n  - pip:\n" + "".join(f"      - {line}\n" for line in lines if line)

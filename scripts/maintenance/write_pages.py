@@ -1,10 +1,10 @@
-"""Write what is generated in README.md and docs/: results, configuration, costs, GPUs, import graph.
+"""Write the generated parts of README.md and docs/: results, configuration, costs, GPUs, import graph.
 
     python scripts/maintenance/write_pages.py
     python scripts/maintenance/write_pages.py --figures paper      # also copies the figures that the pages show to docs/images
 
-Generated text stands between two marks, `<!-- NAME: made by ... -->` and `<!-- end of NAME -->`. A test compares it with what this
-program would write.
+Generated text is between two marks, `<!-- NAME: made by ... -->` and `<!-- end of NAME -->`. A test compares it with the text that
+this program would write.
 """
 
 import argparse
@@ -22,9 +22,9 @@ FIGURES = {"accuracy.png": results.REFERENCE, "truncation.png": results.TRUNCATI
 
 # File and name of each generated block, and the function (root, config) -> text that makes it.
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
-    ("README.md", "found"): lambda root, config: results.in_short(root, config),
-    ("docs/results.md", "results"): lambda root, config: results.in_full(root, config),
-    ("docs/results.md", "tables"): lambda root, config: tables.made_from(root, config),
+    ("README.md", "found"): results.in_short,
+    ("docs/results.md", "results"): results.in_full,
+    ("docs/results.md", "tables"): tables.made_from,
     ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),
     ("docs/costs.md", "tables"): lambda root, config: costs.tables(config),
     ("docs/gpus.md", "table"): lambda root, config: gpus.table(config),
@@ -35,7 +35,7 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", default=ROOT, type=Path, help="the project's folder")
-    parser.add_argument("--figures", type=Path, help="folder of the studies' figures (paper), to copy those that the pages show")
+    parser.add_argument("--figures", type=Path, help="folder of the studies (paper), to copy the figures that the pages show")
     args = parser.parse_args()
     for name, text in pages(args.root).items():
         files.write_text(args.root / name, text)
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def pages(root: Path) -> dict[str, str]:
-    """The text of every page that holds generated blocks, with these blocks as they should be."""
+    """The text of every page with generated blocks, with new text in these blocks."""
     config = yaml.safe_load(files.read_text(root / "config.yaml"))
     texts = {name: files.read_text(root / name) for name, _ in BLOCKS}
     for (name, block), make in BLOCKS.items():
@@ -59,7 +59,7 @@ def filled(text: str, block: str, body: str, path: str) -> str:
     begin = f"<!-- {block}: made by scripts/maintenance/write_pages.py; a test compares -->"
     end = f"<!-- end of {block} -->"
     if text.count(begin) != 1 or text.count(end) != 1:
-        raise errors.UserError(f"{path}: expected '{begin}' and '{end}' once each; put them where the block belongs")
+        raise errors.UserError(f"{path}: expected '{begin}' and '{end}' once each; put both where the block belongs")
     before, rest = text.split(begin)
     return f"{before}{begin}\n\n{body.strip()}\n\n{end}{rest.split(end)[1]}"
 

@@ -1,9 +1,9 @@
-"""Hold the cost model to what finished runs took: `results/calibration.json`, which plans and walltimes then use.
+"""Calibrate the cost model on finished jobs: write `results/calibration.json`, which plans and walltimes use from then on.
 
     python scripts/plan/calibrate.py              # from all finished jobs below results/
-    python scripts/plan/calibrate.py --check 0    # calibrated on seed 0: how well are the jobs of the other seeds predicted?
+    python scripts/plan/calibrate.py --check 0    # calibrate on seed 0: how well does that predict the other seeds?
 
-A plan without calibration rests on the constants of src/hardgrpo/planning/durations.py. Run it again when more jobs have finished.
+Without calibration a plan uses the constants of src/hardgrpo/planning/durations.py. Calibrate again when more jobs have finished.
 """
 
 import argparse
@@ -18,7 +18,9 @@ from hardgrpo.runtime import errors, files
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", default="config.yaml", help="the configuration that the jobs were run with")
-    parser.add_argument("--gpu", choices=durations.GPUS, help="GPUs that they ran on; `plan.gpu` of the configuration without it")
+    parser.add_argument(
+        "--gpu", choices=durations.GPUS, help="kind of GPU that the jobs ran on (default: `plan.gpu` of the configuration)"
+    )
     parser.add_argument("--results", default="results", help="folder of results")
     parser.add_argument("--output", default=calibration.PATH)
     parser.add_argument("--check", type=int, metavar="SEED", help="write nothing: predict the other seeds from this one")
@@ -29,19 +31,19 @@ def main() -> None:
     measured = calibration.read_measured(args.results)
     if not measured:
         raise errors.UserError(
-            f"{args.results}: no finished job has a provenance.json there; run some first, or name another --results"
+            f"{args.results}: no finished job has a provenance.json there; run some jobs first, or name another --results"
         )
     if args.check is not None:
         print(comparison(calibration.compare(config, measured, gpu, args.check), args.check, args.results))
         return
     found = calibration.calibrate(config, measured, gpu)
     calibration.write(found, args.output)
-    print(f"{args.output}: {found.jobs} finished jobs in {len(found.groups)} groups; plans and walltimes follow it from now on")
+    print(f"{args.output}: {found.jobs} finished jobs in {len(found.groups)} groups; plans and walltimes use it from now on")
 
 
 def comparison(compared: list[calibration.Comparison], seed: int, results: str) -> str:
     if not compared:
-        raise errors.UserError(f"{results}: no finished job of a seed other than {seed}; run more seeds or name another")
+        raise errors.UserError(f"{results}: no finished job of a seed other than {seed}; run more seeds, or name another seed")
     lines = [f"Calibrated on seed {seed}; jobs of the other seeds, seconds:", ""]
     lines.append(f"{'rule':<14}{'jobs':>6}{'measured':>10}{'planned':>10}{'median error':>14}{'largest':>9}")
     rules = list(dict.fromkeys(one.measured.job.rule for one in compared))

@@ -1,12 +1,12 @@
-"""Plan a study before it is run: jobs, GPU-hours, wall time, tokens, disk, cost and the critical path. Nothing is run.
+"""Plan a study before it runs: jobs, GPU-hours, wall time, tokens, disk, cost and the critical path. No job runs.
 
     python scripts/plan/plan.py                                        # what is left of the study that config.yaml names
-    python scripts/plan/plan.py --study paper --study limits           # several; jobs that they share count once
+    python scripts/plan/plan.py --study paper --study limits           # several studies; shared jobs count once
     python scripts/plan/plan.py --study paper --gpu a100 --gpus 16 --seeds 5 --completion-tokens gsm8k=1024     # what if
     snakemake --profile slurm plan --config study=paper           # the same from Snakemake
 
-The jobs are those of `snakemake -n` (finished steps are not among them); what each takes is estimated by src/hardgrpo/planning/durations.py,
-held to finished runs where `scripts/plan/calibrate.py` was called. Prints a table and writes plan.txt, plan.csv, jobs.csv,
+The jobs are those of `snakemake -n`, without finished ones. src/hardgrpo/planning/durations.py estimates each, corrected by
+finished runs if `scripts/plan/calibrate.py` was called. The program prints a table and writes plan.txt, plan.csv, jobs.csv,
 detectable.csv (the smallest effects that the design would find), plan.json and plan.html (with a Gantt chart) to results/plan/.
 """
 
@@ -29,9 +29,9 @@ DETECTABLE = ["study", "test", "seeds", "problems", "samples", "gain", "differen
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", help="files or targets to plan; all of the study without them")
-    parser.add_argument("--study", action="append", default=[], help="of config.yaml; may be given several times")
-    parser.add_argument("--profile", default="slurm", help="where it is to run: slurm or laptop")
+    parser.add_argument("targets", nargs="*", help="files or targets to plan (default: the whole study)")
+    parser.add_argument("--study", action="append", default=[], help="a study of config.yaml; may be given several times")
+    parser.add_argument("--profile", default="slurm", help="where the study will run: slurm or laptop")
     parser.add_argument("--configfile", action="append", default=[], help="as for snakemake")
     parser.add_argument("--config", nargs="+", default=[], help="as for snakemake")
     parser.add_argument("--gpu", choices=durations.GPUS, help="what if: kind of GPU")
@@ -39,8 +39,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=positive, help="what if: number of seeds of each study")
     parser.add_argument("--completion-tokens", help="what if: a limit for all tasks (1024), or by task (gsm8k=1024,math=512)")
     parser.add_argument("--price", type=float, help="price of a GPU for an hour")
-    parser.add_argument("--uncalibrated", action="store_true", help="do without results/calibration.json")
-    parser.add_argument("--setting", type=json.loads, help=argparse.SUPPRESS)  # `snakemake plan`: where it itself would run
+    parser.add_argument("--uncalibrated", action="store_true", help="ignore results/calibration.json")
+    parser.add_argument("--setting", type=json.loads, help=argparse.SUPPRESS)  # from rule plan: where Snakemake would run
     parser.add_argument("--output", default="results/plan", help="folder to write")
     args = parser.parse_args()
 
@@ -83,7 +83,7 @@ def positive(text: str) -> int:
 
 
 def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[dict]]:
-    """(configuration and setting, planned jobs) as Snakemake sees them."""
+    """(configuration and setting, planned jobs) from a dry-run of Snakemake."""
     with tempfile.TemporaryDirectory() as folder:
         jobs, facts, what_if = (Path(folder) / name for name in ("jobs.jsonl", "facts.json", "what_if.yaml"))
         environment = os.environ | {"HARDGRPO_PLAN": str(jobs), "HARDGRPO_PLAN_FACTS": str(facts)}
@@ -112,7 +112,7 @@ def snakemake(command: list[str], configfiles: list[str], environment: dict) -> 
 
 
 def overrides(args: argparse.Namespace, config: dict) -> dict:
-    """What the what-if options change in the configuration."""
+    """The changes of the what-if options to the configuration."""
     study, changes = config["studies"][config["study"]], {}
     if args.seeds:
         changes["studies"] = {config["study"]: {"seeds": list(range(args.seeds))}}
@@ -162,22 +162,22 @@ def assumptions(setting: plans.Setting, calibrated, with_gpus: bool) -> list[str
     gpu = durations.GPUS[setting.gpu] if with_gpus else durations.CORE
     said = [
         f"One {setting.gpu if with_gpus else 'core'}: {gpu.flops / 1e12:.3g} TFLOP/s ({'bf16, dense' if with_gpus else 'fp32'}),"
-        f" {gpu.bandwidth / 1e12:.3g} TB/s. Model and constants: docs/costs.md.",
+        f" {gpu.bandwidth / 1e12:.3g} TB/s. Model and constants: docs/costs.md."
     ]
     if calibrated:
-        said.append(f"Held to {calibrated.jobs} finished jobs (results/calibration.json).")
+        said.append(f"Calibrated on {calibrated.jobs} finished jobs (results/calibration.json).")
     else:
         sampling, training = ("vllm", "gpu") if with_gpus else ("cpu", "cpu")
         said.append(
-            f"Not calibrated (scripts/plan/calibrate.py): completions are taken to fill {durations.FILL:.0%} of their limit, sampling to reach"
-            f" {durations.SAMPLING_SHARE[sampling]:.0%} of these limits, training {durations.TRAINING_SHARE[training]:.0%}."
+            f"Not calibrated (scripts/plan/calibrate.py). Assumed: completions fill {durations.FILL:.0%} of their limit, sampling reaches"
+            f" {durations.SAMPLING_SHARE[sampling]:.0%} of the speeds above, training {durations.TRAINING_SHARE[training]:.0%}."
         )
     said.append(
-        f"Smallest effects: seeds spread by {100 * plans.SEED_SD:g} points (standard deviation), assumed; one seed speaks of its own runs"
-        " alone. docs/statistics.md says more."
+        f"Smallest effects assume that seeds spread by {100 * plans.SEED_SD:g} points (standard deviation). With one seed they hold for"
+        " its own runs only: docs/statistics.md."
     )
     if with_gpus:
-        said.append("GPU-hours are the jobs' own; waiting in the cluster's queue is not in the wall time.")
+        said.append("GPU-hours are those of the jobs. The wall time does not include waiting in the cluster's queue.")
     return said
 
 
@@ -207,9 +207,9 @@ def as_text(plan: dict) -> str:
     )
     lines += [
         "",
-        f"Wall time on {place}: {plan_page.span(totals['wall_hours'])}; on any number {plan_page.span(totals['critical_path_hours'])} (the critical path)",
+        f"Wall time on {place}: {plan_page.span(totals['wall_hours'])}; on any number at least {plan_page.span(totals['critical_path_hours'])} (the critical path)",
         *([f"Cost at {setting['price']:g} a GPU-hour: {totals['cost']:,.0f}"] if totals["gpu_hours"] else []),
-        f"Disk at the fullest moment: {totals['peak_disk_gb']:,.1f} GB more than now",
+        f"Disk: at most {totals['peak_disk_gb']:,.1f} GB more than now",
         "",
         "Critical path:",
         *(f"  {plan_page.span(job['seconds'] / 3600):>9}  {job['name']}" for job in plan["critical_path"]),

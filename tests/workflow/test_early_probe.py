@@ -91,7 +91,7 @@ def test_planning_again_plans_nothing_and_another_policy_probes_in_full(worlds, 
     (copy.folder / "other.yaml").write_text(yaml.safe_dump({"subset": {"policy": "centre"}}))
     done = copy.snakemake("-n", "subset", "--configfile", "my.yaml", "other.yaml")
     said = done.stdout + done.stderr
-    assert "tasks.mine.probe.stop is not heeded, the probe is in full: policy 'centre' needs every pass rate" in said
+    assert "tasks.mine.probe.stop is ignored, so every prompt gets all its samples: policy 'centre' needs every pass rate" in said
     assert {"probe", "measure_difficulty", "select_subset"} <= set(copy.plan("subset", "--configfile", "my.yaml", "other.yaml"))
 
 
@@ -120,7 +120,7 @@ def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
     world.configure(lambda config: config["tasks"]["swaps"]["probe"].update(stop={"confidence": 1}))
     world.configure(lambda config: config["subset"].update(model="tiny", task="swaps", policy="hard"))
     done = world.snakemake("-n", "subset")
-    assert "tasks.swaps.probe.stop is not heeded, the probe is in full: " in done.stdout + done.stderr
+    assert "tasks.swaps.probe.stop is ignored, so every prompt gets all its samples: " in done.stdout + done.stderr
     assert done.returncode == 0 and "probe_early" not in done.stdout + done.stderr
     world.configure(lambda config: config["tasks"]["swaps"]["probe"].update(shards=2))
     done = world.snakemake("-n", "subset")

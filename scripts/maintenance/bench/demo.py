@@ -1,6 +1,7 @@
-"""What the stages of `make demo` took, by Snakemake's own records of when each job began and ended; with --before those of another clone.
+"""Seconds of each stage of `make demo`, from Snakemake's records of when each job began and ended; with --before beside another
+clone's.
 
-Jobs of a stage are added up, whatever ran beside them: with two cores the demo takes about half the sum.
+They are sums over the jobs of a stage: with two cores, which run two jobs at once, the demo takes about half the sum.
 """
 
 import json
@@ -12,7 +13,7 @@ import yaml
 
 from benchmarks import ROOT, Skipped, row
 
-STAGES = {  # of the rules that take long; all others are `the rest`
+STAGES = {  # of the rules that take long; all other rules are `the rest`
     "pretrain_model": "pretraining",
     "probe": "probing",
     "train_grpo": "training",
@@ -21,14 +22,14 @@ STAGES = {  # of the rules that take long; all others are `the rest`
     "summarize": "summary",
     "compile_paper": "paper",
 } | dict.fromkeys(["verify", "judge_claims", "write_tables", "write_numbers"], "checks, tables, numbers")
-SHORTEST = 10  # seconds that all training together takes at least where it was done
+SHORTEST = 10  # less seconds of training mean that it did not run here
 
 
 def run(options) -> list[dict]:
     here = seconds_by_stage(ROOT)
     if here.get("training", 0) < SHORTEST:
         raise Skipped(
-            "Snakemake has no records of the miniature's training in this clone (or they are of `--touch`); run `make demo` first"
+            "Snakemake has no records of the miniature's training in this clone (or only those of `--touch`); run `make demo` first"
         )
     before = seconds_by_stage(Path(options.before)) if options.before else {}
     return [row(f"{stage}, all jobs" + (" (before)" if before else ""), "s", here[stage], before.get(stage)) for stage in here]
@@ -43,9 +44,9 @@ def seconds_by_stage(clone: Path) -> dict[str, float]:
             record = json.loads(path.read_text(encoding="utf-8"))
             log, rule = str(record["log"]), record["rule"]
             begun, ended = float(record["starttime"]), float(record["endtime"])
-        except (OSError, ValueError, KeyError, TypeError):  # of another version, or not a job's
+        except (OSError, ValueError, KeyError, TypeError):  # the record of another version, or not of a job
             continue
-        seed = re.search(r"seed(\d+)", log)  # of study mini_reference there are more
+        seed = re.search(r"seed(\d+)", log)  # study mini_reference has more seeds
         if not any(other in log for other in ("mini_", "wordy", "recorded")) and (seed is None or int(seed[1]) in seeds):
             jobs[rule, log] = ended - begun
     stages = defaultdict(float)

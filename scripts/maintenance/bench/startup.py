@@ -1,7 +1,7 @@
-"""What programs load before they work: processor time of `--help`, against Python alone, and whether torch comes with it.
+"""What programs load before they work: the processor time of `--help` against Python alone, and whether it loads torch.
 
-Programs that plan, select, summarise or draw have no business with torch, and neither has `snakemake -n`. Those that need it find it
-loaded where the workflow runs its jobs on one machine (src/hardgrpo/runtime/warm.py).
+Programs that plan, select, summarise or draw must not load torch, nor must `snakemake -n`. On one machine, the programs that
+need torch are forked from a process that has loaded it (src/hardgrpo/runtime/warm.py).
 """
 
 import subprocess
@@ -40,17 +40,17 @@ def run(options) -> list[dict]:
 
 
 def forked(repeats: int) -> dict:
-    """Wall time: what the forked process takes is not counted as the program's own."""
+    """In wall time, because the processor time of a forked process does not count as the program's."""
     with benchmarks.scratch() as folder:
         command = [sys.executable, f"{folder}/program.py"]
         Path(command[1]).write_text(NEEDS_ALL)
-        snakemake = subprocess.Popen(["sleep", "600"])  # in its part: what forks ends with it
-        told = {warm.SOCKET: f"{folder}/sockets/{snakemake.pid}", "OMP_NUM_THREADS": "1"}
+        snakemake = subprocess.Popen(["sleep", "600"])  # stands in for Snakemake: the server ends with it
+        environment = {warm.SOCKET: f"{folder}/sockets/{snakemake.pid}", "OMP_NUM_THREADS": "1"}
         try:
-            benchmarks.run(command, **told)  # starts what forks
-            wall = lambda told: lambda: benchmarks.run(command, **told)[0]
+            benchmarks.run(command, **environment)  # starts the server
+            wall = lambda environment: lambda: benchmarks.run(command, **environment)[0]
             name = "a program with torch and TRL, forked; started alone"
-            return compared(name, "s", wall(told), wall(told | {warm.SOCKET: warm.OFF}), repeats)
+            return compared(name, "s", wall(environment), wall(environment | {warm.SOCKET: warm.OFF}), repeats)
         finally:
             snakemake.kill()
             snakemake.wait()

@@ -1,9 +1,10 @@
 """A training step against TRL's own script (`trl grpo`, trl/scripts/grpo.py) on the same model, prompts, lengths and optimiser.
 
-A run of the finished miniature is trained again for a few updates, by scripts/training/train_grpo.py and by TRL's script, in alternating
-pairs; a step's seconds are TRL's `step_time` in both (sampling, reward, forward and backward pass; not the optimiser), without the first
-step. Both have the environment that the workflow gives its programs. TRL's script is measured told to do the same, without
-and with a KL term, all completions at once and in micro-batches, and with its own default of gradient checkpointing.
+scripts/training/train_grpo.py and TRL's script each train a run of the finished miniature again for a few updates, in
+alternating pairs. A step's seconds are TRL's `step_time` in both (sampling, reward, forward and backward pass, without the
+optimiser). The first step does not count. Both have the environment that the workflow gives its programs. TRL's script gets the
+same settings: without and with a KL term, with all completions at once and in micro-batches, and once with its own default of
+gradient checkpointing.
 """
 
 import functools
@@ -57,7 +58,7 @@ def ours(spec: Path, micro_batch: int | None) -> float:
 
 
 def trl_script(spec: Path, micro_batch: int | None, checkpointing: bool) -> float:
-    """Mean seconds of a step by TRL's script, whose arguments say what the recipe says."""
+    """Mean seconds of a step by TRL's script, with the settings of the recipe as arguments."""
     read = recipes.read_spec(str(spec))
     problems = {problem["id"]: problem for problem in tasks.read_problems(ROOT / read.problems)}
     chosen = tasks.read_subset(ROOT / read.subset, problems, read.problems)

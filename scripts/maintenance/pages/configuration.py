@@ -1,4 +1,4 @@
-"""The reference of docs/configuration.md, from rules/config.schema.yaml and the values in config.yaml."""
+"""The reference of docs/configuration.md, from the schema in rules/ and the values in config.yaml."""
 
 import re
 from collections.abc import Iterator
@@ -50,21 +50,21 @@ def reference(config: dict) -> str:
 
 
 def keys(part: dict, whole: dict, place: str = "", inside: str = "") -> Iterator[tuple[str, dict, str]]:
-    """Every key of an object and of what is nested in it: its path, its schema, and whether it must be there.
+    """The keys of an object and of the objects inside it: path, schema, and in words whether the key is needed.
 
-    `inside` is the optional key around them: an inner key is needed only where that one is there.
+    `inside` is the optional key around them: an inner key is needed only together with it.
     """
     for name, one in part["properties"].items():
         path, required = f"{place}{name}", name in part.get("required", [])
         link, inner = nested(one, path)
-        if not (required and "properties" in one):  # of an object that must be there, its keys say enough
+        if not (required and "properties" in one):  # a needed object is described by its keys
             yield path, one, ("yes" if not inside else f"with `{inside}`") if required else ""
         if inner:
             yield from keys(inner, whole, link, inside if required else path)
 
 
 def nested(part: dict, path: str) -> tuple[str, dict | None]:
-    """The object in a schema that is written out in place, and what leads to its keys: `path.`, `path.NAME.` or `path[].`"""
+    """What leads to the keys of the object written inside a schema (`path.`, `path.NAME.` or `path[].`), and that object."""
     choices = [
         (f"{path}.", part),
         (f"{path}.NAME.", part.get("additionalProperties")),
@@ -84,7 +84,7 @@ def resolved(part: dict, whole: dict) -> dict:
 
 
 def value(part: dict, whole: dict) -> str:
-    """What a key may hold, in words."""
+    """The values that a key may have, in words."""
     if "$ref" in part and (name := part["$ref"].rsplit("/", 1)[1]) in SECTIONS:
         return f"[{name}](#{anchor(SECTIONS[name])})"
     part = resolved(part, whole)
@@ -111,6 +111,6 @@ def limits(part: dict) -> str:
 
 
 def anchor(title: str) -> str:
-    """The link that GitHub makes of a heading."""
+    """GitHub's link to a heading."""
     kept = "".join(one for one in title.lower() if one.isalnum() or one in " -_")
     return kept.replace(" ", "-")

@@ -7,8 +7,8 @@ QWEN3_8B = {  # not among the studies' models
     "hidden_size": 4096, "intermediate_size": 12288, "layers": 36, "heads": 32, "key_value_heads": 8, "head_size": 128,
     "vocabulary": 151936, "tied": False,
 }  # fmt: skip
-# (model, sequences at once, output tokens/s): vLLM on one H100 in bf16, about 640 output tokens each. How many sequences Llama's
-# figure had at once is not stated; 512 is assumed.
+# (model, sequences at once, output tokens/s): vLLM on one H100 in bf16, about 640 output tokens each. Llama's source does
+# not say how many sequences it sampled at once; 512 is assumed.
 PUBLISHED = [("Qwen3-8B", 512, 8535), ("qwen3-14b", 256, 5760), ("llama-3.1-8b-instruct", 512, 9806)]
 OUTPUT_TOKENS = 640
 
@@ -23,10 +23,7 @@ def shape_of(config: dict, model: str) -> dict:
 
 
 def tables(config: dict) -> str:
-    lines = [
-        "| one H100, bf16, vLLM | sequences at once | published tokens/s | cost model | off by |",
-        "|---|---|---|---|---|",
-    ]
+    lines = ["| one H100, bf16, vLLM | sequences at once | published tokens/s | cost model | off by |", "|---|---|---|---|---|"]
     for model, at_once, published in PUBLISHED:
         ours = tokens_per_second(shape_of(config, model), at_once)
         lines.append(f"| {model} | {at_once} | {published:,} | {ours:,.0f} | {ours / published - 1:+.0%} |")

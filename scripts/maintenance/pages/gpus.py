@@ -1,4 +1,4 @@
-"""The table of docs/gpus.md: what each recipe needs of each model's GPUs, from config.yaml and src/hardgrpo/study/memory.py."""
+"""The table of docs/gpus.md: the GPUs that each recipe needs for each model, from config.yaml and src/hardgrpo/study/memory.py."""
 
 from hardgrpo.study import memory
 

@@ -16,12 +16,12 @@ def modules(root: Path) -> dict[Path, set[Path]]:
 
 
 def folders(root: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Imports by sub-package of the library, and by folder of programs: the sub-packages that each imports."""
+    """The sub-packages that each sub-package of the library imports, and those that each folder of programs imports."""
     library, programs = defaultdict(set), defaultdict(set)
-    source = (root / "src/hardgrpo").resolve()
+    source, library_source = (root / "src/hardgrpo").resolve(), code.SOURCE / "hardgrpo"  # `needed_by` gives files of the latter
     packages = {path.parent.name for path in source.glob("*/__init__.py")}
     for path, imported in modules(root).items():
-        used = {other.relative_to(source).parts[0] for other in imported if other.is_relative_to(source)} & packages
+        used = {other.relative_to(library_source).parts[0] for other in imported if other.is_relative_to(library_source)} & packages
         if path.is_relative_to(source):
             if len(path.relative_to(source).parts) > 1:
                 library[path.relative_to(source).parts[0]] |= used - {path.relative_to(source).parts[0]}
@@ -31,7 +31,7 @@ def folders(root: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 
 def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The graph without the arrows that follow from others: a -> c where a -> b and b -> ... -> c."""
+    """The graph without arrows that others imply: a -> c is implied by a -> b and b -> ... -> c."""
 
     def reach(name: str) -> set[str]:
         return graph[name].union(*(reach(other) for other in graph[name]))

@@ -1,4 +1,4 @@
-"""What was found, for README.md (five lines) and docs/results.md (tables), from the committed summaries of the reference studies."""
+"""The results for README.md (five lines) and docs/results.md (tables), from the committed summaries of the reference studies."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def read(root: Path, study: str) -> dict[str, pd.DataFrame]:
 
 
 def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
-    """Tables `claims` and `compared`, as scripts/summaries/judge_claims.py writes them."""
+    """Tables `claims` and `compared`, equal to those of scripts/summaries/judge_claims.py."""
     conditions = paths.conditions(config, study)
     names = dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of)
     tables = summaries.read_tables(files.Tables.below(root / SUMMARIES / study), names)
@@ -32,13 +32,13 @@ def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
 
 
 def of_papers(root: Path, config: dict) -> pd.DataFrame:
-    """The papers' claims with their verdicts, by the reference study."""
+    """The papers' claims, with the verdicts of the reference study."""
     found = judged(root, config, REFERENCE)["claims"]
     return found[found.paper != "here"]
 
 
 def in_short(root: Path, config: dict) -> str:
-    """Five lines, each with the population that it holds for."""
+    """Five lines. Each names the population that it holds for."""
     tables, limits = read(root, REFERENCE), read(root, TRUNCATION)
     where, elsewhere = population(tables["gains"]), population(limits["gains"])
     gains, differences = at_home(tables["gains"]), at_home(tables["differences"])
@@ -75,7 +75,7 @@ def population(gains: pd.DataFrame) -> str:
 
 
 def at_home(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows tested on the task that was trained on, sampled completions."""
+    """Rows of sampled completions, tested on the task that was trained on."""
     frame = frame[frame.task == frame.eval_task]
     return frame[frame.decoding == "sampled"] if "decoding" in frame else frame
 
@@ -87,7 +87,7 @@ def tight_and_ample(frame: pd.DataFrame, name: str) -> list[str]:
 
 
 def in_full(root: Path, config: dict) -> str:
-    """The tables: gains of the ten-seed miniature, the claims that it decides, and the two completion limits."""
+    """Tables: gains of the ten-seed miniature, the claims that it decides, and the two completion limits."""
     tables, found = read(root, REFERENCE), of_papers(root, config)
     gains = at_home(tables["gains"])
     seeds = int(gains.seeds.iloc[0])
@@ -167,7 +167,7 @@ def limits(tables: dict[str, pd.DataFrame]) -> list[str]:
 
 
 def counted(found: pd.DataFrame) -> str:
-    """How the two papers' claims came out, in numbers."""
+    """The number of the papers' claims with each verdict."""
     counts = [f"{(found.verdict == verdict).sum()} {verdict}" for verdict in ("supported", "contradicted", "undecided")]
     return ", ".join(counts)
 

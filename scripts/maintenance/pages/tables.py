@@ -1,4 +1,4 @@
-"""What makes each table and figure, for docs/results.md, from the registry."""
+"""For docs/results.md: each table and figure, its inputs and the function that makes it, from the registry."""
 
 import importlib
 import re
@@ -9,7 +9,12 @@ from hardgrpo.report import registry
 from hardgrpo.study import settings
 from pages import results
 
-HE = {"gain": "Table 1", "learnable": "Table 2", "weaker_signal": "Table 3", "out_of_distribution": "Table 4"}  # the same there
+HE = {
+    "gain": "Table 1",
+    "learnable": "Table 2",
+    "weaker_signal": "Table 3",
+    "out_of_distribution": "Table 4",
+}  # with the same content
 
 
 def made_from(root: Path, config: dict) -> str:
@@ -45,7 +50,7 @@ def made_from(root: Path, config: dict) -> str:
 
 
 def numbered(root: Path, config: dict) -> dict[str, int]:
-    """The numbers of tables in the PDF of the reference study: in the order of the text, without tables that have no rows."""
+    """Numbers of the tables in the reference study's PDF: in the order of the text, without tables that have no rows."""
     text = (root / "paper/main.tex").read_text(encoding="utf-8")
     placed = [name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES]
     order = dict.fromkeys([*placed, *registry.TABLES])

@@ -1,13 +1,11 @@
-"""How far finished runs were from the cost model (`durations`), so that the next estimate is closer.
+"""Correct the cost model (`durations`) with the times of finished jobs.
 
-`results/calibration.json` holds one entry for each group of finished jobs, from the narrowest (the same rule, device, model, task,
-recipe, policy: seeds alone differ) to the widest (the same rule and device):
+`results/calibration.json` holds an entry for each group of finished jobs, from the narrowest (the same rule, device, model, task,
+recipe and policy: only seeds differ) to the widest (the same rule and device). An entry holds medians over its jobs:
 
-- `fill`: tokens of a completion over the completion limit (not in the widest: limits differ between tasks);
-- `slowness`: seconds of work over the seconds that the model expects for the tokens that there were;
-- `start_seconds`: the rest of the job's seconds: imports, loading, writing.
-
-Each is the median over the group's jobs.
+- `fill`: tokens of a completion over the completion limit (not in the widest groups, where tasks have different limits);
+- `slowness`: seconds of work over the seconds that the cost model expects for the sampled tokens;
+- `start_seconds`: the job's other seconds, for imports, loading and writing.
 """
 
 import json
@@ -23,7 +21,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 PATH = "results/calibration.json"
-GROUPS = [  # from narrow to wide; `rule` and `device` are in each
+GROUPS = [  # from narrow to wide; each also has the rule and the device
     ("model", "task", "eval_task", "recipe", "policy"),
     ("model", "task", "eval_task", "recipe"),
     ("model", "task", "eval_task"),
@@ -31,7 +29,7 @@ GROUPS = [  # from narrow to wide; `rule` and `device` are in each
     (),
 ]
 TASKS = ("task", "eval_task")
-PROVENANCE = {  # of a rule's finished jobs, below the folder of results
+PROVENANCE = {  # of each rule's finished jobs, below the folder of results
     "train_grpo": "training/{model}/{task}/{recipe}/{policy}/seed{seed}/provenance.json",
     "probe": "provenance/probe/{model}/{task}/shard{shard}.json",
     "evaluate_base": "provenance/evaluation/{model}/base/{eval_task}.json",
@@ -42,18 +40,18 @@ PROVENANCE = {  # of a rule's finished jobs, below the folder of results
 
 @dataclass(frozen=True)
 class Measured:
-    """A finished job: what it was and what its provenance says of it."""
+    """A finished job, as its provenance describes it."""
 
     job: Job
     device: str
     seconds: float
-    work_seconds: float | None  # None: not told apart
+    work_seconds: float | None  # None: start and work were not measured apart
     completion_tokens: int | None
 
 
 def read_measured(results: str = "results") -> list[Measured]:
-    """All finished jobs below a folder of results. What cannot be read, or went on after an interruption, is left out: the
-    seconds of its last part say nothing of the whole."""
+    """All finished jobs below a folder of results, except those with unreadable provenance and those that were resumed: the latter
+    record the seconds of their last part only."""
     found = []
     for rule, place in PROVENANCE.items():
         wildcards = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", place))
@@ -76,14 +74,14 @@ def _measured(path: Path, job: Job) -> Measured | None:
 
 
 class Calibration:
-    """Medians of finished jobs; `find` gives those of the narrowest group that a job belongs to."""
+    """Medians over groups of finished jobs. `find` takes each median from the narrowest group that a job belongs to."""
 
     def __init__(self, groups: list[dict], jobs: int = 0):
         self.groups, self.jobs = groups, jobs
         self.by_key = {tuple(sorted(group["of"].items())): group for group in groups}
 
     def find(self, job: Job, device: str) -> dict[str, float]:
-        """`fill`, `slowness` and `start_seconds` as far as they are known."""
+        """`fill`, `slowness` and `start_seconds`, as far as they are known for this job."""
         found: dict[str, float] = {}
         for names in GROUPS:
             group = self.by_key.get(_key(job, device, names), {})
@@ -99,7 +97,7 @@ def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
 
 
 def calibrate(config: dict, measured: list[Measured], gpu: str) -> Calibration:
-    """Medians over finished jobs of what `config` describes; others (of an older configuration) are left out."""
+    """Medians over the finished jobs that `config` describes. Jobs of an older configuration are left out."""
     ratios: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     used = 0
     for one in measured:
@@ -140,25 +138,19 @@ def _ratios(config: dict, one: Measured, gpu: str) -> dict[str, float]:
 
 
 def _is_described(config: dict, job: Job) -> bool:
-    kinds = (
-        ("models", job.model),
-        ("tasks", job.task),
-        ("tasks", job.eval_task),
-        ("recipes", job.recipe),
-        ("policies", job.policy),
-    )
-    return all(name is None or name in config[kind] for kind, name in kinds)
+    kinds = {"models": [job.model], "tasks": [job.task, job.eval_task], "recipes": [job.recipe], "policies": [job.policy]}
+    return all(name is None or name in config[kind] for kind, names in kinds.items() for name in names)
 
 
 def read(path: str = PATH) -> Calibration | None:
-    """The calibration that `scripts/plan/calibrate.py` wrote; None where there is none."""
+    """The calibration that `scripts/plan/calibrate.py` wrote; None if there is no such file."""
     if not Path(path).exists():
         return None
     try:
         found = files.read_json(path)
         return Calibration(found["groups"], found["jobs"])
     except (KeyError, TypeError, AttributeError):
-        raise UserError(f"{path}: not a calibration; delete it, or make it anew with scripts/plan/calibrate.py") from None
+        raise UserError(f"{path}: not a calibration; delete it, or write it again with scripts/plan/calibrate.py") from None
 
 
 def write(calibration: Calibration, path: str = PATH) -> None:
@@ -167,19 +159,19 @@ def write(calibration: Calibration, path: str = PATH) -> None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A finished job, its seconds, and what was expected of it by a calibration on other seeds."""
+    """A finished job, and the seconds that a calibration on another seed expects for it."""
 
     measured: Measured
     expected_seconds: float
 
     @property
     def error(self) -> float:
-        """Relative: 0.25 is a quarter off, either way."""
+        """The relative error: 0.25 is a quarter too long or too short."""
         return abs(self.expected_seconds - self.measured.seconds) / self.measured.seconds
 
 
 def compare(config: dict, measured: list[Measured], gpu: str, seed: int) -> list[Comparison]:
-    """Jobs of all other seeds against what a calibration on one seed (and on jobs without a seed) expects of them."""
+    """Compare the jobs of all other seeds with a calibration on `seed` (and on jobs without a seed)."""
     known = calibrate(config, [one for one in measured if one.job.seed in (None, seed)], gpu)
     return [
         Comparison(one, durations.estimate(config, one.job, gpu, known).seconds)

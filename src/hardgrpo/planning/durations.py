@@ -1,9 +1,9 @@
-"""What a job computes and how long that takes: the plan's numbers, and the walltimes that a cluster is asked for.
+"""The cost model: what a job computes and how long it takes. Plans show these estimates, and walltimes on a cluster follow them.
 
-The model is described, with its assumptions and how well it fits, in docs/costs.md. In short: a step of sampling reads weights and
-cache once and multiplies each by every sequence, so it takes the larger of bytes / bandwidth and FLOPs / peak, divided by the share
-of that limit which is reached in practice; an update samples its rollouts and passes them forward and backward, at 2 FLOPs a weight
-and token and pass. Runs that are finished say how far off that is (`src/hardgrpo/planning/calibration.py`); without them the constants below hold.
+docs/costs.md describes the model, its assumptions and how well it fits. In short, a step of sampling reads all weights and the
+cache once and multiplies them with every sequence. It takes the larger of bytes / bandwidth and FLOPs / peak, divided by the share
+of that limit which is reached in practice. An update samples its rollouts and passes them forward and backward, at 2 FLOPs per
+weight, token and pass. Finished runs correct these estimates (`calibration.py`); without them the constants below hold.
 """
 
 import math
@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hardgrpo.runtime import files
-from hardgrpo.study import memory, settings
+from hardgrpo.study import memory, paths, settings
 
 
 @dataclass(frozen=True)
 class Processor:
-    """What a maker states of one device: dense FLOP/s in bf16 (a core: fp32), bytes/s of its memory."""
+    """A device as its maker describes it: dense FLOP/s in bf16 (fp32 for a core), and its memory's bytes/s."""
 
     flops: float
     bandwidth: float
 
 
-GPUS = {  # NVIDIA's data sheets, SXM where there is one, dense
+GPUS = {  # NVIDIA's data sheets: dense, the SXM version where there is one
     "b200": Processor(2250e12, 7700e9),
     "h200": Processor(989e12, 4800e9),
     "h100": Processor(989e12, 3350e9),
@@ -33,43 +33,43 @@ GPUS = {  # NVIDIA's data sheets, SXM where there is one, dense
 }
 CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 
-# Shares of these limits that are reached. vLLM's is the mean over three published figures (docs/costs.md); the CPU's were measured
-# with `tiny`; training's on GPUs, and transformers' in sampling there, are assumptions until a run has been measured.
+# The share of these limits that is reached in practice. vLLM: the mean of three published figures (docs/costs.md). CPU: measured
+# with model `tiny`. Training on GPUs, and sampling there with transformers: assumed, since no run has been measured.
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5}
-LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4}  # to get a layer's work going, each step
+LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4}  # overhead of a layer in each step
 START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0}  # imports and engine
 WEIGHTS_PER_SECOND = 1e9  # bytes read from shared storage
 DOWNLOAD_PER_SECOND = 50e6
-SYNC_PER_SECOND = 20e9  # bytes of weights handed from the trainer to vLLM beside it, each update
-UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05}  # grading, logging, the optimiser, vLLM put to sleep and woken
+SYNC_PER_SECOND = 20e9  # bytes of weights that the trainer copies to vLLM in each update
+UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05}  # grading, logging, the optimiser, vLLM's sleep and wake-up
 LIGHT_SECONDS = 4.0  # a job that is mostly imports
 FILL = 0.8  # share of the completion limit that a completion fills on average
-PROMPT_TOKENS = {"gpu": 150, "cpu": 40}  # mean prompt, template included: a question of GSM8K; of the miniature's tasks
+PROMPT_TOKENS = {"gpu": 150, "cpu": 40}  # mean prompt with its template: GSM8K's; the miniature's tasks'
 AT_ONCE = 512  # sequences that are sampled together
-UNKNOWN_PROBLEMS = 1000  # in a file that is not there yet
-UNKNOWN_SECONDS = 7200.0  # of a model whose size is not known
-TEXT_BYTES = 1.5  # a token of a completion, compressed
+UNKNOWN_PROBLEMS = 1000  # in a file that does not exist yet
+UNKNOWN_SECONDS = 7200.0  # for a model of unknown size
+TEXT_BYTES = 1.5  # per token of a completion, compressed
 
-COMPUTE = (
-    "pretrain_model",
-    "probe",
-    "probe_early",
-    "train_grpo",
-    "evaluate_base",
-    "evaluate_run",
-)  # all other rules are light and run at once
-SAFETY = 2.0  # walltime asked for over walltime expected, on the first attempt; half as much again on each later one
+STAGES = {  # the rules that compute; all others are light
+    "pretrain_model": "pretraining",
+    "probe": "probing",
+    "probe_early": "probing",
+    "train_grpo": "training",
+    "evaluate_base": "evaluation",
+    "evaluate_run": "evaluation",
+}
+SAFETY = 2.0  # requested over expected walltime on the first attempt; each later attempt adds half of the first request
 LEAST_MINUTES = 10
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job as Snakemake plans it: its rule and what its wildcards say."""
+    """A job as Snakemake plans it: its rule and its wildcards."""
 
     rule: str
     model: str | None = None
-    task: str | None = None  # that is trained or probed on
+    task: str | None = None  # trained or probed on
     recipe: str | None = None
     policy: str | None = None
     seed: int | None = None
@@ -84,7 +84,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Estimate:
-    """`seconds` is start and work; tokens are of completions (generated) and of prompts and completions (trained on)."""
+    """`seconds` includes the start. Generated tokens are those of completions; tokens trained on include the prompts."""
 
     seconds: float
     start_seconds: float = 0.0
@@ -92,9 +92,9 @@ class Estimate:
     completions: int = 0
     tokens_generated: float = 0.0
     tokens_trained: float = 0.0
-    kept_bytes: float = 0.0  # stay on disk
+    kept_bytes: float = 0.0  # that stay on disk
     scratch_bytes: float = 0.0  # needed while the job runs
-    known: bool = True  # False: the model's size is not known, so `UNKNOWN_SECONDS` stands there
+    known: bool = True  # False: the model's size is unknown, and `seconds` is `UNKNOWN_SECONDS`
 
     @property
     def gpu_hours(self) -> float:
@@ -102,13 +102,13 @@ class Estimate:
 
 
 def gpu_kind(name: str) -> str | None:
-    """The entry of `GPUS` that a device's or a cluster's name for it speaks of: nvidia_h100_80gb_hbm3 -> h100."""
+    """The entry of `GPUS` that the name of a device contains: nvidia_h100_80gb_hbm3 -> h100."""
     return next((kind for kind in GPUS if kind in name.lower()), None)
 
 
 def estimate(config: dict, job: Job, gpu: str, calibration=None) -> Estimate:
-    """What one job needs. `gpu` is an entry of `GPUS`; `calibration` a `calibration.Calibration`."""
-    if job.rule not in COMPUTE:
+    """What one job needs. `gpu` is a key of `GPUS`, `calibration` a `calibration.Calibration`."""
+    if job.rule not in STAGES:
         return _light(config, job)
     shape = model_shape(config, job.model)
     if shape is None:
@@ -123,7 +123,7 @@ def estimate(config: dict, job: Job, gpu: str, calibration=None) -> Estimate:
 
 
 def walltime(config: dict, job: Job, gpu: str, attempt: int, calibration=None) -> int:
-    """Minutes to ask for."""
+    """Minutes to request from the cluster."""
     seconds = estimate(config, job, gpu, calibration).seconds
     return max(LEAST_MINUTES, round(seconds / 60 * SAFETY + 5)) * (1 + attempt) // 2
 
@@ -133,25 +133,22 @@ def device(config: dict, job: Job) -> str:
 
 
 def model_shape(config: dict, model: str) -> dict | None:
-    """A model's shape: as config.yaml says it, as it is pretrained, or as the downloaded model's own configuration says."""
+    """A model's shape: from config.yaml, or from the config.json of a model that is here; None if neither is there."""
     entry = config["models"][model]
     if "shape" in entry:
         return entry["shape"]
     source = entry["source"]
     if source["kind"] == "pretrain":
-        return {
-            name: source[name] for name in ("hidden_size", "intermediate_size", "layers", "heads", "key_value_heads", "head_size")
-        } | {
-            "vocabulary": 128,
-            "tied": True,
-        }
-    path = Path(f"results/models/{model}/config.json")
+        given = ("hidden_size", "intermediate_size", "layers", "heads", "key_value_heads", "head_size")
+        return {name: source[name] for name in given} | {"vocabulary": 128, "tied": True}
+    path = Path(paths.model_folder(model)) / "config.json"
     if not path.exists() and source["kind"] == "folder":
         path = Path(config["data"]) / source["path"] / "config.json"
-    return _shape_of(files.read_json(path)) if path.exists() else None
+    return shape_of(files.read_json(path)) if path.exists() else None
 
 
-def _shape_of(found: dict) -> dict | None:
+def shape_of(found: dict) -> dict | None:
+    """The shape that a model's config.json describes; None if entries are missing."""
     try:
         heads = found["num_attention_heads"]
         return {
@@ -177,10 +174,10 @@ def _gpus(config: dict, job: Job) -> dict:
 
 
 def problems(config: dict, task: str, split: str) -> int:
-    """How many problems a split has: counted where it has been prepared, else as the configuration says."""
-    path = Path(f"results/tasks/{task}/{split}.jsonl")
-    if path.exists():
-        with open(path, "rb") as stream:
+    """Number of problems of a split: counted if the split is prepared, else from the configuration."""
+    prepared = Path(paths.problems(task, split))
+    if prepared.exists():
+        with open(prepared, "rb") as stream:
             return sum(1 for _ in stream)
     source = config["tasks"][task]["source"]
     if source["kind"] == "generated":
@@ -189,11 +186,11 @@ def problems(config: dict, task: str, split: str) -> int:
 
 
 def completions(config: dict, job: Job) -> int:
-    """Completions that a job samples, over all models it samples from."""
+    """Completions that a job samples, over all its checkpoints."""
     if job.rule == "train_grpo":
         recipe = config["recipes"][job.recipe]
         return recipe["updates"] * recipe["prompts_per_update"] * recipe["group_size"]
-    if job.rule in ("probe", "probe_early"):  # the latter at most so many
+    if job.rule in ("probe", "probe_early"):  # probe_early: at most
         probe = config["tasks"][job.task]["probe"]
         return -(-problems(config, job.task, "train") // probe["shards"]) * probe["samples"]
     test = config["tasks"][job.eval_task]["test"]
@@ -218,7 +215,7 @@ def _sampling(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     tokens = amount * limit * (fill or FILL)
     loads = 1
     if job.rule == "evaluate_run" and not config["recipes"][job.recipe].get("adapter"):
-        loads = checkpoints(config, job)  # of all weights: one engine after another
+        loads = checkpoints(config, job)  # every checkpoint is a whole model, with an engine of its own
     start = loads * _start(shape, engine)
     seconds = sampling_seconds(shape, amount, tokens, limit, engine, gpu, max(1, count))
     return Estimate(start + seconds, start, count, amount, tokens, kept_bytes=tokens * TEXT_BYTES)
@@ -231,10 +228,10 @@ def _start(shape: dict, engine: str) -> float:
 def sampling_seconds(
     shape: dict, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int, width: float = 2.0
 ) -> float:
-    """Seconds for `amount` completions of `tokens` tokens in all, `AT_ONCE` of them together, a model split over `count` devices.
+    """Seconds for `amount` completions with `tokens` tokens in total, `AT_ONCE` in a batch, on a model split over `count` devices.
 
-    vLLM fills a place as soon as it is free, so that its steps are tokens / places; transformers goes on until the longest of a
-    batch has ended. `width` is bytes a weight on a GPU.
+    vLLM replaces a finished completion at once, so its steps are tokens / batch size. transformers samples a batch until its
+    longest completion ends. `width` is bytes per weight on a GPU.
     """
     if not amount or not tokens:
         return 0.0
@@ -243,9 +240,8 @@ def sampling_seconds(
     rows = min(AT_ONCE, amount)
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
     prompt = PROMPT_TOKENS["cpu" if engine == "cpu" else "gpu"]
-    weights = memory.parameters(shape) - (
-        0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"]
-    )  # of the input embedding a row is read
+    # A step reads a single row of the input embedding. A tied one is the output layer, too, and is read whole.
+    weights = memory.parameters(shape) - (0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"])
     cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * width * (prompt + tokens / amount / 2)
     moved = steps * weights * width + tokens * cache
     flops = 2 * weights * (tokens + amount * prompt)
@@ -263,14 +259,14 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     tokens = amount * limit * (fill or FILL)
     trained = tokens + amount * PROMPT_TOKENS[place]
     parameters, adapter = memory.parameters(shape), recipe.get("adapter")
-    # Each update samples anew; several GPUs share the rollouts out, each with the whole model.
+    # Each update samples its own rollouts. Several GPUs share them, each with the whole model.
     width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
     share = recipe["updates"] * max(1, count)
     sampling = recipe["updates"] * sampling_seconds(shape, amount / share, tokens / share, limit, engine, gpu, 1, width)
-    passes = 2 + (2 if adapter else 4)  # forward; backward through activations, and to the weights that are trained
-    passes += 2 if count else 0  # layers computed again in the backward pass
+    passes = 2 + (2 if adapter else 4)  # forward; backward for activations, and for the weights that are trained
+    passes += 2 if count else 0  # gradient checkpointing: layers are computed again in the backward pass
     passes += 2 if recipe["beta"] > 0 else 0  # the reference policy
-    passes += 2 if engine == "vllm" else 0  # vLLM's probabilities are set against the trainer's
+    passes += 2 if engine == "vllm" else 0  # the trainer computes the probabilities of vLLM's tokens, too
     processor = GPUS[gpu] if count else CORE
     learning = passes * parameters * trained / (processor.flops * TRAINING_SHARE[place]) / max(1, count)
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
@@ -281,9 +277,9 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
 
 
 def training_bytes(shape: dict, recipe: dict) -> tuple[float, float]:
-    """(bytes of a finished run's checkpoints, bytes of its state beside them while it runs).
+    """(bytes of a finished run's checkpoints, additional bytes of its state while it runs).
 
-    The state holds the same weights again, and of its newest two checkpoints the optimiser's state.
+    The state holds the checkpoints' weights once more, and the optimiser's state for the newest two.
     """
     adapter = recipe.get("adapter")
     trained = memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)

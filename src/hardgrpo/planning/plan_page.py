@@ -1,4 +1,4 @@
-"""The plan as one HTML file that needs nothing else: totals, the table, a Gantt chart, the critical path, the jobs."""
+"""The plan as one self-contained HTML file: totals, a table, a Gantt chart, the critical path and the jobs."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ COLOURS = {  # Okabe and Ito's
     "light": "#999999",
 }
 WIDTH, ROW, LEFT, TOP = 1080, 16, 92, 24  # of the chart, in CSS pixels
-CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2  # for jobs without a GPU; more of them at once are drawn over one another
+CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2  # for jobs without a GPU; if more run at once, their bars overlap
 LABEL = 60  # a bar at least this wide shows its model
 
 
 def page(plan: dict, lanes: list[list[int]]) -> str:
-    """`plan` as plan.json has it; `lanes` are the GPUs of each job."""
+    """`plan` is the content of plan.json, `lanes` the GPUs of each job."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -27,7 +27,7 @@ def page(plan: dict, lanes: list[list[int]]) -> str:
 
 
 def chart(plan: dict, lanes: list[list[int]]) -> dict:
-    """Rectangles of the Gantt chart: a row a GPU, below them rows for jobs without one."""
+    """The Gantt chart's rectangles: a row for each GPU, and below them rows for jobs without one."""
     jobs = plan["jobs"]
     end = max((job["end_hours"] for job in jobs), default=0.0) or 1.0
     scale = (WIDTH - LEFT - 8) / end
@@ -68,7 +68,7 @@ def chart(plan: dict, lanes: list[list[int]]) -> dict:
 
 
 def ticks(end: float) -> list[float]:
-    """Round times from 0 to `end` hours, some eight of them."""
+    """About eight round times from 0 to `end` hours."""
     steps = [1 / 60, 2 / 60, 5 / 60, 0.25, 0.5, 1, 2, 4, 8, 12, 24, 48, 96, 168, 336, 672]
     step = next((step for step in steps if end / step <= 9), steps[-1] * max(1, round(end / steps[-1] / 8)))
     return [step * i for i in range(int(end / step) + 1)]

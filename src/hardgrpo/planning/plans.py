@@ -1,4 +1,4 @@
-"""The plan of a study: its jobs put on a number of GPUs, in the order of their dependencies, and what that adds up to."""
+"""The plan of a study: schedule its jobs on a number of GPUs, in the order of their dependencies, and add up what they need."""
 
 import heapq
 from collections import defaultdict
@@ -11,40 +11,32 @@ from hardgrpo.planning.durations import Estimate
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 
-STAGES = {
-    "pretrain_model": "pretraining",
-    "probe": "probing",
-    "probe_early": "probing",
-    "train_grpo": "training",
-    "evaluate_base": "evaluation",
-    "evaluate_run": "evaluation",
-}
 LIGHT = "light"  # downloads, subsets, summaries, figures
-ORDER = ("pretraining", "probing", "training", "evaluation", LIGHT)
-# Between a job's seconds and the time that its place is taken: queueing, Snakemake inside the job; Python's start on a laptop.
+ORDER = (*dict.fromkeys(durations.STAGES.values()), LIGHT)
+# What a job takes beyond its own seconds. On a cluster: queueing, and Snakemake inside the job. On a laptop: Python's start.
 AROUND_SECONDS = {True: 15.0, False: 1.0}  # by whether it is a cluster
 
-# What a design can detect depends on variances that only its runs will tell; before them these are assumed. The spread over seeds
-# decides: A Sober Look at Progress in LM Reasoning (arXiv 2504.07086) has runs apart by 5 to 15 points on small sets, the
-# miniature's spread by half a point to 1.5. Of a completion and over problems as in the miniature's hardest tests, rounded up.
-SEED_SD = 0.02  # of a run's accuracy, a share
+# What a design can detect depends on variances that are unknown before its runs. These are assumed. The spread over seeds matters
+# most: in A Sober Look at Progress in LM Reasoning (arXiv 2504.07086) runs differ by 5 to 15 points on small test sets, in the
+# miniature by half a point to 1.5. The other two are those of the miniature's hardest tests, rounded up.
+SEED_SD = 0.02  # standard deviation of a run's accuracy, a share
 COMPLETION_VARIANCE = 0.15  # p(1-p), mean over problems
-PROBLEM_VARIANCE = {"gain": 0.05, "difference": 0.02}  # of gains and paired differences over problems
+PROBLEM_VARIANCE = {"gain": 0.05, "difference": 0.02}  # of gains, and of paired differences, over problems
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Where the plan is to run. Of a cluster's light jobs as many run at once as are ready, on the login node."""
+    """Where the plan runs. A cluster's light jobs run on its login node, all that are ready at once."""
 
     gpu: str = "h100"
     gpus: int = 8
-    slots: int = 100  # compute jobs at once; on a laptop cores, light jobs included
+    slots: int = 100  # on a cluster, compute jobs at once; on a laptop, cores, which light jobs need, too
     cluster: bool = True
 
 
 @dataclass
 class PlannedJob:
-    """`needs` are numbers of jobs whose outputs it reads; `start` and `end` are seconds from the beginning, `lanes` its GPUs."""
+    """`needs`: the jobs whose outputs it reads, by number. `start` and `end`: seconds from the beginning. `lanes`: its GPUs."""
 
     number: int
     study: str
@@ -59,7 +51,7 @@ class PlannedJob:
 
     @property
     def stage(self) -> str:
-        return STAGES.get(self.rule, LIGHT)
+        return durations.STAGES.get(self.rule, LIGHT)
 
     @property
     def model(self) -> str:
@@ -73,15 +65,18 @@ class PlannedJob:
 
 
 def connect(jobs: list[PlannedJob], files: list[tuple[list[str], list[str]]]) -> None:
-    """Fill in `needs` from the (inputs, outputs) of each job."""
+    """Set `needs` of each job. `files` are the (inputs, outputs) of the jobs."""
     makers = {name: job.number for job, (_, outputs) in zip(jobs, files) for name in outputs}
     for job, (inputs, _) in zip(jobs, files):
         job.needs = {makers[name] for name in inputs if name in makers} - {job.number}
 
 
 def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
-    """Set `start`, `end` and `lanes` of each job by list scheduling: whenever a job ends, start the ready jobs that fit, those with
-    the longest chain of jobs behind them first (Graham 1966; the priority is Hu's, 1961). A job's number is its place in `jobs`."""
+    """Set `start`, `end` and `lanes` of each job by list scheduling (Graham 1966, with Hu's priority, 1961).
+
+    Whenever a job ends, start the ready jobs that fit, first those with the longest chain of jobs behind them. A job's number is
+    its place in `jobs`.
+    """
     for job in jobs:
         if job.estimate.gpus > setting.gpus:
             raise UserError(
@@ -124,7 +119,7 @@ def _taken(job: PlannedJob, setting: Setting) -> float:
 
 
 def _longest_behind(jobs: list[PlannedJob], setting: Setting) -> dict[int, float]:
-    """Seconds of the longest chain that begins with each job."""
+    """For each job, the seconds of the longest chain of jobs that starts with it."""
     found = {job.number: _taken(job, setting) for job in jobs}
     for number in reversed([*TopologicalSorter({job.number: job.needs for job in jobs}).static_order()]):
         for needed in jobs[number].needs:
@@ -133,7 +128,7 @@ def _longest_behind(jobs: list[PlannedJob], setting: Setting) -> dict[int, float
 
 
 def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
-    """The longest chain of jobs that need one another: no number of GPUs makes the study shorter."""
+    """The longest chain of jobs that need one another. No number of GPUs makes the study shorter than it."""
     behind = _longest_behind(jobs, setting)
     path, readers = [], [job for job in jobs if not job.needs]
     while readers:
@@ -143,7 +138,7 @@ def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
 
 
 def table(jobs: list[PlannedJob], studies: list[str], models: list[str]) -> list[dict]:
-    """A row for each study, stage and model, in the order of `studies` and `models`: jobs, hours, GPU-hours, tokens, bytes kept."""
+    """A row of `sums` for each study, stage and model, in the order of `studies` and `models`."""
     groups: dict[tuple, list[PlannedJob]] = defaultdict(list)
     for job in jobs:
         groups[job.study, job.stage, job.model if job.stage != LIGHT else ""].append(job)
@@ -176,7 +171,7 @@ def totals(jobs: list[PlannedJob], setting: Setting, price: float) -> dict:
 
 
 def peak_disk(jobs: list[PlannedJob]) -> float:
-    """Bytes beyond what is there now, at the fullest moment of the schedule."""
+    """The largest number of bytes that the plan needs at once, in addition to what is on disk now."""
     events = [(job.start, 1, job.estimate.scratch_bytes) for job in jobs]
     events += [(job.end, 0, job.estimate.kept_bytes - job.estimate.scratch_bytes) for job in jobs]
     now = most = 0.0
@@ -187,8 +182,8 @@ def peak_disk(jobs: list[PlannedJob]) -> float:
 
 
 def planned(study: str, dry_run: list[dict], config: dict, setting: Setting, calibration) -> list[PlannedJob]:
-    """Jobs of a dry-run (see `snakemake_logger_plugin_plan`) with their estimates, scheduled. Targets, which do nothing, are left out."""
-    # Snakemake lists jobs in another order each time; the plan must not depend on it.
+    """The jobs of a dry-run (see `snakemake_logger_plugin_plan`), estimated and scheduled. Targets run nothing and are left out."""
+    # Snakemake lists jobs in a different order each time. Sorted, they give the same plan.
     doing = sorted((job for job in dry_run if job["output"]), key=lambda job: job["output"])
     jobs = [
         PlannedJob(
@@ -207,10 +202,10 @@ def planned(study: str, dry_run: list[dict], config: dict, setting: Setting, cal
 
 
 def detectable(config: dict, study: str) -> list[dict]:
-    """The smallest gain and difference of two policies (shares) that each test of a study would find with power 80 %.
+    """The smallest gain, and difference of two policies (shares), that each test of a study would find with power 80 %.
 
-    From the assumed variances above, for new problems and new seeds: statistics.smallest_detectable. With one seed nothing can be
-    said of another run: the figure is then of these runs.
+    They follow from the assumed variances above (statistics.smallest_detectable) and hold for new problems and new seeds. One seed
+    tells nothing about other seeds: with one, they hold for these runs only.
     """
     plan = config["studies"][study]
     tests = [(model, test) for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)]

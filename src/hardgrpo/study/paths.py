@@ -24,6 +24,11 @@ def probe(model: str, task: str, shard: int | str) -> str:
     return f"results/probe/{model}/{task}/shard{shard}.jsonl.gz"
 
 
+def stopped_probe(model: str, task: str) -> str:
+    """Completions of a probe that stops when the subset is decided."""
+    return f"results/probe/{model}/{task}/stopped.jsonl.gz"
+
+
 def difficulty(model: str, task: str) -> str:
     return f"results/difficulty/{model}/{task}.csv"
 

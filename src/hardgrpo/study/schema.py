@@ -6,11 +6,13 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-PATH = Path(__file__).parents[3] / "rules" / "config.schema.yaml"
+RULES = Path(__file__).parents[3] / "rules"
 
 
 def read() -> dict:
-    return yaml.safe_load(PATH.read_text(encoding="utf-8"))
+    """The schema: its top level, with the definitions of both files."""
+    whole, models = (yaml.safe_load((RULES / f"{name}.schema.yaml").read_text(encoding="utf-8")) for name in ("config", "models"))
+    return whole | {"$defs": whole["$defs"] | models["$defs"]}
 
 
 def violation(config: dict) -> str | None:
