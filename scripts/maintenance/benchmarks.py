@@ -61,13 +61,6 @@ def compared(what: str, unit: str, ours: Callable, baseline: Callable, repeats: 
     return row(what, unit, *paired(ours, baseline, repeats), target)
 
 
-def processor_seconds(call: Callable[[], object]) -> float:
-    """Processor time of a call in this process. It is the same on a busy machine."""
-    started = time.process_time()
-    call()
-    return time.process_time() - started
-
-
 def run(command: list[str], folder: Path = ROOT, **environment: str) -> tuple[float, float, str]:
     """(wall seconds, processor seconds with those of its children, output) of a command; a failure is a `UserError`."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
