@@ -463,8 +463,8 @@ def probe(check: Check, model: str, engine: str) -> dict:
     )  # fmt: skip
     rows = files.read_jsonl(output, {"id": str, "completion": str, "tokens": int})
     answers = {problem["id"]: problem["answer"] for problem in read_problems(check, model, "train")}
-    verdicts = [graders.grade(MODELS[model].grader, row["completion"], answers[row["id"]]) for row in rows]
-    answered, correct = (mean(getattr(v, name) for v in verdicts) for name in ("answered", "correct"))
+    grades = [graders.grade(MODELS[model].grader, row["completion"], answers[row["id"]]) for row in rows]
+    answered, correct = (mean(getattr(grade, name) for grade in grades) for name in ("answered", "correct"))
     return {
         "tokens_per_second": sum(row["tokens"] for row in rows) / sampling_seconds(lines),
         "notes": f"{len(rows)} completions, {answered:.0%} with an answer, {correct:.0%} correct",

@@ -50,8 +50,8 @@ def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
     """
     rows = []
     for family in cells_of_study.families(cells):
-        base = family[0].verdicts(0)
-        runs = np.stack([cell.verdicts(cell.steps()[-1]) for cell in family])  # (policies, seeds, N, m)
+        base = family[0].grades(0)
+        runs = np.stack([cell.grades(cell.steps()[-1]) for cell in family])  # (policies, seeds, N, m)
         policies, seeds, problems, samples = runs.shape
         row = {"task": family[0].task, "eval_task": family[0].eval_task, "problems": problems, "samples": samples, "seeds": seeds}
         row |= {"base_accuracy": base.mean(), "policies": " ".join(cell.policy for cell in family)}
@@ -160,8 +160,8 @@ REPORTED = {"B": "reported (B)", "A": "reported (A)"}  # by target
 # --- methods: each gives the half-width, or the ends, of a 95 % interval --------------------------------------------
 
 
-def intervals(values, noise, verdicts, against, base_noise, rng, draws=400) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Ends (R,) of each method's interval for the mean of `values` (R, S, N); `verdicts` (R, S, N, m) are compared with `against`.
+def intervals(values, noise, grades, against, base_noise, rng, draws=400) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Ends (R,) of each method's interval for the mean of `values` (R, S, N); `grades` (R, S, N, m) are compared with `against`.
 
     `noise` is what seeds share (statistics.shared_noise), `base_noise` what they would share with independent random numbers.
     """
@@ -173,7 +173,7 @@ def intervals(values, noise, verdicts, against, base_noise, rng, draws=400) -> d
         satterthwaite = total**2 / (found.over_seeds**2 / (seeds - 1) + found.over_problems**2 / (problems - 1))
     satterthwaite = np.where(np.isfinite(satterthwaite), satterthwaite, seeds - 1)
     share = lambda x: x.mean(axis=tuple(range(1, x.ndim)))
-    binomial = sum(share(x) * (1 - share(x)) / x[0].size for x in (verdicts, against))
+    binomial = sum(share(x) * (1 - share(x)) / x[0].size for x in (grades, against))
     halves = {
         REPORTED["B"]: statistics.half_width(found),
         REPORTED["A"]: statistics.fixed_problems_half_width(found, noise),

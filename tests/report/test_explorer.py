@@ -200,10 +200,10 @@ FILTERS = [
     ({"seed": "1"}, lambda r: r.place.str.endswith("seed1")),
     ({"tier": "2"}, lambda r: r.tier == 2),
     ({"decoding": "greedy"}, lambda r: r.decoding == "greedy"),
-    ({"verdict": "correct"}, lambda r: r.correct == 1),
-    ({"verdict": "wrong"}, lambda r: (r.correct == 0) & (r.answered == 1)),
-    ({"verdict": "unanswered"}, lambda r: r.answered == 0),
-    ({"verdict": "truncated"}, lambda r: r.truncated == 1),
+    ({"grade": "correct"}, lambda r: r.correct == 1),
+    ({"grade": "wrong"}, lambda r: (r.correct == 0) & (r.answered == 1)),
+    ({"grade": "unanswered"}, lambda r: r.answered == 0),
+    ({"grade": "truncated"}, lambda r: r.truncated == 1),
     ({"change": "up"}, lambda r: (r.correct > r.before) & (r.policy != "base model")),
     ({"change": "down"}, lambda r: (r.correct < r.before) & (r.policy != "base model")),
     ({"policy": "easy", "seed": "0", "decoding": "sampled", "change": "either", "test": "t", "tier": "1"},
@@ -546,7 +546,7 @@ def test_fifty_thousand_completions_open_in_three_seconds(tmp_path, watched, rec
         (lambda rows: rows.append(rows[0]), "row 3: sample 0 (sampled) of 'a' at step 0 stands in the file twice; delete"),
     ],
 )  # fmt: skip
-def test_texts_that_do_not_belong_to_the_verdicts_are_named(tmp_path, change, words):
+def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, words):
     made = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
     made.problems("t", [{"id": name, "question": "?", "answer": "x", "tier": 1} for name in "ab"])
     rows = [

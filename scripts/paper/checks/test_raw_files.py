@@ -118,7 +118,7 @@ def test_intervals_again(tables, raw):
 
 
 def test_grades_again(given, runs, made_here):
-    """Completions of a sample of problems, graded again, have the verdicts that the evaluation files say."""
+    """Completions of a sample of problems, graded again, get the grades of the evaluation files."""
     found = []
     for path in paths.evaluations(given.config, given.study):
         texts = Path(path.removesuffix(".csv.gz") + ".jsonl.gz")
@@ -142,12 +142,12 @@ def test_grades_again(given, runs, made_here):
             wrong.append(f"{path}: its rows are not those of {texts}")
             continue
         for text in sample(given, written, COMPLETIONS, str(path)):
-            verdict, (number, row) = graders.grade(grader, text["completion"], answers[text["id"]]), rows[key(text)]
+            grade, (number, row) = graders.grade(grader, text["completion"], answers[text["id"]]), rows[key(text)]
             for column in ("correct", "answered", "strict", "lenient"):
-                if int(row[column]) != int(getattr(verdict, column)):
+                if int(row[column]) != int(getattr(grade, column)):
                     wrong.append(
                         f"{path}: row {number} ({row['id']}, step {row['step']}, sample {row['sample']}): {column} is {row[column]},"
-                        f" graded again {int(getattr(verdict, column))}"
+                        f" graded again {int(getattr(grade, column))}"
                     )
     check(wrong)
 
@@ -175,11 +175,11 @@ def test_recordings_again(given, runs, made_here):
         for problem in problems:
             for one in by_problem[problem["id"]]:
                 row = rows.get((problem["id"], str(one["sample"])))
-                verdict = graders.grade(given.graders[task], one["completion"], problem["answer"])
-                if row is None or int(row["correct"]) != verdict.correct:
+                grade = graders.grade(given.graders[task], one["completion"], problem["answer"])
+                if row is None or int(row["correct"]) != grade.correct:
                     said = row["correct"] if row else "missing"
                     wrong.append(
-                        f"{path}: {problem['id']}, sample {one['sample']}: correct is {said}, graded again {int(verdict.correct)}"
+                        f"{path}: {problem['id']}, sample {one['sample']}: correct is {said}, graded again {int(grade.correct)}"
                     )
     check(wrong)
 

@@ -48,8 +48,8 @@ class Cell:
                 )
         return np.stack([one.to_numpy() for one in series])
 
-    def verdicts(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
-        """(S, N, m) verdicts of single completions, of the base (N, m) at step 0; None where the numbers of samples differ."""
+    def grades(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
+        """(S, N, m) grades 0/1 of single completions, at step 0 those of the base (N, m); None where numbers of samples differ."""
         found = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else [self.base])]
         if any(one is None or one.shape != found[0].shape for one in found):
             return None

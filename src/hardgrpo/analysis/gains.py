@@ -1,4 +1,4 @@
-"""Summary tables of gains over the base model, of differences between policies, and of single verdicts."""
+"""Summary tables of gains over the base model, of differences between policies, and of single completions."""
 
 import itertools
 
@@ -70,12 +70,12 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
     rows = []
     for family in families(cells):
         for decoding in family[0].decodings():
-            single = {}  # (policy, seed) -> (step, verdicts (N,))
+            single = {}  # (policy, seed) -> (step, grades (N,))
             for cell in family:
                 last = cell.steps()[-1]
-                verdicts, base = cell.verdicts(last, decoding), cell.verdicts(0, decoding)
-                if verdicts is not None and base is not None and verdicts.shape[-1] == base.shape[-1] == 1:
-                    single |= {(cell.policy, seed): (last, one[:, 0]) for seed, one in zip(cell.seeds, verdicts)}
+                grades, base = cell.grades(last, decoding), cell.grades(0, decoding)
+                if grades is not None and base is not None and grades.shape[-1] == base.shape[-1] == 1:
+                    single |= {(cell.policy, seed): (last, one[:, 0]) for seed, one in zip(cell.seeds, grades)}
                     single["base"] = (0, base[:, 0])
             for seed in sorted({key[1] for key in single if key != "base"}):
                 arms = [cell for cell in family if (cell.policy, seed) in single]
@@ -117,10 +117,10 @@ def _shared_noise(one: Cell, other: Cell | None, decoding: str) -> float:
     if decoding == "greedy":
         return 0.0
     last = one.steps()[-1]
-    verdicts, others = one.verdicts(last), one.verdicts(0) if other is None else other.verdicts(other.steps()[-1])
-    if verdicts is None or others is None or verdicts.shape[-2:] != others.shape[-2:]:
+    grades, others = one.grades(last), one.grades(0) if other is None else other.grades(other.steps()[-1])
+    if grades is None or others is None or grades.shape[-2:] != others.shape[-2:]:
         return np.nan
-    return float(statistics.shared_noise(verdicts - others))
+    return float(statistics.shared_noise(grades - others))
 
 
 def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None) -> float:

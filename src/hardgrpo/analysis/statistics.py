@@ -177,7 +177,7 @@ def holm(p_values) -> np.ndarray:
 
 
 def mcnemar(one: np.ndarray, other: np.ndarray) -> tuple[int, int, float]:
-    """(right in `one` alone, right in `other` alone, exact two-sided p) of single verdicts 0/1 on the same problems."""
+    """(right in `one` alone, right in `other` alone, exact two-sided p) of grades 0/1 of one completion a problem."""
     only_one, only_other = int(((one == 1) & (other == 0)).sum()), int(((one == 0) & (other == 1)).sum())
     table = [[int(((one == 1) & (other == 1)).sum()), only_one], [only_other, int(((one == 0) & (other == 0)).sum())]]
     return only_one, only_other, float(contingency_tables.mcnemar(table, exact=True).pvalue)

@@ -1,6 +1,6 @@
 """The explorer: every completion of a study beside its base model's, as one HTML file that needs nothing else.
 
-The file holds JSON, gzipped and in base64: an index with the problems and the verdicts of all rows, which the page reads when it
+The file holds JSON, gzipped and in base64: an index with the problems and the grades of all rows, which the page reads when it
 opens, and a block of texts for each evaluation, which it reads when one of them is shown or searched. In this form nothing that a
 model wrote can be taken for HTML, and a file of tens of thousands of completions stays small enough to mail.
 """
@@ -105,7 +105,7 @@ def _named(key: tuple) -> str:
 
 
 def as_columns(rows: pd.DataFrame) -> dict[str, list]:
-    """Verdicts as lists of small numbers, one entry a row."""
+    """Grades as lists of small numbers, one entry a row."""
     return {
         "problem": rows.problem.tolist(),
         "greedy": (rows.decoding == "greedy").astype(int).tolist(),

@@ -146,7 +146,7 @@ TABLES = {
     "graders": Table("parts", ["decomposition"],
         r"Strict and lenient grading, percentage points; \emph{task} is the grader that trained. Truncated share and length before and after."),
     "tier_parts": Table("parts", ["decomposition"], "The split within each tier of the test problem, percentage points."),
-    "single_samples": Table("gains", ["mcnemar"], "Single verdicts on the same problems: McNemar's exact test."),
+    "single_samples": Table("gains", ["mcnemar"], "One completion per problem: McNemar's exact test."),
     "weaker_signal": Table("training", ["gains", "learnable"], "The task or model with the weaker signal.", design=True),
     "transfer": Table("gains", ["gains", "differences"], "Gain on other test sets than the task's own, percentage points."),
     "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),

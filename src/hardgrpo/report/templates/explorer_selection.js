@@ -5,7 +5,7 @@ const PASS = { // by pass rate
   middle: ["between ¼ and ¾", (p) => p > 0.25 && p < 0.75], high: ["¾ and more, below 1", (p) => p >= 0.75 && p < 1],
   one: ["1", (p) => p === 1],
 };
-const VERDICTS = {
+const GRADES = {
   correct: ["correct", (b, i) => b.correct[i]],
   incorrect: ["not correct", (b, i) => !b.correct[i]],
   wrong: ["wrong (has an answer)", (b, i) => !b.correct[i] && b.answered[i]],
@@ -45,7 +45,7 @@ function arrangeControls() {
     ["tier", "tier", same(distinct(tiers).sort(numbersFirst))],
     ["p", "p̂ of the base", first(PASS)],
     ["decoding", "decoding", same(["sampled", "greedy"])],
-    ["verdict", "verdict", first(VERDICTS)],
+    ["grade", "grade", first(GRADES)],
     ["change", "against the base", first(CHANGES)],
     ["sort", "order", first(SORTS)],
   ];
@@ -130,10 +130,10 @@ function problemMask(group, state) {
 /** The rows of a block that the filters leave, given to `each`. */
 function eachRow(block, state, mask, masks, each) {
   const greedy = state.decoding && Number(state.decoding === "greedy"), sought = masks?.get(block);
-  const verdict = VERDICTS[state.verdict]?.[1], change = CHANGES[state.change]?.[1];
+  const grade = GRADES[state.grade]?.[1], change = CHANGES[state.change]?.[1];
   for (let i = 0; i < block.problem.length; i++) {
     if (!mask[block.problem[i]] || (greedy !== undefined && greedy !== block.greedy[i]) || (sought && !sought[i])) continue;
-    if ((verdict && !verdict(block, i)) || (change && !change(block, i))) continue;
+    if ((grade && !grade(block, i)) || (change && !change(block, i))) continue;
     each(i);
   }
 }

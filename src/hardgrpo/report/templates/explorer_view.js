@@ -175,7 +175,7 @@ async function sideOf(block, i) {
   return { block, i, completion: texts.completion[i], extracted: texts.extracted[i] };
 }
 
-function verdictOf(block, i) {
+function gradeOf(block, i) {
   const name = block.correct[i] ? "right" : block.answered[i] ? "wrong" : "none";
   return [name, { right: "correct", wrong: "wrong", none: "no answer" }[name]];
 }
@@ -193,18 +193,18 @@ function showSide(parent, side) {
     put(box, "p", "facts", `There is no sample ${side.missing} of the base model to set beside it.`);
     return;
   }
-  const { block, i } = side, [name, text] = verdictOf(block, i);
+  const { block, i } = side, [name, text] = gradeOf(block, i);
   box.dataset.side = block.policy === null ? "base" : "checkpoint";
   show(title, block.policy === null ? "Base model" : describe(block) + ", after " + count(block.step) + " updates");
   const line = put(box, "p", "extracted");
-  put(line, "span", "verdict " + name, text);
+  put(line, "span", "grade " + name, text);
   line.append(" · ");
   if (side.extracted === null) line.append("no answer read");
   else { line.append("answer read: "); show(put(line, "bdi"), cut(side.extracted, 500)); }
   line.append(" · " + (block.greedy[i] ? "greedy" : "sample " + block.sample[i]));
   line.append(" · " + (block.tokens[i] < 0 ? "tokens not recorded" : count(block.tokens[i]) + " tokens"));
   line.append(" · ");
-  put(line, "span", block.truncated[i] === 1 ? "cut verdict" : "", { "-1": "end not recorded", 0: "ended by itself", 1: "cut off at the limit" }[block.truncated[i]]);
+  put(line, "span", block.truncated[i] === 1 ? "cut grade" : "", { "-1": "end not recorded", 0: "ended by itself", 1: "cut off at the limit" }[block.truncated[i]]);
   if (side.completion === "") put(box, "p", "facts", "The completion is empty.");
   else putText(box, side.completion);
 }
@@ -223,8 +223,8 @@ function showPairs(parent, rows, at, state) {
       put(line, "td", "t", block.greedy[i] ? "greedy" : "sampled");
       put(line, "td", "", block.sample[i]);
       for (const [of, number] of [[block.group.base, block.policy === null ? i : block.pair[i]], [block, i]]) {
-        const [name, text] = number < 0 ? ["none", "–"] : verdictOf(of, number);
-        put(line, "td", "t verdict " + name, text);
+        const [name, text] = number < 0 ? ["none", "–"] : gradeOf(of, number);
+        put(line, "td", "t grade " + name, text);
       }
       put(line, "td", "t cut", { "-1": "–", 0: "", 1: "cut off" }[block.truncated[i]]);
       put(line, "td", "", block.tokens[i] < 0 ? "–" : count(block.tokens[i]));
