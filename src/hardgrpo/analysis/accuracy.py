@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import evaluations, statistics
-from hardgrpo.analysis.cells import Cell, as_columns
+from hardgrpo.analysis.cells import Cell, mean_columns
 
 
 def accuracy(cells: list[Cell]) -> list[dict]:
@@ -20,7 +20,7 @@ def accuracy(cells: list[Cell]) -> list[dict]:
                 rows.append(
                     cell.keys
                     | {"decoding": decoding, "step": step}
-                    | as_columns("accuracy", statistics.mean_interval(rates["correct"]))
+                    | mean_columns("accuracy", rates["correct"])
                     | {f"{name}_mean": rates[name].mean() for name in ("answered", "truncated", "tokens")}
                     | {"problems": rates["correct"].shape[1], "samples": cell.samples(step) if decoding == "sampled" else 1}
                     | {"seeds": len(cell.runs) if step else 1}
@@ -40,8 +40,8 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
             rows.append(
                 cell.keys
                 | {"k": k, "step": last, "base": base.mean()}
-                | as_columns("pass", statistics.mean_interval(values))
-                | as_columns("gain", statistics.mean_interval(values - base))
+                | mean_columns("pass", values)
+                | mean_columns("gain", values - base)
                 | {"problems": values.shape[1], "seeds": values.shape[0]}
             )
     return rows
@@ -64,8 +64,8 @@ def tiers(cells: list[Cell]) -> list[dict]:
             rows.append(
                 cell.keys
                 | {"tier": name, "step": last, "base_accuracy": base[kept].mean()}
-                | as_columns("accuracy", statistics.mean_interval(trained[:, kept]))
-                | as_columns("gain", statistics.mean_interval(trained[:, kept] - base[kept]))
+                | mean_columns("accuracy", trained[:, kept])
+                | mean_columns("gain", trained[:, kept] - base[kept])
                 | {"problems": int(kept.sum()), "seeds": len(cell.runs)}
             )
     return rows

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import Cell, as_columns, families
+from hardgrpo.analysis.cells import Cell, families, mean_columns
 
 
 def gains(cells: list[Cell]) -> list[dict]:
@@ -26,7 +26,7 @@ def gains(cells: list[Cell]) -> list[dict]:
                 rows[id(cell), decoding] = (
                     cell.keys
                     | {"decoding": decoding, "step": last, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
-                    | as_columns("gain", statistics.mean_interval(one))
+                    | mean_columns("gain", one)
                     | _other_intervals("gain", one, _shared_noise(cell, None, decoding), pooled)
                     | {"mdd": mdd, "problems": one.shape[1], "samples": samples, "seeds": one.shape[0]}
                 )
@@ -51,7 +51,7 @@ def differences(cells: list[Cell]) -> list[dict]:
             found.append(
                 one.keys
                 | {"minus": other.policy}
-                | as_columns("difference", statistics.mean_interval(values))
+                | mean_columns("difference", values)
                 | _other_intervals("difference", values, _shared_noise(one, other, "sampled"), pooled)
                 | {"p": float(statistics.p_value(parts))}
                 | {"mdd": mdd, "problems": parts.problems, "seeds": parts.seeds}
