@@ -1,4 +1,4 @@
-"""Summary tables of accuracies: by checkpoint, by k, by tier, and when a run gets as far as training on all prompts."""
+"""Summary tables of accuracy: by checkpoint, by k, by tier, and the updates needed to match training on all prompts."""
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ def accuracy(cells: list[Cell]) -> list[dict]:
 
 
 def pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of base model and last checkpoint, k = 1 (which is avg@k), 8 where there are as many, and all samples."""
+    """Unbiased pass@k of base model and last checkpoint, for k = 1 (which is avg@k), 8 if there are as many samples, and all samples."""
     rows = []
     for cell in cells:
         last = cell.steps()[-1]
@@ -85,8 +85,8 @@ def _number(text: str) -> float:
 def reach(cells: list[Cell]) -> list[dict]:
     """The first checkpoint that is as accurate as training on all prompts is at its end (LDS: fewer steps suffice).
 
-    `step` is that of the curve averaged over seeds, `step_first` and `step_last` those of the quickest and slowest seed that
-    reach it, `seeds_reached` how many do; empty where none does.
+    `step` is for the curve averaged over seeds. `step_first` and `step_last` are for the quickest and the slowest of the
+    `seeds_reached` seeds that get there; both are empty if none does.
     """
     ends = {(c.model, c.task, c.eval_task): c.rates(c.steps()[-1]).mean() for c in cells if c.policy == "all"}
     rows = []
