@@ -1,4 +1,4 @@
-"""The study's way from a pool of prompts to its figures, in its own numbers."""
+"""The steps of a study from the pool of prompts to its figures, with the study's numbers."""
 
 import re
 import textwrap
@@ -9,11 +9,11 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from hardgrpo.report import plotting
 from hardgrpo.report.plotting import between
 
-LETTERS = 16  # of a line within a box
+LETTERS = 16  # in a line of a box
 
 
 def draw(study: dict, subsets, parity, accuracy):
-    """A row drawn is a line of text in a box. `study` is the study's design (settings.described)."""
+    """Draw a box for each stage; a row drawn is a line of text. `study` is the study's design (settings.described)."""
     stages = [(name, [line for line in lines if line]) for name, lines in stages_of(study, subsets, parity, accuracy)]
     stages = [stage for stage in stages if stage[1]]
     wrapped = [[part for line in lines for part in textwrap.wrap(parted(line), LETTERS)] for _, lines in stages]
@@ -37,7 +37,7 @@ def draw(study: dict, subsets, parity, accuracy):
 
 
 def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[str]]]:
-    """[(stage, lines)]; a line that nothing is known for is empty, and a stage without lines is not drawn."""
+    """[(stage, lines)]. Unknown lines are empty, and a stage without lines is not drawn."""
     recipe, trained = study["recipe"], len(parity) > 0
     accuracy = accuracy[accuracy.decoding == "sampled"]
     after = accuracy[accuracy.step > 0]
@@ -98,7 +98,7 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
 
 
 def parted(line: str) -> str:
-    """Names that are longer than a line with a space where they may be broken."""
+    """Put spaces where names that are longer than a line may be broken."""
     return re.sub(rf"\S{{{LETTERS + 1},}}", lambda name: re.sub(rf"(\S{{1,{LETTERS - 1}}}[-_])(?=\S)", r"\1 ", name.group()), line)
 
 
@@ -107,5 +107,5 @@ def number(count: int, one: str, many: str = "") -> str:
 
 
 def some(names: list[str], most: int = 6) -> str:
-    """Names, or the first of many."""
+    """All names, or the first of many."""
     return ", ".join(names) if len(names) <= most else f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
