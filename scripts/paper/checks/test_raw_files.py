@@ -1,6 +1,6 @@
-"""A study's summaries against its raw files (evaluations, completions, training logs): started by scripts/paper/verify.py.
+"""Checks of a study's summaries against its raw files (evaluations, completions, training logs), run by scripts/paper/verify.py.
 
-Raw files are many: which of them are read is drawn by the study's name, so that it is the same every time.
+They read a sample of the raw files. The study's name seeds the draw, so that the sample is the same every time.
 """
 
 import csv
@@ -23,11 +23,11 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
 
-CELLS, FILES, COMPLETIONS = 8, 12, 200  # how many of each are computed again
+CELLS, FILES, COMPLETIONS = 8, 12, 200  # sizes of the samples
 
 
 def sample(given, items: list, count: int, what: str) -> list:
-    """Up to `count` items in their order, drawn by the study's name."""
+    """Up to `count` items, drawn with the study's name as seed, in their order."""
     return [items[i] for i in sorted(random.Random(f"{given.study}:{what}").sample(range(len(items)), min(count, len(items))))]
 
 
@@ -95,16 +95,11 @@ def test_intervals_again(tables, raw):
     wrong = []
     for *cell, base, group in raw:
         for number, row in enumerate(tables["gains"]):
-            if (
-                [row[k] for k in ("model", "task", "policy", "eval_task")] != cell
-                or row["decoding"] != "sampled"
-                or row["seeds"] < 2
-            ):
+            here = [row[k] for k in ("model", "task", "policy", "eval_task")] == cell
+            if not here or row["decoding"] != "sampled" or row["seeds"] < 2:
                 continue
-            before = rates(base, "0", "sampled")
-            x = [
-                [one[name] - before[name] for name in before] for one in (rates(r, str(int(row["step"])), "sampled") for r in group)
-            ]
+            before, last = rates(base, "0", "sampled"), str(int(row["step"]))
+            x = [[one[name] - before[name] for name in before] for one in (rates(r, last, "sampled") for r in group)]
             seeds, problems = len(x), len(before)
             of_seeds, of_problems, all_ = [mean(one) for one in x], [mean(one) for one in zip(*x)], mean(map(mean, x))
             residual = sum((x[s][i] - of_seeds[s] - of_problems[i] + all_) ** 2 for s in range(seeds) for i in range(problems))

@@ -1,4 +1,4 @@
-"""Tables as web pages of their own, for the report."""
+"""Write tables as web pages for the report."""
 
 from pathlib import Path
 

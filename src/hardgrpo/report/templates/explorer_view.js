@@ -18,7 +18,7 @@ async function render() {
   await showDetail(state, masks, () => mine === turn);
   if (mine !== turn) return;
   $("status").hidden = true;
-  document.documentElement.dataset.ready = location.hash; // for tests: what is shown belongs to this address
+  document.documentElement.dataset.ready = location.hash; // for tests: this address is shown completely
 }
 
 function row(parent, cells, tag = "td") {
@@ -27,7 +27,7 @@ function row(parent, cells, tag = "td") {
   return line;
 }
 
-/** A click anywhere on a line opens it, but not one that follows a link or ends a selection of text. */
+/** A click on a line opens it, except on a link or at the end of a selection of text. */
 function onLine(line, open) {
   line.onclick = (event) => { if (!event.target.closest("a") && !getSelection().toString()) open(); };
 }
@@ -97,7 +97,7 @@ function showList(state, entries) {
 
 const nameOf = (entry) => [entry.group.model, entry.group.test, entry.group.problems[entry.problem].id].join("/");
 
-/** The problem that a link opens, whether or not the filters leave it: {group, problem}. */
+/** The problem that a link opens, even if it does not pass the filters: {group, problem}. */
 function opened(name) {
   const [model, test, ...id] = (name ?? "").split("/"), group = groups.get(model + "/" + test);
   const problem = group ? group.problems.findIndex((problem) => problem.id === id.join("/")) : -1;
@@ -121,7 +121,7 @@ async function showDetail(state, masks, current) {
   for (const block of blocks.filter((block) => block.group === group && passes(block, state))) {
     eachRow(block, state, group.problems.map((_, number) => number === problem && mask[number]), masks, (i) => rows.push([block, i]));
   }
-  // Trained rows first: the comparison is what people come for.
+  // Trained rows first, because each has the base model's beside it.
   rows.sort(([a], [b]) => (a.policy === null) - (b.policy === null));
   const at = Math.max(0, rows.findIndex(([block, i]) => rowName(block, i) === state.row));
   const sides = rows.length ? await sidesOf(...rows[at]) : [];
@@ -160,7 +160,7 @@ async function showDetail(state, masks, current) {
   shown.at = at;
 }
 
-/** What is shown side by side: the base model's completion and the checkpoint's; the one alone where there is no other. */
+/** The completions to show side by side: the base model's and the checkpoint's, or the base model's alone. */
 async function sidesOf(block, i) {
   const sides = [];
   if (block.policy !== null) {
