@@ -10,20 +10,18 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
-import jinja2
 import pandas as pd
 from markupsafe import Markup
 
 from hardgrpo.analysis import evaluations
 from hardgrpo.data import tasks
 from hardgrpo.grading.graders import GRADERS
+from hardgrpo.report import web
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
 
-TEMPLATES = Path(__file__).with_name("templates")
 SCRIPT = ("explorer_data.js", "explorer_selection.js", "explorer_view.js")  # joined in this order
 STYLE = ("explorer.css",)
 AGAIN = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
@@ -119,14 +117,9 @@ def as_columns(rows: pd.DataFrame) -> dict[str, list]:
 
 def page(title: str, index: dict, texts: list[dict]) -> str:
     """The HTML file. It names its script and style by their checksums; the browser must load nothing else."""
-    script, style = ("\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPT, STYLE))
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["checksum"] = checksum
-    return environment.get_template("explorer.html").render(
-        title=title, script=Markup(script), style=Markup(style), index=packed(index), texts=map(packed, texts)
-    )
+    script, style = ("\n".join((web.TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPT, STYLE))
+    values = {"script": Markup(script), "style": Markup(style), "index": packed(index), "texts": map(packed, texts)}
+    return web.template("explorer.html", checksum=checksum).render(title=title, **values)
 
 
 def packed(value) -> str:

@@ -38,63 +38,38 @@ def draw(study: dict, subsets, parity, accuracy):
 
 def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[str]]]:
     """[(stage, lines)]. Unknown lines are empty, and a stage without lines is not drawn."""
-    recipe, trained = study["recipe"], len(parity) > 0
+    recipe, trained, chosen = study["recipe"], len(parity) > 0, len(subsets) > 0
     accuracy = accuracy[accuracy.decoding == "sampled"]
     after = accuracy[accuracy.step > 0]
     runs = len(parity) if trained else int(after[after.eval_task == after.task].groupby(["model", "task", "policy"]).ngroups)
-    kinds = between(subsets.seeds) if len(subsets) else str(study["seeds"])
-    return [
-        (
-            "Pool",
-            [
-                f"{number(len(study['tasks']), 'task')}: {some(study['tasks'])}",
-                f"{between(subsets.pool)} prompts{' each' if len(study['tasks']) > 1 else ''}" if len(subsets) else "",
-            ],
-        ),
-        (
-            "Probe",
-            [
-                f"{number(len(study['models']), 'base model')}: {some(study['models'])}",
-                f"{between(study['probes'].values())} completions a prompt" if study["probes"] else "recorded completions",
-                f"at most {between(study['completion_tokens'].values())} tokens",
-            ]
-            if len(subsets)
-            else [],
-        ),
-        (
-            "Subsets",
-            [
-                f"{number(subsets.policy.nunique(), 'policy', 'policies')}: {some(list(dict.fromkeys(subsets.policy)))}",
-                f"{between(subsets.prompts)} prompts ({between(100 * subsets.prompts / subsets.pool, '.0f')} % of the pool)",
-            ]
-            if len(subsets)
-            else [],
-        ),
-        (
-            "GRPO" if trained else "Recorded runs",
-            [
-                f"{between(parity.updates)} updates" if trained else "",
-                f"{recipe['prompts_per_update']} prompts × {recipe['group_size']} completions" if trained else "",
-                f"{number(int(kinds), 'seed')}" if trained and kinds.isdigit() else "",
-                f"{number(runs, 'run')}" if runs else "",
-            ],
-        ),
-        (
-            "Tests",
-            [
-                number(accuracy.eval_task.nunique(), "test set"),
-                f"{between(accuracy.problems)} problems",
-                f"{between(accuracy.samples)} {'sample' if accuracy.samples.max() == 1 else 'samples'} each",
-                f"base and {between(after.groupby(['model', 'task', 'policy']).step.nunique(), word='checkpoint')}",
-            ]
-            if len(after)
-            else [],
-        ),
-        (
-            "Results",
-            ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"] if runs else ["difficulty, subsets"],
-        ),
-    ]
+    seeds = between(subsets.seeds) if chosen else str(study["seeds"])
+    pool = [f"{number(len(study['tasks']), 'task')}: {some(study['tasks'])}"]
+    training = [number(runs, "run") if runs else ""]
+    probe, policies, tests = [], [], []
+    if chosen:
+        pool.append(f"{between(subsets.pool)} prompts{' each' if len(study['tasks']) > 1 else ''}")
+        probe = [
+            f"{number(len(study['models']), 'base model')}: {some(study['models'])}",
+            f"{between(study['probes'].values())} completions a prompt" if study["probes"] else "recorded completions",
+            f"at most {between(study['completion_tokens'].values())} tokens",
+        ]
+        policies = [
+            f"{number(subsets.policy.nunique(), 'policy', 'policies')}: {some(list(dict.fromkeys(subsets.policy)))}",
+            f"{between(subsets.prompts)} prompts ({between(100 * subsets.prompts / subsets.pool, '.0f')} % of the pool)",
+        ]
+    if trained:
+        prompts = f"{recipe['prompts_per_update']} prompts × {recipe['group_size']} completions"
+        training = [f"{between(parity.updates)} updates", prompts, number(int(seeds), "seed") if seeds.isdigit() else "", *training]
+    if len(after):
+        tests = [
+            number(accuracy.eval_task.nunique(), "test set"),
+            f"{between(accuracy.problems)} problems",
+            f"{between(accuracy.samples)} {'sample' if accuracy.samples.max() == 1 else 'samples'} each",
+            f"base and {between(after.groupby(['model', 'task', 'policy']).step.nunique(), word='checkpoint')}",
+        ]
+    results = ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"] if runs else ["difficulty, subsets"]
+    names = ("Pool", "Probe", "Subsets", "GRPO" if trained else "Recorded runs", "Tests", "Results")
+    return list(zip(names, (pool, probe, policies, training, tests, results)))
 
 
 def parted(line: str) -> str:
