@@ -1,22 +1,22 @@
-# What figures, tables and papers are drawn from, and which of them a study has.
+# Inputs of figures, tables and papers, and which of them a study has.
 
 TEX = next((tool for tool in ("latexmk", "tectonic") if shutil.which(tool)), None)
 
 SUMMARY = list(registry.SUMMARIES)
 PUBLISHED = [f"results/published/{name}.csv" for name in registry.PUBLISHED]
-BY_HAND = {"deviations": "paper/deviations.csv"}  # tables that a person writes
+BY_HAND = {"deviations": "paper/deviations.csv"}  # tables written by hand
 
 
 def drawing_only():
-    """Whether nothing but figures, tables and papers is asked for. Then no study is run, whatever lies in results/."""
+    """Whether all targets are figures, tables or papers. Then no study is run, whatever files are in results/."""
     drawings = lambda name: name in ("figures", "paper") or (name.startswith("paper/") and not name.endswith("explorer.html"))
     asked = [str(name) for name in workflow.dag_settings.targets]
     return bool(asked) and all(map(drawings, asked))
 
 
 def summarized(w):
-    """What a study's summaries are made from. Where only drawing is asked for this names a file that cannot exist, so that
-    Snakemake takes the summaries as they are and never asks for a run."""
+    """Inputs of a study's summaries. When only drawing, return a file that cannot exist, so that Snakemake takes the summaries as
+    they are and plans no run."""
     if drawing_only():
         return "`figures` and `paper` make no summaries: they draw finished ones"
     return paths.results(config, w.study) + [with_prompt for _, _, with_prompt in paths.recorded_probes(config, w.study)]
@@ -24,10 +24,10 @@ def summarized(w):
 
 @functools.cache
 def drawn_from(study):
-    """Folder of the summary tables that a study's figures and paper are drawn from.
+    """Folder of the summary tables for a study's figures and paper.
 
-    A run draws what it has computed. `figures` and `paper` alone draw what `draw` in the configuration says; where that is not
-    there, the path says what to do and Snakemake reports it as missing.
+    A run draws the tables that it computes. `figures` and `paper` alone draw the tables that `draw` in the configuration names. If
+    these are missing, return a path that says what to do, so that Snakemake reports it.
     """
     computed, reference = paths.computed(study), paths.reference(study)
     if not drawing_only():
@@ -45,7 +45,7 @@ def drawn_from(study):
 
 
 def drawn(*names):
-    """The tables that something is made of, as an input of its rule."""
+    """The named tables, as an input of a rule."""
 
     def files(w):
         summaries = [name for name in names if name in registry.SUMMARIES]
@@ -56,17 +56,17 @@ def drawn(*names):
 
 
 def of_all(entries):
-    """The tables that any of some entries of the registry is made of."""
+    """Names of all tables that the given entries of the registry need."""
     return dict.fromkeys(name for entry in entries.values() for name in entry.of)
 
 
 def tables_of(folder, names):
-    return [folder] if ":" in folder else [f"{folder}/{name}.csv" for name in names]  # with a colon it says what is missing
+    return [folder] if ":" in folder else [f"{folder}/{name}.csv" for name in names]  # with a colon it is a message of `drawn_from`
 
 
 def summaries_to_draw(w):
-    """The tables that the configured study is drawn from: `figures` and `paper` ask for them themselves, because Snakemake does
-    not report a missing input of figures that are there already."""
+    """The tables to draw of the configured study. They are inputs of `figures` and `paper` themselves, because Snakemake does not
+    report a missing input of figures that exist already."""
     return tables_of(drawn_from(config["study"]), SUMMARY)
 
 
@@ -90,22 +90,22 @@ def study_tables(study):
 
 
 def study_paper(study):
-    """All that is drawn, and the report of what was verified."""
+    """Figures, tables and the report of the checks."""
     return study_figures(study) + study_tables(study) + [f"paper/{study}/verified.txt"]
 
 
 def study_pdf(study):
-    """The paper as PDF, where a TeX is installed."""
+    """The paper as PDF, if TeX is installed."""
     return [f"paper/{study}/paper.pdf"] if TEX else []
 
 
 def without_pdf(study):
-    """Whether a study was finished without TeX: it stays finished when a TeX is installed, and says how to make its PDF."""
+    """Whether a study was finished without TeX. It stays finished when TeX is installed later; a message says how to make its PDF."""
     return os.path.exists(f"paper/{study}/no_pdf.txt")
 
 
 def note_missing_pdf(study):
-    """After each run: a note that says how to make the PDF, where the study is finished without one."""
+    """After each run: if the study is finished without a PDF, write a note that says how to make one."""
     note = Path(f"paper/{study}/no_pdf.txt")
     if os.path.exists(f"paper/{study}/paper.pdf"):
         note.unlink(missing_ok=True)
@@ -122,7 +122,7 @@ if TEX and without_pdf(config["study"]) and workflow.is_main_process:
 
 
 def study_agreement(study):
-    """The comparison with the committed reference of the same study, where there is one."""
+    """The comparison with the committed reference, if the study has one."""
     return [paths.agreement(study)] if paths.has_tables(paths.reference(study), ["decomposition_runs"]) else []
 
 

@@ -1,4 +1,4 @@
-# Figures, each with the rows drawn in it beside it, from tables alone. One rule a figure of src/hardgrpo/report/registry.py.
+# Figures and the rows drawn in them, from tables alone: one rule for each figure of src/hardgrpo/report/registry.py.
 
 for figure, entry in registry.FIGURES.items():
 

@@ -58,7 +58,7 @@ rule write_numbers:
     message:
         "Write the numbers of the text ({wildcards.study})"
     shell:
-        "python scripts/paper/write_numbers.py --tables {input} --study {params.study:q}" " --output {output.macros} > {log} 2>&1"
+        "python scripts/paper/write_numbers.py --tables {input} --study {params.study:q} --output {output.macros} > {log} 2>&1"
 
 
 rule verify:

@@ -1,4 +1,4 @@
-# The small tables that everything is drawn from, and what follows from them: verdicts, and agreement with the reference.
+# Summary tables, the verdicts on claims, and the agreement with the reference.
 
 
 localrules:
@@ -45,7 +45,7 @@ rule judge_claims:
         conditions=lambda w: as_json(paths.conditions(config, w.study)),
         code=code("summaries/judge_claims.py"),
     message:
-        "Judge the claims and set published numbers beside those of study {wildcards.study}"
+        "Judge the claims and compare published numbers with those of study {wildcards.study}"
     shell:
         "python scripts/summaries/judge_claims.py --tables {input.tables} --claims {input.claims}"
         " --published results/published --conditions {params.conditions:q} --output paper/{wildcards.study} > {log} 2>&1"

@@ -1,8 +1,8 @@
-"""Draw a figure of a study from its summary tables, as PDF and PNG, and as CSV the rows drawn.
+"""Draw a figure of a study from its summary tables, as PDF and PNG, and write the rows drawn as CSV.
 
     python scripts/figures/draw_figure.py --figure accuracy --tables results/reference/mini/*.csv --output accuracy.pdf accuracy.png accuracy.csv
 
-src/hardgrpo/report/registry.py lists the figures. --design is what a figure needs of the configuration, as JSON: the entry's `design`.
+src/hardgrpo/report/registry.py lists the figures. --design holds settings that a figure needs, as JSON: the `design` of its entry.
 """
 
 import argparse

@@ -50,8 +50,8 @@ def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
     """
     rows = []
     for family in cells_of_study.families(cells):
-        base = family[0].verdicts(0)
-        runs = np.stack([cell.verdicts(cell.steps()[-1]) for cell in family])  # (policies, seeds, N, m)
+        base = family[0].grades(0)
+        runs = np.stack([cell.grades(cell.steps()[-1]) for cell in family])  # (policies, seeds, N, m)
         policies, seeds, problems, samples = runs.shape
         row = {"task": family[0].task, "eval_task": family[0].eval_task, "problems": problems, "samples": samples, "seeds": seeds}
         row |= {"base_accuracy": base.mean(), "policies": " ".join(cell.policy for cell in family)}

@@ -1,4 +1,4 @@
-"""Compile paper/main.tex for a study, with latexmk or tectonic, whichever is installed.
+"""Compile paper/main.tex for a study, with latexmk or tectonic.
 
 python scripts/paper/compile_paper.py --study mini --output paper/mini/paper.pdf
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files
 
-# What a reader would see: text that sticks out, references without a target, fonts that are not there.
+# Flaws that a reader would see: text outside the margins, references without a target, missing fonts.
 FLAWS = r"^(?:Overfull .*|LaTeX Warning: (?:Reference|Citation|There were undefined).*|.*Citation.*undefined.*|LaTeX Font Warning: (?!Size).*)$"
 
 
@@ -25,7 +25,7 @@ def main() -> None:
     args = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as build:
-        # A wrapper of the study's name tells main.tex which figures and numbers to use.
+        # The wrapper defines \study, so that main.tex uses this study's figures and numbers.
         wrapper = Path(build) / "paper.tex"
         wrapper.write_text(f"\\def\\study{{{args.study}}}\\input{{main.tex}}\n", encoding="utf-8")
         if shutil.which("latexmk"):
@@ -41,7 +41,7 @@ def main() -> None:
                 str(wrapper),
             ]
         else:
-            raise errors.UserError(f"no TeX was found; {latex.INSTALL}, and run again; figures and tables are there without it")
+            raise errors.UserError(f"no TeX was found; {latex.INSTALL}, and run again; figures and tables do not need it")
         done = subprocess.run(command, cwd=args.paper, capture_output=True, text=True, errors="replace")
         print(done.stdout, done.stderr)
         if done.returncode:
@@ -49,7 +49,7 @@ def main() -> None:
             raise errors.UserError(
                 f"{args.paper}/main.tex: {command[0]} failed: {wrong}; if a package is missing, {latex.INSTALL} and run again"
             )
-        log = Path(build) / "paper.log"  # of the last run
+        log = Path(build) / "paper.log"  # of the last TeX run
         flaws = re.findall(FLAWS, log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE) if log.exists() else []
         for flaw in flaws:
             print(f"warning: {flaw}")

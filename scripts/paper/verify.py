@@ -1,11 +1,11 @@
-"""Verify a study's outputs before its paper is made: the checks of scripts/paper/checks, by pytest, and a report of them.
+"""Verify a study's outputs before its paper is made: run the checks of scripts/paper/checks by pytest and write a report.
 
     python scripts/paper/verify.py --study mini --tables results/summaries/mini/*.csv paper/mini/c*.csv --config '{...}' \\
         --conditions '{...}' --graders '{"swaps": "final_word"}' --output paper/mini/verified.txt
 
---config is paths.of_study as JSON, --graders names each tested task's grader. What the summaries alone can tell is always
-checked; what is recomputed from raw files (evaluations, completions, training logs) only where these are, and the report says
-what was skipped. A failure names table, row and number; there is no report then, so there is no paper either.
+--config is paths.of_study as JSON, --graders names the grader of each test. The checks of the summaries always run. The checks
+against raw files (evaluations, completions, training logs) run only if these files are here; the report lists skipped checks. A
+failure names table, row and number. Then no report is written, so no paper is made.
 """
 
 import argparse
@@ -23,7 +23,7 @@ CHECKS = [Path(__file__).parent / name for name in ("checks/test_summaries.py", 
 
 
 class Report:
-    """What pytest found, a line a check: its docstring, and why it was skipped or failed."""
+    """The outcome of each check in a line: its docstring, and the reason if it was skipped or failed."""
 
     def __init__(self, study: str):
         self.study, self.lines, self.said = study, [], {}
@@ -35,7 +35,7 @@ class Report:
     def pytest_runtest_makereport(self, item, call):
         report = yield
         if call.excinfo and isinstance(call.excinfo.value, errors.UserError):
-            report.longrepr = str(call.excinfo.value)  # a missing or broken file is no fault of the checks: no traceback
+            report.longrepr = str(call.excinfo.value)  # a missing or broken file needs no traceback
         return report
 
     def pytest_runtest_logreport(self, report):
@@ -57,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", required=True)
     files.add_tables(parser)
-    parser.add_argument("--reference", action="store_true", help="the tables were not made here: leave the raw files here alone")
+    parser.add_argument("--reference", action="store_true", help="the tables were not made here: skip the checks against raw files")
     parser.add_argument("--config", required=True, type=json.loads)
     parser.add_argument("--graders", required=True, type=json.loads)
     parser.add_argument("--conditions", required=True, type=json.loads, help="paths.conditions as JSON")
@@ -65,36 +65,25 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="text report")
     args = parser.parse_args()
 
-    # The project's own pytest settings are for its tests; other people's plug-ins have no say in this.
+    # Run without the project's pytest settings, which are for its tests, and without installed plug-ins.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     report = Report(args.study)
-    options = [
-        "-q",
-        "--no-header",
-        "--no-summary",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:warnings",
-        "-c",
-        os.devnull,
-        f"--rootdir={CHECKS[0].parent}",
-    ]
-    status = pytest.main([*options, *map(str, CHECKS)], plugins=[report, Given(args)])
+    options = ["-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-p", "no:warnings", "-c", os.devnull]
+    status = pytest.main([*options, f"--rootdir={CHECKS[0].parent}", *map(str, CHECKS)], plugins=[report, Given(args)])
     print(report.text())
     if status == pytest.ExitCode.TESTS_FAILED:
         first = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
         raise errors.UserError(
-            f"study {args.study}: {first[1].strip() if len(first) > 1 else first[0]}; correct what made it, or make the"
+            f"study {args.study}: {first[1].strip() if len(first) > 1 else first[0]}; correct its cause, or make the"
             f" summaries again: snakemake --forcerun summarize -- results/summaries/{args.study}/gains.csv"
         )
     if status != pytest.ExitCode.OK or not report.lines:
-        sys.exit(f"error: {CHECKS[0].parent}: the checks could not be run; see the log above")
+        sys.exit(f"error: {CHECKS[0].parent}: the checks did not run; see the log above")
     files.write_text(args.output, report.text())
 
 
 class Given:
-    """The study under verification, as the fixture `given` of the checks."""
+    """Passes the arguments to the checks, as the fixture `given`."""
 
     def __init__(self, args: argparse.Namespace):
         self.args = args

@@ -2,8 +2,8 @@
 
     python scripts/paper/write_explorer.py --study mini --config '{...}' --graders '{"swaps": "final_word"}' --output paper/mini/explorer.html
 
---config is the part of config.yaml that decides the study's files (paths.of_study), as JSON; --graders names each test's grader,
-which reads the answers out of the completions again (verdicts are those of the evaluation files).
+--config is the part of config.yaml that decides the study's files (paths.of_study), as JSON. --graders names each test's grader,
+which extracts the answers again for the page. Grades come from the evaluation files.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The paper's tables as LaTeX and HTML (points, with intervals) and CSV (shares, all digits), from a study's summaries.
+"""Write the paper's tables as LaTeX and HTML (points, with intervals) and CSV (shares, all digits), from a study's summaries.
 
     python scripts/paper/write_tables.py --tables results/reference/mini/*.csv paper/mini/*.csv paper/deviations.csv --study '{...}' \\
         --output paper/mini/tables --captions paper/mini/captions.tex

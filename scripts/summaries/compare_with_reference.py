@@ -1,4 +1,4 @@
-"""Compare the gains of a study that was computed here with those of its committed reference, cell by cell.
+"""Compare the gains of a study that was computed here with those of its committed reference, by cell.
 
     python scripts/summaries/compare_with_reference.py --tables results/summaries/mini/decomposition_runs.csv \\
         --reference results/reference/mini/decomposition_runs.csv --output results/agreement/mini.csv

@@ -1,9 +1,9 @@
-"""Judge the papers' claims by a study's summaries, and set the published numbers beside the study's.
+"""Judge the papers' claims by a study's summaries, and compare published numbers with the study's.
 
     python scripts/summaries/judge_claims.py --tables results/reference/mini/*.csv --claims paper/claims.yaml --published results/published \\
         --conditions '{"tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"]}' --output paper/mini
 
-Writes claims.csv and compared.csv, from summary tables alone: a claim that is added or changed needs no run.
+Writes claims.csv and compared.csv from summary tables alone: a new or changed claim needs no run.
 --conditions is paths.conditions as JSON.
 """
 

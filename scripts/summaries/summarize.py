@@ -1,4 +1,4 @@
-"""Summarise a study: every table that its figures, LaTeX tables and numbers are made from.
+"""Summarise a study: write every table that its figures, LaTeX tables and numbers are made from.
 
     python scripts/summaries/summarize.py --study mini --config '{...}' --output results/summaries/mini
 
@@ -19,7 +19,7 @@ from hardgrpo.study import paths
 
 
 class Made(dict):
-    """Summary tables and what they are made of, by name; each is made when it is first asked for."""
+    """Summary tables and their inputs by name; each is made when it is first read."""
 
     def __init__(self, config: dict, study: str):
         plan = config["studies"][study]

@@ -60,7 +60,7 @@ def test_fifty_thousand_completions_are_opened_filtered_and_searched(tmp_path, w
         (lambda rows: rows.append(rows[0]), "row 3: sample 0 (sampled) of 'a' at step 0 stands in the file twice; delete"),
     ],
 )  # fmt: skip
-def test_texts_that_do_not_belong_to_the_verdicts_are_named(tmp_path, change, words):
+def test_texts_that_do_not_belong_to_the_grades_are_named(tmp_path, change, words):
     made = Made(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
     made.problems("t", [{"id": name, "question": "?", "answer": "x", "tier": 1} for name in "ab"])
     rows = [

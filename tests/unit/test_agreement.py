@@ -39,7 +39,7 @@ def test_equal_runs_agree_and_one_seed_has_no_interval():
     found = agreement.compare(same, same[:-3])
     assert [(row["policy"], row["difference"], row["leaves_zero_out"]) for row in found] == [("hard", 0, False), ("easy", 0, False)]
     assert (found[0]["difference_low"], found[0]["difference_high"]) == (0, 0) and math.isnan(found[1]["difference_low"])
-    with pytest.raises(UserError, match="no cell of the study stands in its reference"):
+    with pytest.raises(UserError, match="the reference has no cell of this study"):
         agreement.compare(rows({0: 0.1}), rows({0: 0.1}, task="another"))
 
 
@@ -57,9 +57,10 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = files.read_rows(output, dict.fromkeys(agreement.COLUMNS, str))
     assert len(found) == 16 and {row["difference"] for row in found} == {"0.0"} and "zero left out in 0" in done.stdout
+    assert {row["leaves_zero_out"] for row in found} == {"0"}, "show_results.py reads 0 and 1"
     shown = subprocess.run(
         [sys.executable, path_of("show_results"), "--study", "mini", "--agreement", output, "--tables"]
         + [str(path) for path in (ROOT / "results/reference/mini").glob("*.csv")],
         capture_output=True, text=True, check=True, cwd=tmp_path,
     ).stdout  # fmt: skip
-    assert "Every gain is that of the reference" in shown and output in shown
+    assert "Every gain equals that of the reference" in shown and output in shown

@@ -279,7 +279,7 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
     [
         ({"test": "differenec"}, "unknown test 'differenec'; expected one of difference,"),
         ({"minus": None}, "test 'difference' needs 'minus', a str"),
-        ({"margin": 0.02}, "test 'difference' knows no 'margin'"),
+        ({"margin": 0.02}, "test 'difference' does not read 'margin'"),
         ({"tested": "elsewhere"}, "tested is 'elsewhere', expected one of same,"),
         ({"only": {"seed": [0]}}, "'only' must hold lists of names under model, task, eval_task"),
         ({"id": None}, "'id' is missing"),

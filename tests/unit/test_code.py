@@ -35,9 +35,9 @@ def project(tmp_path, monkeypatch) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    code._needed_by.cache_clear()
+    code.needed_by.cache_clear()
     yield tmp_path
-    code._needed_by.cache_clear()
+    code.needed_by.cache_clear()
 
 
 REACHED = ["program.py", "sibling.py"] + [
@@ -56,11 +56,11 @@ def test_the_checksum_changes_with_each_of_these_files_and_with_no_other(project
     for path in sorted(path for path in project.rglob("*.*") if path.is_file()):
         text = path.read_text()
         path.write_text(text + "\n")
-        code._needed_by.cache_clear()
+        code.needed_by.cache_clear()
         changed = code.checksum(project / "program.py") != before
         path.write_text(text)
         assert changed == (path.relative_to(project).as_posix() in REACHED), path
-    code._needed_by.cache_clear()
+    code.needed_by.cache_clear()
 
 
 def test_what_python_loads_for_a_program_is_covered():

@@ -36,14 +36,14 @@ HAND = {
 
 
 def evaluation(folder, path, correct: dict[int, dict[str, list[int]]], tiers: dict[str, object]) -> None:
-    """Write an evaluation file: step -> problem -> verdict of each sample."""
+    """Write an evaluation file: step -> problem -> grade of each sample."""
     rows = [
         dict.fromkeys(evaluations.COLUMNS)
         | {"step": step, "id": name, "tier": tiers.get(name), "decoding": "sampled", "sample": sample}
-        | {"correct": verdict, "answered": 1, "strict": verdict, "lenient": verdict}
+        | {"correct": grade, "answered": 1, "strict": grade, "lenient": grade}
         for step, problems in correct.items()
-        for name, verdicts in problems.items()
-        for sample, verdict in enumerate(verdicts)
+        for name, grades in problems.items()
+        for sample, grade in enumerate(grades)
     ]
     files.write_rows(folder / path, evaluations.COLUMNS, rows)
 
@@ -158,7 +158,7 @@ def test_gains_and_differences_by_hand(tmp_path):
     values = found[0].rates(30) - found[1].rates(30)
     assert rows[0]["p"] == pytest.approx(float(statistics.p_value(statistics.components(values))))
     assert [row["p_holm"] for row in rows] == pytest.approx(list(statistics.holm([row["p"] for row in rows])))
-    shared = statistics.shared_noise(found[0].verdicts(30) - found[1].verdicts(30))
+    shared = statistics.shared_noise(found[0].grades(30) - found[1].grades(30))
     half = (12.706204736432095**2 * statistics.components(values).over_seeds + statistics.Z**2 * shared) ** 0.5
     assert rows[0]["difference_high_a"] - rows[0]["difference"] == pytest.approx(float(half))
 
@@ -170,12 +170,12 @@ def test_one_seed_has_neither_the_other_target_nor_a_pooled_variance(tmp_path):
         name = "gain" if "gain" in row else "difference"
         assert row[f"{name}_low"] < row[name] < row[f"{name}_high"] and row["mdd"] > 0, "over problems"
         assert np.isnan([row[f"{name}_{end}"] for end in ("low_a", "high_a", "low_pooled", "high_pooled")]).all()
-    assert gains.mcnemar(found) == [], "two samples a problem are no single verdict"
+    assert gains.mcnemar(found) == [], "two samples a problem are no single grade"
 
 
-def test_mcnemar_is_of_single_verdicts_of_the_same_seed(tmp_path):
-    single = {path: {30: {name: verdicts[:1] for name, verdicts in steps[30].items()}} for path, steps in RUNS.items()}
-    base = {0: {name: verdicts[:1] for name, verdicts in BASE[0].items()}}
+def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
+    single = {path: {30: {name: grades[:1] for name, grades in steps[30].items()}} for path, steps in RUNS.items()}
+    base = {0: {name: grades[:1] for name, grades in BASE[0].items()}}
     evaluation(tmp_path, "m/base/t.csv.gz", base, TIERS)
     for path, correct in single.items():
         evaluation(tmp_path, f"m/t/{path}/t.csv.gz", correct, TIERS)

@@ -1,4 +1,4 @@
-"""What the checks of a study's outputs share: the tables, the runs, and how a failure is written."""
+"""Fixtures and helpers of the checks: the tables, the runs, and the text of a failure."""
 
 from collections import defaultdict
 from math import isclose, isnan
@@ -19,7 +19,7 @@ def tables(given) -> dict[str, list[dict]]:
 
 @pytest.fixture(scope="session")
 def made_here(given) -> None:
-    """Skips where the tables are the committed reference: the raw files here, if any, are of another machine's run."""
+    """Skip if the tables are the committed reference: raw files in this folder belong to another run."""
     if given.reference:
         pytest.skip("the tables are the committed reference, its raw files are not here")
 
@@ -34,20 +34,20 @@ def runs(given) -> dict[tuple, list]:
 
 
 def check(wrong: list[str]) -> None:
-    """Fail with what is wrong, a line each, without a traceback."""
+    """Fail with one line for each thing that is wrong, without a traceback."""
     if wrong:
         more = [f"... and {len(wrong) - 5} more"] if len(wrong) > 5 else []
         pytest.fail("\n".join(wrong[:5] + more), pytrace=False)
 
 
 def at(table: str, number: int, row: dict) -> str:
-    """Table, row and what the row is about: 'gains.csv: row 2 (tiny swaps swaps hard)'."""
+    """Table, row and name of the row: 'gains.csv: row 2 (tiny swaps swaps hard)'."""
     keys = [str(row[key]) for key in ("model", "task", "eval_task", "policy", "minus", "tier", "seed", "step") if key in row]
     return f"{table}.csv: row {number + 2} ({' '.join(keys)})"
 
 
 def rows_of(tables: dict, *names: str):
-    """(table, place, row) of some tables, all without names."""
+    """(table, place, row) of the named tables, or of all tables without names."""
     for name in names or tables:
         for number, row in enumerate(tables[name]):
             yield name, at(name, number, row), row

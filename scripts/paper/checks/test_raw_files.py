@@ -1,6 +1,6 @@
-"""A study's summaries against its raw files (evaluations, completions, training logs): started by scripts/paper/verify.py.
+"""Checks of a study's summaries against its raw files (evaluations, completions, training logs), run by scripts/paper/verify.py.
 
-Raw files are many: which of them are read is drawn by the study's name, so that it is the same every time.
+They read a sample of the raw files. The study's name seeds the draw, so that the sample is the same every time.
 """
 
 import csv
@@ -23,11 +23,11 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
 
-CELLS, FILES, COMPLETIONS = 8, 12, 200  # how many of each are computed again
+CELLS, FILES, COMPLETIONS = 8, 12, 200  # sizes of the samples
 
 
 def sample(given, items: list, count: int, what: str) -> list:
-    """Up to `count` items in their order, drawn by the study's name."""
+    """Up to `count` items, drawn with the study's name as seed, in their order."""
     return [items[i] for i in sorted(random.Random(f"{given.study}:{what}").sample(range(len(items)), min(count, len(items))))]
 
 
@@ -95,16 +95,11 @@ def test_intervals_again(tables, raw):
     wrong = []
     for *cell, base, group in raw:
         for number, row in enumerate(tables["gains"]):
-            if (
-                [row[k] for k in ("model", "task", "policy", "eval_task")] != cell
-                or row["decoding"] != "sampled"
-                or row["seeds"] < 2
-            ):
+            here = [row[k] for k in ("model", "task", "policy", "eval_task")] == cell
+            if not here or row["decoding"] != "sampled" or row["seeds"] < 2:
                 continue
-            before = rates(base, "0", "sampled")
-            x = [
-                [one[name] - before[name] for name in before] for one in (rates(r, str(int(row["step"])), "sampled") for r in group)
-            ]
+            before, last = rates(base, "0", "sampled"), str(int(row["step"]))
+            x = [[one[name] - before[name] for name in before] for one in (rates(r, last, "sampled") for r in group)]
             seeds, problems = len(x), len(before)
             of_seeds, of_problems, all_ = [mean(one) for one in x], [mean(one) for one in zip(*x)], mean(map(mean, x))
             residual = sum((x[s][i] - of_seeds[s] - of_problems[i] + all_) ** 2 for s in range(seeds) for i in range(problems))
@@ -118,7 +113,7 @@ def test_intervals_again(tables, raw):
 
 
 def test_grades_again(given, runs, made_here):
-    """Completions of a sample of problems, graded again, have the verdicts that the evaluation files say."""
+    """Completions of a sample of problems, graded again, get the grades of the evaluation files."""
     found = []
     for path in paths.evaluations(given.config, given.study):
         texts = Path(path.removesuffix(".csv.gz") + ".jsonl.gz")
@@ -142,12 +137,12 @@ def test_grades_again(given, runs, made_here):
             wrong.append(f"{path}: its rows are not those of {texts}")
             continue
         for text in sample(given, written, COMPLETIONS, str(path)):
-            verdict, (number, row) = graders.grade(grader, text["completion"], answers[text["id"]]), rows[key(text)]
+            grade, (number, row) = graders.grade(grader, text["completion"], answers[text["id"]]), rows[key(text)]
             for column in ("correct", "answered", "strict", "lenient"):
-                if int(row[column]) != int(getattr(verdict, column)):
+                if int(row[column]) != int(getattr(grade, column)):
                     wrong.append(
                         f"{path}: row {number} ({row['id']}, step {row['step']}, sample {row['sample']}): {column} is {row[column]},"
-                        f" graded again {int(getattr(verdict, column))}"
+                        f" graded again {int(getattr(grade, column))}"
                     )
     check(wrong)
 
@@ -175,11 +170,11 @@ def test_recordings_again(given, runs, made_here):
         for problem in problems:
             for one in by_problem[problem["id"]]:
                 row = rows.get((problem["id"], str(one["sample"])))
-                verdict = graders.grade(given.graders[task], one["completion"], problem["answer"])
-                if row is None or int(row["correct"]) != verdict.correct:
+                grade = graders.grade(given.graders[task], one["completion"], problem["answer"])
+                if row is None or int(row["correct"]) != grade.correct:
                     said = row["correct"] if row else "missing"
                     wrong.append(
-                        f"{path}: {problem['id']}, sample {one['sample']}: correct is {said}, graded again {int(verdict.correct)}"
+                        f"{path}: {problem['id']}, sample {one['sample']}: correct is {said}, graded again {int(grade.correct)}"
                     )
     check(wrong)
 

@@ -1,6 +1,6 @@
-"""What the summaries of a study alone can tell: started by scripts/paper/verify.py.
+"""Checks of a study's summaries by themselves, run by scripts/paper/verify.py.
 
-Numbers are computed again by other code than made them: plain Python over rows.
+They compute numbers again without the code that made them: plain Python over rows.
 """
 
 import csv
@@ -19,9 +19,9 @@ SHARES = {
     "answered",
     "base_answered",
     "answered_mean",
-    "truncated_mean",
     "truncated",
     "base_truncated",
+    "truncated_mean",
 }
 SHARES |= {"accuracy_answered", "base_accuracy_answered", "pass", "base", "learnable", "pass_rate", "mean_pass_rate", "zero_share"}
 SHARES |= {"boundary_pass_rate", "r_squared", "p", "p_holm", "target", "published", "alone", "with_prompt"}
@@ -52,7 +52,7 @@ def test_cells(given, tables, runs):
         rows = [row for row in tables[name] if row.get("decoding", "sampled") == "sampled"]
         found = {(row["model"], row["task"], row["policy"], row["eval_task"]): row["seeds"] for row in rows}
         if len(found) < len(rows):
-            wrong.append(f"{name}.csv: {len(rows) - len(found)} cells stand there twice")
+            wrong.append(f"{name}.csv: {len(rows) - len(found)} cells are in the table twice")
         for cell in sorted(expected.keys() | found.keys()):
             if expected.get(cell) != found.get(cell):
                 wrong.append(f"{name}.csv: {' '.join(cell)}: {found.get(cell, 0):.0f} seeds, the study has {expected.get(cell, 0)}")
@@ -70,7 +70,7 @@ def test_ranges(tables):
             elif column in SHARES and not -TOLERANCE <= value <= 1 + TOLERANCE:
                 wrong.append(f"{place}: {column} is {value}, not between 0 and 1")
             elif column in CHANGES and not -1 - TOLERANCE <= value <= 1 + TOLERANCE:
-                # Finishing and correctness can leave this range together, but not their sum.
+                # Finishing and correctness may both leave this range; their sum may not.
                 if column in ("gain", "difference"):
                     wrong.append(f"{place}: {column} is {value}, not between -1 and 1")
             elif column in COUNTS and not (value > 0 and (value == int(value) or column in ("problems", "pool", "prompts"))):
@@ -155,7 +155,7 @@ def test_parity(given, tables, runs):
     found = sorted((row["model"], row["task"], row["policy"], row["seed"]) for row in tables["parity"])
     expected = sorted((*cell, run.seed) for cell, group in runs.items() for run in group if run.recipe != "recorded")
     if found != expected:
-        odd = sorted(set(found) ^ set(expected))[:1] or ["one stands there twice"]
+        odd = sorted(set(found) ^ set(expected))[:1] or ["one is in the table twice"]
         wrong.append(f"parity.csv: {len(found)} runs, the study has {len(expected)}; first that differs: {odd[0]}")
     check(wrong)
 

@@ -1,10 +1,10 @@
-"""Summary tables of accuracies: by checkpoint, by k, by tier, and when a run gets as far as training on all prompts."""
+"""Summary tables of accuracy: by checkpoint, by k, by tier, and the updates needed to match training on all prompts."""
 
 import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import evaluations, statistics
-from hardgrpo.analysis.cells import Cell, as_columns
+from hardgrpo.analysis.cells import Cell, mean_columns
 
 
 def accuracy(cells: list[Cell]) -> list[dict]:
@@ -20,7 +20,7 @@ def accuracy(cells: list[Cell]) -> list[dict]:
                 rows.append(
                     cell.keys
                     | {"decoding": decoding, "step": step}
-                    | as_columns("accuracy", statistics.mean_interval(rates["correct"]))
+                    | mean_columns("accuracy", rates["correct"])
                     | {f"{name}_mean": rates[name].mean() for name in ("answered", "truncated", "tokens")}
                     | {"problems": rates["correct"].shape[1], "samples": cell.samples(step) if decoding == "sampled" else 1}
                     | {"seeds": len(cell.runs) if step else 1}
@@ -29,7 +29,7 @@ def accuracy(cells: list[Cell]) -> list[dict]:
 
 
 def pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of base model and last checkpoint, k = 1 (which is avg@k), 8 where there are as many, and all samples."""
+    """Unbiased pass@k of base model and last checkpoint, for k = 1 (which is avg@k), 8 if there are as many samples, and all samples."""
     rows = []
     for cell in cells:
         last = cell.steps()[-1]
@@ -40,8 +40,8 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
             rows.append(
                 cell.keys
                 | {"k": k, "step": last, "base": base.mean()}
-                | as_columns("pass", statistics.mean_interval(values))
-                | as_columns("gain", statistics.mean_interval(values - base))
+                | mean_columns("pass", values)
+                | mean_columns("gain", values - base)
                 | {"problems": values.shape[1], "seeds": values.shape[0]}
             )
     return rows
@@ -64,8 +64,8 @@ def tiers(cells: list[Cell]) -> list[dict]:
             rows.append(
                 cell.keys
                 | {"tier": name, "step": last, "base_accuracy": base[kept].mean()}
-                | as_columns("accuracy", statistics.mean_interval(trained[:, kept]))
-                | as_columns("gain", statistics.mean_interval(trained[:, kept] - base[kept]))
+                | mean_columns("accuracy", trained[:, kept])
+                | mean_columns("gain", trained[:, kept] - base[kept])
                 | {"problems": int(kept.sum()), "seeds": len(cell.runs)}
             )
     return rows
@@ -85,8 +85,8 @@ def _number(text: str) -> float:
 def reach(cells: list[Cell]) -> list[dict]:
     """The first checkpoint that is as accurate as training on all prompts is at its end (LDS: fewer steps suffice).
 
-    `step` is that of the curve averaged over seeds, `step_first` and `step_last` those of the quickest and slowest seed that
-    reach it, `seeds_reached` how many do; empty where none does.
+    `step` is for the curve averaged over seeds. `step_first` and `step_last` are for the quickest and the slowest of the
+    `seeds_reached` seeds that get there; both are empty if none does.
     """
     ends = {(c.model, c.task, c.eval_task): c.rates(c.steps()[-1]).mean() for c in cells if c.policy == "all"}
     rows = []

@@ -1,15 +1,14 @@
-"""How far the gains that a study gave here agree with those of its committed reference.
+"""Compare the gains of a study that was computed here with those of its committed reference.
 
-Processors round differently, so that the same seed trains another run elsewhere. Both took the same problems, so the gains are
-compared by cell and paired by seed: d_s is the gain of seed s here less that of the reference. The interval of the mean of d_s is
-Student's t over the seeds, t(.975, S - 1) sd(d) / sqrt(S): for new seeds and these problems.
+Processors round differently, so the same seed trains a different run on another machine. Both machines use the same problems, so
+the gains are compared by cell and paired by seed: d_s is the gain of seed s here less that of the reference. The interval of the
+mean of d_s is Student's t over the seeds, t(.975, S - 1) sd(d) / sqrt(S): for new seeds and these problems.
 """
 
-import math
-
 import numpy as np
-from scipy import stats
 
+from hardgrpo.analysis import statistics
+from hardgrpo.analysis.cells import as_columns
 from hardgrpo.analysis.columns import CELL
 from hardgrpo.runtime.errors import UserError
 
@@ -17,9 +16,9 @@ COLUMNS = [*CELL, "gain_reference", "gain_here", "difference", "difference_low",
 
 
 def compare(here: list[dict], reference: list[dict]) -> list[dict]:
-    """A row a cell, from the rows of `decomposition_runs` here and of the reference, at the last step by the task's own grading.
+    """A row a cell, from the rows of `decomposition_runs` here and of the reference: last step, the task's own grading.
 
-    Cells and seeds that only one of the two has are left out; the interval is nan for a single seed.
+    Cells and seeds that only one side has are left out. A single seed gives no interval.
     """
     ours, theirs = _gains(here), _gains(reference)
     rows = []
@@ -28,14 +27,15 @@ def compare(here: list[dict], reference: list[dict]) -> list[dict]:
         if not seeds:
             continue
         one, other = (np.array([gains[cell][seed] for seed in seeds]) for gains in (ours, theirs))
-        low, high = _interval(one - other)
+        found = statistics.seeds_interval(one - other)
         rows.append(
             dict(zip(CELL, cell))
-            | {"gain_reference": other.mean(), "gain_here": one.mean(), "difference": (one - other).mean()}
-            | {"difference_low": low, "difference_high": high, "seeds": len(seeds), "leaves_zero_out": low > 0 or high < 0}
+            | {"gain_reference": other.mean(), "gain_here": one.mean()}
+            | as_columns("difference", found)
+            | {"seeds": len(seeds), "leaves_zero_out": found.low > 0 or found.high < 0}
         )
     if not rows:
-        raise UserError("no cell of the study stands in its reference; compare the same study")
+        raise UserError("the reference has no cell of this study; compare a study with its own reference")
     return rows
 
 
@@ -47,11 +47,3 @@ def _gains(rows: list[dict]) -> dict[tuple, dict[float, float]]:
             seeds = found.setdefault(tuple(row[name] for name in CELL), {})
             seeds[row["seed"]] = max(seeds.get(row["seed"], (-1, 0.0)), (row["step"], row["gain"]))
     return {cell: {seed: gain for seed, (_, gain) in seeds.items()} for cell, seeds in found.items()}
-
-
-def _interval(differences: np.ndarray) -> tuple[float, float]:
-    count = len(differences)
-    if count < 2:
-        return math.nan, math.nan
-    half = stats.t.ppf(0.975, count - 1) * differences.std(ddof=1) / math.sqrt(count)
-    return differences.mean() - half, differences.mean() + half

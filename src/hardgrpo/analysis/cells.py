@@ -1,4 +1,4 @@
-"""Cells: all seeds of one policy on one test set. Most summary tables are made from them."""
+"""Cells: all seeds of one model, task and policy on one test set. Most summary tables are made from them."""
 
 import itertools
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from hardgrpo.study.settings import Run
 
 @dataclass(frozen=True)
 class Cell:
-    """All seeds of one (model, task, policy) on one evaluation task; of several recipes `policy` names the recipe too."""
+    """All seeds of one (model, task, policy) on one test set. With several recipes `policy` names the recipe, too."""
 
     model: str
     task: str
@@ -48,8 +48,8 @@ class Cell:
                 )
         return np.stack([one.to_numpy() for one in series])
 
-    def verdicts(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
-        """(S, N, m) verdicts of single completions, of the base (N, m) at step 0; None where the numbers of samples differ."""
+    def grades(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
+        """(S, N, m) grades 0/1 of single completions, at step 0 those of the base (N, m); None where numbers of samples differ."""
         found = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else [self.base])]
         if any(one is None or one.shape != found[0].shape for one in found):
             return None
@@ -70,7 +70,7 @@ class Cell:
 
 
 def load_cells(config: dict, study: str, folder: str = "results/evaluation") -> list[Cell]:
-    """Read every evaluation file of a study once; runs that differ in the seed alone make a cell."""
+    """Read every evaluation file of a study once. Runs that differ only in the seed make one cell."""
     groups: dict[tuple, list[Run]] = {}
     for run in paths.runs(config, study):
         groups.setdefault((run.model, run.task, settings.arm(config["studies"][study], run)), []).append(run)
@@ -86,9 +86,14 @@ def load_cells(config: dict, study: str, folder: str = "results/evaluation") -> 
 
 
 def families(cells: list[Cell]) -> list[list[Cell]]:
-    """Cells that are compared with each other: those of one model, task and test, in the study's order."""
+    """Groups of cells that are compared with each other: same model, task and test, in the study's order."""
     keys = lambda cell: (cell.model, cell.task, cell.eval_task)
     return [sorted(group, key=cells.index) for _, group in itertools.groupby(sorted(cells, key=keys), key=keys)]
+
+
+def mean_columns(prefix: str, values: np.ndarray) -> dict:
+    """The columns of a mean over seeds and problems (S, N), with its interval."""
+    return as_columns(prefix, statistics.mean_interval(values))
 
 
 def as_columns(prefix: str, estimate: statistics.Estimate) -> dict:

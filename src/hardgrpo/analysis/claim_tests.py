@@ -25,44 +25,43 @@ from hardgrpo.analysis.verdicts import (
 )
 
 
-def _paired(study: Study, claim: dict, cell: tuple, policy: str, minus: str) -> tuple | None:
-    """(estimate, low, high), the row: one policy less another, paired by problem and seed."""
-    for row in study.rows("differences", claim):
-        if cell_of(row) == cell and {policy, minus} == {row["policy"], row["minus"]}:
-            return interval_of(row, "difference", 1 if row["policy"] == policy else -1), row
-    return None
+def _judged(row: dict, name: str, interval: tuple, said: str | None = None, p_holm=None) -> dict:
+    """The result of a claim about policies, with seeds and problems of `row`; without `said` the interval decides."""
+    said = about_policies(said or verdict(*interval[1:], p_holm), row["seeds"])
+    return result(cell_of(row), name, interval, row["seeds"], row["problems"], said, p_holm)
+
+
+def _paired(rows: list[dict], policy: str, minus: str) -> tuple | None:
+    """(interval, row) of one policy less another, from a cell's rows of `differences`."""
+    row = next((row for row in rows if {policy, minus} == {row["policy"], row["minus"]}), None)
+    return row and (interval_of(row, "difference", 1 if row["policy"] == policy else -1), row)
+
+
+def _leads(study: Study, claim: dict) -> dict[tuple, tuple]:
+    """{cell: (interval, row)} of `policy` less `minus`, paired by problem and seed."""
+    found = {cell: _paired(rows, claim["policy"], claim["minus"]) for cell, rows in study.by_cell("differences", claim).items()}
+    return {cell: lead for cell, lead in found.items() if lead}
 
 
 def difference(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` after training, paired by problem and seed."""
-    rows = []
-    for cell in study.cells("differences", claim):
-        if found := _paired(study, claim, cell, claim["policy"], claim["minus"]):
-            (estimate, low, high), row = found
-            p_holm = known_or(row.get("p_holm"))
-            said = about_policies(verdict(low, high, p_holm), row["seeds"])
-            name = f"{claim['policy']} - {claim['minus']}"
-            rows.append(result(cell, name, (estimate, low, high), row["seeds"], row["problems"], said, p_holm))
-    return rows
+    name = f"{claim['policy']} - {claim['minus']}"
+    leads = _leads(study, claim).values()
+    return [_judged(row, name, interval, p_holm=known_or(row.get("p_holm"))) for interval, row in leads]
 
 
 def equivalence(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` lies within `margin` on both sides."""
-    rows = []
-    for cell in study.cells("differences", claim):
-        if found := _paired(study, claim, cell, claim["policy"], claim["minus"]):
-            interval, row = found
-            said = about_policies(within(*interval[1:], claim["margin"]), row["seeds"])
-            name = f"|{claim['policy']} - {claim['minus']}| < {claim['margin']:g}"
-            rows.append(result(cell, name, interval, row["seeds"], row["problems"], said))
-    return rows
+    name = f"|{claim['policy']} - {claim['minus']}| < {claim['margin']:g}"
+    leads = _leads(study, claim).values()
+    return [_judged(row, name, interval, within(*interval[1:], claim["margin"])) for interval, row in leads]
 
 
 def _all_of(cell: tuple, links: list[tuple]) -> dict:
     """One row for several differences that must all be positive: `links` are (name, interval, seeds, n).
 
-    Supported where every one is (an intersection-union test needs no correction), contradicted where one is negative after a
-    correction for their number. The row shows the one that decides.
+    Supported where every difference is positive (an intersection-union test needs no correction); contradicted where one is
+    negative after a correction for their number. The row shows the difference that decides.
     """
     against = min(links, key=lambda link: link[1][2])
     weakest = min(links, key=lambda link: link[1][1])
@@ -71,35 +70,30 @@ def _all_of(cell: tuple, links: list[tuple]) -> dict:
     return result(cell, name, interval, seeds, n, about_policies(said, seeds))
 
 
-def largest(claim: dict, study: Study) -> list[dict]:
-    """`policy` gains more than each policy of `among` that the study has (two at least)."""
+def _all_positive(study: Study, claim: dict, pairs: list[tuple], least: int) -> list[dict]:
+    """`_all_of` for `pairs` of policies, in cells that have at least so many of the pairs."""
     rows = []
-    for cell in study.cells("differences", claim):
-        pairs = [(other, _paired(study, claim, cell, claim["policy"], other)) for other in claim["among"]]
-        links = [(f"{claim['policy']} - {other} (weakest)", p[0], p[1]["seeds"], p[1]["problems"]) for other, p in pairs if p]
-        if len(links) > 1:
+    for cell, here in study.by_cell("differences", claim).items():
+        found = [(f"{one} - {other} (weakest)", _paired(here, one, other)) for one, other in pairs]
+        links = [(name, lead[0], lead[1]["seeds"], lead[1]["problems"]) for name, lead in found if lead]
+        if len(links) >= least:
             rows.append(_all_of(cell, links))
     return rows
+
+
+def largest(claim: dict, study: Study) -> list[dict]:
+    """`policy` gains more than each policy of `among` that the study has (two at least)."""
+    return _all_positive(study, claim, [(claim["policy"], other) for other in claim["among"]], 2)
 
 
 def order(claim: dict, study: Study) -> list[dict]:
     """Each of `policies` gains more than the next; the study must have all."""
-    rows = []
-    steps = list(zip(claim["policies"], claim["policies"][1:]))
-    for cell in study.cells("differences", claim):
-        pairs = [(one, other, _paired(study, claim, cell, one, other)) for one, other in steps]
-        if all(p for _, _, p in pairs):
-            links = [(f"{one} - {other} (weakest)", p[0], p[1]["seeds"], p[1]["problems"]) for one, other, p in pairs]
-            rows.append(_all_of(cell, links))
-    return rows
-
-
-def _by_policy(rows: list[dict]) -> dict[str, dict]:
-    return {row["policy"]: row for row in rows}
+    pairs = list(zip(claim["policies"], claim["policies"][1:]))
+    return _all_positive(study, claim, pairs, max(len(pairs), 1))
 
 
 def _largest_unpaired(claim: dict, cell: tuple, rows: list[dict], name: str, what: str, n: str) -> list[dict]:
-    by_policy = _by_policy(rows)
+    by_policy = {row["policy"]: row for row in rows}
     own = by_policy.get(claim["policy"])
     others = [by_policy[other] for other in claim["among"] if other in by_policy]
     if own is None or len(others) < 2:
@@ -111,8 +105,7 @@ def _largest_unpaired(claim: dict, cell: tuple, rows: list[dict], name: str, wha
 def largest_pass(claim: dict, study: Study) -> list[dict]:
     """As `largest`, by pass@k with the largest k above 1 (k = 1 is accuracy)."""
     rows = []
-    for cell in study.cells("pass_at_k", claim):
-        here = [row for row in study.rows("pass_at_k", claim) if cell_of(row) == cell]
+    for cell, here in study.by_cell("pass_at_k", claim).items():
         k = max(row["k"] for row in here)
         if k > 1:
             here = [row for row in here if row["k"] == k]
@@ -123,45 +116,42 @@ def largest_pass(claim: dict, study: Study) -> list[dict]:
 def largest_learnable(claim: dict, study: Study) -> list[dict]:
     """As `largest`, by learnable share; intervals over seeds, n is the number of updates."""
     rows = []
-    for cell in study.cells("learnable", claim):
-        here = [row for row in study.rows("learnable", claim) if cell_of(row) == cell]
+    for cell, here in study.by_cell("learnable", claim).items():
         rows += _largest_unpaired(claim, cell, here, "learnable", "learnable", "updates")
     return rows
 
 
+def _gains(study: Study, claim: dict) -> list[tuple[dict, tuple]]:
+    """[(row, interval)] of the gains of `policy`."""
+    rows = study.rows("gains", claim, decoding="sampled", policy=claim["policy"])
+    return [(row, interval_of(row, "gain")) for row in rows]
+
+
 def gain(claim: dict, study: Study) -> list[dict]:
     """The gain of `policy` is positive."""
-    rows = []
-    for row in study.rows("gains", claim, decoding="sampled", policy=claim["policy"]):
-        interval = interval_of(row, "gain")
-        said = about_policies(verdict(*interval[1:]), row["seeds"])
-        rows.append(result(cell_of(row), f"gain of {row['policy']}", interval, row["seeds"], row["problems"], said))
-    return rows
+    return [_judged(row, f"gain of {row['policy']}", interval) for row, interval in _gains(study, claim)]
 
 
 def no_more_than(claim: dict, study: Study) -> list[dict]:
     """The gain of `policy` is at most `at_most`."""
-    rows = []
-    for row in study.rows("gains", claim, decoding="sampled", policy=claim["policy"]):
-        interval = interval_of(row, "gain")
-        said = about_policies(verdict(claim["at_most"] - interval[2], claim["at_most"] - interval[1]), row["seeds"])
-        name = f"gain of {row['policy']} < {claim['at_most']:g}"
-        rows.append(result(cell_of(row), name, interval, row["seeds"], row["problems"], said))
-    return rows
+    most = claim["at_most"]
+    name = f"gain of {claim['policy']} < {most:g}"
+    return [_judged(row, name, gain, verdict(most - gain[2], most - gain[1])) for row, gain in _gains(study, claim)]
 
 
 def reaches(claim: dict, study: Study) -> list[dict]:
-    """The largest gain of `policy` over all cells is at least `at_least`: supported if one cell's interval lies above it after
-    a correction for the number of cells that were looked at, contradicted if all lie below."""
-    rows = study.rows("gains", claim, decoding="sampled", policy=claim["policy"])
-    if not rows:
+    """The largest gain of `policy` over all cells is at least `at_least`.
+
+    Supported if the largest gain's interval lies above it after a correction for the number of cells (the largest of many is large
+    by chance); contradicted if the intervals of all cells lie below.
+    """
+    found, aim = _gains(study, claim), claim["at_least"]
+    if not found:
         return []
-    best = max(rows, key=lambda row: row["gain"])
-    interval, aim = interval_of(best, "gain"), claim["at_least"]
-    low = widened(interval, best["seeds"], len(rows))[1]  # the largest of many is large by chance
-    said = SUPPORTED if low > aim else CONTRADICTED if all(row["gain_high"] < aim for row in rows) else UNDECIDED
-    name = f"largest gain > {aim:g}"
-    return [result(cell_of(best), name, interval, best["seeds"], best["problems"], about_policies(said, best["seeds"]))]
+    best, interval = max(found, key=lambda pair: pair[0]["gain"])
+    low = widened(interval, best["seeds"], len(found))[1]
+    said = SUPPORTED if low > aim else CONTRADICTED if all(high < aim for _, (_, _, high) in found) else UNDECIDED
+    return [_judged(best, f"largest gain > {aim:g}", interval, said)]
 
 
 def ahead(claim: dict, study: Study) -> list[dict]:
@@ -171,64 +161,51 @@ def ahead(claim: dict, study: Study) -> list[dict]:
     too wide rather than too narrow.
     """
     rows = []
-    for cell in study.cells("accuracy", claim):
-        here = [row for row in study.rows("accuracy", claim, decoding="sampled") if cell_of(row) == cell and row["step"] > 0]
+    for here in study.by_cell("accuracy", claim).values():
+        here = [row for row in here if row["decoding"] == "sampled" and row["step"] > 0]
         pair = [[row for row in here if row["policy"] == claim[key]] for key in ("policy", "minus")]
         common = sorted(set.intersection(*({row["step"] for row in side} for side in pair)))
         steps = [step for step in common[:-1] if step >= claim["share"] * common[-1]]
         if steps:
             one, other = (next(row for row in side if row["step"] == steps[0]) for side in pair)
-            interval = unpaired(one, other, "accuracy")
-            said = about_policies(verdict(*interval[1:]), one["seeds"])
             name = f"{claim['policy']} - {claim['minus']} after {steps[0]:.0f} of {common[-1]:.0f}"
-            rows.append(result(cell, name, interval, one["seeds"], one["problems"], said))
+            rows.append(_judged(one, name, unpaired(one, other, "accuracy")))
     return rows
 
 
 def smaller_lead(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` is larger in a cell than in the cell with the weaker signal (another task or model)."""
-    pairs = {cell: _paired(study, claim, cell, claim["policy"], claim["minus"]) for cell in study.cells("differences", claim)}
-    pairs = {cell: pair for cell, pair in pairs.items() if pair}
-    weak = {cell for cell in pairs if cell[0] in study.weaker or cell[1] in study.weaker}
+    leads = _leads(study, claim)
+    weak = [cell for cell in leads if cell[0] in study.weaker or cell[1] in study.weaker]
     rows = []
     for weaker in weak:
-        for cell in pairs.keys() - weak:
-            if cell[1] != weaker[1] and cell[0] != weaker[0]:
+        for cell in leads:
+            if cell in weak or (cell[1] != weaker[1] and cell[0] != weaker[0]):
                 continue  # one thing differs at a time
-            sides = [{"d": i[0], "d_low": i[1], "d_high": i[2]} for i in (pairs[cell][0], pairs[weaker][0])]
-            interval, row = unpaired(*sides, "d"), pairs[cell][1]
+            sides = [dict(zip(("d", "d_low", "d_high"), leads[one][0])) for one in (cell, weaker)]
             name = f"({claim['policy']} - {claim['minus']}) less that of {weaker[1] if cell[1] != weaker[1] else weaker[0]}"
-            said = about_policies(verdict(*interval[1:]), row["seeds"])
-            rows.append(result(cell, name, interval, row["seeds"], row["problems"], said))
+            rows.append(_judged(leads[cell][1], name, unpaired(*sides, "d")))
     return sorted(rows, key=lambda row: (row["model"], row["task"]))
 
 
 def lost_lead(claim: dict, study: Study) -> list[dict]:
     """The lead of `policy` over `minus` on the task itself is larger than the same runs' lead with room to finish.
 
-    Both leads are of the same runs on the same problems, how they vary together is not in the tables: their half-widths are added,
-    which is wide enough whatever that is.
+    Both leads are of the same runs on the same problems, but the tables do not have their covariance. Their half-widths are
+    added, which is wide enough for any covariance.
     """
     rows = []
-    own, roomier = (claim | {"tested": where} for where in ("same", "roomier"))
-    for cell in study.cells("differences", own):
-        for other in study.cells("differences", roomier):
-            if cell[:2] != other[:2]:
-                continue
-            here = _paired(study, own, cell, claim["policy"], claim["minus"])
-            there = _paired(study, roomier, other, claim["policy"], claim["minus"])
-            if not here or not there:
-                continue
-            (a, a_low, a_high), (b, b_low, b_high) = here[0], there[0]
-            interval, row = (a - b, a_low - b_high, a_high - b_low), here[1]
-            said = about_policies(verdict(*interval[1:]), row["seeds"])
-            name = f"({claim['policy']} - {claim['minus']}) less that on {other[2]}"
-            rows.append(result(cell, name, interval, row["seeds"], row["problems"], said))
+    own, roomier = (_leads(study, claim | {"tested": tested}) for tested in ("same", "roomier"))
+    for cell, ((a, a_low, a_high), row) in own.items():
+        for other, ((b, b_low, b_high), _) in roomier.items():
+            if cell[:2] == other[:2]:
+                name = f"({claim['policy']} - {claim['minus']}) less that on {other[2]}"
+                rows.append(_judged(row, name, (a - b, a_low - b_high, a_high - b_low)))
     return rows
 
 
 def parts(claim: dict, study: Study) -> list[dict]:
-    """Finishing less correctness, for every policy; of one run, it says what that run's gain is made of."""
+    """Finishing less correctness, for every policy. One seed is enough: the claim is about that run's gain."""
     last = {}
     for row in study.rows("parts", claim):
         key = (*cell_of(row), row["policy"])
@@ -237,16 +214,8 @@ def parts(claim: dict, study: Study) -> list[dict]:
     rows = []
     for row in last.values():
         interval = interval_of(row, "finishing_minus_correctness")
-        rows.append(
-            result(
-                cell_of(row),
-                f"finishing - correctness of {row['policy']}",
-                interval,
-                row["seeds"],
-                row["problems"],
-                verdict(*interval[1:]),
-            )
-        )
+        name = f"finishing - correctness of {row['policy']}"
+        rows.append(result(cell_of(row), name, interval, row["seeds"], row["problems"], verdict(*interval[1:])))
     return rows
 
 
@@ -297,34 +266,26 @@ def fit_base(claim: dict, study: Study) -> list[dict]:
 
 def tiers(claim: dict, study: Study) -> list[dict]:
     """The gain in the easiest tier less that in the hardest, for each of `policies`; n is the smaller number of problems."""
-    rows = []
+    rows, cells = [], study.by_cell("tiers", claim).values()
     for policy in claim["policies"]:
-        for cell in study.cells("tiers", claim):
-            here = [row for row in study.rows("tiers", claim, policy=policy) if cell_of(row) == cell]
+        for here in ([row for row in cell if row["policy"] == policy] for cell in cells):
             if len(here) > 1:
                 easiest, hardest = here[0], here[-1]  # the table lists tiers from easy to hard
-                interval = unpaired(easiest, hardest, "gain")
-                said = about_policies(verdict(*interval[1:]), easiest["seeds"])
                 name = f"gain of {policy}, tier {easiest['tier']} - tier {hardest['tier']}"
-                n = min(easiest["problems"], hardest["problems"])
-                rows.append(result(cell, name, interval, easiest["seeds"], n, said))
+                smaller = min(easiest, hardest, key=lambda row: row["problems"])
+                rows.append(_judged(easiest | {"problems": smaller["problems"]}, name, unpaired(easiest, hardest, "gain")))
     return rows
 
 
 def equivalence_by_tier(claim: dict, study: Study) -> list[dict]:
     """As `equivalence`, within each tier and unpaired: a row for each tier."""
     rows = []
-    for cell in study.cells("tiers", claim):
-        sides = [
-            {row["tier"]: row for row in study.rows("tiers", claim, policy=claim[key]) if cell_of(row) == cell}
-            for key in ("policy", "minus")
-        ]
-        for tier in (tier for tier in sides[0] if tier in sides[1]):
-            one, other = sides[0][tier], sides[1][tier]
-            interval = unpaired(one, other, "gain")
-            said = about_policies(within(*interval[1:], claim["margin"]), one["seeds"])
+    for here in study.by_cell("tiers", claim).values():
+        ours, theirs = ({row["tier"]: row for row in here if row["policy"] == claim[key]} for key in ("policy", "minus"))
+        for tier in (tier for tier in ours if tier in theirs):
+            interval = unpaired(ours[tier], theirs[tier], "gain")
             name = f"|{claim['policy']} - {claim['minus']}| < {claim['margin']:g} in tier {tier}"
-            rows.append(result(cell, name, interval, one["seeds"], one["problems"], said))
+            rows.append(_judged(ours[tier], name, interval, within(*interval[1:], claim["margin"])))
     return rows
 
 
@@ -337,14 +298,13 @@ def reach(claim: dict, study: Study) -> list[dict]:
     rows = []
     for row in study.rows("reach", claim, policy=claim["policy"]):
         every = row["seeds_reached"] == row["seeds"]
-        shares = tuple(known_or(row[key], np.nan) / row["steps"] for key in ("step", "step_first", "step_last"))
-        interval = shares[0], shares[1], shares[2] if every else np.nan
-        if every and interval[2] <= claim["within"]:
+        share, quickest, slowest = (known_or(row[key], np.nan) / row["steps"] for key in ("step", "step_first", "step_last"))
+        if every and slowest <= claim["within"]:
             said = SUPPORTED
         else:
-            said = CONTRADICTED if not interval[1] <= claim["within"] else UNDECIDED
+            said = UNDECIDED if quickest <= claim["within"] else CONTRADICTED
         name = f"share of updates <= {claim['within']:g} (quickest and slowest seed)"
-        rows.append(result(cell_of(row), name, interval, row["seeds"], row["seeds_reached"], about_policies(said, row["seeds"])))
+        rows.append(_judged(row | {"problems": row["seeds_reached"]}, name, (share, quickest, slowest if every else np.nan), said))
     return rows
 
 
@@ -355,10 +315,8 @@ def transfer(claim: dict, study: Study) -> list[dict]:
     for one in (row for row in found if row["task"] == claim["trained_on"]):
         for other in found:
             if other["task"] == claim["minus"] and all(one[key] == other[key] for key in ("model", "eval_task")):
-                interval = unpaired(one, other, "gain")
-                said = about_policies(verdict(*interval[1:]), one["seeds"])
                 name = f"trained on {one['task']} - trained on {other['task']}"
-                rows.append(result(cell_of(one), name, interval, one["seeds"], one["problems"], said))
+                rows.append(_judged(one, name, unpaired(one, other, "gain")))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""The claims of paper/claims.yaml, judged by a study's summary tables.
+"""Read the claims of paper/claims.yaml and judge them by a study's summary tables.
 
 A claim's `test` is a key of `claim_tests.TESTS`; analysis/verdicts.py says when a claim is supported, contradicted or undecided.
 """
@@ -14,7 +14,7 @@ from hardgrpo.runtime.errors import UserError
 
 
 def judge(claims: list[dict], study: Study) -> list[dict]:
-    """Rows of claims.csv: every claim in every cell that the study can decide it in."""
+    """Rows of claims.csv: every claim in every cell where the study can decide it."""
     rows = []
     for claim in claims:
         kept = {key: claim[key] for key in ("id", "paper", "claim")}
@@ -23,7 +23,7 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
 
 
 def read(path: str | Path) -> list[dict]:
-    """The claims of a YAML file, each with what its test needs and nothing else."""
+    """The claims of a YAML file; each must have exactly the keys that its test reads."""
     try:
         claims = yaml.safe_load(files.read_text(path))
     except yaml.YAMLError as error:
@@ -45,7 +45,7 @@ def _wrong(claim: dict, seen: set[str]) -> str | None:
         if not isinstance(claim.get(key), str):
             return f"'{key}' is missing or not text; every claim has id, paper, claim and test"
     if claim["id"] in seen:
-        return "the id stands in the file twice; ids must be unique"
+        return "the id is in the file twice; give each claim its own"
     if claim["test"] not in TESTS:
         return f"unknown test '{claim['test']}'; expected one of {', '.join(TESTS)}"
     needed = TESTS[claim["test"]][1]
@@ -55,7 +55,7 @@ def _wrong(claim: dict, seen: set[str]) -> str | None:
             return f"test '{claim['test']}' needs '{key}', a {kind.__name__}"
     unknown = claim.keys() - needed.keys() - {"id", "paper", "claim", "test", "tested", "only"}
     if unknown:
-        return f"test '{claim['test']}' knows no '{min(unknown)}'; it reads {', '.join([*needed, 'tested', 'only'])}"
+        return f"test '{claim['test']}' does not read '{min(unknown)}'; it reads {', '.join([*needed, 'tested', 'only'])}"
     if claim.get("tested", "same") not in TESTED:
         return f"tested is '{claim['tested']}', expected one of {', '.join(TESTED)}"
     only = claim.get("only", {})

@@ -1,8 +1,8 @@
-"""What the columns of summary tables are called."""
+"""Names of columns in summary tables."""
 
-CELL = ["model", "task", "eval_task", "policy"]  # what names a row of most tables
+CELL = ["model", "task", "eval_task", "policy"]  # identify a row of most tables
 
-# Columns that hold names: text, whatever they look like (a tier is called 3, a task may be called 7).
+# Columns of names, read as text: a tier may be called 3, a task 7.
 NAMES = [*CELL, "minus", "decoding", "tier", "grading", "group", "id", "rule", "predictor", "adjusted_for", "quantity", "paper"]
 NAMES += ["place", "what", "written", "released", "key"]
 
@@ -13,5 +13,5 @@ def interval(name: str) -> list[str]:
 
 
 def intervals(name: str) -> list[str]:
-    """With `*_a` for these problems and new seeds, and `*_pooled` with the variance over seeds of all policies together."""
+    """`interval`, with `*_a` for these problems and new seeds, and `*_pooled` with one variance over seeds for all policies."""
     return [*interval(name), f"{name}_low_a", f"{name}_high_a", f"{name}_low_pooled", f"{name}_high_pooled"]

@@ -1,62 +1,59 @@
 """Summary tables that split gains exactly into finishing and correctness."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracy import tier_names
-from hardgrpo.analysis.cells import Cell, as_columns
+from hardgrpo.analysis.cells import Cell, mean_columns
 from hardgrpo.analysis.formats import change
+
+GRADINGS = {"task": "correct", "strict": "strict", "lenient": "lenient"}
+DECOMPOSED = ("answered", "correct", "strict", "lenient", "truncated", "tokens")
 
 
 def parts(cells: list[Cell]) -> list[dict]:
     """Every gain split into finishing and correctness, for the last checkpoint, sampled completions."""
     rows = []
     for cell in cells:
-        last = cell.steps()[-1]
-        base_answered, base_correct = cell.base_rates("answered"), cell.base_rates("correct")
-        answered, correct = cell.rates(last, "answered"), cell.rates(last, "correct")
-        finishing, correctness = statistics.decompose_by_problem(base_answered, base_correct, answered, correct)
+        last, columns = cell.steps()[-1], ("answered", "correct")
+        rates = [*map(cell.base_rates, columns), *(cell.rates(last, column) for column in columns)]
+        finishing, correctness = statistics.decompose_by_problem(*rates)
         rows.append(
             cell.keys
-            | {"step": last, "gain": (correct - base_correct).mean()}
-            | as_columns("finishing", statistics.mean_interval(finishing))
-            | as_columns("correctness", statistics.mean_interval(correctness))
-            | as_columns("finishing_minus_correctness", statistics.mean_interval(finishing - correctness))
-            | _answered(base_answered, base_correct, answered, correct)
-            | {"problems": answered.shape[1], "seeds": answered.shape[0]}
+            | {"step": last, "gain": (rates[3] - rates[1]).mean()}
+            | mean_columns("finishing", finishing)
+            | mean_columns("correctness", correctness)
+            | mean_columns("finishing_minus_correctness", finishing - correctness)
+            | _answered(*rates)
+            | {"problems": finishing.shape[1], "seeds": finishing.shape[0]}
         )
     return rows
-
-
-GRADINGS = {"task": "correct", "strict": "strict", "lenient": "lenient"}
-DECOMPOSED = ("answered", "correct", "strict", "lenient", "truncated", "tokens")
 
 
 def decomposition(cells: list[Cell]) -> list[dict]:
     """Every gain split into finishing and correctness, by checkpoint, by grading, and within each tier (`tier` is empty for all).
 
-    `grading` is the task's own, strict or lenient; what is answered is the same for all. Within a tier the split is that of its
-    problems alone: where difficulty is mostly length, the split over all problems mixes tiers that differ in finishing.
+    `grading` is the task's own, strict or lenient; all three count the same completions as answered. The split within a tier is that
+    of its problems alone. Where difficulty is mostly length, the split over all problems mixes tiers that differ in finishing.
     """
     rows = []
     for cell in cells:
         tier = cell.tiers()
         groups = {None: np.ones(len(tier), bool)} | {name: (tier == name).to_numpy() for name in tier_names(tier)}
-        base = {column: cell.base_rates(column) for column in DECOMPOSED}
-        for step in cell.steps():
-            trained = {column: cell.rates(step, column) for column in DECOMPOSED}
+        for step, base, trained in _by_step(cell):
             for name, kept in groups.items():
                 of = {column: (base[column][kept], trained[column][:, kept]) for column in DECOMPOSED}
-                for grading, column in GRADINGS.items():
-                    (base_answered, answered), (base_correct, correct) = of["answered"], of[column]
-                    finishing, correctness = statistics.decompose_by_problem(base_answered, base_correct, answered, correct)
+                for grading, rates in _by_grading(of):
+                    finishing, correctness = statistics.decompose_by_problem(*rates)
                     rows.append(
                         cell.keys
                         | {"tier": name, "grading": grading, "step": step}
-                        | as_columns("gain", statistics.mean_interval(correct - base_correct))
-                        | as_columns("finishing", statistics.mean_interval(finishing))
-                        | as_columns("correctness", statistics.mean_interval(correctness))
-                        | _answered(base_answered, base_correct, answered, correct)
+                        | mean_columns("gain", rates[3] - rates[1])
+                        | mean_columns("finishing", finishing)
+                        | mean_columns("correctness", correctness)
+                        | _answered(*rates)
                         | _lengths(of)
                         | {"problems": int(kept.sum()), "seeds": len(cell.runs)}
                     )
@@ -67,28 +64,39 @@ def decomposition_runs(cells: list[Cell]) -> list[dict]:
     """The exact split of every run at every checkpoint, by grading. A mean over runs is not quite the split of the mean rates."""
     rows = []
     for cell in cells:
-        base = {column: cell.base_rates(column) for column in DECOMPOSED}
-        for step in cell.steps():
-            trained = {column: cell.rates(step, column) for column in DECOMPOSED}
-            for grading, column in GRADINGS.items():
-                for i, seed in enumerate(cell.seeds):
-                    of = {name: (base[name], trained[name][i]) for name in DECOMPOSED}
-                    four = (*of["answered"], *of[column])
-                    base_answered, answered, base_correct, correct = (float(one.mean()) for one in four)
+        for step, base, trained in _by_step(cell):
+            runs = [{name: (base[name], trained[name][i]) for name in DECOMPOSED} for i in range(len(cell.seeds))]
+            for grading in GRADINGS:
+                for seed, of in zip(cell.seeds, runs):
+                    rates = dict(_by_grading(of))[grading]
+                    base_answered, base_correct, answered, correct = (float(one.mean()) for one in rates)
                     finishing, correctness = statistics.decompose(base_answered, base_correct, answered, correct)
                     rows.append(
                         cell.keys
                         | {"seed": seed, "grading": grading, "step": step}
                         | {"gain": correct - base_correct, "finishing": finishing, "correctness": correctness}
-                        | _answered(four[0], four[2], four[1], four[3])
+                        | _answered(*rates)
                         | _lengths(of)
-                        | {"problems": len(four[0])}
+                        | {"problems": len(rates[0])}
                     )
     return rows
 
 
+def _by_step(cell: Cell) -> Iterator[tuple[int, dict, dict]]:
+    """(checkpoint, {column: rates of the base (N,)}, {column: rates of the runs (S, N)}) for all of DECOMPOSED."""
+    base = {column: cell.base_rates(column) for column in DECOMPOSED}
+    for step in cell.steps():
+        yield step, base, {column: cell.rates(step, column) for column in DECOMPOSED}
+
+
+def _by_grading(of: dict[str, tuple]) -> Iterator[tuple[str, tuple]]:
+    """(grading, rates answered and correct of the base, then after training), from {column: (before, after)}."""
+    for grading, column in GRADINGS.items():
+        yield grading, (of["answered"][0], of[column][0], of["answered"][1], of[column][1])
+
+
 def sentences(decomposition_rows: list[dict]) -> list[dict]:
-    """What the gains are made of in one English sentence for each model, task and test, at the last checkpoint (plain text)."""
+    """One English sentence for each model, task and test, in plain text: what the gains at the last checkpoint are made of."""
     rows = []
     whole = [row for row in decomposition_rows if row["tier"] is None]
     for key in dict.fromkeys((r["model"], r["task"], r["eval_task"]) for r in whole):
@@ -146,7 +154,7 @@ def _answered(base_answered, base_correct, answered, correct) -> dict:
 
 
 def _lengths(of: dict) -> dict:
-    """Share cut off at the limit and mean length in tokens, before and after; nan where recordings do not tell."""
+    """Share cut off at the limit and mean length in tokens, before and after; nan where recordings do not say."""
     return {f"{when}{column}": of[column][i].mean() for column in ("truncated", "tokens") for i, when in enumerate(("base_", ""))}
 
 

@@ -1,4 +1,4 @@
-"""Evaluation files: one row a graded completion, `evaluation/.../{eval_task}.csv.gz`."""
+"""Evaluation files, `evaluation/.../{eval_task}.csv.gz`: a row is a graded completion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hardgrpo.grading.graders import Grade
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-if TYPE_CHECKING:  # programs that only write evaluations do without
+if TYPE_CHECKING:  # programs that only write evaluations do not need them
     import numpy as np
     import pandas as pd
 
@@ -21,20 +21,10 @@ GRADES = ("correct", "answered", "strict", "lenient")
 def row(
     step: int, problem: dict, decoding: str, sample: int, grade: Grade, tokens: int | None = None, finish_reason: str | None = None
 ) -> dict:
-    """A graded completion. Recordings may not know `tokens` and `finish_reason`; both cells are then empty."""
-    return {
-        "step": step,
-        "id": problem["id"],
-        "tier": problem.get("tier"),
-        "decoding": decoding,
-        "sample": sample,
-        "correct": grade.correct,
-        "answered": grade.answered,
-        "strict": grade.strict,
-        "lenient": grade.lenient,
-        "truncated": finish_reason == "length" if finish_reason else None,
-        "tokens": tokens,
-    }
+    """A graded completion. `truncated` and `tokens` are empty where a recording does not say."""
+    named = {"step": step, "id": problem["id"], "tier": problem.get("tier"), "decoding": decoding, "sample": sample}
+    length = {"truncated": finish_reason == "length" if finish_reason else None, "tokens": tokens}
+    return named | {name: getattr(grade, name) for name in GRADES} | length
 
 
 def text(row: dict, completion: str) -> dict:
@@ -53,18 +43,18 @@ def write(path: str, rows: list[dict]) -> None:
 
 
 def read(path: str) -> pd.DataFrame:
-    """An evaluation with checked columns and values; `truncated` and `tokens` are nan where they are not known."""
+    """An evaluation with checked columns and values; unknown `truncated` and `tokens` are nan."""
     import pandas as pd
 
     kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
     kinds |= dict.fromkeys(GRADES, int) | {"truncated": float, "tokens": float}
     text = files.read_text(path)
     try:
-        # Only an empty cell is a missing one: a problem may be called "NA".
+        # Only an empty cell counts as missing: a problem may be called "NA".
         empty = {column: [""] for column in ("tier", "truncated", "tokens")}
         frame = pd.read_csv(io.StringIO(text), dtype=kinds, usecols=list(kinds), keep_default_na=False, na_values=empty)
     except ValueError:
-        files.read_rows(path, kinds)  # names row and column
+        files.read_rows(path, kinds)  # raises an error with row and column
         raise UserError(f"{path}: not an evaluation file; delete it and run again") from None
     if frame.empty:
         raise UserError(f"{path}: the file has no rows; delete it and run again")
@@ -85,7 +75,7 @@ def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sam
 
 
 def counts(frame: pd.DataFrame, step: int) -> tuple[np.ndarray, np.ndarray]:
-    """(samples, correct) by problem among the sampled completions of one step."""
+    """Numbers of samples and of correct samples by problem, at one step, without greedy completions."""
     groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True).correct
     return groups.size().to_numpy(), groups.sum().to_numpy()
 

@@ -1,4 +1,4 @@
-"""Numbers as text, the same in figures, tables and sentences. Shares are written in percentage points."""
+"""Format numbers for figures, tables and sentences. Shares are written in percentage points."""
 
 import math
 
@@ -44,7 +44,7 @@ def probability(value: float | None) -> str:
 
 
 def whole(value: float | None) -> str:
-    """A number without decimals, thousands set apart by a narrow space."""
+    """A number without decimals, with a narrow space between thousands."""
     return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}") if known(value) else UNKNOWN
 
 

@@ -1,18 +1,18 @@
-"""Summary tables of gains over the base model, of differences between policies, and of single verdicts."""
+"""Summary tables of gains over the base model, of differences between policies, and of single completions."""
 
 import itertools
 
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import Cell, as_columns, families
+from hardgrpo.analysis.cells import Cell, families, mean_columns
 
 
 def gains(cells: list[Cell]) -> list[dict]:
-    """Accuracy at the last checkpoint less that of the base model, with what the design could have detected.
+    """Accuracy at the last checkpoint less that of the base model, with the detectable difference of the design.
 
-    `gain_low` and `gain_high` are for new problems and new seeds, `*_a` for these problems and new seeds, `*_pooled` with the
-    variance over seeds of all policies together, which holds where they spread alike.
+    `gain_low` and `gain_high` are for new problems and new seeds, `*_a` for these problems and new seeds. `*_pooled` uses one variance
+    over seeds for all policies, which is valid where they have the same variance.
     """
     rows = {}
     for family in families(cells):
@@ -26,7 +26,7 @@ def gains(cells: list[Cell]) -> list[dict]:
                 rows[id(cell), decoding] = (
                     cell.keys
                     | {"decoding": decoding, "step": last, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
-                    | as_columns("gain", statistics.mean_interval(one))
+                    | mean_columns("gain", one)
                     | _other_intervals("gain", one, _shared_noise(cell, None, decoding), pooled)
                     | {"mdd": mdd, "problems": one.shape[1], "samples": samples, "seeds": one.shape[0]}
                 )
@@ -36,7 +36,7 @@ def gains(cells: list[Cell]) -> list[dict]:
 def differences(cells: list[Cell]) -> list[dict]:
     """Policy minus policy at the last checkpoint, sampled, paired by problem and seed; the base cancels.
 
-    `p` inverts the interval (`statistics.p_value`), `p_holm` is corrected for the comparisons within model, task and test.
+    `p` inverts the interval (`statistics.p_value`); `p_holm` is corrected for the comparisons within a model, task and test.
     """
     rows = []
     for family in families(cells):
@@ -51,7 +51,7 @@ def differences(cells: list[Cell]) -> list[dict]:
             found.append(
                 one.keys
                 | {"minus": other.policy}
-                | as_columns("difference", statistics.mean_interval(values))
+                | mean_columns("difference", values)
                 | _other_intervals("difference", values, _shared_noise(one, other, "sampled"), pooled)
                 | {"p": float(statistics.p_value(parts))}
                 | {"mdd": mdd, "problems": parts.problems, "seeds": parts.seeds}
@@ -61,21 +61,21 @@ def differences(cells: list[Cell]) -> list[dict]:
 
 
 def mcnemar(cells: list[Cell]) -> list[dict]:
-    """McNemar's exact test of single verdicts on the same problems: each run against the base, and against the other policies'
-    run of the same seed, greedy or where there is one sample.
+    """McNemar's exact test for decodings with one completion a problem.
 
-    It is a test of two *runs*: it says nothing about another seed. A family of Holm is the comparisons of one seed and decoding
-    within model, task and test, those with the base and those between policies apart.
+    Each run is compared with the base model, and with the other policies' runs of the same seed. The test is of two *runs*: it says
+    nothing about another seed. Holm's correction is over the comparisons of one seed and decoding within a model, task and test,
+    separately for those with the base and those between policies.
     """
     rows = []
     for family in families(cells):
         for decoding in family[0].decodings():
-            single = {}  # (policy, seed) -> (step, verdicts (N,))
+            single = {}  # (policy, seed) -> (step, grades (N,))
             for cell in family:
                 last = cell.steps()[-1]
-                verdicts, base = cell.verdicts(last, decoding), cell.verdicts(0, decoding)
-                if verdicts is not None and base is not None and verdicts.shape[-1] == base.shape[-1] == 1:
-                    single |= {(cell.policy, seed): (last, one[:, 0]) for seed, one in zip(cell.seeds, verdicts)}
+                grades, base = cell.grades(last, decoding), cell.grades(0, decoding)
+                if grades is not None and base is not None and grades.shape[-1] == base.shape[-1] == 1:
+                    single |= {(cell.policy, seed): (last, one[:, 0]) for seed, one in zip(cell.seeds, grades)}
                     single["base"] = (0, base[:, 0])
             for seed in sorted({key[1] for key in single if key != "base"}):
                 arms = [cell for cell in family if (cell.policy, seed) in single]
@@ -97,7 +97,7 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
 
 
 def _other_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None) -> dict:
-    """The intervals beside the reported one: for target A, and with the seeds' variance of all policies together."""
+    """The intervals beside the reported one: for target A, and with one variance over seeds for all policies."""
     fixed = statistics.fixed_problems_interval(values, shared)
     found = statistics.components(values)
     half = np.nan if pooled is None else statistics.half_width(found, *pooled)
@@ -110,21 +110,18 @@ def _other_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple
 
 
 def _shared_noise(one: Cell, other: Cell | None, decoding: str) -> float:
-    """`statistics.shared_noise` of a gain (`other` is None) or a difference; nan where samples cannot be matched by number.
-
-    Greedy completions have no sampling noise.
-    """
+    """`statistics.shared_noise` of a gain (`other` is None) or a difference; nan where samples cannot be matched by number."""
     if decoding == "greedy":
-        return 0.0
+        return 0.0  # no sampling
     last = one.steps()[-1]
-    verdicts, others = one.verdicts(last), one.verdicts(0) if other is None else other.verdicts(other.steps()[-1])
-    if verdicts is None or others is None or verdicts.shape[-2:] != others.shape[-2:]:
+    grades, others = one.grades(last), one.grades(0) if other is None else other.grades(other.steps()[-1])
+    if grades is None or others is None or grades.shape[-2:] != others.shape[-2:]:
         return np.nan
-    return float(statistics.shared_noise(verdicts - others))
+    return float(statistics.shared_noise(grades - others))
 
 
 def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None) -> float:
-    """What the design of several gains or differences can detect: their seeds' variance together, the mean of that over problems."""
+    """The detectable difference of a design: from the pooled variance over seeds and the mean variance over problems."""
     seeds = {one.shape[0] for one in values}
     if pooled is None and seeds != {1}:
         return np.nan
@@ -133,7 +130,7 @@ def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None) -> f
 
 
 def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
-    """`statistics.pooled_over_seeds` of policies that have the same seeds, at least two; None otherwise."""
+    """`statistics.pooled_over_seeds` if the policies have the same number of seeds, at least two; else None."""
     if len({one.shape for one in values}) > 1 or values[0].shape[0] == 1 or (differences and len(values) < 2):
         return None
     over_seeds, df = statistics.pooled_over_seeds(np.stack(values), differences)
@@ -141,5 +138,5 @@ def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | 
 
 
 def _with_holm(rows: list[dict]) -> list[dict]:
-    """One family of comparisons with `p_holm` beside `p`."""
+    """Add `p_holm` to the rows of one family of comparisons."""
     return [row | {"p_holm": p} for row, p in zip(rows, statistics.holm([row["p"] for row in rows]).tolist())]

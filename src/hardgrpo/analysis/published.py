@@ -1,4 +1,4 @@
-"""What the two papers published, and the same quantities of a study beside it. Shares are between 0 and 1, gains too."""
+"""Published numbers of the two papers beside the same quantities of a study. Shares and gains are fractions, not percent."""
 
 import math
 from pathlib import Path
@@ -8,13 +8,13 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "quantity", "value", "unit", "note"]
-# Quantities that a study measures in every cell that has runs; others depend on what the runs gave.
+# Quantities that a study measures in every cell with runs. Other quantities depend on the results of the runs.
 ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
-SCALE = {"points": 100, "percent": 100, "share": 1}  # of units that can be compared with what a study measures
+SCALE = {"points": 100, "percent": 100, "share": 1}  # units that can be compared with a study's numbers
 
 
 def read(folder: str | Path) -> list[dict]:
-    """Rows of every table in the folder but readings.csv: text, and `number`, the value as printed."""
+    """Rows of every table in the folder except readings.csv: all columns as text, and `number`, the printed value."""
     rows = []
     for path in sorted(Path(folder).glob("*.csv")):
         if path.name != "readings.csv":
@@ -34,21 +34,21 @@ def _number(text: str, place: str) -> float:
 
 
 def read_readings(folder: str | Path) -> set[tuple[str, str]]:
-    """(task there, task here): which tasks of this project can be read as a published one."""
+    """{(published task, task of this project that corresponds to it)}."""
     rows = files.read_rows(Path(folder) / "readings.csv", dict.fromkeys(("published", "here", "why"), str))
     return {(row["published"], row["here"]) for row in rows}
 
 
 def compare(tables: dict[str, list[dict]], published: list[dict], readings: set[tuple[str, str]]) -> list[dict]:
-    """Published beside here, a row for every published number that the study measured too.
+    """A row for every published number that the study measured, too.
 
-    `inside` is 1 where the published number lies within the interval of the one here, and empty without an interval;
-    `same_when_rounded` is 1 where the number here, rounded to as many digits as were printed, is the published one.
+    `inside` is 1 where the published number lies within the interval of the study's number, and empty without an interval.
+    `same_when_rounded` is 1 where the study's number, rounded to the printed digits, is the published one.
     """
     here, rows = measured(tables), []
     for row in (row for row in published if row["unit"] in SCALE and row["policy"]):
         rows += [_beside(row, found) for found in here if _matches(row, found, readings)]
-    if any(row["quantity"] == "gain" for row in rows):  # numbers over all cells are comparable where the cells' gains are
+    if any(row["quantity"] == "gain" for row in rows):  # numbers over all cells are comparable only if gains of single cells are
         over_all = [found for found in here if found["quantity"] in ("r_squared", "largest_gain")]
         for row in (row for row in published if row["unit"] in SCALE and not row["policy"]):
             rows += [_beside(row, found) for found in over_all if found["quantity"] == row["quantity"]]
@@ -56,7 +56,7 @@ def compare(tables: dict[str, list[dict]], published: list[dict], readings: set[
 
 
 def overlap(cells: set[tuple], folder: str | Path) -> bool:
-    """Whether `compare` would find a row for a study with these cells (model, task, eval_task, policy), whatever its runs give."""
+    """Whether `compare` finds a row for cells (model, task, eval_task, policy), whatever the results of their runs."""
     readings = read_readings(folder)
     rows = [row for row in read(folder) if row["unit"] in SCALE and row["policy"] and row["quantity"] in ALWAYS]
     keys = ("model", "task", "eval_task", "policy")
@@ -84,7 +84,7 @@ def _beside(row: dict, found: dict) -> dict:
 
 
 def measured(tables: dict[str, list[dict]]) -> list[dict]:
-    """What a study measured, in the published quantities: model, task, eval_task, policy, quantity, here, low, high, seeds."""
+    """The study's numbers in the published quantities: model, task, eval_task, policy, quantity, here, low, high, seeds."""
     rows = []
 
     def add(quantity: str, row: dict, here: float, prefix: str | None = None, **keys) -> None:
@@ -137,7 +137,7 @@ def _same(one: dict, other: dict) -> bool:
 
 
 def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
-    """Pairs of gains of one model and policy, trained on different tasks and tested on one that is neither."""
+    """Pairs of gains of one model and policy: trained on different tasks, tested on the same third task."""
     rows = [row for row in gains if row["decoding"] == "sampled"]
     return [
         (one, other)
@@ -149,9 +149,9 @@ def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
 
 
 def unpaired(one: dict, other: dict, name: str) -> tuple[float, float, float]:
-    """Difference of two rows' estimates, low, high: the half-widths' squares are added.
+    """Difference of two rows' estimates, low, high, where pairing is impossible: the squares of the half-widths are added.
 
-    For what cannot be paired by problem and seed. What the two share (the base model, problems) makes it too wide, not too narrow.
+    The two share the base model and problems, so the interval is too wide rather than too narrow.
     """
     halves = [(row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in (one, other)]
     estimate, half = one[name] - other[name], math.hypot(*halves)

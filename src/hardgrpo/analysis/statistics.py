@@ -1,9 +1,9 @@
 """Estimates, intervals and tests of a study. Arrays are pass rates by problem: runs `(S, N)` seeds x problems, base `(N,)`.
 
 Intervals follow the sum of squared half-widths (Banerjee 1960) of a t term over seeds and one over problems, with the two-way
-correction of Cameron, Gelbach and Miller (2011). *Target B*, which is reported, is new problems and new seeds; *target A* is
-these problems and new seeds. Bootstraps and naive binomial intervals cover far too little with three seeds: docs/statistics.md
-compares them. Functions that take `(..., S, N)` work on many studies at once, which is how they are simulated.
+correction of Cameron, Gelbach and Miller (2011). The reported intervals are for *target B*, new problems and new seeds; *target A* is
+these problems and new seeds. With three seeds bootstraps and naive binomial intervals cover far too little: docs/statistics.md
+compares them. Functions that take `(..., S, N)` work on many studies at once, for simulations.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Z = stats.norm.ppf(0.975)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A point estimate and its 95 % interval; low and high are nan where the design cannot give one."""
+    """A point estimate and its 95 % interval; low and high are nan where the design gives no interval."""
 
     estimate: float
     low: float
@@ -31,23 +31,28 @@ class Estimate:
         return cls(float(estimate), float(estimate - half), float(estimate + half))
 
 
+UNKNOWN = Estimate(np.nan, np.nan, np.nan)
+
+
 @dataclass(frozen=True)
 class Components:
-    """Of values (..., S, N): the mean, the variance that seeds give it, and the one that problems give it beyond their
-    interaction with seeds; nan where one seed, or one problem, cannot tell."""
+    """The mean of values (..., S, N), its variance over seeds, and its variance over problems beyond their interaction with seeds.
+
+    A variance is nan where there is only one seed, or only one problem.
+    """
 
     estimate: np.ndarray
-    over_seeds: np.ndarray  # Vs: holds the interaction and each run's own sampling noise
+    over_seeds: np.ndarray  # Vs: includes the interaction and each run's own sampling noise
     over_problems: np.ndarray  # max(Vp - Vx, 0)
     seeds: int
     problems: int
 
 
 def components(values: np.ndarray) -> Components:
-    """Variances of the mean of gains or paired differences (..., S, N), in the words of Cameron, Gelbach and Miller (2011).
+    """Variances of the mean of gains or paired differences (..., S, N), in the notation of Cameron, Gelbach and Miller (2011).
 
-    Vs = var over seeds of the seed means / S, Vp = var over problems of the problem means / N, and Vx, which both hold, the
-    residual mean square of the two-way layout / (N S). With one seed Vx is not known and over_problems is Vp.
+    Vs = var over seeds of the seed means / S, and Vp = var over problems of the problem means / N. Both include the interaction Vx,
+    the residual mean square of the two-way layout / (N S). With one seed Vx is not known and over_problems is Vp.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems = values.shape[-2:]
@@ -60,7 +65,7 @@ def components(values: np.ndarray) -> Components:
     over_seeds = of_seeds.var(axis=-1, ddof=1) / seeds
     if problems == 1:
         return Components(mean, over_seeds, unknown, seeds, problems)
-    # The residuals' sum of squares, as the total less what rows and columns hold of it: no array of residuals is needed.
+    # Residual sum of squares = total less seeds less problems: no array of residuals is needed.
     total = ((values - mean[..., None, None]) ** 2).sum(axis=(-2, -1))
     residual = total - seeds * (seeds - 1) * problems * over_seeds - problems * (problems - 1) * seeds * over_problems
     interaction = np.maximum(residual, 0.0) / ((problems - 1) * (seeds - 1)) / (problems * seeds)
@@ -70,9 +75,9 @@ def components(values: np.ndarray) -> Components:
 def half_width(found: Components, over_seeds=None, df: float | None = None) -> np.ndarray:
     """Half of a 95 % interval for target B: h^2 = t^2(.975, S-1) Vs + t^2(.975, N-1) max(Vp - Vx, 0); nan where N is 1.
 
-    `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`). With one seed nothing is known of the seeds:
-    it is then over problems for *this* run, and the caller must say so. Quantiles of t for the problems, too, because a test set may
-    have 15 of them; for hundreds it is the 1.96 of the normal distribution.
+    `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`). With one seed the interval is over problems
+    only, for *this* run, and the caller must say so. The problems' term has a quantile of t, too, because a test set may have 15
+    problems; for hundreds t is close to the normal distribution's 1.96.
     """
     of_problems = _t(found.problems - 1) ** 2 * found.over_problems
     if found.seeds == 1:
@@ -94,8 +99,8 @@ def mean_interval(values: np.ndarray) -> Estimate:
 def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
     """Mean of `values` (S, N) with its 95 % interval for target A: these problems, new seeds; nan with one seed.
 
-    h^2 = t^2(.975, S-1) Vs + 1.96^2 V, where `shared` (V) is the noise that all seeds have in common and that their spread does
-    therefore not show: see `shared_noise`.
+    h^2 = t^2(.975, S-1) Vs + 1.96^2 V, where `shared` (V) is the noise that all seeds have in common, so that their spread does
+    not show it: see `shared_noise`.
     """
     found = components(values)
     return Estimate.around(found.estimate, fixed_problems_half_width(found, shared))
@@ -108,11 +113,10 @@ def fixed_problems_half_width(found: Components, shared) -> np.ndarray:
 def shared_noise(values: np.ndarray) -> np.ndarray:
     """Variance of the mean of `values` (..., S, N, m) due to sampling noise that all seeds share; nan with one seed or sample.
 
-    `values` are verdicts of single completions, less those of what they are compared with (same problem, same sample number). A
-    gain's seeds share the base's completions; and where completions of the same number are drawn with the same random numbers, as
-    here, they share those, too. So the noise is not sum b(1-b)/(m-1)/N^2, the base's own, but the mean covariance within problems
-    between two seeds, / (m N): the same where random numbers are independent. Twice the covariance of all pairs is the
-    variance of the sum less the sum of the variances.
+    `values` are grades 0/1 of single completions less the grades that they are compared with (same problem, same sample number).
+    All seeds of a gain share the base's completions. Completions with the same number also share their random numbers here. So the
+    noise is the mean covariance within problems between two seeds, / (m N). With independent random numbers it would equal the
+    base's own noise, sum b(1-b)/(m-1)/N^2. Twice the covariance of all pairs is the variance of the sum less the sum of the variances.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]
@@ -125,7 +129,7 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
 
 
 def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
-    """Vb = sum b(1-b)/(m-1)/N^2 for a base with pass rates b (..., N): what a gain's seeds share if random numbers are independent."""
+    """Vb = sum b(1-b)/(m-1)/N^2 for a base with pass rates b (..., N): the noise that all seeds of a gain share, with independent random numbers."""
     base = np.asarray(base, dtype=float)
     return (base * (1 - base)).sum(axis=-1) / (samples - 1) / base.shape[-1] ** 2
 
@@ -134,7 +138,7 @@ def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray
     """(Vs, degrees of freedom) with one seed variance for all policies of `values` (..., policies, S, N).
 
     For a gain the mean of the policies' Vs, with P(S-1) degrees of freedom; for the difference of two policies twice the residual
-    mean square of the policies x seeds layout / S, with (P-1)(S-1). Right only where all policies spread alike over seeds.
+    mean square of the policies x seeds layout / S, with (P-1)(S-1). Valid only where all policies have the same variance over seeds.
     """
     means = np.asarray(values, dtype=float).mean(axis=-1)
     policies, seeds = means.shape[-2:]
@@ -151,24 +155,24 @@ def p_value(found: Components) -> np.ndarray:
     """Two-sided p of 'the mean is 0': 1 less the level at which the interval just reaches 0, so p < 0.05 where it excludes 0.
 
     Solves t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) V = estimate^2 for p by bisection, for whole arrays; nan with one problem. With one
-    seed it is the t test over problems, of this run.
+    seed it is the t test over problems, for this run.
     """
     over_seeds, over_problems = np.nan_to_num(found.over_seeds), found.over_problems
-    low, high = np.full(found.estimate.shape, -230.0), np.zeros(found.estimate.shape)  # of log p: nothing is told below 1e-100
+    low, high = np.full(found.estimate.shape, -230.0), np.zeros(found.estimate.shape)  # log p, down to 1e-100
     for _ in range(60):
         middle = (low + high) / 2
         tail = np.exp(middle) / 2
         reach = stats.t.isf(tail, max(found.problems - 1, 1)) ** 2 * over_problems
         if found.seeds > 1:
             reach = reach + stats.t.isf(tail, found.seeds - 1) ** 2 * over_seeds
-        too_short = reach < found.estimate**2  # the interval of level 1 - p does not reach 0: p is smaller
+        too_short = reach < found.estimate**2  # the interval of level 1 - p does not reach 0, so p is smaller
         high, low = np.where(too_short, middle, high), np.where(too_short, low, middle)
     certain = np.where(found.estimate == 0, 1.0, 0.0)  # nothing varies
     return np.where(np.isnan(over_problems), np.nan, np.where(over_seeds + over_problems == 0, certain, np.exp(high)))
 
 
 def holm(p_values) -> np.ndarray:
-    """p-values corrected for the number of comparisons (Holm 1979); nan, which is no comparison, stays nan."""
+    """p-values corrected for the number of comparisons (Holm 1979); nan stays nan and counts as no comparison."""
     p_values = np.asarray(p_values, dtype=float)
     corrected, known = np.full(p_values.shape, np.nan), ~np.isnan(p_values)
     if known.any():
@@ -177,7 +181,7 @@ def holm(p_values) -> np.ndarray:
 
 
 def mcnemar(one: np.ndarray, other: np.ndarray) -> tuple[int, int, float]:
-    """(right in `one` alone, right in `other` alone, exact two-sided p) of single verdicts 0/1 on the same problems."""
+    """(right in `one` alone, right in `other` alone, exact two-sided p) of grades 0/1 of one completion a problem."""
     only_one, only_other = int(((one == 1) & (other == 0)).sum()), int(((one == 0) & (other == 1)).sum())
     table = [[int(((one == 1) & (other == 1)).sum()), only_one], [only_other, int(((one == 0) & (other == 0)).sum())]]
     return only_one, only_other, float(contingency_tables.mcnemar(table, exact=True).pvalue)
@@ -187,7 +191,7 @@ def mcnemar(one: np.ndarray, other: np.ndarray) -> tuple[int, int, float]:
 def detectable_factor(seeds: int) -> float:
     """How many standard errors a difference must be to be found with power 80 % by a two-sided t test at 5 % over `seeds` seeds.
 
-    By the non-central t distribution; t(.975) + t(.80), which is often taken for it, is too small with few seeds (5.4 for 5.6).
+    By the non-central t distribution. The usual approximation t(.975) + t(.80) is too small with few seeds (5.4 for 5.6).
     """
     return float(power.TTestPower().solve_power(nobs=seeds, alpha=0.05, power=0.8, alternative="two-sided") * np.sqrt(seeds))
 
@@ -195,7 +199,7 @@ def detectable_factor(seeds: int) -> float:
 def smallest_detectable(over_seeds: float, over_problems: float, seeds: int) -> float:
     """The smallest effect that the design finds with power 80 % at a two-sided 5 %, from the two variances of its estimate.
 
-    The square root of (factor over seeds)^2 Vs + 2.80^2 V, as the interval is. With one seed it is of this run: over problems alone.
+    sqrt(factor^2 Vs + 2.80^2 V), built like the interval. With one seed it is over problems only, for this run.
     """
     normal = Z + stats.norm.ppf(0.8)
     if seeds == 1:
@@ -204,21 +208,18 @@ def smallest_detectable(over_seeds: float, over_problems: float, seeds: int) -> 
 
 
 def seeds_interval(values: np.ndarray) -> Estimate:
-    """Mean over seeds with a t interval, for figures that have no problems (learnable %); nan with one seed."""
+    """Mean over seeds with a t interval over seeds alone, e.g. of the learnable share; no interval with one seed."""
     values = np.asarray(values, dtype=float)
-    estimate = float(values.mean())
-    if len(values) < 2:
-        return Estimate(estimate, np.nan, np.nan)
-    half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    return Estimate(estimate, estimate - half, estimate + half)
+    half = _t(len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return Estimate.around(values.mean(), half)
 
 
 def decompose(base_answered: float, base_correct: float, answered: float, correct: float) -> tuple[float, float]:
     """Split a gain in accuracy exactly into (finishing, correctness).
 
     With s the share answered and a the accuracy when answered: finishing = (s1 - s0)(a0 + a1)/2 and
-    correctness = (a1 - a0)(s0 + s1)/2, which add up to s1 a1 - s0 a0. Where nothing is answered a is undefined; it is
-    taken to be the other side's, so that the whole gain is finishing.
+    correctness = (a1 - a0)(s0 + s1)/2, which add up to s1 a1 - s0 a0. Where nothing is answered, a is undefined: the other
+    side's a replaces it, so that the whole gain is finishing.
     """
     a0 = base_correct / base_answered if base_answered else None
     a1 = correct / answered if answered else None
@@ -262,12 +263,12 @@ def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
     """R^2 of a least-squares line with a 95 % interval by Fisher's z of the correlation; nan with too few points."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return Estimate(np.nan, np.nan, np.nan)
+        return UNKNOWN
     return _fisher(float(stats.pearsonr(x, y).statistic), len(x))
 
 
 def _fisher(r: float, n: int) -> Estimate:
-    """The square of a correlation of `n` points (one less for each variable it is adjusted for) and its interval."""
+    """The square of a correlation of `n` points (one fewer for each variable that it is adjusted for), with its interval."""
     if n < 4 or abs(r) > 1 - 1e-12:
         return Estimate(r**2, np.nan, np.nan)
     half = Z / np.sqrt(n - 3)
@@ -277,13 +278,13 @@ def _fisher(r: float, n: int) -> Estimate:
 
 
 def partial_r_squared(y: np.ndarray, x: np.ndarray, given: np.ndarray) -> Estimate:
-    """Share of the variance of `y` beyond what `given` explains that `x` explains, with an interval by Fisher's z."""
+    """Share of the variance of `y` that `x` explains beyond `given`, with an interval by Fisher's z."""
     if min(np.ptp(x), np.ptp(given), np.ptp(y)) == 0:
-        return Estimate(np.nan, np.nan, np.nan)
+        return UNKNOWN
     rest = lambda v: sm.OLS(v, sm.add_constant(given)).fit().resid
     x_rest, y_rest = rest(x), rest(y)
     if min(np.ptp(x_rest), np.ptp(y_rest)) < 1e-12:
-        return Estimate(np.nan, np.nan, np.nan)
+        return UNKNOWN
     return _fisher(float(stats.pearsonr(x_rest, y_rest).statistic), len(y) - 1)
 
 
@@ -291,7 +292,7 @@ def joint_r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
     """R^2 of a regression of `y` (n,) on `x` (n, k), with the interval of the non-central F distribution (Steiger 2004, fixed x)."""
     n, k = x.shape
     if n < k + 2 or np.ptp(y) == 0:
-        return Estimate(np.nan, np.nan, np.nan)
+        return UNKNOWN
     found = sm.OLS(y, sm.add_constant(x)).fit()
     if found.df_model < k or found.rsquared > 1 - 1e-12:
         return Estimate(float(found.rsquared), np.nan, np.nan)
@@ -300,7 +301,7 @@ def joint_r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
 
 
 def _noncentrality(f: float, k: int, df: int, tail: float) -> float:
-    """The non-centrality under which an F as small as `f` has probability `tail`; 0 where even none is too much."""
+    """The non-centrality at which P(F <= f) is `tail`; 0 where this probability is below `tail` already without non-centrality."""
     excess = lambda noncentrality: stats.ncf.cdf(f, k, df, noncentrality) - tail
     if stats.f.cdf(f, k, df) <= tail:
         return 0.0
@@ -314,7 +315,7 @@ def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
     """(slope with its 95 % interval, p) of each column of `x` (n, k) in a least-squares regression of `y` (n,) on all of them."""
     n, k = x.shape
     if n < k + 2 or np.linalg.matrix_rank(sm.add_constant(x)) < k + 1:
-        return [(Estimate(np.nan, np.nan, np.nan), np.nan)] * k
+        return [(UNKNOWN, np.nan)] * k
     found = sm.OLS(y, sm.add_constant(x)).fit()
     ends = found.conf_int()
     return [

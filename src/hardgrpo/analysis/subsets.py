@@ -8,7 +8,7 @@ from hardgrpo.runtime import files
 
 
 def subsets(paths: list[str]) -> list[dict]:
-    """What was chosen, by policy, averaged over seeds (ties differ between seeds only in which candidates win)."""
+    """What each policy chose, averaged over seeds. Seeds differ only in which of the tied prompts are chosen."""
     rows = []
     for path in paths:
         model, task, policy = path.split("/")[-4:-1]
@@ -24,7 +24,7 @@ def subsets(paths: list[str]) -> list[dict]:
 
 
 def difficulty(paths: list[str], subset_paths: list[str]) -> list[dict]:
-    """Histogram of pass rates: the pool, and how many of each subset (mean over seeds) stand at each pass rate."""
+    """Histogram of pass rates: the pool, and each subset (mean over seeds): how many problems have each pass rate."""
     rows = []
     for path in paths:
         model, task = path.removesuffix(".csv").split("/")[-2:]
@@ -44,10 +44,9 @@ def difficulty(paths: list[str], subset_paths: list[str]) -> list[dict]:
 
 
 def recorded_rates(probes: list[tuple[str, str, str]]) -> list[dict]:
-    """Pass rates of recorded problems: as their authors published them, ours with the prompt graded too, ours alone.
+    """Pass rates of recorded problems: as published, and graded here with the prompt and without it.
 
-    Problems without a published rate are listed where the prompt makes a difference.
-    `probes` are the paths of paths.recorded_probes.
+    A problem without a published rate is listed only if its two rates here differ. `probes` comes from paths.recorded_probes.
     """
     rows = []
     for shard, alone, with_prompt in probes:

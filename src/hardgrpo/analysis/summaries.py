@@ -1,4 +1,4 @@
-"""Reading summary tables: text where a column names something, numbers elsewhere."""
+"""Read summary tables: text in columns of names, numbers elsewhere."""
 
 import io
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ from hardgrpo.runtime import files
 def read(path: str | Path, columns: Iterable[str] = ()) -> pd.DataFrame:
     """A table with at least `columns`; nan where a cell is empty."""
     if columns:
-        files.read_rows(path, dict.fromkeys(columns, str))  # names a column that is missing
+        files.read_rows(path, dict.fromkeys(columns, str))  # raises an error that names a missing column
     text = io.StringIO(files.read_text(path))
     return pd.read_csv(text, dtype=dict.fromkeys(NAMES, str), keep_default_na=False, na_values=[""])
 
 
 def read_tables(tables: files.Tables, names: Iterable[str]) -> dict[str, list[dict]]:
-    """Rows of summary tables by name; an empty cell is "" in a column of names, nan elsewhere."""
+    """Rows of summary tables by name; an empty cell is "" in a column of names, else nan."""
     found = {}
     for name in names:
         frame = read(tables[name])

@@ -14,19 +14,12 @@ from hardgrpo.study import paths, settings
 from hardgrpo.study.settings import Run
 from hardgrpo.training import recipes
 
-UPDATES = {
-    "step": int,
-    "prompts": float,
-    "rollouts": float,
-    "reward_mean": float,
-    "learnable_share": float,
-    "truncated_share": float,
-    "tokens_mean": float,
-}
+CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share")
+UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", *CURVES), float)
 
 
 def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
-    """The log of each trained run; the run's policy is named as in the cells."""
+    """The training log of each run; recorded runs have none."""
     frames = {}
     for run in paths.runs(config, study):
         if run.recipe == "recorded":
@@ -42,45 +35,41 @@ def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
 def learnable(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     """Learnable share: the mean over updates of the share of groups whose rewards differ, interval over seeds."""
     rows = []
-    for (model, task, policy), runs in _grouped(updates, study):
-        shares = np.array([updates[run].learnable_share.mean() for run in runs])
+    for keys, runs in _grouped(updates, study):
         rows.append(
-            {"model": model, "task": task, "policy": policy}
-            | as_columns("learnable", statistics.seeds_interval(shares))
+            keys
+            | as_columns("learnable", _over_seeds([updates[run] for run in runs], "learnable_share"))
             | {"updates": len(updates[runs[0]]), "seeds": len(runs)}
         )
     return rows
 
 
-CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share")
-
-
 def curves(updates: dict[Run, pd.DataFrame], study: dict, points: int = 20) -> list[dict]:
     """Training by policy in at most `points` stretches of updates: means over a stretch, interval over seeds.
 
-    A row stands for the updates `first` to `step`. Runs of different length are compared as far as the shortest goes.
+    A row stands for the updates `first` to `step`. Runs of different lengths are compared up to the end of the shortest.
     """
     rows = []
-    for (model, task, policy), runs in _grouped(updates, study):
+    for keys, runs in _grouped(updates, study):
         length = min(len(updates[run]) for run in runs)
         width = -(-length // points)
         for start in range(0, length, width):
             stretches = [updates[run].iloc[start : min(start + width, length)] for run in runs]
             rows.append(
-                {"model": model, "task": task, "policy": policy}
+                keys
                 | {"first": int(stretches[0].step.iloc[0]), "step": int(stretches[0].step.iloc[-1])}
-                | {k: v for name in CURVES for k, v in _curve(name, stretches).items()}
+                | {k: v for name in CURVES for k, v in as_columns(name, _over_seeds(stretches, name)).items()}
                 | {"seeds": len(runs)}
             )
     return rows
 
 
-def _curve(name: str, stretches: list[pd.DataFrame]) -> dict:
-    return as_columns(name, statistics.seeds_interval(np.array([one[name].mean() for one in stretches])))
+def _over_seeds(logs: list[pd.DataFrame], name: str) -> statistics.Estimate:
+    return statistics.seeds_interval(np.array([log[name].mean() for log in logs]))
 
 
 def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """What each run spent; a `UserError` with the two numbers where what the study holds constant differs within a task."""
+    """What each run spent. Raise a `UserError` with both numbers if runs of a task differ in what the study holds constant."""
     rows = [
         {"model": run.model, "task": run.task, "policy": settings.arm(study, run), "seed": run.seed}
         | {"updates": len(frame), "prompts": int(frame.prompts.sum()), "rollouts": int(frame.rollouts.sum())}
@@ -102,10 +91,10 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 
 
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
-    """What a policy's runs spent: means over seeds, tokens and wall time also of the least and the most.
+    """What a policy's runs spent: means over seeds, and the least and the most of tokens and wall time.
 
-    `seconds` are those of a run's updates by (model, task, policy, seed), nan where they are not known. Time depends on the
-    machine and its load: it is reported, never held constant.
+    `seconds` is the time of a run's updates by (model, task, policy, seed), nan where it is not known. Time depends on the machine
+    and its load: it is reported, not controlled.
     """
     rows = []
     frame = pd.DataFrame(parity_rows)
@@ -121,7 +110,7 @@ def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
 
 
 def read_seconds(updates: dict[Run, pd.DataFrame], study: dict) -> dict[tuple, float]:
-    """Wall time of each run's updates, from `timing.csv` beside its `updates.csv`; nan where the file is gone."""
+    """Wall time of each run's updates, from `timing.csv` beside its `updates.csv`; nan without the file."""
     seconds = {}
     for run in updates:
         path = f"results/training/{run.path}/timing.csv"
@@ -130,8 +119,9 @@ def read_seconds(updates: dict[Run, pd.DataFrame], study: dict) -> dict[tuple, f
     return seconds
 
 
-def _grouped(updates: dict[Run, pd.DataFrame], study: dict):
+def _grouped(updates: dict[Run, pd.DataFrame], study: dict) -> list[tuple[dict, list[Run]]]:
+    """[(columns that name a model, task and policy, their runs)]."""
     groups: dict[tuple, list[Run]] = {}
     for run in updates:
         groups.setdefault((run.model, run.task, settings.arm(study, run)), []).append(run)
-    return groups.items()
+    return [(dict(zip(("model", "task", "policy"), key)), runs) for key, runs in groups.items()]

@@ -1,9 +1,9 @@
-"""What a claim is judged by: the rows in its scope, and the verdict that an interval gives at this scale.
+"""How a claim is judged: the rows in its scope, and the verdict that an interval gives.
 
 - supported: the interval lies where the claim says; contradicted: it lies on the other side; undecided: otherwise.
-- Where the table corrects its p for the number of comparisons (Holm), p_holm must be at most 0.05 as well.
-- A claim about policies needs two seeds: one run of each says nothing about another run. What a gain is made of can be said of one.
-- That two policies are equal is not shown by an interval that holds zero: it must lie within a stated margin.
+- Where the table corrects p for the number of comparisons (Holm), p_holm must be at most 0.05, too.
+- A claim about policies needs two seeds, because one run says nothing about another run. A claim about the parts of a gain needs one.
+- An interval that holds zero does not show that two policies are equal: it must lie within a stated margin.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ ONLY = ("model", "task", "eval_task")
 
 @dataclass(frozen=True)
 class Study:
-    """The tables (rows by name) and what of the configuration decides which rows a claim is about.
+    """The tables (rows by name), and the settings that decide which rows a claim is about.
 
-    `tasks`: by name {"completion_tokens": int, "problems": a name that tasks over the same problems share};
-    `weaker`: the tasks and models with the weaker signal.
+    `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks over the same problems share}}. `weaker` lists the
+    tasks and models with the weaker signal.
     """
 
     tables: dict[str, list[dict]]
@@ -33,8 +33,12 @@ class Study:
         found = [row for row in self.tables.get(table, []) if in_scope(row, claim, self.tasks)]
         return [row for row in found if all(row.get(key) == value for key, value in values.items())]
 
-    def cells(self, table: str, claim: dict) -> list[tuple]:
-        return list(dict.fromkeys(cell_of(row) for row in self.rows(table, claim)))
+    def by_cell(self, table: str, claim: dict) -> dict[tuple, list[dict]]:
+        """Rows of a table in the claim's scope, by cell."""
+        found: dict[tuple, list[dict]] = {}
+        for row in self.rows(table, claim):
+            found.setdefault(cell_of(row), []).append(row)
+        return found
 
 
 def cell_of(row: dict) -> tuple:
@@ -42,7 +46,7 @@ def cell_of(row: dict) -> tuple:
 
 
 def relation(task: str, eval_task: str, tasks: dict[str, dict]) -> str:
-    """How what a run is tested on relates to what it was trained on: a word of TESTED; "alike" for another grader or prompt."""
+    """How the test relates to the task that was trained on: a word of TESTED; "alike" if only the grader or the prompt differs."""
     if task == eval_task:
         return "same"
     one, other = tasks[task], tasks[eval_task]
@@ -61,25 +65,22 @@ def in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
 
 
 def verdict(low: float, high: float, p_holm: float | None = None) -> str:
-    """Of an estimate that the claim says is positive; nan is not known, and what is not known decides nothing."""
+    """The verdict on a claim that an estimate is positive. Unknown ends (nan) leave the claim undecided."""
     if p_holm is not None and p_holm > ALPHA:
         return UNDECIDED
     return SUPPORTED if low > 0 else CONTRADICTED if high < 0 else UNDECIDED
 
 
 def within(low: float, high: float, margin: float) -> str:
-    """Of a difference that the claim says is nothing: two one-sided tests (at 2.5 %, for the interval is a 95 % one)."""
+    """The verdict on a claim that a difference is zero: two one-sided tests, at 2.5 % because the interval is a 95 % one."""
     if -margin < low and high < margin:
         return SUPPORTED
     return CONTRADICTED if low > margin or high < -margin else UNDECIDED
 
 
 def result(cell: tuple, test: str, interval: tuple, seeds, n, said: str, p_holm=None) -> dict:
-    model, task, eval_task = cell
-    estimate, low, high = interval
-    return {"model": model, "task": task, "eval_task": eval_task, "test": test, "estimate": estimate, "low": low, "high": high} | {
-        "p_holm": p_holm, "seeds": seeds, "n": n, "verdict": said
-    }  # fmt: skip
+    names = ("model", "task", "eval_task", "estimate", "low", "high")
+    return dict(zip(names, (*cell, *interval))) | {"test": test, "p_holm": p_holm, "seeds": seeds, "n": n, "verdict": said}
 
 
 def about_policies(said: str, seeds) -> str:
@@ -92,7 +93,7 @@ def interval_of(row: dict, name: str, sign: int = 1) -> tuple[float, float, floa
 
 
 def widened(interval: tuple, seeds, comparisons: int) -> tuple[float, float, float]:
-    """A 95 % interval as one of several (Bonferroni), as if all of its width were a t term over seeds: the widest it can be."""
+    """A 95 % interval corrected for several comparisons (Bonferroni). All of its width is treated as a t term over seeds: the widest case."""
     estimate, low, high = interval
     degrees = max((seeds or 2) - 1, 1)
     factor = float(stats.t.ppf(1 - 0.025 / comparisons, degrees) / stats.t.ppf(0.975, degrees))

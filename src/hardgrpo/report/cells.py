@@ -1,4 +1,4 @@
-"""Tables as columns of cells, which latex.py and web.py render. A cell is text, a formula, marked text, or a tuple of these."""
+"""Tables as columns of cells, for latex.py and web.py. A cell is text, a formula, a marked number, or a tuple of these."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ BREAK = "\N{ZERO WIDTH SPACE}"  # where a long name may be broken
 
 @dataclass(frozen=True)
 class Math:
-    """A formula in LaTeX, and the same as plain text."""
+    """A formula in LaTeX and as plain text."""
 
     tex: str
     plain: str
@@ -20,7 +20,7 @@ class Math:
 
 @dataclass(frozen=True)
 class Marked:
-    """A number that stands out: the `best` or the `second` of its group."""
+    """The `best` or the `second` number of its group."""
 
     text: str
     rank: str
@@ -33,7 +33,7 @@ P_HAT, R_SQUARED = Math(r"\hat p", "p̂"), Math("R^2", "R²")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. In LaTeX a column whose cells are all alike is said once, as the `note`, where it has one."""
+    """A column of a table. In LaTeX a column whose cells are all equal becomes its `note` in the caption, if it has one."""
 
     header: Cell
     cells: list[Cell]
@@ -69,7 +69,7 @@ def arrow(frame: pd.DataFrame, before: str, after: str, header: str, show: Calla
 
 
 def named(frame: pd.DataFrame, *columns: str) -> list[Column]:
-    """The columns that say what a row is about."""
+    """The columns that name a row."""
     headers = {"task": "trained on", "eval_task": "tested on"}
     if "eval_task" in columns and "task" in columns and (frame.task == frame.eval_task).all():
         columns = tuple(name for name in columns if name != "eval_task")
@@ -92,7 +92,7 @@ def design(frame: pd.DataFrame) -> list[Column]:
 
 
 def plain(cell: Cell) -> str:
-    """A cell as text, without what only breaks or marks it."""
+    """A cell as text, without marks and places to break."""
     if isinstance(cell, tuple):
         return "".join(map(plain, cell))
     if isinstance(cell, Math):

@@ -1,8 +1,8 @@
 """The explorer: every completion of a study beside its base model's, as one HTML file that needs nothing else.
 
-The file holds JSON, gzipped and in base64: an index with the problems and the verdicts of all rows, which the page reads when it
-opens, and a block of texts for each evaluation, which it reads when one of them is shown or searched. In this form nothing that a
-model wrote can be taken for HTML, and a file of tens of thousands of completions stays small enough to mail.
+The file holds JSON, gzipped and in base64: an index with the problems and the grades of all rows, which the page reads when it
+opens, and a block of texts for each evaluation, which it reads to show or search one of them. So a browser cannot take a completion
+for HTML, and a file with tens of thousands of completions is small enough to mail.
 """
 
 import base64
@@ -10,32 +10,30 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
-import jinja2
 import pandas as pd
 from markupsafe import Markup
 
 from hardgrpo.analysis import evaluations
 from hardgrpo.data import tasks
 from hardgrpo.grading.graders import GRADERS
+from hardgrpo.report import web
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
 
-TEMPLATES = Path(__file__).with_name("templates")
 SCRIPT = ("explorer_data.js", "explorer_selection.js", "explorer_view.js")  # joined in this order
 STYLE = ("explorer.css",)
 AGAIN = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
 PROBLEMS = "results/tasks/{}/test.jsonl"
-UNKNOWN = -1  # truncated or tokens that a recording does not tell; JSON has no nan
+UNKNOWN = -1  # for truncated or tokens that a recording does not have: JSON has no nan
 
 
 def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict, list[dict]]:
     """(index, blocks of texts) of a study. `config` is paths.of_study's part; `graders` is the grader of each test.
 
-    A block is what one model, or the last checkpoint of one run, wrote on one test: entry i of `index["blocks"]` has its columns,
-    block i its texts, row for row. `problem` counts within `index["tests"][test]`.
+    A block holds the completions of one base model, or of the last checkpoint of one run, on one test. Entry i of `index["blocks"]`
+    has its columns, block i its texts, row for row. `problem` is a position in `index["tests"][test]`.
     """
     tests = {test: tasks.read_problems(PROBLEMS.format(test)) for test in graders}
     columns, texts = [], []
@@ -58,7 +56,7 @@ def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict,
 
 
 def evaluated(config: dict, study: str) -> Iterator[tuple[str, dict]]:
-    """(evaluation file, what was evaluated): the base models, then the runs, in the order of the configuration."""
+    """(evaluation file, model or run): the base models, then the runs, in the order of the configuration."""
     nothing = dict.fromkeys(("task", "recipe", "policy", "seed"))
     bases = {
         (model, test): None
@@ -74,9 +72,9 @@ def evaluated(config: dict, study: str) -> Iterator[tuple[str, dict]]:
 
 
 def read_rows(path: str, last: bool) -> pd.DataFrame:
-    """The graded completions of an evaluation's last step (or only one) with their texts, which stand beside it as .jsonl.gz.
+    """The graded completions of an evaluation (only the last step if `last`) with their texts from the .jsonl.gz beside it.
 
-    Bytes that are not UTF-8 are kept as U+DC80 to U+DCFF (Python's surrogateescape): the page shows them as what they are.
+    Bytes that are not UTF-8 are kept as U+DC80 to U+DCFF (Python's surrogateescape); the page shows their numbers.
     """
     graded = evaluations.read(path)
     if last:
@@ -95,7 +93,7 @@ def read_rows(path: str, last: bool) -> pd.DataFrame:
             raise UserError(f"{path}: {_named(key)} stands in the file twice; {AGAIN}")
         if key not in texts:
             raise UserError(f"{source}: {_named(key)} is graded in {path} but has no text; {AGAIN}")
-    # As objects: the strings of some versions of pandas cannot hold what is not UTF-8.
+    # As objects: strings of some versions of pandas cannot hold surrogates.
     return graded.assign(completion=pd.Series([texts[key] for key in keys], graded.index, dtype=object))
 
 
@@ -105,7 +103,7 @@ def _named(key: tuple) -> str:
 
 
 def as_columns(rows: pd.DataFrame) -> dict[str, list]:
-    """Verdicts as lists of small numbers, one entry a row."""
+    """Grades as lists of small numbers, one entry a row."""
     return {
         "problem": rows.problem.tolist(),
         "greedy": (rows.decoding == "greedy").astype(int).tolist(),
@@ -118,22 +116,17 @@ def as_columns(rows: pd.DataFrame) -> dict[str, list]:
 
 
 def page(title: str, index: dict, texts: list[dict]) -> str:
-    """The whole file. Its only program and style are our own, named by their checksums; everything else is forbidden to load."""
-    script, style = ("\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPT, STYLE))
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["checksum"] = checksum
-    return environment.get_template("explorer.html").render(
-        title=title, script=Markup(script), style=Markup(style), index=packed(index), texts=map(packed, texts)
-    )
+    """The HTML file. It names its script and style by their checksums; the browser must load nothing else."""
+    script, style = ("\n".join((web.TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPT, STYLE))
+    values = {"script": Markup(script), "style": Markup(style), "index": packed(index), "texts": map(packed, texts)}
+    return web.template("explorer.html", checksum=checksum).render(title=title, **values)
 
 
 def packed(value) -> str:
-    """JSON, gzipped, in base64. Lone surrogates stay escaped in the JSON: as text they could not be encoded."""
+    """JSON, gzipped, in base64. Lone surrogates stay escaped in the JSON, because UTF-8 cannot encode them."""
     return base64.b64encode(gzip.compress(json.dumps(value, separators=(",", ":")).encode("ascii"), 6, mtime=0)).decode("ascii")
 
 
 def checksum(text: str) -> str:
-    """How a Content-Security-Policy names an inline script or style."""
+    """The name of an inline script or style in a Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

@@ -1,4 +1,4 @@
-"""Tables and macros in LaTeX."""
+"""Write tables, captions and macros in LaTeX."""
 
 import itertools
 
@@ -37,16 +37,16 @@ def render(cell: Cell, as_number: bool = False) -> str:
 
 
 def noted(note: Cell, cell: str) -> str:
-    """A column's note with the cell that all its rows have."""
+    """A column's note, filled with the cell that is the same in all rows."""
     if isinstance(note, tuple):
         return "".join(noted(part, cell) for part in note)
     return render(note).replace("{}", escape(cell)) if isinstance(note, Math) else escape(note.format(cell))
 
 
 def table(columns: list[Column]) -> str:
-    r"""A booktabs longtable, so that it may go over pages; nothing where there are no rows.
+    r"""A booktabs longtable, which may break over pages; empty if there are no rows.
 
-    It has a caption where \tablecaption is defined. What is the same in all rows is said once, in the caption.
+    It has a caption if \tablecaption is defined. A column with a note and the same cell in all rows goes into the caption.
     """
     if not columns or not columns[0].cells:
         return ""
@@ -58,7 +58,7 @@ def table(columns: list[Column]) -> str:
         else:
             kept.append(column)
     notes = "; ".join(said)
-    # A cell that repeats the one above is left empty, in the columns that name the row.
+    # In the columns that name the row, a cell that repeats the one above is left empty.
     names = sum(1 for _ in itertools.takewhile(lambda column: column.align == "l" and not column.width, kept))
     lines, above = [], [None] * len(kept)
     for row in zip(*([render(cell, column.number) for cell in column.cells] for column in kept)):
@@ -88,10 +88,8 @@ TEXT_WIDTH = 455  # points
 
 
 def size(columns: list[Column]) -> str:
-    """The largest font in which a table, in the paper's text width, does not stick out; nothing for the usual one."""
-    length = lambda cell: len(
-        plain(cell).replace("→", "")
-    )  # beside digits, which are narrow, an arrow takes no more than the average
+    """The largest font in which a table fits the paper's text width; empty for the usual font."""
+    length = lambda cell: len(plain(cell).replace("→", ""))  # narrow digits make up for the arrow
     characters = sum(max(map(length, (column.header, *column.cells))) for column in columns if not column.width)
     space = TEXT_WIDTH * (1 - sum(column.width for column in columns)) - 7 * len(columns)
     fonts = {"": 4.6, r"\scriptsize": 4.0}  # points a character, on average

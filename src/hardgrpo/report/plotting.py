@@ -1,4 +1,4 @@
-"""One style for all figures: colour-blind safe, readable in grey and at column width, vector and raster, with the rows drawn."""
+"""One style for all figures: safe for colour-blind readers, readable in grey and at column width, saved with the rows drawn."""
 
 import textwrap
 from pathlib import Path
@@ -14,9 +14,9 @@ from hardgrpo.runtime import files  # noqa: E402
 from hardgrpo.runtime.errors import UserError  # noqa: E402
 
 STYLE = Path(__file__).with_name("figures.mplstyle")
-COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0  # inches: one column of a page, both, and its height
+COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0  # inches: width of one column, of the page, and height of the page
 
-# Okabe and Ito's colours; no two policies of a figure share both marker and dashes, so that grey print keeps them apart.
+# Okabe and Ito's colours. No two policies of a figure share both marker and dashes, so that grey print distinguishes them.
 STYLES = {
     "hard": {"color": "#D55E00", "marker": "o", "linestyle": "-"},
     "middle": {"color": "#0072B2", "marker": "s", "linestyle": "--"},
@@ -26,35 +26,35 @@ STYLES = {
 COLORS = ("#CC79A7", "#56B4E9", "#E69F00", "#666666")
 MARKERS = ("v", "P", "X", "*", "<", ">", "h", "p")
 DASHES = ("-", "--", ":", "-.")
-FILLS = (None, "white", "0.75", "0.5")  # of the markers, by task; None is the policy's colour
+FILLS = (None, "white", "0.75", "0.5")  # of markers, by task; None is the policy's colour
 PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
 
 
 def style(policy: str, policies: list[str]) -> dict:
-    """Colour, marker and dashes of a policy; of those without a style of their own the order in `policies` decides."""
+    """Colour, marker and dashes of a policy. Policies without an entry in STYLES get theirs by their order in `policies`."""
     if policy in STYLES:
         return STYLES[policy]
     index = [name for name in policies if name not in STYLES].index(policy)
     if index >= len(MARKERS) * len(DASHES):
-        raise UserError(f"{len(policies)} policies in one figure, which no marks keep apart; split the study into several")
+        raise UserError(f"{len(policies)} policies in one figure, more than there are marks; split the study into several")
     dashes = DASHES[(index + index // len(MARKERS)) % len(DASHES)]
     return {"color": COLORS[index % len(COLORS)], "marker": MARKERS[index % len(MARKERS)], "linestyle": dashes}
 
 
 def mark(policy: str, policies: list[str], group: int = 0) -> dict:
-    """A policy's style for single points; `group` (of a task) changes what the marker is filled with."""
+    """A policy's style for single points; `group`, the number of a task, sets the fill of the marker."""
     found = style(policy, policies)
     return found | {"linestyle": "none", "markerfacecolor": FILLS[group % len(FILLS)] or found["color"]}
 
 
 def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
-    """A figure with `count` panels of `height` inches (less where a page ends) and the list of their axes, row by row."""
+    """A figure with `count` panels of `height` inches (less if they do not fit on a page), and their axes row by row."""
     if not count:
         raise UserError("no rows to draw in this figure; the study has nothing for it")
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, 3 if count <= 9 else 4)
     rows = -(-count // columns)
     plt.style.use(STYLE)
-    height += 0.5 if count == 1 else 0  # what the legend takes is not shared by several rows
+    height += 0.5 if count == 1 else 0  # a single row pays for the whole legend
     size = (COLUMN if columns == 1 else WIDE, rows * min(height, TALLEST / rows))
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", **shared)
     flat = list(axes.flat)
@@ -71,7 +71,7 @@ def title(axis, *lines: str) -> None:
 
 
 def outer_labels(axes, x: str, y: str) -> None:
-    """Label the axes at the left and at the bottom of the grid only."""
+    """Label only the axes at the left and at the bottom of the grid."""
     for axis in axes:
         place = axis.get_subplotspec()
         below = place.get_gridspec().ncols
@@ -79,11 +79,11 @@ def outer_labels(axes, x: str, y: str) -> None:
             axis.set_ylabel(y)
         if axes.index(axis) + below >= len(axes):
             axis.set_xlabel(x)
-            axis.tick_params(labelbottom=True)  # also where a shared axis ends a row early
+            axis.tick_params(labelbottom=True)  # also above an empty place in the last row
 
 
 def policy_ticks(axis, names: list[str]) -> None:
-    """Policies along the x axis, slanted where they would run into each other."""
+    """Policies along the x axis, slanted if they would overlap."""
     width = axis.figure.get_figwidth() / axis.get_subplotspec().get_gridspec().ncols
     crowded = max(map(len, names)) + 1 > 13 * width / len(names)
     axis.set_xticks(range(len(names)), names, **({"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}))
@@ -91,7 +91,7 @@ def policy_ticks(axis, names: list[str]) -> None:
 
 
 def same_ticks_once(axes) -> None:
-    """Where all panels have the same policies, those at the bottom name them for the ones above."""
+    """If all panels have the same policies, label only the panels at the bottom."""
     names = [[text.get_text() for text in axis.get_xticklabels()] for axis in axes]
     below = axes[0].get_subplotspec().get_gridspec().ncols
     for index, axis in enumerate(axes):
@@ -100,12 +100,12 @@ def same_ticks_once(axes) -> None:
 
 
 def spread(index: int, count: int, width: float) -> float:
-    """How far the `index`-th of `count` marks at the same place is moved aside, so that their intervals can be told apart."""
+    """Offset of the `index`-th of `count` marks at the same place, so that their intervals do not overlap."""
     return (index - (count - 1) / 2) * width / max(count, 1)
 
 
 def legend(figure, axes, place: str = "outside upper center") -> None:
-    """One legend beside all panels, each entry once: inside a panel it would hide what it explains."""
+    """One legend outside all panels, each entry once: inside a panel it would hide data."""
     entries = {}
     for axis in axes:
         for handle, text in zip(*axis.get_legend_handles_labels()):
@@ -116,8 +116,8 @@ def legend(figure, axes, place: str = "outside upper center") -> None:
 
 
 def marks_legend(figure, axis, policies: list[str], tasks: list[str]) -> None:
-    """The legend of points that `mark` draws: each policy's mark, and how the marks of each task are filled."""
-    keys = axis.twinx()  # entries that explain marks and are no points
+    """The legend of points in the style of `mark`: the mark of each policy, and the fill of each task."""
+    keys = axis.twinx()  # legend entries alone, no points
     keys.set_axis_off()
     for policy in policies:
         keys.plot([], [], label=policy, **mark(policy, policies))
@@ -128,7 +128,7 @@ def marks_legend(figure, axis, policies: list[str], tasks: list[str]) -> None:
 
 
 def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
-    """Write the figure, or as CSV the rows drawn in it, to each path: complete or not at all, without the time of drawing."""
+    """Write the figure, or as CSV the rows drawn, to each path: completely or not at all, and without a time stamp."""
     for path in paths:
         kind = path.rsplit(".", 1)[1]
         if kind == "csv":
@@ -140,7 +140,7 @@ def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
 
 
 def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
-    """[(values of the keys, rows)] in the table's order, tests on the task that was trained on first."""
+    """[(values of the keys, rows)] in the table's order; tests on the task that was trained on come first."""
     found = list(frame.groupby(keys, sort=False))
     if {"task", "eval_task"} <= set(keys):
         task, test = keys.index("task"), keys.index("eval_task")
@@ -149,13 +149,13 @@ def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
 
 
 def where(model: str, task: str, test: str, models: int) -> str:
-    """What a panel shows, as its title: the model only where there are several."""
+    """The title of a panel: task and test, and the model if there are several."""
     name = task if test == task else f"{task}, tested on {test}"
     return name if models == 1 else f"{model}: {name}"
 
 
 def sizes(group: pd.DataFrame) -> str:
-    """How many problems and seeds stand behind a panel."""
+    """Numbers of problems and seeds of a panel."""
     return f"{int(group.problems.max()):,} problems, {seeds(group)}"
 
 
@@ -165,26 +165,31 @@ def seeds(group: pd.DataFrame) -> str:
 
 
 def between(numbers, form: str = ",.0f", word: str = "") -> str:
-    """Least and most of some numbers, once where they are one; with a word, in the plural where it takes it."""
+    """The smallest and the largest number, or the one number if they are equal; with `word`, in the plural if needed."""
     least, most = (format(end, form) for end in (min(numbers), max(numbers)))
     text = least if least == most else f"{least} to {most}"
     return f"{text} {word}{'' if most == '1' else 's'}" if word else text
 
 
 def bars(frame: pd.DataFrame, name: str, scale: float = 100) -> list:
-    """Lengths of the error bars below and above `name`, as errorbar wants them; none (nan) where there is no interval."""
+    """Lengths of the error bars below and above `name`, for `errorbar`; nan where there is no interval."""
     return [scale * (frame[name] - frame[f"{name}_low"]), scale * (frame[f"{name}_high"] - frame[name])]
 
 
+def series(axis, places, frame: pd.DataFrame, name: str, scale: float = 100, bar_width: float = 0.8, **look) -> None:
+    """A column with its intervals, at some places of the x axis."""
+    axis.errorbar(places, scale * frame[name], yerr=bars(frame, name, scale), elinewidth=bar_width, **look)
+
+
 def parts_bars(axis, group: pd.DataFrame) -> None:
-    """Finishing and correctness of each policy's gain side by side, in points, with intervals, and a line at their sum."""
+    """Finishing and correctness of each policy side by side, in points, with intervals; a line marks their sum, the gain."""
     for offset, (part, color, hatch) in zip((-0.2, 0.2), PARTS):
         places = [index + offset for index in range(len(group))]
         axis.bar(places, 100 * group[part], 0.38, color=color, hatch=hatch, edgecolor="white", linewidth=0.4, label=part)
         axis.errorbar(places, 100 * group[part], yerr=bars(group, part), fmt="none", ecolor="black", elinewidth=0.8)
-    axis.hlines(
-        100 * group.gain, *([i + end for i in range(len(group))] for end in (-0.42, 0.42)), color="black", label="gain (their sum)"
-    )
+    ends = ([i + end for i in range(len(group))] for end in (-0.42, 0.42))
+    axis.hlines(100 * group.gain, *ends, color="black", label="gain (their sum)")
     axis.axhline(0, color="black", linewidth=0.6)
-    axis.set_xlim(-max(0.6, 1.6 - 0.6 * len(group)), len(group) - 1 + max(0.6, 1.6 - 0.6 * len(group)))
+    margin = max(0.6, 1.6 - 0.6 * len(group))
+    axis.set_xlim(-margin, len(group) - 1 + margin)
     policy_ticks(axis, list(group.policy))

@@ -1,4 +1,4 @@
-"""Every summary table, every table and every figure of the paper: what it is made of and the function that makes it.
+"""Every summary table, and every table and figure of the paper: its inputs and the function that makes it.
 
 To add one, add an entry here and write the function that it names:
 
@@ -9,7 +9,7 @@ To add one, add an entry here and write the function that it names:
 - a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. It gets its summary tables and what `design` returns as
   keywords. It returns the figure and the rows drawn.
 
-The workflow, the programs, the checks and the paper all read these entries. The paper prints what its text does not place itself at its end.
+The workflow, the programs, the checks and the paper all read these entries. The paper prints the rest, which its text does not place, at its end.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from hardgrpo.study import paths, settings
 
 # --- summary tables ----------------------------------------------------------------------------------------------------
 
-# What summary tables are made of besides each other; scripts/summaries/summarize.py reads it.
+# Inputs of summary tables besides each other; scripts/summaries/summarize.py reads them.
 INPUTS = {
     "cells": "evaluation files",
     "updates": "training logs",
@@ -35,7 +35,7 @@ INPUTS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary table. Its columns are fixed, so that a table without rows still says what it would hold."""
+    """A summary table. Its columns are fixed, so that a table without rows has its header."""
 
     module: str
     of: list[str]
@@ -77,7 +77,7 @@ SUMMARIES = {
 
 @dataclass(frozen=True)
 class Judged:
-    """A table made of summary tables and of the papers: their claims, their numbers (scripts/summaries/judge_claims.py)."""
+    """A table made from summary tables and the papers' claims or numbers (scripts/summaries/judge_claims.py)."""
 
     of: list[str]
     columns: list[str]
@@ -86,22 +86,7 @@ class Judged:
 JUDGED = {
     "claims": Judged(
         ["accuracy", "gains", "differences", "parts", "pass_at_k", "learnable", "fit", "regressions", "tiers", "reach"],
-        [
-            "id",
-            "paper",
-            "model",
-            "task",
-            "eval_task",
-            "claim",
-            "test",
-            "estimate",
-            "low",
-            "high",
-            "p_holm",
-            "seeds",
-            "n",
-            "verdict",
-        ],
+        ["id", "paper", *CELL[:3], "claim", "test", "estimate", "low", "high", "p_holm", "seeds", "n", "verdict"],
     ),
     "compared": Judged(
         ["gains", "learnable", "pass_at_k", "accuracy", "parts", "reach", "fit"],
@@ -110,12 +95,12 @@ JUDGED = {
 }
 # Numbers that others published.
 PUBLISHED = ["base_wrong", "gains", "learnable", "lengths", "limits", "out_of_distribution", "readings", "recordings", "yardsticks"]
-# Tables that the numbers in the paper's text come from.
+# Tables with the numbers of the paper's text.
 NUMBERED = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:
-    """Columns of summary and judged tables by name; none of a table that a person writes (paper/deviations.csv)."""
+    """Columns of summary and judged tables by name; no columns for a table that a person writes (paper/deviations.csv)."""
     known = SUMMARIES | JUDGED
     return {name: known[name].columns if name in known else [] for name in names}
 
@@ -130,7 +115,7 @@ class Table:
     module: str
     of: list[str]
     caption: str
-    design: bool = False  # whether it also needs the study's design, as the keyword `study`
+    design: bool = False  # whether the function also gets the study's design, as the keyword `study`
 
 
 TABLES = {
@@ -146,7 +131,7 @@ TABLES = {
     "graders": Table("parts", ["decomposition"],
         r"Strict and lenient grading, percentage points; \emph{task} is the grader that trained. Truncated share and length before and after."),
     "tier_parts": Table("parts", ["decomposition"], "The split within each tier of the test problem, percentage points."),
-    "single_samples": Table("gains", ["mcnemar"], "Single verdicts on the same problems: McNemar's exact test."),
+    "single_samples": Table("gains", ["mcnemar"], "One completion per problem: McNemar's exact test."),
     "weaker_signal": Table("training", ["gains", "learnable"], "The task or model with the weaker signal.", design=True),
     "transfer": Table("gains", ["gains", "differences"], "Gain on other test sets than the task's own, percentage points."),
     "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
@@ -163,7 +148,7 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure. `when` says, from the configuration alone, whether a study has something for it."""
+    """A figure. `when` decides from the configuration alone whether a study has data for it."""
 
     of: list[str]
     section: str  # of the report
@@ -171,7 +156,7 @@ class Figure:
     caption: str  # in the paper, LaTeX
     about: str  # in the report
     when: Callable[[dict, str], bool] = lambda config, study: bool(paths.runs(config, study))
-    design: Callable[[dict, str], dict] = lambda config, study: {}  # keywords from the configuration
+    design: Callable[[dict, str], dict] = lambda config, study: {}  # keywords for `draw`, from the configuration
     may_be_empty: list[str] = field(default_factory=list)  # tables that may have no rows
 
 
@@ -180,12 +165,12 @@ def trained(config: dict, study: str) -> bool:
 
 
 def tests(config: dict, study: str) -> set[tuple[str, str]]:
-    """(what is trained on, what it is tested on)."""
+    """{(task trained on, test)}."""
     return {(run.task, test) for run in paths.runs(config, study) for test in paths.eval_tasks(config, study, run.task, run.model)}
 
 
 def has_tiers(config: dict, study: str) -> bool:
-    """Whether problems of a test have a difficulty of their own; of a user's rows that is known only when they are read."""
+    """Whether problems of a test have tiers. A user's own rows may have tiers, but only reading them would tell."""
     sources = [config["tasks"][test]["source"] for _, test in tests(config, study)]
     return any(source["kind"] == "generated" or source.get("format") in ("gsm8k", "choices", "math") for source in sources)
 
@@ -198,7 +183,7 @@ def has_budgets(config: dict, study: str) -> bool:
 
 
 def limits(config: dict, study: str) -> dict[str, int]:
-    """{test: completion limit} of tests that judge the same completions, cut and whole, where runs are tested on both."""
+    """{test: completion limit} of pairs of tests that grade the same completions, cut and whole."""
     found = {}
     for model, task in {(run.model, run.task) for run in paths.runs(config, study)}:
         names = paths.eval_tasks(config, study, task, model)
@@ -222,8 +207,8 @@ def is_published(config: dict, study: str) -> bool:
 FIGURES = {
     "pipeline": Figure(
         ["subsets", "parity", "accuracy"], "Design", "From the pool to the results",
-        "The study's way from the pool of prompts to this paper.",
-        "How the study goes from its pool of prompts to its figures. Every number is taken from the configuration or counted in the runs.",
+        "The steps of the study, from the pool of prompts to this paper.",
+        "The steps of the study, from its pool of prompts to its figures. Every number comes from the configuration or is counted in the runs.",
         when=lambda config, study: True,
         design=lambda config, study: {"study": settings.described(config, study)},
         may_be_empty=["subsets", "parity", "accuracy"],
@@ -233,7 +218,7 @@ FIGURES = {
         "Pass rates of the pool for the base model, and the pass rates that each policy chooses (mean over seeds).",
         "How hard the pool is for the base model, as the share of its completions that are right (grey bars), and which pass rates each"
         " policy chooses (lines), as shares of the pool and of each subset, averaged over seeds. The number of prompts stands above each"
-        " panel. Marks are set aside a little where policies choose the same pass rate.",
+        " panel. Marks of policies that choose the same pass rate are drawn side by side.",
         when=lambda config, study: bool(paths.probed(config, study)),
     ),
     "accuracy": Figure(
@@ -254,7 +239,7 @@ FIGURES = {
         ["parts"], "What the gains are made of", "Tight limit and room",
         "Gain by policy, split into finishing and correctness: trained under the tight limit or with room (rows), tested under the tight"
         " limit or with room (columns).",
-        "The same sampled completions judged under a tight limit (left) and with room (right), for models trained under either (rows): the"
+        "The same sampled completions graded under a tight limit (left) and with room (right), for models trained under either (rows): the"
         " gain of each policy as a number, split into finishing and correctness, on one scale. A policy that leads on the left by finishing"
         " need not lead on the right. Bars are 95 % intervals; the base model's accuracy, problems and seeds stand above each panel.",
         when=lambda config, study: bool(limits(config, study)),
@@ -271,45 +256,44 @@ FIGURES = {
     "learnable": Figure(
         ["gains", "learnable", "accuracy", "regressions"], "What explains the gains", "Learnable share and completion length",
         "Gain against the learnable share of the groups, and against the mean length of completions; a point is a policy.",
-        "Gain against the learnable share of groups (left) and against its rival, the mean completion length after training (right), one"
-        " point a model, task and policy. Bars are 95 % intervals of the points. The R² of each line, of lines within each task, and of"
-        " both predictors together stand below, with 95 % intervals that take points for independent, which policies over one base model"
-        " are not.",
+        "Gain against the learnable share of groups (left) and against the rival explanation, mean completion length after training (right)."
+        " A point is a model, task and policy; bars are its 95 % intervals. Below stand R² of all points, within each task, and of both"
+        " predictors together. Their 95 % intervals treat points as independent, which policies over one base model are not.",
         when=trained,
         may_be_empty=["regressions"],
     ),
     "tiers": Figure(
         ["tiers"], "Results", "Gain by difficulty tier",
         r"Gain by the tier of the test problem, with 95\,\% intervals.",
-        "Accuracy of the base model (grey) and of trained models, and the gain, by the problems' own difficulty, with 95 % intervals for"
+        "Accuracy of the base model (grey) and of trained models, and the gain, by the tier of the problems, with 95 % intervals for"
         " new problems and, with several seeds, new seeds. The numbers of test problems of the tiers stand above. With more than four tests"
-        " only gains are drawn; accuracies are in the CSV file beside the figure.",
+        " the figure shows only gains; accuracies are in the CSV file beside it.",
         when=has_tiers,
     ),
     "transfer": Figure(
         ["gains"], "Results", "Trained on one task, tested on another",
-        "Gains by what was trained on and what was tested on.",
-        "Gain in points of what was trained on one task (rows) when tested on another (columns), a matrix a policy, with 95 % intervals in"
-        " brackets. A gain is bold where its interval leaves out 0. Colours share one scale with 0 in its middle.",
+        "Gains by the task trained on and the test set.",
+        "Gain in points after training on one task (rows), tested on another (columns), one matrix for each policy, with 95 % intervals in"
+        " brackets. A gain is bold if its interval leaves out 0. Colours share one scale with 0 in its middle.",
         when=lambda config, study: any(task != test for task, test in tests(config, study)),
     ),
     "budget": Figure(
         ["gains", "subsets"], "Results", "Gain by share of the pool",
         r"Gain against the share of the pool that is trained on, with 95\,\% intervals.",
-        "Gain against the share of the pool that is trained on (logarithmic), a line a rule; the number of updates and rollouts is the same"
+        "Gain against the share of the pool that is trained on (logarithmic), one line for each rule; updates and rollouts are the same"
         " at every share. Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
         when=has_budgets,
     ),
     "compared": Figure(
         ["compared"], "Published numbers", "Published against measured here",
         r"Published numbers and those of this study, with 95\,\% intervals.",
-        "What the papers published against what this study measured: on the dashed line they agree. Bars are 95 % intervals of what was"
-        " measured here, where there are any; how many published numbers lie inside stands above each panel.",
+        "Published numbers against those of this study: on the dashed line they agree. Bars are 95 % intervals of the study's numbers, where"
+        " it has any. Above each panel: how many published numbers lie inside.",
         when=is_published,
     ),
 }  # fmt: skip
 
 
 def figures_of(config: dict, study: str) -> list[str]:
-    """Figures that the study has something for: recordings may lack trained runs, or the pool's probe."""
+    """Figures that the study has data for: a study of recordings may lack training logs, or the pool's probe."""
     return [name for name, figure in FIGURES.items() if figure.when(config, study)]

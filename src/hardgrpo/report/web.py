@@ -1,5 +1,6 @@
-"""Tables as web pages of their own, for the report."""
+"""Write tables as web pages for the report."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import jinja2
@@ -12,12 +13,15 @@ MARKS = {"best": Markup("<b>{}</b>"), "second": Markup("<u>{}</u>")}
 
 
 def page(title: str, columns: list[Column]) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["render"] = render
     rows = list(zip(*(column.cells for column in columns)))
-    return environment.get_template("table.html").render(title=title, columns=columns, rows=rows)
+    return template("table.html", render=render).render(title=title, columns=columns, rows=rows)
+
+
+def template(name: str, **filters: Callable) -> jinja2.Template:
+    loader = jinja2.FileSystemLoader(TEMPLATES)
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= filters
+    return environment.get_template(name)
 
 
 def render(cell: Cell) -> Markup:

@@ -1,4 +1,4 @@
-"""Figure 2: accuracy on the task's test set by checkpoint and policy, with 95 % intervals."""
+"""Accuracy by checkpoint and policy, with 95 % intervals."""
 
 from hardgrpo.report import plotting
 
@@ -16,10 +16,9 @@ def draw(accuracy):
         span = group.step.max() - group.step.min()
         for index, policy in enumerate(shown):
             line = group[group.policy == policy].sort_values("step")
-            # Intervals as bars, set side by side: bands of four policies on one another cannot be told apart.
+            # Bars side by side, because bands of several policies would hide each other.
             steps = line.step + plotting.spread(index, len(shown), 0.05 * span) * (line.step > 0)
-            look = plotting.style(policy, policies)
-            axis.errorbar(steps, 100 * line.accuracy, yerr=plotting.bars(line, "accuracy"), elinewidth=0.7, label=policy, **look)
+            plotting.series(axis, steps, line, "accuracy", bar_width=0.7, label=policy, **plotting.style(policy, policies))
         plotting.title(axis, plotting.where(model, task, test, models), plotting.sizes(group))
         if group.step.nunique() < 7:
             axis.set_xticks(sorted(group.step.unique()))

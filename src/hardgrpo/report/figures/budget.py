@@ -1,4 +1,4 @@
-"""Gain against the share of the pool that is trained on, a line a rule, with 95 % intervals."""
+"""Gain against the share of the pool that is trained on, one line for each rule, with 95 % intervals."""
 
 import pandas as pd
 
@@ -9,14 +9,14 @@ SUBSETS = [*KEYS, "rule", "budget", "prompts", "pool"]
 
 
 def draw(gains, subsets):
-    """Of the rows drawn, `share` is prompts over pool, `line` what a point belongs to."""
+    """In the rows drawn, `share` is prompts / pool, and `line` names the line of a point."""
     gains = gains[(gains.decoding == "sampled") & (gains.eval_task == gains.task)].drop(columns=["eval_task", "decoding"])
-    # Of a second recipe a policy is called `policy, recipe`: the subset is the policy's, the line a line of its own.
+    # With several recipes an arm is called `policy, recipe`. Its subset is that of the policy; its line is its own.
     arms = gains.policy.str.partition(", ")
     points = gains.assign(arm=gains.policy, policy=arms[0], recipe=arms[2]).merge(subsets[SUBSETS], on=KEYS)
     points["share"] = points.prompts / points.pool
     line = points.rule.where(points.recipe == "", points.rule + ", " + points.recipe)
-    # The same rule at the same budget again was measured under other conditions: not the next point of that line.
+    # A second point of a rule at the same budget was trained under other conditions, so it gets a line of its own.
     again = points.assign(line=line).duplicated(["model", "task", "line", "share"])
     points["line"] = line.where(~again, points.arm)
     lines, models, drawn = list(dict.fromkeys(points.line)), points.model.nunique(), []
@@ -25,11 +25,9 @@ def draw(gains, subsets):
     for axis, ((model, task), group) in zip(axes, groups):
         for index, name in enumerate(lines):
             rows = group[group.line == name].sort_values("share")
-            # Set aside by a factor, since the axis is logarithmic.
+            # Offset by a factor, because the axis is logarithmic.
             places = 100 * rows.share * 1.04 ** plotting.spread(index, len(lines), len(lines))
-            axis.errorbar(
-                places, 100 * rows.gain, yerr=plotting.bars(rows, "gain"), elinewidth=0.8, label=name, **plotting.style(name, lines)
-            )
+            plotting.series(axis, places, rows, "gain", label=name, **plotting.style(name, lines))
             drawn.append(rows)
         axis.set_xscale("log")
         shares = sorted(group.share.round(4).unique())

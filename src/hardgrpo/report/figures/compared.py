@@ -1,4 +1,4 @@
-"""What the papers published against what this study measured: on the diagonal they agree. 95 % intervals of what is measured here."""
+"""Published numbers against those of this study, with 95 % intervals of the study's: on the diagonal they agree."""
 
 import pandas as pd
 
@@ -6,11 +6,11 @@ from hardgrpo.report import plotting
 
 COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "quantity", "published"]
 COLUMNS += ["here", "low", "high", "inside", "seeds"]
-OVER_ALL = "all cells"  # what a number that belongs to no policy is drawn as
+OVER_ALL = "all cells"  # in place of a policy, for numbers over all policies
 
 
 def draw(compared):
-    """Quantities with a single number share the last panel."""
+    """One panel for each quantity; quantities with a single number share the last one."""
     frame = compared[COLUMNS].assign(policy=compared.policy.fillna(OVER_ALL))
     policies, tasks = list(dict.fromkeys(frame.policy)), list(dict.fromkeys(frame.task))
     single = frame.groupby("quantity").quantity.transform("size") == 1
@@ -21,39 +21,24 @@ def draw(compared):
         for index in range(len(known)):
             row = known.iloc[[index]]
             look = plotting.mark(row.policy.iloc[0], policies, tasks.index(row.task.iloc[0]))
-            axis.errorbar(
-                100 * row.published,
-                100 * row.here,
-                yerr=plotting.bars(row, "here"),
-                elinewidth=0.8,
-                label=row.policy.iloc[0],
-                **look,
-            )
+            plotting.series(axis, 100 * row.published, row, "here", label=row.policy.iloc[0], **look)
             if quantity == "single numbers":
-                axis.annotate(
-                    words(row.quantity.iloc[0]),
-                    (100 * row.published.iloc[0], 100 * row.here.iloc[0]),
-                    xytext=(-6, 0),
-                    textcoords="offset points",
-                    fontsize=7,
-                    ha="right",
-                    va="center",
-                )
+                place = 100 * row.published.iloc[0], 100 * row.here.iloc[0]
+                beside = {"xytext": (-6, 0), "textcoords": "offset points", "ha": "right", "va": "center", "fontsize": 7}
+                axis.annotate(words(row.quantity.iloc[0]), place, **beside)
         ends = [min(axis.get_xlim()[0], axis.get_ylim()[0]), max(axis.get_xlim()[1], axis.get_ylim()[1])]
         axis.plot(ends, ends, color="0.5", linewidth=0.7, linestyle="--", zorder=0)
         axis.set_xlim(ends)
         axis.set_ylim(ends)
         decided = group.inside.dropna()
         count = f"{len(group)} number{'s' if len(group) > 1 else ''}"
-        plotting.title(
-            axis, words(quantity), count + (f", {int(decided.sum())} of {len(decided)} inside the interval" if len(decided) else "")
-        )
+        inside = f", {int(decided.sum())} of {len(decided)} inside the interval" if len(decided) else ""
+        plotting.title(axis, words(quantity), count + inside)
     plotting.outer_labels(axes, "published (%, points)", "here (%, points)")
     plotting.marks_legend(figure, axes[0], policies, tasks)
     return figure, pd.concat([group for _, group in panels], ignore_index=True)
 
 
 def words(quantity: str) -> str:
-    return {"gain": "gain over the base model", "learnable": "learnable share", "accuracy_answered": "accuracy when answered"}.get(
-        quantity, quantity.replace("_", " ")
-    )
+    known = {"gain": "gain over the base model", "learnable": "learnable share", "accuracy_answered": "accuracy when answered"}
+    return known.get(quantity, quantity.replace("_", " "))

@@ -1,4 +1,4 @@
-"""How hard the pool is for the base model, and which pass rates each policy chooses."""
+"""Difficulty of the pool for the base model, and the pass rates that each policy chooses."""
 
 import pandas as pd
 
@@ -8,14 +8,13 @@ COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 
 
 def draw(difficulty):
-    """Of the rows drawn, `share` is a row's problems over those of its group."""
-    frame = difficulty
-    policies = [name for name in dict.fromkeys(frame.group) if name != "pool"]
-    models, drawn = frame.model.nunique(), []
-    groups = plotting.groups(frame, ["model", "task"])
+    """In the rows drawn, `share` is a row's share of the problems of its group."""
+    policies = [name for name in dict.fromkeys(difficulty.group) if name != "pool"]
+    models, drawn = difficulty.model.nunique(), []
+    groups = plotting.groups(difficulty, ["model", "task"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task), table) in zip(axes, groups):
-        # Shares and not numbers: a subset of a dozen would not be seen beside a pool of a thousand.
+        # Shares, because a subset of a dozen would be invisible beside a pool of a thousand.
         table = table.assign(share=table.problems / table.groupby("group").problems.transform("sum"))
         pool = table[table.group == "pool"]
         rates = sorted(pool.pass_rate)
@@ -24,7 +23,7 @@ def draw(difficulty):
         shown = [name for name in policies if name in set(table.group)]
         for index, policy in enumerate(shown):
             chosen = table[table.group == policy].sort_values("pass_rate")
-            places = chosen.pass_rate + plotting.spread(index, len(shown), 0.04)  # two may choose the same alone
+            places = chosen.pass_rate + plotting.spread(index, len(shown), 0.04)  # two policies may choose the same single rate
             axis.plot(places, 100 * chosen.share, label=policy, **plotting.style(policy, policies))
         axis.set_xlim(-0.08, 1.08)
         sizes = table[table.group != "pool"].groupby("group").problems.sum()

@@ -1,6 +1,6 @@
-"""Figure 3 and its rival: learnable share of the groups, and mean completion length after training, each against gain.
+"""Gain against the learnable share of groups, and against mean completion length after training, the rival explanation.
 
-One point a model, task and policy. Lines and R^2 over all points and within each task are those of the table `regressions`.
+One point a model, task and policy. Lines and R^2, over all points and within each task, come from the table `regressions`.
 """
 
 import itertools
@@ -17,12 +17,11 @@ PANELS = [("learnable", 100, "learnable share of groups (%)"), ("tokens", 1, "me
 
 
 def draw(gains, learnable, accuracy, regressions):
-    """A row drawn is a point (x and gain as shares, or x in tokens) or a line (`drawn` says which)."""
+    """`drawn` says whether a row drawn is a point (x as share or in tokens), a line or a text."""
     own = lambda frame: frame[(frame.decoding == "sampled") & (frame.eval_task == frame.task)]
     points = own(gains)[GAINS].merge(learnable[SHARES], on=KEYS)
-    points = points.merge(own(accuracy)[[*KEYS, "step", "tokens_mean"]], on=[*KEYS, "step"]).rename(
-        columns={"tokens_mean": "tokens"}
-    )
+    lengths = own(accuracy)[[*KEYS, "step", "tokens_mean"]].rename(columns={"tokens_mean": "tokens"})
+    points = points.merge(lengths, on=[*KEYS, "step"])
     fits = regressions[regressions.adjusted_for.isna()]
     panels = [panel for panel in PANELS if points[panel[0]].notna().any()]
     policies, tasks = list(dict.fromkeys(points.policy)), list(dict.fromkeys(points.task))
@@ -36,7 +35,7 @@ def draw(gains, learnable, accuracy, regressions):
             look = plotting.mark(row.policy.iloc[0], policies, tasks.index(row.task.iloc[0]))
             bars = {"xerr": plotting.bars(row, "x", scale), "yerr": plotting.bars(row, "gain")}
             axis.errorbar(scale * row.x, 100 * row.gain, elinewidth=0.6, **bars, **look)
-        # One line over all cells is what the paper draws; a line within each task shows what it hides.
+        # HE draws one line over all cells; lines within each task show what that line hides.
         lines = []
         within = zip(tasks if len(tasks) > 1 else [], itertools.cycle(["--", ":", "-."]))
         for task, dashes in [("all", "-"), *within]:
@@ -45,9 +44,8 @@ def draw(gains, learnable, accuracy, regressions):
                 ends = np.array([kept.x.min(), kept.x.max()])
                 heights = kept.gain.mean() + fit.slope * (ends - kept.x.mean())
                 word = "all points" if task == "all" else f"within {task}"
-                lines += axis.plot(
-                    scale * ends, 100 * heights, color="0.4", linestyle=dashes, linewidth=0.9, label=f"{word}: {said(fit)}"
-                )
+                look = {"color": "0.4", "linestyle": dashes, "linewidth": 0.9}
+                lines += axis.plot(scale * ends, 100 * heights, label=f"{word}: {said(fit)}", **look)
         if lines:
             axis.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, -0.18))
         axis.axhline(0, color="0.6", linewidth=0.6)

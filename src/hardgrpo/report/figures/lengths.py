@@ -9,9 +9,8 @@ COLUMNS += [f"{name}{end}" for name, *_ in SHOWN for end in ("", "_low", "_high"
 
 def draw(curves):
     """Two panels, one above the other, for each model and task."""
-    frame = curves
-    models, policies = frame.model.nunique(), list(dict.fromkeys(frame.policy))
-    groups = plotting.groups(frame, ["model", "task"])
+    models, policies = curves.model.nunique(), list(dict.fromkeys(curves.policy))
+    groups = plotting.groups(curves, ["model", "task"])
     columns = len(groups) if len(groups) <= 3 else 2 if len(groups) == 4 else 3 if len(groups) <= 6 else 4
     bands = -(-len(groups) // columns)
     figure, axes = plotting.panels(2 * columns * bands, height=1.9, columns=columns)
@@ -24,19 +23,11 @@ def draw(curves):
                 line = group[group.policy == policy].sort_values("step")
                 step = group.step.max() / max(line.step.nunique(), 1)
                 places = line.step + plotting.spread(number, len(shown), 0.6 * step)
-                look = plotting.style(policy, policies) | {"markersize": 3}
-                axis.errorbar(
-                    places,
-                    scale * line[name],
-                    yerr=plotting.bars(line, name, scale),
-                    elinewidth=0.5,
-                    label=policy,
-                    capsize=0,
-                    **look,
-                )
+                look = plotting.style(policy, policies) | {"markersize": 3, "capsize": 0}
+                plotting.series(axis, places, line, name, scale, 0.5, label=policy, **look)
             if index % columns == 0:
                 axis.set_ylabel(text)
-        # A t interval of a share near 0 may reach below it; what is drawn ends there, the rows beside the figure have it all.
+        # The t interval of a share near 0 may reach below 0. The panel ends at 0; the CSV has the whole interval.
         pair[1].set_ylim(bottom=-0.04 * pair[1].get_ylim()[1])
         pair[1].set_xlabel("GRPO updates")
         plotting.title(pair[0], plotting.where(model, task, task, models), plotting.seeds(group))
@@ -45,4 +36,4 @@ def draw(curves):
         if axis not in used:
             axis.remove()
     plotting.legend(figure, used)
-    return figure, frame[COLUMNS]
+    return figure, curves[COLUMNS]

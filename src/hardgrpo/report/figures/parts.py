@@ -1,4 +1,4 @@
-"""What the gains are made of: finishing against correctness, by policy, with 95 % intervals; the line is the gain."""
+"""Gains split into finishing and correctness, by policy, with 95 % intervals; the line is the gain."""
 
 from hardgrpo.report import plotting
 

@@ -1,4 +1,4 @@
-"""The study's way from a pool of prompts to its figures, in its own numbers."""
+"""The steps of a study from the pool of prompts to its figures, with the study's numbers."""
 
 import re
 import textwrap
@@ -9,11 +9,11 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from hardgrpo.report import plotting
 from hardgrpo.report.plotting import between
 
-LETTERS = 16  # of a line within a box
+LETTERS = 16  # in a line of a box
 
 
 def draw(study: dict, subsets, parity, accuracy):
-    """A row drawn is a line of text in a box. `study` is the study's design (settings.described)."""
+    """Draw a box for each stage; a row drawn is a line of text. `study` is the study's design (settings.described)."""
     stages = [(name, [line for line in lines if line]) for name, lines in stages_of(study, subsets, parity, accuracy)]
     stages = [stage for stage in stages if stage[1]]
     wrapped = [[part for line in lines for part in textwrap.wrap(parted(line), LETTERS)] for _, lines in stages]
@@ -37,68 +37,43 @@ def draw(study: dict, subsets, parity, accuracy):
 
 
 def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[str]]]:
-    """[(stage, lines)]; a line that nothing is known for is empty, and a stage without lines is not drawn."""
-    recipe, trained = study["recipe"], len(parity) > 0
+    """[(stage, lines)]. Unknown lines are empty, and a stage without lines is not drawn."""
+    recipe, trained, chosen = study["recipe"], len(parity) > 0, len(subsets) > 0
     accuracy = accuracy[accuracy.decoding == "sampled"]
     after = accuracy[accuracy.step > 0]
     runs = len(parity) if trained else int(after[after.eval_task == after.task].groupby(["model", "task", "policy"]).ngroups)
-    kinds = between(subsets.seeds) if len(subsets) else str(study["seeds"])
-    return [
-        (
-            "Pool",
-            [
-                f"{number(len(study['tasks']), 'task')}: {some(study['tasks'])}",
-                f"{between(subsets.pool)} prompts{' each' if len(study['tasks']) > 1 else ''}" if len(subsets) else "",
-            ],
-        ),
-        (
-            "Probe",
-            [
-                f"{number(len(study['models']), 'base model')}: {some(study['models'])}",
-                f"{between(study['probes'].values())} completions a prompt" if study["probes"] else "recorded completions",
-                f"at most {between(study['completion_tokens'].values())} tokens",
-            ]
-            if len(subsets)
-            else [],
-        ),
-        (
-            "Subsets",
-            [
-                f"{number(subsets.policy.nunique(), 'policy', 'policies')}: {some(list(dict.fromkeys(subsets.policy)))}",
-                f"{between(subsets.prompts)} prompts ({between(100 * subsets.prompts / subsets.pool, '.0f')} % of the pool)",
-            ]
-            if len(subsets)
-            else [],
-        ),
-        (
-            "GRPO" if trained else "Recorded runs",
-            [
-                f"{between(parity.updates)} updates" if trained else "",
-                f"{recipe['prompts_per_update']} prompts × {recipe['group_size']} completions" if trained else "",
-                f"{number(int(kinds), 'seed')}" if trained and kinds.isdigit() else "",
-                f"{number(runs, 'run')}" if runs else "",
-            ],
-        ),
-        (
-            "Tests",
-            [
-                number(accuracy.eval_task.nunique(), "test set"),
-                f"{between(accuracy.problems)} problems",
-                f"{between(accuracy.samples)} {'sample' if accuracy.samples.max() == 1 else 'samples'} each",
-                f"base and {between(after.groupby(['model', 'task', 'policy']).step.nunique(), word='checkpoint')}",
-            ]
-            if len(after)
-            else [],
-        ),
-        (
-            "Results",
-            ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"] if runs else ["difficulty, subsets"],
-        ),
-    ]
+    seeds = between(subsets.seeds) if chosen else str(study["seeds"])
+    pool = [f"{number(len(study['tasks']), 'task')}: {some(study['tasks'])}"]
+    training = [number(runs, "run") if runs else ""]
+    probe, policies, tests = [], [], []
+    if chosen:
+        pool.append(f"{between(subsets.pool)} prompts{' each' if len(study['tasks']) > 1 else ''}")
+        probe = [
+            f"{number(len(study['models']), 'base model')}: {some(study['models'])}",
+            f"{between(study['probes'].values())} completions a prompt" if study["probes"] else "recorded completions",
+            f"at most {between(study['completion_tokens'].values())} tokens",
+        ]
+        policies = [
+            f"{number(subsets.policy.nunique(), 'policy', 'policies')}: {some(list(dict.fromkeys(subsets.policy)))}",
+            f"{between(subsets.prompts)} prompts ({between(100 * subsets.prompts / subsets.pool, '.0f')} % of the pool)",
+        ]
+    if trained:
+        prompts = f"{recipe['prompts_per_update']} prompts × {recipe['group_size']} completions"
+        training = [f"{between(parity.updates)} updates", prompts, number(int(seeds), "seed") if seeds.isdigit() else "", *training]
+    if len(after):
+        tests = [
+            number(accuracy.eval_task.nunique(), "test set"),
+            f"{between(accuracy.problems)} problems",
+            f"{between(accuracy.samples)} {'sample' if accuracy.samples.max() == 1 else 'samples'} each",
+            f"base and {between(after.groupby(['model', 'task', 'policy']).step.nunique(), word='checkpoint')}",
+        ]
+    results = ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"] if runs else ["difficulty, subsets"]
+    names = ("Pool", "Probe", "Subsets", "GRPO" if trained else "Recorded runs", "Tests", "Results")
+    return list(zip(names, (pool, probe, policies, training, tests, results)))
 
 
 def parted(line: str) -> str:
-    """Names that are longer than a line with a space where they may be broken."""
+    """Put spaces where names that are longer than a line may be broken."""
     return re.sub(rf"\S{{{LETTERS + 1},}}", lambda name: re.sub(rf"(\S{{1,{LETTERS - 1}}}[-_])(?=\S)", r"\1 ", name.group()), line)
 
 
@@ -107,5 +82,5 @@ def number(count: int, one: str, many: str = "") -> str:
 
 
 def some(names: list[str], most: int = 6) -> str:
-    """Names, or the first of many."""
+    """All names, or the first of many."""
     return ", ".join(names) if len(names) <= most else f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"

@@ -1,4 +1,4 @@
-"""Gain of what was trained on one task when tested on another, a matrix a policy, with 95 % intervals."""
+"""Gain of training on one task when tested on another, one matrix for each policy, with 95 % intervals."""
 
 import numpy as np
 from matplotlib import colors
@@ -10,16 +10,16 @@ COLUMNS = ["model", "task", "eval_task", "policy", "step", "base_accuracy", "gai
 
 
 def draw(gains):
-    """A number is bold where its interval leaves out 0."""
+    """A number is bold if its interval leaves out 0."""
     frame = gains[gains.decoding == "sampled"][COLUMNS]
-    frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]  # others have nothing to show here
+    frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]  # models without a transfer test are left out
     models = frame.model.nunique()
     groups = plotting.groups(frame, ["model", "policy"])
     tests, trained = list(dict.fromkeys([*frame.task, *frame.eval_task])), list(dict.fromkeys(frame.task))
     tests = [name for name in tests if name in set(frame.eval_task)]
     columns = min(len(groups), 3 if len(tests) < 3 and len(groups) != 4 else 2)  # an interval needs 0.7 in
     figure, axes = plotting.panels(len(groups), height=0.55 + 0.36 * len(trained) + 0.25, columns=columns, sharex=True, sharey=True)
-    # One scale for all panels, 0 in its middle; in grey print the printed sign says what the colour does not.
+    # One scale for all panels, with 0 in its middle. The printed sign replaces the colour in grey print.
     most = 100 * max(frame.gain.abs().max(), 1e-9)
     scale = colors.Normalize(-most, most)
     for axis, ((model, policy), group) in zip(axes, groups):
@@ -38,10 +38,9 @@ def draw(gains):
         for i, j in np.argwhere(np.isnan(cells)):
             axis.text(j, i, "not tested", ha="center", va="center", fontsize=7, color="0.45")
         image = axis.imshow(cells, cmap="PuOr_r", norm=scale, aspect="auto")
-        axis.set_xticks(range(len(tests)), [name.replace("_", "_\n", 1) if len(name) > 11 else name for name in tests])
-        axis.set_yticks(range(len(trained)), [name.replace("_", "_\n", 1) if len(name) > 11 else name for name in trained])
-        axis.set_xticks(np.arange(len(tests) - 1) + 0.5, minor=True)
-        axis.set_yticks(np.arange(len(trained) - 1) + 0.5, minor=True)
+        for ticks, names in ((axis.set_xticks, tests), (axis.set_yticks, trained)):
+            ticks(range(len(names)), [name.replace("_", "_\n", 1) if len(name) > 11 else name for name in names])
+            ticks(np.arange(len(names) - 1) + 0.5, minor=True)
         axis.grid(visible=False, which="major")
         axis.grid(which="minor", color="white", linewidth=1.5, alpha=1)
         axis.tick_params(which="both", length=0)

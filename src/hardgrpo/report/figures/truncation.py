@@ -1,4 +1,4 @@
-"""The confound at a glance: the same samples judged under a tight limit and with room, by policy and by what was trained under."""
+"""Gains of the same completions under a tight limit and with room, by policy and by the limit in training."""
 
 import pandas as pd
 
@@ -9,14 +9,14 @@ from hardgrpo.runtime.errors import UserError
 
 
 def draw(parts, limits: dict[str, int]):
-    """A row of panels for what was trained on, a column for each test in `limits` ({test: completion limit})."""
+    """A row of panels for each task trained on, a column for each test in `limits` ({test: completion limit})."""
     tests = sorted(limits, key=limits.get)
     frame = parts[parts.eval_task.isin(tests)]
     if frame.empty:
         raise UserError(f"parts.csv: no rows tested on {' or '.join(tests)}; run the study that it summarises")
     models = frame.model.nunique()
     rows = [key for key, group in plotting.groups(frame, ["model", "task"]) if set(tests) <= set(group.eval_task)]
-    # One y axis for all: what is large under one limit is to be seen small, or turned round, under the other.
+    # One y axis for all panels, so that gains under the two limits can be compared.
     figure, axes = plotting.panels(len(tests) * len(rows), height=2.4, columns=len(tests), sharey=True)
     drawn = []
     for index, axis in enumerate(axes):

@@ -1,4 +1,4 @@
-"""The paper's tables of what others claimed, published and did, beside this study."""
+"""The paper's tables of others' claims, numbers and settings, beside this study."""
 
 import pandas as pd
 
@@ -7,7 +7,7 @@ from hardgrpo.report.cells import BREAK, R_SQUARED, Cell, Column, named, number,
 
 
 def beside(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[Column]:
-    """A column with the published number of each row; none where nothing was published."""
+    """A column with the published number of each row; no column if there are none."""
     kept = compared[compared.quantity == quantity]
     known = {(r.model, r.task, r.policy): r.published for r in kept.itertuples()}
     shown = [known.get((r.model, r.task, r.policy)) for r in frame.itertuples()]
@@ -31,7 +31,7 @@ def claims(claims: pd.DataFrame):
     where = [
         task if test == task or pd.isna(test) else f"{task}, tested on {test}" for task, test in zip(claims.task, claims.eval_task)
     ]
-    estimates = [  # an R^2 as it is, shares and their differences in points
+    estimates = [  # R^2 as it is, shares and differences in points
         (r_squared if row.test.startswith("R^2") else with_interval)(row.estimate, row.low, row.high) for row in claims.itertuples()
     ]
     wrapped_name = lambda value: "" if pd.isna(value) else wrapped(value)
@@ -47,7 +47,7 @@ def claims(claims: pd.DataFrame):
 
 
 def wrapped(name: str) -> str:
-    """A name that may be broken behind hyphens and underscores."""
+    """A name that may be broken after hyphens and underscores."""
     return name.replace("_", f"_{BREAK}").replace("-", f"-{BREAK}")
 
 
@@ -64,7 +64,7 @@ def deviations(study: dict, deviations: pd.DataFrame):
 
 
 def here(study: dict, key: str) -> str:
-    """What this study does, by a key of `deviations.csv`: of its recipe, of its design, or what holds for every study."""
+    """What this study does, by a key of `deviations.csv`: from its recipe, its design, or the same in every study."""
     always = {
         "ties": "broken at random, by the seed",
         "graded": "the completion alone",

@@ -1,7 +1,7 @@
 """The paper's tables of gains, differences between policies, and accuracies.
 
-The best policy of a table of gains is bold and the second best underlined only where they are resolved: where the Holm-corrected p
-of the difference from every policy below is under 0.05.
+The best policy is bold and the second best underlined only if they are resolved: if the Holm-corrected p of the difference from
+every policy below is under 0.05.
 """
 
 import pandas as pd
@@ -15,7 +15,7 @@ DETECTABLE = "detectable"
 
 
 def at_home(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows of tests on the task that was trained on."""
+    """Rows whose test set is that of the task trained on."""
     return frame[frame.task == frame.eval_task]
 
 
@@ -46,14 +46,11 @@ def marked_gain(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
 
 
 def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
-    """`best` for the largest sampled gain of a (model, task, test), `second` for the next, each only where it is resolved from all
-    below it; else nothing."""
+    """`best` for the largest sampled gain of a (model, task, test), `second` for the next, if resolved from all below; else ""."""
     found = []
     for row in frame.itertuples():
-        same = lambda table, row=row: table[
-            (table.model == row.model) & (table.task == row.task) & (table.eval_task == row.eval_task)
-        ]
-        group, pairs = same(frame), same(differences)
+        of_row = lambda table, row=row: (table[["model", "task", "eval_task"]] == [row.model, row.task, row.eval_task]).all(axis=1)
+        group, pairs = frame[of_row(frame)], differences[of_row(differences)]
         ranked = list(group[group.decoding == "sampled"].sort_values("gain", ascending=False).policy)
         rank = ranked.index(row.policy) if row.decoding == "sampled" and row.policy in ranked else 2
         below = [

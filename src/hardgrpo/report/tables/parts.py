@@ -1,4 +1,4 @@
-"""The paper's tables of what gains are made of: finishing and correctness."""
+"""The paper's tables of gains split into finishing and correctness."""
 
 import pandas as pd
 

@@ -1,4 +1,4 @@
-"""The paper's tables of what was trained on, what it cost, and what explains the gains."""
+"""The paper's tables of subsets, training and its cost, and what explains the gains."""
 
 import pandas as pd
 

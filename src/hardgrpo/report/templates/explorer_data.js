@@ -1,6 +1,6 @@
 "use strict";
 // The explorer's page, first of three parts (data, selection, view), which become one script. The address after # is the only state:
-// every control writes it, `render` reads it. Whatever a model or a dataset wrote becomes text nodes (`put`, `show`), never markup.
+// controls write it, `render` reads it. Texts of models and datasets become text nodes (`put`, `show`), never markup.
 
 const PAGE = 100, PAIRS = 100, LONGEST = 20000; // problems a page; rows of a problem and characters of a text shown at first
 const CACHED = 4e7; // characters of packed texts whose unpacked form is kept
@@ -11,7 +11,7 @@ const percent = (part, whole) => (whole ? (100 * part / whole).toFixed(1) + " %"
 
 // --- the data -------------------------------------------------------------------------------------------------------
 
-let study, blocks, groups; // groups: a model on a test; with its problems and the base model's rows
+let study, blocks, groups; // a group is a model on a test, with its problems and the base model's rows
 
 async function unpack(id) {
   const packed = atob($(id).textContent), bytes = new Uint8Array(packed.length);
@@ -39,7 +39,7 @@ function arrange() {
       });
     }
   });
-  for (const block of blocks) { // the row of the base model with the same problem, decoding and sample; -1: it has none
+  for (const block of blocks) { // the base model's row with the same problem, decoding and sample; -1 if it has none
     block.pair = Int32Array.from(block.problem, (_, row) =>
       block.policy === null ? -1 : block.group.rows.get(pairKey(block, row)) ?? -1);
   }
@@ -63,12 +63,12 @@ function textsOf(block) {
   return texts;
 }
 
-// --- text that nobody has checked -----------------------------------------------------------------------------------
+// --- untrusted text -------------------------------------------------------------------------------------------------
 
 // Controls, formats (bidi, zero width), lone surrogates, private and unassigned, line separators, blank letters, selectors.
 const UNSEEN = /((?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\u{e0100}-\u{e01ef}])\1*/gu;
 
-/** Append a text to an element, with a mark in the place of each character that cannot be seen. */
+/** Append a text to an element, with a mark in place of each invisible character. */
 function show(parent, text) {
   let end = 0;
   for (const found of text.matchAll(UNSEEN)) {
@@ -84,13 +84,13 @@ function show(parent, text) {
 
 const hex = (number, digits) => number.toString(16).toUpperCase().padStart(digits, "0");
 
-/** The first characters of a text, no pair of surrogates torn apart. */
+/** The first characters of a text; a pair of surrogates is never split. */
 function cut(text, length) {
   const pair = /[\ud800-\udbff]/.test(text.charAt(length - 1)) && /[\udc00-\udfff]/.test(text.charAt(length));
   return text.length <= length ? text : text.slice(0, pair ? length - 1 : length);
 }
 
-/** Append an element with a class and a plain text of our own. */
+/** Append an element with a class and a plain text of this program. */
 function put(parent, tag, name, text) {
   const element = document.createElement(tag);
   if (name) element.className = name;

@@ -5,7 +5,7 @@ const PASS = { // by pass rate
   middle: ["between ¼ and ¾", (p) => p > 0.25 && p < 0.75], high: ["¾ and more, below 1", (p) => p >= 0.75 && p < 1],
   one: ["1", (p) => p === 1],
 };
-const VERDICTS = {
+const GRADES = {
   correct: ["correct", (b, i) => b.correct[i]],
   incorrect: ["not correct", (b, i) => !b.correct[i]],
   wrong: ["wrong (has an answer)", (b, i) => !b.correct[i] && b.answered[i]],
@@ -45,7 +45,7 @@ function arrangeControls() {
     ["tier", "tier", same(distinct(tiers).sort(numbersFirst))],
     ["p", "p̂ of the base", first(PASS)],
     ["decoding", "decoding", same(["sampled", "greedy"])],
-    ["verdict", "verdict", first(VERDICTS)],
+    ["grade", "grade", first(GRADES)],
     ["change", "against the base", first(CHANGES)],
     ["sort", "order", first(SORTS)],
   ];
@@ -79,14 +79,14 @@ function written(state) {
   return "#" + new URLSearchParams(kept).toString();
 }
 
-/** Change the selection; `quietly` without a step for the back button. */
+/** Change the selection; `quietly` adds no entry to the history of the browser. */
 function go(changes, quietly = false) {
   const address = written({ ...read(), ...changes });
   if (quietly) location.replace(address);
   else location.hash = address;
 }
 
-/** What of the link this study does not have is said and left out. */
+/** Report and drop the parts of a link that this study does not have. */
 function known(state) {
   const unknown = controls.filter(([key, , options]) => state[key] && !options.some(([value]) => value === state[key]));
   $("notice").hidden = !unknown.length;
@@ -98,7 +98,7 @@ function known(state) {
   return state;
 }
 
-/** Masks of the rows whose completion holds the text sought, by block; null where nothing is sought in completions. */
+/** By block, which completions contain the searched text; null if no search in completions is on. */
 let found = { text: "", masks: new Map() };
 async function search(state, current) {
   if (!state.search || state.in !== "completions") return null;
@@ -119,7 +119,7 @@ const passes = (block, state) =>
   ["model", "test", "task", "recipe", "seed"].every((key) => !state[key] || state[key] === String(block[key])) &&
   (!state.policy || state.policy === (block.policy ?? BASE));
 
-/** Which problems of a group the filters on problems leave. */
+/** Which problems of a group pass the filters on problems. */
 function problemMask(group, state) {
   const text = state.search && state.in !== "completions" ? state.search.toLowerCase() : "";
   return group.problems.map((problem, number) =>
@@ -127,20 +127,20 @@ function problemMask(group, state) {
     (!text || [problem.id, problem.question, problem.answer].some((part) => String(part ?? "").toLowerCase().includes(text))));
 }
 
-/** The rows of a block that the filters leave, given to `each`. */
+/** Call `each` with every row of a block that passes the filters. */
 function eachRow(block, state, mask, masks, each) {
   const greedy = state.decoding && Number(state.decoding === "greedy"), sought = masks?.get(block);
-  const verdict = VERDICTS[state.verdict]?.[1], change = CHANGES[state.change]?.[1];
+  const grade = GRADES[state.grade]?.[1], change = CHANGES[state.change]?.[1];
   for (let i = 0; i < block.problem.length; i++) {
     if (!mask[block.problem[i]] || (greedy !== undefined && greedy !== block.greedy[i]) || (sought && !sought[i])) continue;
-    if ((verdict && !verdict(block, i)) || (change && !change(block, i))) continue;
+    if ((grade && !grade(block, i)) || (change && !change(block, i))) continue;
     each(i);
   }
 }
 
 const tally = () => ({ rows: 0, correct: 0, answered: 0, cut: 0, told: 0, pairs: 0, before: 0, up: 0, down: 0 });
 
-/** {entries: problems with rows left, policies: what is left by policy}. */
+/** {entries: problems with rows that pass, policies: sums of these rows by policy}. */
 function choose(state, masks) {
   const entries = [], policies = new Map();
   for (const group of groups.values()) {

@@ -18,7 +18,7 @@ async function render() {
   await showDetail(state, masks, () => mine === turn);
   if (mine !== turn) return;
   $("status").hidden = true;
-  document.documentElement.dataset.ready = location.hash; // for tests: what is shown belongs to this address
+  document.documentElement.dataset.ready = location.hash; // for tests: this address is shown completely
 }
 
 function row(parent, cells, tag = "td") {
@@ -27,7 +27,7 @@ function row(parent, cells, tag = "td") {
   return line;
 }
 
-/** A click anywhere on a line opens it, but not one that follows a link or ends a selection of text. */
+/** A click on a line opens it, except on a link or at the end of a selection of text. */
 function onLine(line, open) {
   line.onclick = (event) => { if (!event.target.closest("a") && !getSelection().toString()) open(); };
 }
@@ -97,7 +97,7 @@ function showList(state, entries) {
 
 const nameOf = (entry) => [entry.group.model, entry.group.test, entry.group.problems[entry.problem].id].join("/");
 
-/** The problem that a link opens, whether or not the filters leave it: {group, problem}. */
+/** The problem that a link opens, even if it does not pass the filters: {group, problem}. */
 function opened(name) {
   const [model, test, ...id] = (name ?? "").split("/"), group = groups.get(model + "/" + test);
   const problem = group ? group.problems.findIndex((problem) => problem.id === id.join("/")) : -1;
@@ -121,7 +121,7 @@ async function showDetail(state, masks, current) {
   for (const block of blocks.filter((block) => block.group === group && passes(block, state))) {
     eachRow(block, state, group.problems.map((_, number) => number === problem && mask[number]), masks, (i) => rows.push([block, i]));
   }
-  // Trained rows first: the comparison is what people come for.
+  // Trained rows first, because each has the base model's beside it.
   rows.sort(([a], [b]) => (a.policy === null) - (b.policy === null));
   const at = Math.max(0, rows.findIndex(([block, i]) => rowName(block, i) === state.row));
   const sides = rows.length ? await sidesOf(...rows[at]) : [];
@@ -160,7 +160,7 @@ async function showDetail(state, masks, current) {
   shown.at = at;
 }
 
-/** What is shown side by side: the base model's completion and the checkpoint's; the one alone where there is no other. */
+/** The completions to show side by side: the base model's and the checkpoint's, or the base model's alone. */
 async function sidesOf(block, i) {
   const sides = [];
   if (block.policy !== null) {
@@ -175,7 +175,7 @@ async function sideOf(block, i) {
   return { block, i, completion: texts.completion[i], extracted: texts.extracted[i] };
 }
 
-function verdictOf(block, i) {
+function gradeOf(block, i) {
   const name = block.correct[i] ? "right" : block.answered[i] ? "wrong" : "none";
   return [name, { right: "correct", wrong: "wrong", none: "no answer" }[name]];
 }
@@ -193,18 +193,18 @@ function showSide(parent, side) {
     put(box, "p", "facts", `There is no sample ${side.missing} of the base model to set beside it.`);
     return;
   }
-  const { block, i } = side, [name, text] = verdictOf(block, i);
+  const { block, i } = side, [name, text] = gradeOf(block, i);
   box.dataset.side = block.policy === null ? "base" : "checkpoint";
   show(title, block.policy === null ? "Base model" : describe(block) + ", after " + count(block.step) + " updates");
   const line = put(box, "p", "extracted");
-  put(line, "span", "verdict " + name, text);
+  put(line, "span", "grade " + name, text);
   line.append(" · ");
   if (side.extracted === null) line.append("no answer read");
   else { line.append("answer read: "); show(put(line, "bdi"), cut(side.extracted, 500)); }
   line.append(" · " + (block.greedy[i] ? "greedy" : "sample " + block.sample[i]));
   line.append(" · " + (block.tokens[i] < 0 ? "tokens not recorded" : count(block.tokens[i]) + " tokens"));
   line.append(" · ");
-  put(line, "span", block.truncated[i] === 1 ? "cut verdict" : "", { "-1": "end not recorded", 0: "ended by itself", 1: "cut off at the limit" }[block.truncated[i]]);
+  put(line, "span", block.truncated[i] === 1 ? "cut grade" : "", { "-1": "end not recorded", 0: "ended by itself", 1: "cut off at the limit" }[block.truncated[i]]);
   if (side.completion === "") put(box, "p", "facts", "The completion is empty.");
   else putText(box, side.completion);
 }
@@ -223,8 +223,8 @@ function showPairs(parent, rows, at, state) {
       put(line, "td", "t", block.greedy[i] ? "greedy" : "sampled");
       put(line, "td", "", block.sample[i]);
       for (const [of, number] of [[block.group.base, block.policy === null ? i : block.pair[i]], [block, i]]) {
-        const [name, text] = number < 0 ? ["none", "–"] : verdictOf(of, number);
-        put(line, "td", "t verdict " + name, text);
+        const [name, text] = number < 0 ? ["none", "–"] : gradeOf(of, number);
+        put(line, "td", "t grade " + name, text);
       }
       put(line, "td", "t cut", { "-1": "–", 0: "", 1: "cut off" }[block.truncated[i]]);
       put(line, "td", "", block.tokens[i] < 0 ? "–" : count(block.tokens[i]));
