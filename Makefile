@@ -38,7 +38,7 @@ test: .venv/development.ready
 	$(pytest)
 
 check: .venv/development.ready
-	$(pytest) -m "not slow" tests/unit tests/workflow/test_plans.py tests/workflow/test_bad_input.py
+	$(pytest) -m "not slow" tests/unit tests/workflow/test_plans.py
 
 lint: .venv/development.ready
 	.venv/bin/ruff check .

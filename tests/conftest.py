@@ -81,12 +81,14 @@ LONGEST = ["test_faults", "test_interruption", "test_small_study"]
 
 
 def pytest_collection_modifyitems(config, items):
-    """Skip what cannot run here."""
+    """Skip what cannot run here; what needs the finished world is slow."""
     if not GPU and "gpu" not in config.option.markexpr:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu")])
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
     for item in items:
+        if "finished_world" in item.fixturenames:
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("recordings") and not RECORDINGS:
             item.add_marker(pytest.mark.skip(reason="HARDGRPO_DATA does not name a folder of recordings"))
         if item.get_closest_marker("vllm") and not VLLM:

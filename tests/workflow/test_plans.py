@@ -102,7 +102,7 @@ STUDIES = {  # jobs by rule, counted by hand from the designs
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("profile", ["laptop", "slurm"])
+@pytest.mark.parametrize("profile", ["laptop", pytest.param("slurm", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("study", STUDIES)
 def test_each_study_of_the_papers_is_planned_job_by_job(world, study, profile):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -121,6 +121,7 @@ def test_a_study_draws_the_figures_that_it_has_something_for(world, study):
 INPUTS = ("fetch_dataset", "fetch_model", "prepare_task")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
 def test_inputs_are_all_that_a_study_needs_of_the_internet(world, study):
     """On the login node before anything is submitted; what is computed (pretraining, too) is not among them."""
@@ -167,7 +168,7 @@ def test_a_dry_run_shows_what_every_expensive_job_asks_for(world):
     assert max(int(minutes) for *_, minutes in shown) == 1440, "capped by what the partition allows"
 
 
-@pytest.mark.parametrize("order", range(3))
+@pytest.mark.parametrize("order", [0, *(pytest.param(order, marks=pytest.mark.slow) for order in (1, 2))])
 def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_files(world, order):
     """After a clone the files' times are those of the checkout, in any order."""
     shuffled = [path for path in world.folder.rglob("*") if path.is_file()]
