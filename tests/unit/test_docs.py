@@ -162,6 +162,7 @@ def test_the_configuration_of_two_gpus_is_accepted_and_asks_for_two():
     assert settings.training_gpus(config, run)["count"] == settings.gpus(config, "qwen3-4b", "sampling")["count"] == 2
 
 
+@pytest.mark.slow
 def test_example_of_a_task(world):
     apply(world, example("task"))
     (world.folder / "data").mkdir()
@@ -172,6 +173,7 @@ def test_example_of_a_task(world):
     assert [json.loads(line)["answer"] for line in problems] == ["4", "6"]
 
 
+@pytest.mark.slow
 def test_example_of_a_grader(world):
     apply(world, example("grader"))
     world.configure(lambda config: config["tasks"]["swaps"].update(grader="exact_text"))
@@ -180,12 +182,14 @@ def test_example_of_a_grader(world):
     assert run(world, code) == "[True, False, False]"
 
 
+@pytest.mark.slow
 def test_example_of_a_policy(world):
     apply(world, example("selection policy", 0))
     found = world.plan("results/subsets/tiny/swaps/hard_20/seed0.csv")
     assert found["select_subset"] == 1
 
 
+@pytest.mark.slow
 def test_example_of_a_rule(world):
     apply(world, example("selection policy", 1))
     world.configure(lambda config: config["policies"].update(half={"rule": "nearest_half", "budget": 0.4}))
@@ -194,6 +198,7 @@ def test_example_of_a_rule(world):
     assert "tied=0, tied_chosen=0" in run(world, code) and "'b'" in run(world, code) and "'c'" in run(world, code)
 
 
+@pytest.mark.slow
 def test_example_of_a_recipe(world):
     apply(world, example("recipe"))
     world.configure(lambda config: config["studies"]["mini"].update(recipes=["mini", "mini_kl"]))
@@ -201,6 +206,7 @@ def test_example_of_a_recipe(world):
     assert world.plan()["train_grpo"] == 48  # 2 tasks, 4 policies, 3 seeds, 2 recipes
 
 
+@pytest.mark.slow
 def test_example_of_a_table(world):
     apply(world, example("table"))
     done = world.snakemake("paper/mini_reference/tables/base.csv", "--config", "study=mini_reference")
