@@ -20,7 +20,7 @@ def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):
     log = run / "taking.log"
     with open(log, "w") as stream:
         taking = subprocess.Popen(command("taken", "--take-over"), cwd=run, stdout=stream, stderr=stream)
-    asked = f"process {orphan.pid} on {os.uname().nodename} is training this run, but this job is the one"
+    asked = f"process {orphan.pid} on {os.uname().nodename} is training this run, but Snakemake waits for this job"
     wait_for(lambda: asked in log.read_text(), taking)
     orphan.send_signal(signal.SIGCONT)
     assert taking.wait() == 0 and asked in log.read_text(), log.read_text()
