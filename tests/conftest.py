@@ -77,7 +77,7 @@ def pytest_report_header(config):
 
 
 # Files that take minutes start first, so that no worker is left alone with one of them at the end.
-LONGEST = ["test_faults", "test_interruption", "test_small_study"]
+LONGEST = ["test_slurm", "test_interruption", "test_small_study"]
 
 
 def pytest_collection_modifyitems(config, items):
@@ -223,17 +223,16 @@ def finished(finished_world, tmp_path) -> World:
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory):
-    """A Slurm for one file of tests, alone on this machine; sockets want a short path."""
-    with one_worker_at_a_time(tmp_path_factory, "slurm"):
-        folder = Path(tempfile.mkdtemp(prefix="slurm-"))
-        cluster = slurm_cluster.Cluster(folder)
-        try:
-            cluster.start()
-            yield cluster
-        finally:
-            cluster.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+def slurm():
+    """A Slurm for the one file of tests that needs it; sockets want a short path."""
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    cluster = slurm_cluster.Cluster(folder)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 SITE = {"slurm_account": slurm_cluster.ACCOUNT, "slurm_partition": "cpu", "gpu_partition": "gpu", "gpu_name": "fake"}
