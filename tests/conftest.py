@@ -21,6 +21,8 @@ import slurm_cluster
 
 settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
 settings.load_profile("busy")
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell has it for what it starts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Ctrl-C is tested
 
 pytest_plugins = ["explorer_pages", "interrupted", "workplace"]  # their fixtures
 
