@@ -11,6 +11,8 @@ CONTAINERS = DeploymentMethod.APPTAINER in getattr(workflow.deployment_settings,
 if CONTAINERS:
     os.environ[warm.SOCKET] = warm.OFF  # the server of hardgrpo.runtime.warm is outside the container
     TEX = TEX or "latexmk"  # the image has it
+    # This clone's package, also where --cleanenv keeps PYTHONPATH out.
+    os.environ.update(APPTAINERENV_PYTHONPATH=source, SINGULARITYENV_PYTHONPATH=source)
     # Add folders to the user's binds, under the old and the new name. Jobs on other nodes read this file, too.
     for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):
         os.environ[name] = ",".join(filter(None, [os.getenv(name), *images.outside(config)]))

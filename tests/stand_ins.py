@@ -25,7 +25,8 @@ if arguments[0] == "build":
     sys.exit()
 at = next(number for number, argument in enumerate(arguments) if argument.endswith(".sif"))
 hidden = os.path.join({folder!r}, os.path.basename(arguments[at]).removesuffix(".sif") + ".hidden")
-os.execvpe(arguments[at + 1], arguments[at + 1 :], os.environ | {{"PYTHONPATH": {folder!r}, "HIDDEN_MODULES": hidden}})
+found = os.pathsep.join([{folder!r}, os.environ["APPTAINERENV_PYTHONPATH"]])
+os.execvpe(arguments[at + 1], arguments[at + 1 :], os.environ | {{"PYTHONPATH": found, "HIDDEN_MODULES": hidden}})
 """
 
 HIDE = """
@@ -73,7 +74,7 @@ def apptainer(folder: Path, pins: dict[str, Path], name: str = "apptainer") -> "
     (folder / "sitecustomize.py").write_text(HIDE)
     modules = importlib.metadata.packages_distributions()
     for image, path in pins.items():
-        kept = names_in(path) | {"pip"}
+        kept = names_in(path) | {"pip", "hardgrpo"}
         hidden = [module for module, packages in modules.items() if not {normal(package) for package in packages} & kept]
         (folder / f"{image}.hidden").write_text("\n".join(hidden))
     return stand_in

@@ -84,6 +84,9 @@ def show_agreement(path: str) -> None:
     """Show the gains here beside those of the committed reference."""
     numbers = ["gain_reference", "gain_here", "difference", "difference_low", "difference_high", "leaves_zero_out"]
     rows = read(path, ["task", "eval_task", "policy"], numbers)
+    if not rows:
+        print("\nThe committed reference has no cell of this study, so there is nothing to compare.")
+        return
     print("\nAgreement with the committed reference: gains in points, difference with 95 % interval (same seeds and problems)\n")
     head = f"{'trained on':<18}{'tested on':<18}{'policy':<16}{'reference':>10}{'here':>8}  difference"
     print(head + "\n" + "-" * (len(head) + 14))

@@ -81,7 +81,7 @@ def test_a_study_runs_in_the_images_with_what_their_pins_name(world, stand_in, t
             seen.setdefault(program, set()).update(argument for argument in call["arguments"] if argument.endswith(".sif"))
     training = {"prepare_task", "pretrain_model", "probe", "measure_difficulty", "train_grpo", "evaluate"}
     assert {program: {images.PATHS["training"]} for program in training}.items() <= seen.items()
-    assert seen["summarize"] == seen["plot_accuracy"] == seen["compile_paper"] == {images.PATHS["figures"]}
+    assert seen["summarize"] == seen["draw_figure"] == seen["compile_paper"] == {images.PATHS["figures"]}
 
 
 def test_going_over_to_containers_computes_nothing_anew(finished, stand_in, monkeypatch):

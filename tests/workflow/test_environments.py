@@ -1,5 +1,6 @@
 """`make cluster`, with a wheel of nothing in the place of the pins: environments in a shared folder, for several clones."""
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ import pytest
 
 from conftest import ROOT, World
 
+SETUPTOOLS = f"setuptools=={importlib.metadata.version('setuptools')}\n"  # with it the clone's own package is installed
+
 
 class Clone(World):
     """With a Makefile, and pins that name a package of `wheels`."""
@@ -19,9 +22,10 @@ class Clone(World):
     def __init__(self, folder: Path, wheels: Path):
         super().__init__(folder)
         self.wheels = wheels
-        shutil.copy2(ROOT / "Makefile", folder)
+        for name in ("Makefile", "pyproject.toml"):
+            shutil.copy2(ROOT / name, folder)
         for pins in ("training", "gpu"):
-            (folder / f"envs/{pins}.txt").write_text("tests-packages==1.0\n")
+            (folder / f"envs/{pins}.txt").write_text(f"tests-packages==1.0\n{SETUPTOOLS}")
 
     def make(self, *arguments: str, wheels: bool = True) -> subprocess.CompletedProcess:
         index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels) if wheels else "", "PIP_EXTRA_INDEX_URL": ""}
@@ -45,6 +49,11 @@ def wheels(tmp_path) -> Path:
             wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tests-packages\nVersion: {version}\n")
             wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
             wheel.writestr(f"{info}/RECORD", "")
+    setuptools = importlib.metadata.distribution("setuptools")
+    with zipfile.ZipFile(folder / f"setuptools-{setuptools.version}-py3-none-any.whl", "w") as wheel:
+        for name in setuptools.files:
+            if name.suffix != ".pyc" and ".." not in name.parts:
+                wheel.write(setuptools.locate_file(name), name)
     return folder
 
 
@@ -78,7 +87,7 @@ def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     assert second.make("setup", wheels=False).returncode == 0 and second.names() == first.names()
 
     # Other pins are another environment; the first clone's stays.
-    (second.folder / "envs/training.txt").write_text("tests-packages==2.0\n")
+    (second.folder / "envs/training.txt").write_text(f"tests-packages==2.0\n{SETUPTOOLS}")
     assert second.make("setup").returncode == 0
     assert second.names()[0] != first.names()[0] and second.names()[1] == first.names()[1]
     before = written(shared)
