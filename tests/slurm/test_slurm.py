@@ -251,15 +251,14 @@ def on_slurm(world, slurm):
     slurm.clear()
 
 
-def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(on_slurm, finished_world, slurm):
+def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(on_slurm, finished_world):
     on_slurm.world.clear()
     assert on_slurm.run() == 0, on_slurm.said()
     assert_same(results(on_slurm.folder, "summaries"), results(finished_world.folder, "summaries"))
     for part in ("probe", "difficulty", "subsets", "evaluation", "training", "tasks"):
         assert_same(results(on_slurm.folder, part), results(finished_world.folder, part))
-    jobs = slurm.jobs()
     by_rule = {}
-    for job in jobs:
+    for job in jobs(on_slurm):
         by_rule.setdefault(re.match(r"rule_(.*?)(_wildcards|$)", job["Comment"])[1], []).append(job)
     assert {rule: len(found) for rule, found in by_rule.items()} == {
         "pretrain_model": 1, "probe": 2, "evaluate_base": 2, "train_grpo": 2, "evaluate_run": 4,
