@@ -31,6 +31,12 @@ def evaluation_params(w):
     )
 
 
+def reach_params(w):
+    task = task_of(w.eval_task)
+    reach = task["test"]["reach"]
+    return f"--samples {reach['samples']} --seed {reach['seed']} --completion-tokens {task['completion_tokens']}"
+
+
 def run_recordings(w):
     return recorded_steps(recording(w.model, w.task)["runs"][w.policy])
 
@@ -43,7 +49,7 @@ def configured_runs():
 
 def run_evaluations(w):
     """The evaluations of a run in the configured study. Pruning waits for them."""
-    run = settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed))
+    run = settings.run_from(w.model, w.task, w.recipe, w.policy, w.seed)
     if run not in configured_runs():
         return [f"config.yaml: studies.{config['study']} has no run {run.path}"]  # Snakemake reports this as a missing file
     return paths.evaluations_of_run(config, config["study"], run)

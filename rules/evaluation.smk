@@ -43,6 +43,23 @@ rule evaluate_base:
         " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
+# More samples of the base, to tell which problems are within its reach: see `reach` in the schema.
+use rule evaluate_base as sample_reach with:
+    output:
+        graded="results/evaluation/{model}/reach/{eval_task}.csv.gz",
+        completions="results/evaluation/{model}/reach/{eval_task}.jsonl.gz",
+        provenance="results/provenance/evaluation/{model}/reach/{eval_task}.json",
+    log:
+        "results/logs/sample_reach/{model}/{eval_task}.log",
+    resources:
+        **for_sampling("sample_reach"),
+    params:
+        conditions=reach_params,
+    message:
+        "Sample what is within the reach of {wildcards.model} on {wildcards.eval_task}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
+
+
 use rule evaluate_base as evaluate_run with:
     input:
         model="results/models/{model}/manifest.json",
@@ -76,7 +93,7 @@ rule cut_evaluation:
         "results/logs/cut_evaluation/{model}/{what}/{eval_task}.log",
     wildcard_constraints:
         model=any_of(WEIGHTED),
-        what=r"base|.+/seed\d+",
+        what=r"base|reach|.+/seed\d+",
         eval_task=any_of(CUT),
     conda:
         CONDA["training"]

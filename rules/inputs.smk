@@ -73,8 +73,8 @@ rule fetch_model:
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
-        source=lambda w: as_json(config["models"][w.model]["source"]),
-        data=lambda w: DATA if config["models"][w.model]["source"]["kind"] == "folder" else ".",
+        source=lambda w: as_json(settings.entry(config, w.model)["source"]),
+        data=lambda w: DATA if settings.entry(config, w.model)["source"]["kind"] == "folder" else ".",
     message:
         "Get model {wildcards.model}"
     shell:
@@ -115,7 +115,6 @@ rule pretrain_model:
         CONDA["training"]
     container:
         IMAGE["training"]
-    threads: 2
     resources:
         **for_gpus(lambda w: 0),
         mem_mb=2000,

@@ -138,7 +138,7 @@ def sampling_params(w):
 
 
 def training_entry(w):
-    return settings.training_gpus(config, settings.Run(w.model, w.task, w.recipe, w.policy, int(w.seed)))
+    return settings.training_gpus(config, w.model, w.recipe)
 
 
 def training_gpus(w):
@@ -161,7 +161,7 @@ def training_memory(w):
     count = training_gpus(w)
     if not count:
         return 2000 if w.model in PRETRAINED else 6000
-    return math.ceil(1100 * count * memory.main_memory(config["models"][w.model]["shape"], config["recipes"][w.recipe]))
+    return math.ceil(1100 * count * memory.main_memory(settings.entry(config, w.model)["shape"], config["recipes"][w.recipe]))
 
 
 def training_hardware(w):

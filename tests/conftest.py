@@ -179,7 +179,7 @@ def shrink(config: dict) -> None:
             task["probe"].update(samples=3, shards=2 if name == "swaps" else 1)
             task["test"].update(samples=2)
     config["models"]["tiny"]["source"].update(
-        hidden_size=32, intermediate_size=64, heads=2, key_value_heads=2, head_size=32, layers=2, steps=40, batch_size=16
+        seed=0, hidden_size=32, intermediate_size=64, heads=2, key_value_heads=2, head_size=32, layers=2, steps=40, batch_size=16
     )
     config["recipes"]["mini"].update(updates=4, prompts_per_update=3, group_size=4, checkpoint_every=2)
     config["policies"]["hard"]["budget"] = config["policies"]["random"]["budget"] = 0.25

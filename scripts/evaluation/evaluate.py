@@ -51,7 +51,7 @@ def main() -> None:
         for step, completions in by_step(args, folders, requests, progress):
             for (problem, decoding, sample), done in zip(keys, completions):
                 grade = graders.grade(args.grader, done.text, problem["answer"])
-                rows.append(evaluations.row(step, problem, decoding, sample, grade, done.tokens, done.finish_reason))
+                rows.append(evaluations.row(step, problem, decoding, sample, grade, done.text, done.tokens, done.finish_reason))
                 texts.append(evaluations.text(rows[-1], done.text))
     files.write_jsonl(args.completions, texts)
     programs.write_provenance(args, progress, len(rows), sum(row["tokens"] for row in rows))

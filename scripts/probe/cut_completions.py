@@ -53,7 +53,7 @@ def main() -> None:
         for row, (text, tokens, reason) in zip(rows, cut):
             problem = problems[row["id"]]
             grade = graders.grade(args.grader, text, problem["answer"])
-            graded.append(evaluations.row(row["step"], problem, row["decoding"], row["sample"], grade, tokens, reason))
+            graded.append(evaluations.row(row["step"], problem, row["decoding"], row["sample"], grade, text, tokens, reason))
         files.write_jsonl(args.output, [row | {"completion": text} for row, (text, *_) in zip(rows, cut)])
         evaluations.write(args.output_graded, graded)
     print(f"{args.output}: {shortened} of {len(rows)} completions cut at {args.completion_tokens} tokens")

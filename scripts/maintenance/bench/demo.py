@@ -18,6 +18,7 @@ STAGES = {  # of the rules that take long; all other rules are `the rest`
     "probe": "probing",
     "train_grpo": "training",
     "evaluate_base": "evaluation",
+    "sample_reach": "evaluation",
     "evaluate_run": "evaluation",
     "summarize": "summary",
     "compile_paper": "paper",

@@ -47,19 +47,16 @@ def rates(rows: list[dict], step: str, decoding: str, column: str = "correct") -
 
 @pytest.fixture(scope="session")
 def raw(given, runs, made_here) -> list[tuple]:
-    """(model, task, policy, eval_task, base's rows, each run's rows) of a sample of the cells whose evaluation files are here."""
+    """(model, task, policy, eval_task, [(rows of its base, rows) of each run]) of a sample of the cells whose evaluation files are here."""
     cells = []
     for (model, task, policy), group in runs.items():
         for test in paths.eval_tasks(given.config, given.study, task, model):
-            base = Path(f"results/evaluation/{model}/base/{test}.csv.gz")
-            trained = [Path(f"results/evaluation/{run.path}/{test}.csv.gz") for run in group]
-            if all(path.exists() for path in (base, *trained)):
-                cells.append((model, task, policy, test, base, trained))
+            pairs = [[Path(paths.evaluation(of, test)) for of in (f"{run.base}/base", run.path)] for run in group]
+            if all(path.exists() for pair in pairs for path in pair):
+                cells.append((model, task, policy, test, pairs))
     if not cells:
         pytest.skip("no evaluation files are here (results/evaluation)")
-    return [
-        (*keys, graded(base), [graded(path) for path in trained]) for *keys, base, trained in sample(given, cells, CELLS, "cells")
-    ]
+    return [(*keys, [tuple(map(graded, pair)) for pair in pairs]) for *keys, pairs in sample(given, cells, CELLS, "cells")]
 
 
 def test_gains_again(tables, raw):
@@ -70,20 +67,21 @@ def test_gains_again(tables, raw):
         for number, row in enumerate(tables[name]):
             key = (name, *(row[k] for k in ("model", "task", "policy", "eval_task", "decoding")))
             keys[(*key, row["step"]) if name == "accuracy" else key] = at(name, number, row), row
-    for *cell, base, group in raw:
+    for *cell, group in raw:
         for decoding in ("sampled", "greedy"):
             if ("gains", *cell, decoding) not in keys:
                 continue
             place, row = keys["gains", *cell, decoding]
-            last, before = str(int(row["step"])), rates(base, "0", decoding)
-            after = [rates(rows, last, decoding) for rows in group]
-            if any(one.keys() != before.keys() for one in after):
+            last = str(int(row["step"]))
+            before = [rates(base, "0", decoding) for base, _ in group]
+            after = [rates(rows, last, decoding) for _, rows in group]
+            if any(one.keys() != other.keys() for one, other in zip(before, after)):
                 wrong.append(f"{place}: the runs were tested on other problems than the base model")
                 continue
-            gain = mean(mean(one.values()) for one in after) - mean(before.values())
+            gain = mean(mean(one.values()) for one in after) - mean(mean(one.values()) for one in before)
             if not close(gain, row["gain"]):
                 wrong.append(f"{place}: gain is {row['gain']}, from the completions {gain}")
-            answered = mean(mean(rates(rows, last, decoding, "answered").values()) for rows in group)
+            answered = mean(mean(rates(rows, last, decoding, "answered").values()) for _, rows in group)
             place, row = keys["accuracy", *cell, decoding, row["step"]]
             if not close(answered, row["answered_mean"]):
                 wrong.append(f"{place}: answered_mean is {row['answered_mean']}, from the completions {answered}")
@@ -93,14 +91,15 @@ def test_gains_again(tables, raw):
 def test_intervals_again(tables, raw):
     """Intervals of gains, computed again from the graded completions by the formula, sum by sum."""
     wrong = []
-    for *cell, base, group in raw:
+    for *cell, group in raw:
         for number, row in enumerate(tables["gains"]):
             here = [row[k] for k in ("model", "task", "policy", "eval_task")] == cell
             if not here or row["decoding"] != "sampled" or row["seeds"] < 2:
                 continue
-            before, last = rates(base, "0", "sampled"), str(int(row["step"]))
-            x = [[one[name] - before[name] for name in before] for one in (rates(r, last, "sampled") for r in group)]
-            seeds, problems = len(x), len(before)
+            last = str(int(row["step"]))
+            pairs = [(rates(base, "0", "sampled"), rates(rows, last, "sampled")) for base, rows in group]
+            x = [[after[name] - before[name] for name in sorted(before)] for before, after in pairs]
+            seeds, problems = len(x), len(x[0])
             of_seeds, of_problems, all_ = [mean(one) for one in x], [mean(one) for one in zip(*x)], mean(map(mean, x))
             residual = sum((x[s][i] - of_seeds[s] - of_problems[i] + all_) ** 2 for s in range(seeds) for i in range(problems))
             shared = variance(of_problems) / problems - residual / ((problems - 1) * (seeds - 1) * problems * seeds)

@@ -8,13 +8,13 @@ from hardgrpo.analysis.cells import Cell, mean_columns
 
 
 def accuracy(cells: list[Cell]) -> list[dict]:
-    """Accuracy by checkpoint; step 0 is the base model, the same for every policy."""
+    """Accuracy by checkpoint; step 0 is the base model, or the mean over base models, the same for every policy."""
     rows = []
     for cell in cells:
         for decoding in cell.decodings():
             for step in [0, *cell.steps()]:
                 rates = {
-                    column: np.atleast_2d(cell.base_rates(column, decoding)) if step == 0 else cell.rates(step, column, decoding)
+                    column: cell.rates(step, column, decoding) if step else cell.base_rates(column, decoding)
                     for column in ("correct", "answered", "truncated", "tokens")
                 }
                 rows.append(
@@ -23,26 +23,33 @@ def accuracy(cells: list[Cell]) -> list[dict]:
                     | mean_columns("accuracy", rates["correct"])
                     | {f"{name}_mean": rates[name].mean() for name in ("answered", "truncated", "tokens")}
                     | {"problems": rates["correct"].shape[1], "samples": cell.samples(step) if decoding == "sampled" else 1}
-                    | {"seeds": len(cell.runs) if step else 1}
+                    | {"seeds": len(cell.runs if step else cell.bases)}
                 )
     return rows
 
 
 def pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of base model and last checkpoint, for k = 1 (which is avg@k), 8 if there are as many samples, and all samples."""
+    """Unbiased pass@k of base model and last checkpoint, for k = 1 (which is avg@k), 2, 4, 8, ... and all samples.
+
+    `base_reach` is that of the base by its reach samples, which are more: k goes on up to their number.
+    """
     rows = []
     for cell in cells:
         last = cell.steps()[-1]
         most = min(cell.samples(0), cell.samples(last))
-        for k in sorted({1, min(8, most), most}):
-            base = _pass_rates(cell.base, 0, k)
-            values = np.stack([_pass_rates(run, last, k) for run in cell.runs])
+        reach = cell.reach_samples() if cell.reach else 0
+        for k in sorted({most, *(2**power for power in range(max(most, reach).bit_length()))}):
+            base, values = (
+                np.stack([_pass_rates(one, step, k) for one in frames]) if k <= most else np.full((2, 2), np.nan)
+                for frames, step in ((cell.bases, 0), (cell.runs, last))
+            )
+            of_reach = np.mean([_pass_rates(one, 0, k) for one in cell.reach]) if k <= reach else np.nan
             rows.append(
                 cell.keys
-                | {"k": k, "step": last, "base": base.mean()}
+                | {"k": k, "step": last, "base": base.mean(), "base_reach": of_reach}
                 | mean_columns("pass", values)
                 | mean_columns("gain", values - base)
-                | {"problems": values.shape[1], "seeds": values.shape[0]}
+                | {"problems": len(cell.tiers()), "seeds": len(cell.runs)}
             )
     return rows
 
@@ -63,9 +70,9 @@ def tiers(cells: list[Cell]) -> list[dict]:
             kept = (tier == name).to_numpy()
             rows.append(
                 cell.keys
-                | {"tier": name, "step": last, "base_accuracy": base[kept].mean()}
+                | {"tier": name, "step": last, "base_accuracy": base[:, kept].mean()}
                 | mean_columns("accuracy", trained[:, kept])
-                | mean_columns("gain", trained[:, kept] - base[kept])
+                | mean_columns("gain", trained[:, kept] - base[:, kept])
                 | {"problems": int(kept.sum()), "seeds": len(cell.runs)}
             )
     return rows

@@ -15,15 +15,19 @@ from hardgrpo.study.settings import Run
 
 @dataclass(frozen=True)
 class Cell:
-    """All seeds of one (model, task, policy) on one test set. With several recipes `policy` names the recipe, too."""
+    """All replicates of one (model, task, policy) on one test set. With several recipes `policy` names the recipe, too.
+
+    `bases` are the evaluations of the base models, one for each of `runs`, or a single one that all runs share.
+    """
 
     model: str
     task: str
     eval_task: str
     policy: str
-    base: pd.DataFrame
+    bases: list[pd.DataFrame]
     runs: list[pd.DataFrame]
     seeds: list[int]
+    reach: list[pd.DataFrame] | None = None  # further samples of the bases, in their order
 
     @property
     def keys(self) -> dict:
@@ -33,13 +37,16 @@ class Cell:
         return sorted(set.intersection(*(set(run.step) for run in self.runs)))
 
     def base_rates(self, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(N,) mean of a column by problem for the base model."""
-        return evaluations.by_problem(self.base, 0, column, decoding).to_numpy()
+        """(S, N) mean of a column by replicate and problem for the base models; (1, N) if all replicates share one."""
+        return self._rates(self.bases, 0, column, decoding)
 
     def rates(self, step: int, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(S, N) mean of a column by seed and problem, problems in the base's order."""
-        index = evaluations.by_problem(self.base, 0, "correct", decoding).index
-        series = [evaluations.by_problem(run, step, column, decoding) for run in self.runs]
+        """(S, N) mean of a column by replicate and problem, problems in the first base's order."""
+        return self._rates(self.runs, step, column, decoding)
+
+    def _rates(self, frames: list[pd.DataFrame], step: int, column: str, decoding: str) -> np.ndarray:
+        index = evaluations.by_problem(self.bases[0], 0, "correct", decoding).index
+        series = [evaluations.by_problem(frame, step, column, decoding) for frame in frames]
         for one in series:
             if not one.index.equals(index):
                 raise UserError(
@@ -49,24 +56,33 @@ class Cell:
         return np.stack([one.to_numpy() for one in series])
 
     def grades(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
-        """(S, N, m) grades 0/1 of single completions, at step 0 those of the base (N, m); None where numbers of samples differ."""
-        found = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else [self.base])]
+        """(S, N, m) grades 0/1 of single completions, at step 0 those of the bases; None where numbers of samples differ."""
+        found = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else self.bases)]
         if any(one is None or one.shape != found[0].shape for one in found):
             return None
-        return np.stack(found) if step else found[0]
+        return np.stack(found)
 
     def tiers(self) -> pd.Series:
         """Tier of each problem, in the base's order; missing where a problem has none."""
-        tier = self.base[self.base.step == 0].drop_duplicates("id").set_index("id").tier
-        return tier.reindex(evaluations.by_problem(self.base, 0, "correct").index)
+        base = self.bases[0]
+        tier = base[base.step == 0].drop_duplicates("id").set_index("id").tier
+        return tier.reindex(evaluations.by_problem(base, 0, "correct").index)
+
+    def out_of_reach(self) -> np.ndarray:
+        """(S, N) whether none of a base's reach samples of a problem is right; (1, N) if all replicates share one base."""
+        return self._rates(self.reach, 0, "correct", "sampled") == 0
+
+    def reach_samples(self) -> int:
+        """The fewest reach samples that any problem has."""
+        return int(min(evaluations.counts(frame, 0)[0].min() for frame in self.reach))
 
     def samples(self, step: int) -> int:
         """The fewest completions that any problem has at a step, over the runs (the base model at step 0)."""
-        frames = self.runs if step else [self.base]
+        frames = self.runs if step else self.bases
         return int(min(evaluations.counts(frame, step)[0].min() for frame in frames))
 
     def decodings(self) -> list[str]:
-        return [d for d in ("sampled", "greedy") if (self.base.decoding == d).any()]
+        return [d for d in ("sampled", "greedy") if (self.bases[0].decoding == d).any()]
 
 
 def load_cells(config: dict, study: str, folder: str = "results/evaluation") -> list[Cell]:
@@ -74,14 +90,19 @@ def load_cells(config: dict, study: str, folder: str = "results/evaluation") -> 
     groups: dict[tuple, list[Run]] = {}
     for run in paths.runs(config, study):
         groups.setdefault((run.model, run.task, settings.arm(config["studies"][study], run)), []).append(run)
-    bases: dict[tuple, pd.DataFrame] = {}
+    read: dict[tuple, pd.DataFrame] = {}
     cells = []
     for (model, task, policy), replicates in groups.items():
         for test in paths.eval_tasks(config, study, task, model):
-            if (model, test) not in bases:
-                bases[model, test] = evaluations.read(f"{folder}/{model}/base/{test}.csv.gz")
+            bases = list(dict.fromkeys(run.base for run in replicates))
+            for base in bases:
+                for what in ("base", "reach") if paths.has_reach(config, model, test) else ("base",):
+                    if (base, what, test) not in read:
+                        read[base, what, test] = evaluations.read(f"{folder}/{base}/{what}/{test}.csv.gz")
             frames = [evaluations.read(f"{folder}/{run.path}/{test}.csv.gz") for run in replicates]
-            cells.append(Cell(model, task, test, policy, bases[model, test], frames, [run.seed for run in replicates]))
+            of = {what: [read[base, what, test] for base in bases if (base, what, test) in read] for what in ("base", "reach")}
+            seeds = [run.seed for run in replicates]
+            cells.append(Cell(model, task, test, policy, of["base"], frames, seeds, of["reach"] or None))
     return cells
 
 

@@ -44,7 +44,7 @@ def decomposition(cells: list[Cell]) -> list[dict]:
         groups = {None: np.ones(len(tier), bool)} | {name: (tier == name).to_numpy() for name in tier_names(tier)}
         for step, base, trained in _by_step(cell):
             for name, kept in groups.items():
-                of = {column: (base[column][kept], trained[column][:, kept]) for column in DECOMPOSED}
+                of = {column: (base[column][:, kept], trained[column][:, kept]) for column in DECOMPOSED}
                 for grading, rates in _by_grading(of):
                     finishing, correctness = statistics.decompose_by_problem(*rates)
                     rows.append(
@@ -65,7 +65,8 @@ def decomposition_runs(cells: list[Cell]) -> list[dict]:
     rows = []
     for cell in cells:
         for step, base, trained in _by_step(cell):
-            runs = [{name: (base[name], trained[name][i]) for name in DECOMPOSED} for i in range(len(cell.seeds))]
+            own = {name: np.broadcast_to(base[name], trained[name].shape) for name in DECOMPOSED}
+            runs = [{name: (own[name][i], trained[name][i]) for name in DECOMPOSED} for i in range(len(cell.seeds))]
             for grading in GRADINGS:
                 for seed, of in zip(cell.seeds, runs):
                     rates = dict(_by_grading(of))[grading]
@@ -83,7 +84,7 @@ def decomposition_runs(cells: list[Cell]) -> list[dict]:
 
 
 def _by_step(cell: Cell) -> Iterator[tuple[int, dict, dict]]:
-    """(checkpoint, {column: rates of the base (N,)}, {column: rates of the runs (S, N)}) for all of DECOMPOSED."""
+    """(checkpoint, {column: rates of the bases (1 or S, N)}, {column: rates of the runs (S, N)}) for all of DECOMPOSED."""
     base = {column: cell.base_rates(column) for column in DECOMPOSED}
     for step in cell.steps():
         yield step, base, {column: cell.rates(step, column) for column in DECOMPOSED}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from hardgrpo.grading import steps
 from hardgrpo.grading.graders import Grade
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -13,18 +14,27 @@ if TYPE_CHECKING:  # programs that only write evaluations do not need them
     import numpy as np
     import pandas as pd
 
-COLUMNS = ["step", "id", "tier", "decoding", "sample", "correct", "answered", "strict", "lenient", "truncated", "tokens"]
+COLUMNS = ["step", "id", "tier", "decoding", "sample", "correct", "answered", "strict", "lenient", "sound", "truncated", "tokens", "answer"]
 KEY = ["step", "id", "decoding", "sample"]  # identifies a completion, here and in the file of texts beside it
+OPTIONAL = ("sound", "truncated", "tokens")  # empty where they are not known
 GRADES = ("correct", "answered", "strict", "lenient")
 
 
 def row(
-    step: int, problem: dict, decoding: str, sample: int, grade: Grade, tokens: int | None = None, finish_reason: str | None = None
+    step: int,
+    problem: dict,
+    decoding: str,
+    sample: int,
+    grade: Grade,
+    completion: str,
+    tokens: int | None = None,
+    finish_reason: str | None = None,
 ) -> dict:
-    """A graded completion. `truncated` and `tokens` are empty where a recording does not say."""
+    """A graded completion. `truncated` and `tokens` are empty where a recording does not say, `sound` where steps cannot be checked."""
     named = {"step": step, "id": problem["id"], "tier": problem.get("tier"), "decoding": decoding, "sample": sample}
     length = {"truncated": finish_reason == "length" if finish_reason else None, "tokens": tokens}
-    return named | {name: getattr(grade, name) for name in GRADES} | length
+    graded = {name: getattr(grade, name) for name in GRADES} | {"sound": steps.sound(problem, completion)}
+    return named | graded | length | {"answer": grade.extracted}
 
 
 def text(row: dict, completion: str) -> dict:
@@ -47,11 +57,11 @@ def read(path: str) -> pd.DataFrame:
     import pandas as pd
 
     kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
-    kinds |= dict.fromkeys(GRADES, int) | {"truncated": float, "tokens": float}
+    kinds |= dict.fromkeys(GRADES, int) | dict.fromkeys(OPTIONAL, float) | {"answer": str}
     text = files.read_text(path)
     try:
         # Only an empty cell counts as missing: a problem may be called "NA".
-        empty = {column: [""] for column in ("tier", "truncated", "tokens")}
+        empty = {column: [""] for column in ("tier", *OPTIONAL, "answer")}
         frame = pd.read_csv(io.StringIO(text), dtype=kinds, usecols=list(kinds), keep_default_na=False, na_values=empty)
     except ValueError:
         files.read_rows(path, kinds)  # raises an error with row and column

@@ -73,13 +73,13 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
             single = {}  # (policy, seed) -> (step, grades (N,))
             for cell in family:
                 last = cell.steps()[-1]
-                grades, base = cell.grades(last, decoding), cell.grades(0, decoding)
-                if grades is not None and base is not None and grades.shape[-1] == base.shape[-1] == 1:
+                grades, bases = cell.grades(last, decoding), cell.grades(0, decoding)
+                if grades is not None and bases is not None and grades.shape[-1] == bases.shape[-1] == 1:
                     single |= {(cell.policy, seed): (last, one[:, 0]) for seed, one in zip(cell.seeds, grades)}
-                    single["base"] = (0, base[:, 0])
-            for seed in sorted({key[1] for key in single if key != "base"}):
+                    single |= {("base", seed): (0, one[:, 0]) for seed, one in zip(cell.seeds, np.broadcast_to(bases, grades.shape))}
+            for seed in sorted({seed for _, seed in single}):
                 arms = [cell for cell in family if (cell.policy, seed) in single]
-                with_base = [(cell, "base", "base") for cell in arms]
+                with_base = [(cell, "base", ("base", seed)) for cell in arms]
                 between = [(a, b.policy, (b.policy, seed)) for a, b in itertools.combinations(arms, 2)]
                 for kind in (with_base, between):
                     found = []

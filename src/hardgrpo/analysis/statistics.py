@@ -234,12 +234,13 @@ def decompose_by_problem(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The linearised contribution of every (seed, problem) to the two parts: arrays (S, N) whose means are the parts.
 
+    Rates are (S, N), those of a base that all seeds share (N,) or (1, N).
+
     The parts are smooth functions f(s0, c0, s1, c1) of four means, so x_is = f + gradient . (cell - means) has the
     parts' sampling variance to first order (delta method) and their means exactly. The two arrays add up to the gains.
     """
-    answered, correct = np.atleast_2d(answered), np.atleast_2d(correct)
-    means = np.array([base_answered.mean(), base_correct.mean(), answered.mean(), correct.mean()])
-    cells = np.broadcast_arrays(base_answered, base_correct, answered, correct)
+    cells = np.broadcast_arrays(*map(np.atleast_2d, (base_answered, base_correct, answered, correct)))
+    means = np.array([cell.mean() for cell in cells])
     finishing, _ = decompose(*means)
     s0, c0, s1, c1 = means
     if s0 == 0 or s1 == 0:

@@ -5,16 +5,17 @@ import json
 import pandas as pd
 
 from hardgrpo.runtime import files
+from hardgrpo.study import settings
 
 
 def subsets(paths: list[str]) -> list[dict]:
-    """What each policy chose, averaged over seeds. Seeds differ only in which of the tied prompts are chosen."""
+    """What each policy chose, averaged over seeds. Seeds that share a base differ only in which of the tied prompts are chosen."""
     rows = []
     for path in paths:
-        model, task, policy = path.split("/")[-4:-1]
+        base, task, policy = path.split("/")[-4:-1]
         facts = json.loads(files.read_text(path))
         asked = {"rule": facts["policy"]["rule"], "budget": facts["policy"].get("budget")}
-        rows.append(facts | {"model": model, "task": task, "policy": policy} | asked)
+        rows.append(facts | {"model": settings.model_of(base), "task": task, "policy": policy} | asked)
     if not rows:
         return []
     frame = pd.DataFrame(rows)
@@ -24,22 +25,22 @@ def subsets(paths: list[str]) -> list[dict]:
 
 
 def difficulty(paths: list[str], subset_paths: list[str]) -> list[dict]:
-    """Histogram of pass rates: the pool, and each subset (mean over seeds): how many problems have each pass rate."""
-    rows = []
+    """Histogram of pass rates: the pool (mean over base models), and each subset (mean over seeds): how many problems have each pass rate."""
+    read = lambda path: [row["pass_rate"] for row in files.read_rows(path, {"pass_rate": float})]
+    groups: dict[tuple, list[list[float]]] = {}
     for path in paths:
-        model, task = path.removesuffix(".csv").split("/")[-2:]
-        pool = [row["pass_rate"] for row in files.read_rows(path, {"pass_rate": float})]
-        groups = {"pool": [pool]}
-        for subset in subset_paths:
-            if subset.split("/")[-4:-2] == [model, task]:
-                chosen = files.read_rows(subset.removesuffix(".json") + ".csv", {"pass_rate": float})
-                groups.setdefault(subset.split("/")[-2], []).append([row["pass_rate"] for row in chosen])
-        for group, lists in groups.items():
-            rates = pd.Series([rate for one in lists for rate in one]).round(6).value_counts().sort_index() / len(lists)
-            rows += [
-                {"model": model, "task": task, "group": group, "pass_rate": rate, "problems": count}
-                for rate, count in rates.items()
-            ]
+        base, task = path.removesuffix(".csv").split("/")[-2:]
+        groups.setdefault((settings.model_of(base), task, "pool"), []).append(read(path))
+    for path in subset_paths:
+        base, task, policy = path.split("/")[-4:-1]
+        groups.setdefault((settings.model_of(base), task, policy), []).append(read(path.removesuffix(".json") + ".csv"))
+    rows = []
+    pools = list(dict.fromkeys(key[:2] for key in groups))
+    for (model, task, group), lists in sorted(groups.items(), key=lambda item: pools.index(item[0][:2])):
+        rates = pd.Series([rate for one in lists for rate in one]).round(6).value_counts().sort_index() / len(lists)
+        rows += [
+            {"model": model, "task": task, "group": group, "pass_rate": rate, "problems": count} for rate, count in rates.items()
+        ]
     return rows
 
 

@@ -13,6 +13,7 @@ Without slips nearly every pass rate is 0 or 1, and selection policies have noth
 """
 
 import random
+import re
 from dataclasses import dataclass
 
 NAMES = ("Alice", "Bob", "Claire", "Dave", "Eve", "Fred", "Gina")
@@ -178,6 +179,50 @@ def draw_shuffled_objects(rng: random.Random, objects: list[int]) -> Chain:
 
 
 DEMONSTRATE = {"swaps": demonstrate_swaps, "arithmetic": demonstrate_arithmetic}
+
+
+# --- the steps of a solution -----------------------------------------------------------------------------------------
+
+
+def read_swaps(question: str) -> Chain:
+    """The problem that `draw_swaps` wrote as this question."""
+    start = re.findall(r"(\w+) (\w+)", question.partition(".")[0])
+    steps = re.findall(r"At (\w+) (\w+) and (\w+) swap\.", question)
+    (asked,) = re.findall(r"what does (\w+) hold", question)
+    held = dict(start)
+    for _, a, b in steps:
+        held[a], held[b] = held[b], held[a]
+    return Chain(question, held[asked], len(steps), tuple(start), tuple(steps), asked)
+
+
+OPERATIONS = (  # what a sentence does; a number in it is the operand
+    (r"(?:buys|finds) (\d+) more\.", "+", 0), (r"(?:loses|gives away) (\d+)\.", "-", 0),
+    (r"sells half\.", "/", 2), (r"doubles the", "*", 2), (r"triples the", "*", 3),
+)  # fmt: skip
+
+
+def read_arithmetic(question: str) -> Chain:
+    """The problem that `draw_arithmetic` wrote as this question."""
+    who, value = re.match(r"(\w+) has (\d+)", question).groups()
+    steps, value = [], int(value)
+    start = value
+    for sentence in re.findall(rf"{who} (?!has)(.+?(?:\.|$))", question.rpartition("How many")[0]):
+        steps += [(sign, int(found[1]) if found.re.groups else by) for pattern, sign, by in OPERATIONS if (found := re.match(pattern, sentence))]
+    for step in steps:
+        value = apply(step, value)
+    return Chain(question, str(value), len(steps), (start,), tuple(steps), who)
+
+
+def solutions(family: str, question: str) -> set[str] | None:
+    """The worked solutions of a question in which every step is right: one for each length of solution; None for a family without
+    demonstrations."""
+    rng = random.Random(0)  # unused: nothing slips
+    if family == "swaps":
+        chain = read_swaps(question)
+        return {demonstrate_swaps(chain, rng, 0.0, (0.0,) * times + (1.0,)) for times in range(len(RESTATED) + 1)}
+    if family == "arithmetic":
+        return {demonstrate_arithmetic(read_arithmetic(question), rng, dict.fromkeys("+-*/", 0.0))}
+    return None
 
 
 def vocabulary() -> list[str]:

@@ -19,6 +19,7 @@ from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import settings
 
 PATH = "results/calibration.json"
 GROUPS = [  # from narrow to wide; each also has the rule and the device
@@ -33,6 +34,7 @@ PROVENANCE = {  # of each rule's finished jobs, below the folder of results
     "train_grpo": "training/{model}/{task}/{recipe}/{policy}/seed{seed}/provenance.json",
     "probe": "provenance/probe/{model}/{task}/shard{shard}.json",
     "evaluate_base": "provenance/evaluation/{model}/base/{eval_task}.json",
+    "sample_reach": "provenance/evaluation/{model}/reach/{eval_task}.json",
     "evaluate_run": "provenance/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.json",
     "pretrain_model": "models/{model}/provenance.json",
 }
@@ -138,7 +140,7 @@ def _ratios(config: dict, one: Measured, gpu: str) -> dict[str, float]:
 
 
 def _is_described(config: dict, job: Job) -> bool:
-    kinds = {"models": [job.model], "tasks": [job.task, job.eval_task], "recipes": [job.recipe], "policies": [job.policy]}
+    kinds = {"models": [job.model and settings.model_of(job.model)], "tasks": [job.task, job.eval_task], "recipes": [job.recipe], "policies": [job.policy]}
     return all(name is None or name in config[kind] for kind, names in kinds.items() for name in names)
 
 

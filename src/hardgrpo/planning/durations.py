@@ -57,6 +57,7 @@ STAGES = {  # the rules that compute; all others are light
     "probe_early": "probing",
     "train_grpo": "training",
     "evaluate_base": "evaluation",
+    "sample_reach": "evaluation",
     "evaluate_run": "evaluation",
 }
 SAFETY = 2.0  # requested over expected walltime on the first attempt; each later attempt adds half of the first request
@@ -134,7 +135,7 @@ def device(config: dict, job: Job) -> str:
 
 def model_shape(config: dict, model: str) -> dict | None:
     """A model's shape: from config.yaml, or from the config.json of a model that is here; None if neither is there."""
-    entry = config["models"][model]
+    entry = settings.entry(config, model)
     if "shape" in entry:
         return entry["shape"]
     source = entry["source"]
@@ -169,7 +170,7 @@ def _gpus(config: dict, job: Job) -> dict:
     if job.rule == "pretrain_model":
         return {"count": 0}
     if job.rule == "train_grpo":
-        return settings.training_gpus(config, settings.Run(job.model, job.task, job.recipe, job.policy, job.seed))
+        return settings.training_gpus(config, job.model, job.recipe)
     return settings.gpus(config, job.model, "sampling")
 
 
@@ -194,6 +195,8 @@ def completions(config: dict, job: Job) -> int:
         probe = config["tasks"][job.task]["probe"]
         return -(-problems(config, job.task, "train") // probe["shards"]) * probe["samples"]
     test = config["tasks"][job.eval_task]["test"]
+    if job.rule == "sample_reach":
+        return problems(config, job.eval_task, "test") * test["reach"]["samples"]
     return problems(config, job.eval_task, "test") * (test["samples"] + test["greedy"]) * checkpoints(config, job)
 
 
@@ -289,7 +292,7 @@ def training_bytes(shape: dict, recipe: dict) -> tuple[float, float]:
 
 
 def _pretraining(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
-    source = config["models"][job.model]["source"]
+    source = settings.entry(config, job.model)["source"]
     tokens = source["steps"] * source["batch_size"] * 80  # a worked solution and its question
     start = START_SECONDS["cpu"]
     seconds = start + 6 * memory.parameters(shape) * tokens / (CORE.flops * TRAINING_SHARE["cpu"])

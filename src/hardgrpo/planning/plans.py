@@ -55,7 +55,7 @@ class PlannedJob:
 
     @property
     def model(self) -> str:
-        return self.wildcards.get("model", "")
+        return settings.model_of(self.wildcards.get("model", ""))
 
     @property
     def name(self) -> str:

@@ -58,17 +58,19 @@ def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict,
 def evaluated(config: dict, study: str) -> Iterator[tuple[str, dict]]:
     """(evaluation file, model or run): the base models, then the runs, in the order of the configuration."""
     nothing = dict.fromkeys(("task", "recipe", "policy", "seed"))
+    plan = config["studies"][study]
     bases = {
-        (model, test): None
-        for model, task in settings.pairs(config, config["studies"][study])
+        (model, base, test): None
+        for model, task in settings.pairs(config, plan)
+        for base in settings.bases_of(config, model, plan["seeds"])
         for test in paths.eval_tasks(config, study, task, model)
     }
-    for model, test in bases:
-        yield f"results/evaluation/{model}/base/{test}.csv.gz", {"model": model, "test": test} | nothing
+    for model, base, test in bases:
+        yield paths.evaluation(f"{base}/base", test), {"model": model, "base": base, "test": test} | nothing
     for run in paths.runs(config, study):
-        key = {name: getattr(run, name) for name in ("model", "task", "recipe", "policy", "seed")}
+        key = {name: getattr(run, name) for name in ("model", "base", "task", "recipe", "policy", "seed")}
         for test in paths.eval_tasks(config, study, run.task, run.model):
-            yield f"results/evaluation/{run.path}/{test}.csv.gz", key | {"test": test}
+            yield paths.evaluation(run.path, test), key | {"test": test}
 
 
 def read_rows(path: str, last: bool) -> pd.DataFrame:

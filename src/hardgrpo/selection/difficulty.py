@@ -1,8 +1,8 @@
 """Measure how difficult a problem is for the base model: grade and count its completions, for a row of difficulty.csv."""
 
-from hardgrpo.grading import graders
+from hardgrpo.grading import graders, steps
 
-COLUMNS = ["id", "tier", "samples", "correct", "answered", "strict", "lenient", "truncated", "tokens", "pass_rate", "measured_by"]
+COLUMNS = ["id", "tier", "samples", "correct", "answered", "strict", "lenient", "sound", "truncated", "tokens", "pass_rate", "measured_by"]
 # Further columns after a probe that stopped early: samples that were planned, whether all were taken, bounds of the pass rate, and the
 # confidence in the subset. A problem without all samples has no pass rate.
 STOPPED_COLUMNS = ["planned", "complete", "pass_rate_low", "pass_rate_high", "confidence"]
@@ -16,6 +16,8 @@ def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool =
         graders.grade(grader, (s["prompt"] + "\n" if with_prompt else "") + s["completion"], problem["answer"]) for s in samples
     ]
     counts = {name: sum(getattr(v, name) for v in grades) for name in ("correct", "answered", "strict", "lenient")}
+    sound = [steps.sound(problem, sample["completion"]) for sample in samples]
+    counts["sound"] = None if None in sound else sum(sound)
     return _row(problem, samples, counts, "reference")
 
 
@@ -28,7 +30,7 @@ def measure_agreement(problem: dict, samples: list[dict], grader: str) -> dict:
             groups.append(group := [])
         group.append(answer)
     sizes = [len(group) for group in groups]
-    counts = {"correct": max(sizes, default=0), "answered": sum(sizes), "strict": None, "lenient": None}
+    counts = {"correct": max(sizes, default=0), "answered": sum(sizes), "strict": None, "lenient": None, "sound": None}
     return _row(problem, samples, counts, "agreement")
 
 

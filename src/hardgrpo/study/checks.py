@@ -8,7 +8,7 @@ from pathlib import Path
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import memory, schema
-from hardgrpo.study.settings import eval_tasks, has_train, is_excluded, is_recorded, listed, sampled_as
+from hardgrpo.study.settings import OF_SEED, eval_tasks, has_train, is_excluded, is_recorded, listed, sampled_as
 
 SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes": "recipe", "studies": "study"}
 
@@ -66,6 +66,8 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
             yield f"{place}.source", "neither 'train' nor 'test' is there; name at least one split"
     for name, model in config["models"].items():
         source, place = model["source"], f"models.{name}.source"
+        if OF_SEED.search(name):
+            yield f"models.{name}", "names that end in -seed and a number are those of replicates' own bases; give the model another"
         if source["kind"] == "pretrain":
             if source["heads"] % source["key_value_heads"]:
                 yield (

@@ -5,6 +5,7 @@ queries). Memory is the sum of weights, gradients and optimiser state (exact) an
 """
 
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import settings
 
 GIB = 2**30
 BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}  # nf4: 4 bits, and doubly quantised constants for blocks of 64
@@ -99,14 +100,14 @@ def vllm_memory(shape: dict, context: int) -> float:
 
 def of_run(config: dict, model: str, recipe: str, task: str) -> dict[str, float]:
     """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
-    entry, training = config["models"][model], config["recipes"][recipe]
+    entry, training = settings.entry(config, model), config["recipes"][recipe]
     gpus = entry["gpus"]["adapter" if training.get("adapter") else "full"]
     return training_memory(entry["shape"], training, config["tasks"][task]["completion_tokens"], gpus)
 
 
 def check_fits(config: dict, model: str, recipe: str, task: str) -> None:
     """Raise a `UserError` if a run needs more than a GPU of 80 GB has, or if vLLM gets less than it needs."""
-    entry, training = config["models"][model], config["recipes"][recipe]
+    entry, training = settings.entry(config, model), config["recipes"][recipe]
     need = of_run(config, model, recipe, task)
     count = entry["gpus"]["adapter" if training.get("adapter") else "full"]["count"]
     if need["total"] > GPU_GIB:

@@ -56,6 +56,11 @@ def reference(study: str) -> str:
     return f"results/reference/{study}"
 
 
+def has_reach(config: dict, model: str, test: str) -> bool:
+    """Whether a base model's reach on a test is measured: with further samples of its own, or of the task it is cut from."""
+    return "reach" in config["tasks"][settings.sampled_as(config, test)]["test"] and not settings.is_recorded(config, model)
+
+
 def has_tables(folder: str, names: Iterable[str]) -> bool:
     return all(os.path.isfile(f"{folder}/{name}.csv") for name in names)
 
@@ -69,10 +74,14 @@ def of_study(config: dict, study: str) -> dict:
     """The part of the configuration that decides which files a study has. Settings of training are not in it."""
     plan = config["studies"][study]
     tested = {test for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)}
-    kept = ("kind", "recordings")
+    kept = ("kind", "recordings", "seed")
     return {
         "studies": {study: plan},
-        "tasks": {task: {"completion_tokens": config["tasks"][task]["completion_tokens"]} for task in sorted(tested)},
+        "tasks": {
+            task: {"completion_tokens": config["tasks"][task]["completion_tokens"]}
+            | {"test": {key: value for key, value in config["tasks"][settings.sampled_as(config, task)]["test"].items() if key == "reach"}}
+            for task in sorted(tested)
+        },
         "models": {
             model: {"source": {key: value for key, value in config["models"][model]["source"].items() if key in kept}}
             for model in plan["models"]
@@ -110,7 +119,7 @@ def inputs(config: dict, study: str) -> list[str]:
     plan = config["studies"][study]
     weighted = [model for model in plan["models"] if not settings.is_recorded(config, model)]
     pretrained = [model for model in weighted if config["models"][model]["source"]["kind"] == "pretrain"]
-    splits = [(task, "train") for _, task in probed(config, study)]
+    splits = [(task, "train") for _, task, _ in probed(config, study)]
     splits += [(test, "test") for model, task in settings.pairs(config, plan) for test in eval_tasks(config, study, task, model)]
     splits += [split for model in pretrained for split in settings.never_shown(config, model)]
     fetched = [f"{model_folder(name)}/manifest.json" for name in weighted if name not in pretrained]
@@ -118,13 +127,16 @@ def inputs(config: dict, study: str) -> list[str]:
 
 
 def evaluations(config: dict, study: str) -> list[str]:
-    """Evaluations of the base models, then of the runs."""
-    base = [
-        evaluation(f"{model}/base", test)
-        for model, task in settings.pairs(config, config["studies"][study])
+    """Evaluations of the base models with their further samples (reach), then of the runs."""
+    plan = config["studies"][study]
+    of_bases = [
+        evaluation(f"{base}/{what}", test)
+        for model, task in settings.pairs(config, plan)
+        for base in settings.bases_of(config, model, plan["seeds"])
         for test in eval_tasks(config, study, task, model)
+        for what in (("base", "reach") if has_reach(config, model, test) else ("base",))
     ]
-    return list(dict.fromkeys(base)) + [name for run in runs(config, study) for name in evaluations_of_run(config, study, run)]
+    return list(dict.fromkeys(of_bases)) + [name for run in runs(config, study) for name in evaluations_of_run(config, study, run)]
 
 
 def evaluations_of_run(config: dict, study: str, run: settings.Run) -> list[str]:
@@ -135,28 +147,30 @@ def updates(config: dict, study: str) -> list[str]:
     return [training(run, "updates.csv") for run in runs(config, study) if run.recipe != "recorded"]
 
 
-def probed(config: dict, study: str) -> list[tuple[str, str]]:
-    """(model, task) whose pool is probed. A recorded model may have no probe."""
+def probed(config: dict, study: str) -> list[tuple[str, str, list[int]]]:
+    """(base, task, its seeds) whose pool is probed. A recorded model may have no probe."""
+    plan = config["studies"][study]
     return [
-        (model, task)
-        for model, task in settings.pairs(config, config["studies"][study])
+        (base, task, [seed for seed in plan["seeds"] if settings.base_of(config, model, seed) == base])
+        for model, task in settings.pairs(config, plan)
         if not settings.is_recorded(config, model) or "probe" in config["models"][model]["source"]["recordings"][task]
+        for base in settings.bases_of(config, model, plan["seeds"])
     ]
 
 
 def difficulties(config: dict, study: str) -> list[str]:
-    return [difficulty(*pair) for pair in probed(config, study)]
+    return [difficulty(base, task) for base, task, _ in probed(config, study)]
 
 
 def subsets(config: dict, study: str) -> list[str]:
     """The JSON files that say how each subset was chosen. The subset is the CSV file beside it."""
     plan = config["studies"][study]
     return [
-        subset(model, task, policy, seed, "json")
-        for model, task in probed(config, study)
+        subset(base, task, policy, seed, "json")
+        for base, task, seeds in probed(config, study)
         for policy in plan["policies"]
-        if not settings.is_excluded(plan, model=model, task=task, policy=policy)
-        for seed in plan["seeds"]
+        if not settings.is_excluded(plan, model=settings.model_of(base), task=task, policy=policy)
+        for seed in seeds
     ]
 
 
@@ -164,7 +178,7 @@ def recorded_probes(config: dict, study: str) -> list[tuple[str, str, str]]:
     """(completions, difficulty, difficulty graded with the prompt) of recorded models."""
     return [
         (probe(model, task, 0), difficulty(model, task), difficulty(model, f"{task}.with_prompt"))
-        for model, task in probed(config, study)
+        for model, task, _ in probed(config, study)
         if settings.is_recorded(config, model)
     ]
 
@@ -196,7 +210,8 @@ def chosen_rows(config: dict) -> str:
     chosen = config["subset"]
     source = config["tasks"][chosen["task"]]["source"]
     kind = "csv" if source["kind"] == "files" and source.get("train", "").endswith(".csv") else "jsonl"
-    return subset(chosen["model"], chosen["task"], chosen["policy"], chosen["seed"], f"rows.{kind}")
+    base = settings.base_of(config, chosen["model"], chosen["seed"])
+    return subset(base, chosen["task"], chosen["policy"], chosen["seed"], f"rows.{kind}")
 
 
 def results(config: dict, study: str) -> list[str]:
@@ -231,14 +246,14 @@ def specification(config: dict, run: settings.Run) -> dict:
     """The content of a run's `spec.yaml`."""
     task = config["tasks"][run.task]
     return {
-        "model": run.model,
+        "model": run.base,
         "task": run.task,
         "policy": run.policy,
         "recipe": run.recipe,
         "seed": run.seed,
-        "model_folder": model_folder(run.model),
+        "model_folder": model_folder(run.base),
         "problems": problems(run.task, "train"),
-        "subset": subset(run.model, run.task, run.policy, run.seed),
+        "subset": subset(run.base, run.task, run.policy, run.seed),
         "prompt": task["prompt"],
         "chat": settings.chat(config, run.model),
         "grader": task["grader"],

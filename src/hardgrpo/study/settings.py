@@ -1,23 +1,74 @@
 """Read the checked configuration: the runs of a study, and the parts of it that rules and programs need."""
 
+import re
 from dataclasses import dataclass
 
 from hardgrpo.selection import policies
 
+OWN = "own"  # as the seed of a pretrained model: each replicate pretrains a base of its own
+OF_SEED = re.compile(r"-seed[0-9]+$")  # the end of the name of such a base; no model of config.yaml may have such a name
+
 
 @dataclass(frozen=True)
 class Run:
-    """One training run. The recipe of recorded completions is `recorded`."""
+    """One training run. The recipe of recorded completions is `recorded`.
+
+    `base` names the weights that it starts from (`base_of`), and with them its files.
+    """
 
     model: str
     task: str
     recipe: str
     policy: str
     seed: int
+    base: str
 
     @property
     def path(self) -> str:
-        return f"{self.model}/{self.task}/{self.recipe}/{self.policy}/seed{self.seed}"
+        return f"{self.base}/{self.task}/{self.recipe}/{self.policy}/seed{self.seed}"
+
+
+def run_of(config: dict, model: str, task: str, recipe: str, policy: str, seed: int) -> Run:
+    return Run(model, task, recipe, policy, seed, base_of(config, model, seed))
+
+
+def run_from(base: str, task: str, recipe: str, policy: str, seed: int) -> Run:
+    """The run with this path."""
+    return Run(model_of(base), task, recipe, policy, int(seed), base)
+
+
+def has_own_bases(config: dict, model: str) -> bool:
+    """Whether each replicate of a model has a base of its own, pretrained from its own seed."""
+    return config["models"][model]["source"].get("seed") == OWN
+
+
+def base_of(config: dict, model: str, seed: int) -> str:
+    """The name of the weights from which a replicate starts: the model's, or those of its own base (tiny-seed3)."""
+    return f"{model}-seed{seed}" if has_own_bases(config, model) else model
+
+
+def bases_of(config: dict, model: str, seeds: list[int]) -> list[str]:
+    return list(dict.fromkeys(base_of(config, model, seed) for seed in seeds))
+
+
+def model_of(base: str) -> str:
+    """The model of a base: tiny-seed3 -> tiny."""
+    return OF_SEED.sub("", base)
+
+
+def entry(config: dict, base: str) -> dict:
+    """What config.yaml says of a model or of one of its bases; the source of a base has the base's own seed."""
+    found = config["models"][model_of(base)]
+    if base in config["models"]:
+        return found
+    return found | {"source": found["source"] | {"seed": int(base.rpartition("-seed")[2])}}
+
+
+def used_bases(config: dict, model: str) -> list[str]:
+    """The bases of a model that a study, or `subset`, uses."""
+    seeds = [seed for study in config["studies"].values() if model in study["models"] for seed in study["seeds"]]
+    seeds += [config["subset"]["seed"]] if config["subset"]["model"] == model else []
+    return bases_of(config, model, seeds)
 
 
 def has_train(task: dict) -> bool:
@@ -42,9 +93,9 @@ def sampled_as(config: dict, task: str) -> str:
 
 
 def stopped_early(config: dict) -> tuple[tuple[str, ...], str | None]:
-    """((model, task) whose probe stops early for `subset`, or (); the reason why its task's `stop` is ignored, or None)."""
+    """((base, task) whose probe stops early for `subset`, or (); the reason why its task's `stop` is ignored, or None)."""
     chosen = config["subset"]
-    model, policy = chosen["model"], config["policies"][chosen["policy"]]
+    model, policy = base_of(config, chosen["model"], chosen["seed"]), config["policies"][chosen["policy"]]
     task = policy.get("probed_on", chosen["task"])
     if "stop" not in config["tasks"][task]["probe"] or is_recorded(config, model):
         return (), None
@@ -58,7 +109,7 @@ def stopped_early(config: dict) -> tuple[tuple[str, ...], str | None]:
 
 
 def is_recorded(config: dict, model: str) -> bool:
-    return config["models"][model]["source"]["kind"] == "recorded"
+    return entry(config, model)["source"]["kind"] == "recorded"
 
 
 def listed(value) -> list:
@@ -100,10 +151,10 @@ def runs(config: dict, study: dict) -> list[Run]:
     for model, task in pairs(config, study):
         if is_recorded(config, model):
             names = config["models"][model]["source"]["recordings"][task].get("runs", {})
-            found += [Run(model, task, "recorded", policy, study["seeds"][0]) for policy in names]
+            found += [run_of(config, model, task, "recorded", policy, study["seeds"][0]) for policy in names]
             continue
         found += [
-            Run(model, task, recipe, policy, seed)
+            run_of(config, model, task, recipe, policy, seed)
             for recipe in study["recipes"]
             for policy in study["policies"]
             if not is_excluded(study, model=model, task=task, policy=policy, recipe=recipe)
@@ -117,9 +168,9 @@ def arm(study: dict, run: Run) -> str:
     return run.policy if run.recipe in ("recorded", study.get("recipes", [""])[0]) else f"{run.policy}, {run.recipe}"
 
 
-def pretraining(config: dict, model: str) -> dict:
-    """The settings of `pretrain_model.py`: the model's source, with source and prompt of each demonstrated task."""
-    source = config["models"][model]["source"]
+def pretraining(config: dict, base: str) -> dict:
+    """The settings of `pretrain_model.py`: the base's source, with source and prompt of each demonstrated task."""
+    source = entry(config, base)["source"]
     shown = {
         task: spec | {"source": config["tasks"][task]["source"], "prompt": config["tasks"][task]["prompt"]}
         for task, spec in source["demonstrations"].items()
@@ -131,6 +182,7 @@ def never_shown(config: dict, model: str) -> list[tuple[str, str]]:
     """(task, split) whose problems are kept from the demonstrations of a pretrained model: the splits on which a study trains or tests
     it, if the model learns their family. Tasks that no study uses with this model are not listed, so that adding one does not pretrain
     the model again."""
+    model = model_of(model)
     shown = config["models"][model]["source"]["demonstrations"]
     families = {config["tasks"][task]["source"]["family"] for task in shown}
     used = set(shown)
@@ -147,20 +199,20 @@ def never_shown(config: dict, model: str) -> list[tuple[str, str]]:
 
 def chat(config: dict, model: str) -> dict:
     """Arguments of the model's chat template."""
-    return config["models"][model].get("chat", {})
+    return entry(config, model).get("chat", {})
 
 
 def engine(config: dict, model: str) -> str:
-    return config["models"][model].get("engine", "transformers")
+    return entry(config, model).get("engine", "transformers")
 
 
 def gpus(config: dict, model: str, stage: str) -> dict:
     """The GPUs that a stage (sampling, adapter, full) of a model needs; count 0 for a model that runs on a CPU."""
-    return config["models"][model].get("gpus", {}).get(stage, {"count": 0})
+    return entry(config, model).get("gpus", {}).get(stage, {"count": 0})
 
 
-def training_gpus(config: dict, run: Run) -> dict:
-    return gpus(config, run.model, "adapter" if config["recipes"][run.recipe].get("adapter") else "full")
+def training_gpus(config: dict, model: str, recipe: str) -> dict:
+    return gpus(config, model, "adapter" if config["recipes"][recipe].get("adapter") else "full")
 
 
 def described(config: dict, study: str) -> dict:

@@ -11,7 +11,7 @@ const percent = (part, whole) => (whole ? (100 * part / whole).toFixed(1) + " %"
 
 // --- the data -------------------------------------------------------------------------------------------------------
 
-let study, blocks, groups; // a group is a model on a test, with its problems and the base model's rows
+let study, blocks, groups; // a group is a base model on a test, with its problems and the base's rows
 
 async function unpack(id) {
   const packed = atob($(id).textContent), bytes = new Uint8Array(packed.length);
@@ -25,8 +25,8 @@ function arrange() {
   groups = new Map();
   blocks.forEach((block, number) => {
     block.number = number;
-    const key = block.model + "/" + block.test, problems = study.tests[block.test];
-    if (!groups.has(key)) groups.set(key, { key, model: block.model, test: block.test, problems });
+    const key = block.base + "/" + block.test, problems = study.tests[block.test];
+    if (!groups.has(key)) groups.set(key, { key, model: block.model, base: block.base, test: block.test, problems });
     block.group = groups.get(key);
     if (block.policy === null) {
       const group = block.group, size = problems.length;
