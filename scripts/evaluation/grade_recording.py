@@ -35,7 +35,9 @@ def main() -> None:
             for completion in by_problem[problem["id"]]:
                 grade = graders.grade(args.grader, completion["completion"], problem["answer"])
                 length = completion["tokens"], completion["finish_reason"]
-                rows.append(evaluations.row(step, problem, "sampled", completion["sample"], grade, completion["completion"], *length))
+                rows.append(
+                    evaluations.row(step, problem, "sampled", completion["sample"], grade, completion["completion"], *length)
+                )
                 texts.append(evaluations.text(rows[-1], completion["completion"]))
     files.write_jsonl(args.completions, texts)
     evaluations.write(args.output, rows)

@@ -69,8 +69,12 @@ class Cell:
         return tier.reindex(evaluations.by_problem(base, 0, "correct").index)
 
     def out_of_reach(self) -> np.ndarray:
-        """(S, N) whether none of a base's reach samples of a problem is right; (1, N) if all replicates share one base."""
-        return self._rates(self.reach, 0, "correct", "sampled") == 0
+        """(S, N) whether a base solves a problem in none of its reach samples; (1, N) if all replicates share one base.
+
+        Solved means right, and where steps can be checked every step right: few answers are guessed in many samples.
+        """
+        right, sound = (self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound"))
+        return np.where(np.isnan(sound), right, sound) == 0
 
     def reach_samples(self) -> int:
         """The fewest reach samples that any problem has."""

@@ -76,7 +76,9 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
                 grades, bases = cell.grades(last, decoding), cell.grades(0, decoding)
                 if grades is not None and bases is not None and grades.shape[-1] == bases.shape[-1] == 1:
                     single |= {(cell.policy, seed): (last, one[:, 0]) for seed, one in zip(cell.seeds, grades)}
-                    single |= {("base", seed): (0, one[:, 0]) for seed, one in zip(cell.seeds, np.broadcast_to(bases, grades.shape))}
+                    single |= {
+                        ("base", seed): (0, one[:, 0]) for seed, one in zip(cell.seeds, np.broadcast_to(bases, grades.shape))
+                    }
             for seed in sorted({seed for _, seed in single}):
                 arms = [cell for cell in family if (cell.policy, seed) in single]
                 with_base = [(cell, "base", ("base", seed)) for cell in arms]

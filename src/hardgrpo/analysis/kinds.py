@@ -1,7 +1,8 @@
 """Summary tables of what kind of gain training brought: finishing, sharpening, new solving; right for the right reason; same answers.
 
-A problem is *out of reach* of a base model if none of its k reach samples is right (`reach.samples` of the test). These samples are
-not those that the gain is measured with, so that luck in one of them does not enter the other.
+A problem is *out of reach* of a base model if none of its k reach samples solves it (`reach.samples` of the test): is right, and where
+steps can be checked has every step right. These samples are not those that the gain is measured with, so that luck in one of them
+does not enter the other.
 """
 
 import numpy as np

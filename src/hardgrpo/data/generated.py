@@ -207,7 +207,11 @@ def read_arithmetic(question: str) -> Chain:
     steps, value = [], int(value)
     start = value
     for sentence in re.findall(rf"{who} (?!has)(.+?(?:\.|$))", question.rpartition("How many")[0]):
-        steps += [(sign, int(found[1]) if found.re.groups else by) for pattern, sign, by in OPERATIONS if (found := re.match(pattern, sentence))]
+        steps += [
+            (sign, int(found[1]) if found.re.groups else by)
+            for pattern, sign, by in OPERATIONS
+            if (found := re.match(pattern, sentence))
+        ]
     for step in steps:
         value = apply(step, value)
     return Chain(question, str(value), len(steps), (start,), tuple(steps), who)

@@ -140,7 +140,12 @@ def _ratios(config: dict, one: Measured, gpu: str) -> dict[str, float]:
 
 
 def _is_described(config: dict, job: Job) -> bool:
-    kinds = {"models": [job.model and settings.model_of(job.model)], "tasks": [job.task, job.eval_task], "recipes": [job.recipe], "policies": [job.policy]}
+    kinds = {
+        "models": [job.model and settings.model_of(job.model)],
+        "tasks": [job.task, job.eval_task],
+        "recipes": [job.recipe],
+        "policies": [job.policy],
+    }
     return all(name is None or name in config[kind] for kind, names in kinds.items() for name in names)
 
 

@@ -28,6 +28,7 @@ MARKERS = ("v", "P", "X", "*", "<", ">", "h", "p")
 DASHES = ("-", "--", ":", "-.")
 FILLS = (None, "white", "0.75", "0.5")  # of markers, by task; None is the policy's colour
 PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
+KINDS = [("finishing", "#E69F00", "////"), ("sharpening", "#0072B2", ""), ("new_solving", "#CC79A7", "....")]
 
 
 def style(policy: str, policies: list[str]) -> dict:
@@ -181,11 +182,13 @@ def series(axis, places, frame: pd.DataFrame, name: str, scale: float = 100, bar
     axis.errorbar(places, scale * frame[name], yerr=bars(frame, name, scale), elinewidth=bar_width, **look)
 
 
-def parts_bars(axis, group: pd.DataFrame) -> None:
-    """Finishing and correctness of each policy side by side, in points, with intervals; a line marks their sum, the gain."""
-    for offset, (part, color, hatch) in zip((-0.2, 0.2), PARTS):
-        places = [index + offset for index in range(len(group))]
-        axis.bar(places, 100 * group[part], 0.38, color=color, hatch=hatch, edgecolor="white", linewidth=0.4, label=part)
+def parts_bars(axis, group: pd.DataFrame, parts: list[tuple] = PARTS) -> None:
+    """The parts of each policy's gain side by side, in points, with intervals; a line marks their sum, the gain."""
+    width = 0.8 / len(parts)
+    for number, (part, color, hatch) in enumerate(parts):
+        places = [index + spread(number, len(parts), 0.8) for index in range(len(group))]
+        look = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0.4, "label": part.replace("_", " ")}
+        axis.bar(places, 100 * group[part], 0.95 * width, **look)
         axis.errorbar(places, 100 * group[part], yerr=bars(group, part), fmt="none", ecolor="black", elinewidth=0.8)
     ends = ([i + end for i in range(len(group))] for end in (-0.42, 0.42))
     axis.hlines(100 * group.gain, *ends, color="black", label="gain (their sum)")

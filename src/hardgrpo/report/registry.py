@@ -69,6 +69,8 @@ SUMMARIES = {
     "fit": Summary("regressions", ["gains", "learnable"], ["task", *interval("r_squared"), "slope", "cells"]),
     "regressions": Summary("regressions", ["gains", "learnable", "accuracy"], ["task", "predictor", "adjusted_for", *interval("r_squared"), *interval("slope"), "p", "cells"]),
     "tiers": Summary("accuracy", ["cells"], [*CELL, "tier", "step", "base_accuracy", *interval("accuracy"), *interval("gain"), "problems", "seeds"]),
+    "leads": Summary("leads", ["cells", "difficulty_files"], [*CELL, "minus", "seed", "lead", "base_accuracy", "greedy_gap", "zero_share", "mixed_share"]),
+    "lead_regressions": Summary("leads", ["leads"], [*CELL, "minus", "predictor", *interval("slope"), *interval("r_squared"), "p", "points"]),
     "reach": Summary("accuracy", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
     "parity": Summary("training", ["updates", "plan"], [*POLICY, "seed", "updates", "prompts", "rollouts", "completion_tokens", "tokens"]),
     "spent": Summary("training", ["parity", "seconds"], [*POLICY, "updates", "prompts", "rollouts", "completion_tokens", *SPREAD, "seeds"]),
@@ -126,8 +128,18 @@ TABLES = {
         "Gain in accuracy over the base model, percentage points. The best policy is bold and the second underlined only where they are"
         " resolved from all policies below."),
     "parts": Table("parts", ["parts"], "Every gain split into finishing and correctness, percentage points."),
+    "kinds": Table("parts", ["kinds"],
+        "Every gain split into finishing, sharpening and new solving, percentage points. A problem is out of reach if none of the base"
+        " model's reach samples solves it."),
+    "tier_kinds": Table("parts", ["kinds"], "The three kinds of gain within each tier of the test problem, percentage points."),
+    "reasons": Table("parts", ["reasons"], "Right for the right reason: right answers with every step right, and with a wrong step, percentage points."),
+    "same_answers": Table("parts", ["same_answers"],
+        "How often two samples of a problem give the same answer, and the collision entropy of the answers."),
     "learnable": Table("training", ["learnable", "compared"], "Learnable share: groups whose rewards differ, mean over all updates."),
     "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, alone and adjusted for the other."),
+    "lead_regressions": Table("training", ["lead_regressions"],
+        r"What decides who wins: the lead of \texttt{hard} over another policy, regressed on what the replicate's base model is like."
+        " Points of lead per point of the predictor; lines are not corrected for their number."),
     "out_of_distribution": Table("gains", ["pass_at_k"], "On other test sets than the task's own: pass@$k$."),
     "compared": Table("compared", ["compared"], "Published numbers beside those of this study."),
     "differences": Table("gains", ["differences"], "Differences between policies after training, paired by problem and seed, percentage points."),
@@ -170,6 +182,20 @@ def trained(config: dict, study: str) -> bool:
 def tests(config: dict, study: str) -> set[tuple[str, str]]:
     """{(task trained on, test)}."""
     return {(run.task, test) for run in paths.runs(config, study) for test in paths.eval_tasks(config, study, run.task, run.model)}
+
+
+def has_reach(config: dict, study: str) -> bool:
+    """Whether the reach of a base model is measured."""
+    runs = paths.runs(config, study)
+    return any(
+        paths.has_reach(config, run.model, test) for run in runs for test in paths.eval_tasks(config, study, run.task, run.model)
+    )
+
+
+def has_leads(config: dict, study: str) -> bool:
+    """Whether there are several base models, and the policies of `leads`."""
+    bases, arms = {run.base for run in paths.runs(config, study)}, set(config["studies"][study]["policies"])
+    return trained(config, study) and len(bases) > 3 and "hard" in arms and len(arms) > 1
 
 
 def has_tiers(config: dict, study: str) -> bool:
@@ -238,6 +264,22 @@ FIGURES = {
         " limit, in a form that the grader reads) and *correctness* (being right when answered). Bars are 95 % intervals for new problems"
         " and, with several seeds, new seeds. Above each panel: the share answered before and after, problems, seeds.",
     ),
+    "kinds": Figure(
+        ["kinds"], "What the gains are made of", "Finishing, sharpening and new solving",
+        r"What kind of gain: finishing, sharpening (what the base model solves in some of its reach samples becomes likelier) and new"
+        r" solving (what it solves in none of them), with 95\,\% intervals.",
+        "Every policy's gain over the base model (black line), split exactly into *finishing*, *sharpening* (problems that the base model"
+        " solves in at least one of its reach samples) and *new solving* (problems that it solves in none). The diamond is the gain of"
+        " greedy completions. Bars are 95 % intervals. Above each panel: the share of problems out of reach, problems, seeds.",
+        when=has_reach,
+    ),
+    "pass_at_k": Figure(
+        ["pass_at_k"], "What the gains are made of", "pass@k",
+        r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals.",
+        "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, up to its reach samples), and"
+        " after training by policy. Where the lines meet, training has made likelier what the base could do already.",
+        when=has_reach,
+    ),
     "truncation": Figure(
         ["parts"], "What the gains are made of", "Tight limit and room",
         "Gain by policy, split into finishing and correctness: trained under the tight limit or with room (rows), tested under the tight"
@@ -264,6 +306,15 @@ FIGURES = {
         " predictors together. Their 95 % intervals treat points as independent, which policies over one base model are not.",
         when=trained,
         may_be_empty=["regressions"],
+    ),
+    "leads": Figure(
+        ["leads"], "What explains the gains", "What decides who wins",
+        r"The lead of \texttt{hard} over the other policies against what the base model is like. A point is a replicate with a base model"
+        " of its own, or a model from outside.",
+        "The lead of *hard* over each other policy after training, against what the base model is like: its accuracy on the test, how much"
+        " better its greedy answers are, and the shares of the pool that its probe never solves and sometimes solves. A point is a"
+        " replicate with its own base model, or a model from outside. Lines are least squares; the table lead_regressions has their intervals.",
+        when=has_leads,
     ),
     "tiers": Figure(
         ["tiers"], "Results", "Gain by difficulty tier",

@@ -2,7 +2,20 @@
 
 from hardgrpo.grading import graders, steps
 
-COLUMNS = ["id", "tier", "samples", "correct", "answered", "strict", "lenient", "sound", "truncated", "tokens", "pass_rate", "measured_by"]
+COLUMNS = [
+    "id",
+    "tier",
+    "samples",
+    "correct",
+    "answered",
+    "strict",
+    "lenient",
+    "sound",
+    "truncated",
+    "tokens",
+    "pass_rate",
+    "measured_by",
+]
 # Further columns after a probe that stopped early: samples that were planned, whether all were taken, bounds of the pass rate, and the
 # confidence in the subset. A problem without all samples has no pass rate.
 STOPPED_COLUMNS = ["planned", "complete", "pass_rate_low", "pass_rate_high", "confidence"]

@@ -67,7 +67,10 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
     for name, model in config["models"].items():
         source, place = model["source"], f"models.{name}.source"
         if OF_SEED.search(name):
-            yield f"models.{name}", "names that end in -seed and a number are those of replicates' own bases; give the model another"
+            yield (
+                f"models.{name}",
+                "names that end in -seed and a number are those of replicates' own bases; give the model another",
+            )
         if source["kind"] == "pretrain":
             if source["heads"] % source["key_value_heads"]:
                 yield (

@@ -79,7 +79,13 @@ def of_study(config: dict, study: str) -> dict:
         "studies": {study: plan},
         "tasks": {
             task: {"completion_tokens": config["tasks"][task]["completion_tokens"]}
-            | {"test": {key: value for key, value in config["tasks"][settings.sampled_as(config, task)]["test"].items() if key == "reach"}}
+            | {
+                "test": {
+                    key: value
+                    for key, value in config["tasks"][settings.sampled_as(config, task)]["test"].items()
+                    if key == "reach"
+                }
+            }
             for task in sorted(tested)
         },
         "models": {

@@ -44,7 +44,11 @@ def has_own_bases(config: dict, model: str) -> bool:
 
 def base_of(config: dict, model: str, seed: int) -> str:
     """The name of the weights from which a replicate starts: the model's, or those of its own base (tiny-seed3)."""
-    return f"{model}-seed{seed}" if has_own_bases(config, model) else model
+    return own_base(model, seed) if has_own_bases(config, model) else model
+
+
+def own_base(model: str, seed: int) -> str:
+    return f"{model}-seed{seed}"
 
 
 def bases_of(config: dict, model: str, seeds: list[int]) -> list[str]:

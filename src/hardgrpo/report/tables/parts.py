@@ -17,6 +17,41 @@ def parts(parts: pd.DataFrame):
     ]
 
 
+def kinds(kinds: pd.DataFrame):
+    frame = kinds[kinds.tier.isna()]
+    return frame, [*named(frame, *CELL), *_kinds(frame), estimate(frame, "greedy_gain", "greedy gain"), *design(frame)]
+
+
+def tier_kinds(kinds: pd.DataFrame):
+    frame = kinds[kinds.tier.notna() & (kinds.task == kinds.eval_task)]
+    return frame, [*named(frame, *CELL, "tier"), *_kinds(frame), *design(frame)]
+
+
+def _kinds(frame: pd.DataFrame) -> list[Column]:
+    parts = [estimate(frame, part, part.replace("_", " ")) for part in ("finishing", "sharpening", "new_solving")]
+    return [number(frame, "out_of_reach", "out of reach %"), number(frame, "gain", "gain", signed), *parts]
+
+
+def reasons(reasons: pd.DataFrame):
+    return reasons, [
+        *named(reasons, *CELL),
+        arrow(reasons, "base_sound_share", "sound_share", "every step right, of right answers %"),
+        estimate(reasons, "sound_gain", "gain, every step right"),
+        estimate(reasons, "lucky_gain", "gain, a step wrong"),
+        *design(reasons),
+    ]
+
+
+def same_answers(same_answers: pd.DataFrame):
+    return same_answers, [
+        *named(same_answers, *CELL),
+        arrow(same_answers, "base_same", "same", "same answer %"),
+        estimate(same_answers, "change", "change"),
+        arrow(same_answers, "base_entropy", "entropy", "bits", "{:.2f}".format),
+        *design(same_answers),
+    ]
+
+
 def graders(decomposition: pd.DataFrame):
     frame = at_the_end(decomposition)
     frame = frame[frame.tier.isna()]

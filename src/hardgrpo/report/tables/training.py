@@ -37,6 +37,26 @@ def subsets(subsets: pd.DataFrame):
     ]
 
 
+def lead_regressions(lead_regressions: pd.DataFrame):
+    frame = lead_regressions[lead_regressions.task == lead_regressions.eval_task]
+    words = {
+        "base_accuracy": "accuracy of the base",
+        "greedy_gap": "greedy less sampled",
+        "zero_share": "pool never solved",
+        "mixed_share": "pool solved sometimes",
+    }
+    ends = zip(frame.slope, frame.slope_low, frame.slope_high)
+    return frame, [
+        text(frame, "task", "task"),
+        text(frame, "minus", "lead over"),
+        text(frame, "predictor", "regressed on", words.get),
+        numbers("slope [95 %]", [f"{a:+.2f} [{b:+.2f}, {c:+.2f}]" for a, b, c in ends]),
+        numbers(R_SQUARED, [r_squared(*values) for values in zip(frame.r_squared, frame.r_squared_low, frame.r_squared_high)]),
+        number(frame, "p", P, probability),
+        number(frame, "points", "points", whole, "{} points"),
+    ]
+
+
 def spent(spent: pd.DataFrame):
     def spread(name: str, unit: float) -> list[str]:
         values = zip(spent[name] / unit, spent[f"{name}_least"] / unit, spent[f"{name}_most"] / unit)

@@ -1,0 +1,80 @@
+"""What decides who wins: the lead of one policy over another by replicate, against what the replicate's base model is like.
+
+Where each replicate has its own base model a point is a replicate; models from outside are points themselves (means over seeds).
+"""
+
+import numpy as np
+import pandas as pd
+
+from hardgrpo.analysis import statistics
+from hardgrpo.analysis.cells import Cell, as_columns, families
+from hardgrpo.runtime import files
+from hardgrpo.study import settings
+
+LEADING = "hard"
+PREDICTORS = ("base_accuracy", "greedy_gap", "zero_share", "mixed_share")
+
+
+def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
+    """The lead of `hard` over each other policy at the last checkpoint, by replicate, with what its base model is like.
+
+    `base_accuracy` and `greedy_gap` (greedy less sampled accuracy) are of the test; `zero_share` and `mixed_share` are the shares of
+    the pool that the probe solves never, and sometimes but not always. With a base that all seeds share there is one row, their mean.
+    """
+    pools = {tuple(path.removesuffix(".csv").split("/")[-2:]): _pool(path) for path in difficulty_files}
+    rows = []
+    for family in families(cells):
+        first = next((cell for cell in family if cell.policy == LEADING), None)
+        for other in family:
+            if first is None or other is first or other.seeds != first.seeds:
+                continue
+            lead = (first.rates(first.steps()[-1]) - other.rates(other.steps()[-1])).mean(axis=1)
+            own = len(first.bases) > 1
+            for number, seed in enumerate(first.seeds if own else [None]):
+                known = pools.get((first.model if seed is None else settings.own_base(first.model, seed), first.task))
+                rows.append(
+                    first.keys
+                    | {"minus": other.policy, "seed": seed, "lead": lead[number] if own else lead.mean()}
+                    | _base(first, number)
+                    | (known or dict.fromkeys(("zero_share", "mixed_share"), np.nan))
+                )
+    return rows
+
+
+def _base(cell: Cell, number: int) -> dict:
+    accuracy = cell.base_rates()[number].mean()
+    greedy = cell.base_rates(decoding="greedy")[number].mean() if "greedy" in cell.decodings() else np.nan
+    return {"base_accuracy": accuracy, "greedy_gap": greedy - accuracy}
+
+
+def _pool(path: str) -> dict:
+    rates = np.array([row["pass_rate"] for row in files.read_rows(path, {"pass_rate": float})])
+    return {"zero_share": (rates == 0).mean(), "mixed_share": ((rates > 0) & (rates < 1)).mean()}
+
+
+def lead_regressions(rows: list[dict]) -> list[dict]:
+    """A least-squares line of the lead on each of PREDICTORS, one at a time: slope (lead per unit of the predictor), R squared, p.
+
+    `model` is empty where the points are models. Fewer than four points give no row. The predictors depend on each other, and four
+    lines a lead are drawn: p is not corrected, and the lines describe.
+    """
+    if not rows:
+        return []
+    frame = pd.DataFrame(rows)
+    frame["model"] = frame.model.where(frame.seed.notna(), None)
+    found = []
+    for keys, group in frame.groupby(["model", "task", "eval_task", "policy", "minus"], sort=False, dropna=False):
+        for predictor in PREDICTORS:
+            kept = group[["lead", predictor]].dropna()
+            if len(kept) < 4:
+                continue
+            x, y = kept[predictor].to_numpy(), kept.lead.to_numpy()
+            slope, p = statistics.coefficients(x[:, None], y)[0]
+            found.append(
+                dict(zip(("model", "task", "eval_task", "policy", "minus"), keys))
+                | {"predictor": predictor}
+                | as_columns("slope", slope)
+                | as_columns("r_squared", statistics.r_squared(x, y))
+                | {"p": p, "points": len(kept)}
+            )
+    return found
