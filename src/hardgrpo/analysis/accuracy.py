@@ -29,34 +29,49 @@ def accuracy(cells: list[Cell]) -> list[dict]:
 
 
 def pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of base model and last checkpoint, for k = 1 (which is avg@k), 2, 4, 8, ... and all samples.
-
-    `base_reach` is that of the base by its reach samples, which are more: k goes on up to their number.
-    """
+    """Unbiased pass@k of base model and last checkpoint, for k = 1 (which is avg@k), 2, 4, 8, ... and all samples."""
     rows = []
     for cell in cells:
         last = cell.steps()[-1]
         most = min(cell.samples(0), cell.samples(last))
-        reach = cell.reach_samples() if cell.reach else 0
-        for k in sorted({most, *(2**power for power in range(max(most, reach).bit_length()))}):
-            base, values = (
-                np.stack([_pass_rates(one, step, k) for one in frames]) if k <= most else np.full((2, 2), np.nan)
-                for frames, step in ((cell.bases, 0), (cell.runs, last))
-            )
-            of_reach = np.mean([_pass_rates(one, 0, k) for one in cell.reach]) if k <= reach else np.nan
+        for k in sorted({most, *_powers(most)}):
+            base = np.stack([_pass_rates(one, 0, k) for one in cell.bases])
+            values = np.stack([_pass_rates(run, last, k) for run in cell.runs])
             rows.append(
                 cell.keys
-                | {"k": k, "step": last, "base": base.mean(), "base_reach": of_reach}
+                | {"k": k, "step": last, "base": base.mean()}
                 | mean_columns("pass", values)
                 | mean_columns("gain", values - base)
-                | {"problems": len(cell.tiers()), "seeds": len(cell.runs)}
+                | {"problems": values.shape[1], "seeds": values.shape[0]}
             )
     return rows
 
 
-def _pass_rates(frame: pd.DataFrame, step: int, k: int) -> np.ndarray:
-    """(N,) unbiased pass@k by problem."""
-    return np.array([statistics.pass_at_k(n, c, k) for n, c in zip(*evaluations.counts(frame, step))])
+def base_pass_at_k(cells: list[Cell]) -> list[dict]:
+    """Unbiased pass@k of the base models by their reach samples: right, and right with every step right (`sound`) where that is known."""
+    rows = []
+    tests = {(cell.model, cell.eval_task): cell for cell in cells if cell.reach}
+    for (model, test), cell in tests.items():
+        most = cell.reach_samples()
+        for k in sorted({most, *_powers(most)}):
+            right, sound = (np.stack([_pass_rates(one, 0, k, column) for one in cell.reach]) for column in ("correct", "sound"))
+            rows.append(
+                {"model": model, "eval_task": test, "k": k}
+                | mean_columns("pass", right)
+                | mean_columns("sound", sound)
+                | {"problems": right.shape[1], "seeds": right.shape[0]}
+            )
+    return rows
+
+
+def _powers(most: int) -> list[int]:
+    return [2**power for power in range(most.bit_length())]
+
+
+def _pass_rates(frame: pd.DataFrame, step: int, k: int, column: str = "correct") -> np.ndarray:
+    """(N,) unbiased pass@k by problem; nan where the column is not known."""
+    counts = zip(*evaluations.counts(frame, step, column))
+    return np.array([np.nan if np.isnan(c) else statistics.pass_at_k(n, int(c), k) for n, c in counts])
 
 
 def tiers(cells: list[Cell]) -> list[dict]:

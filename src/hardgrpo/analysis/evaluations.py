@@ -98,10 +98,10 @@ def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sam
     return kept.groupby("id", sort=True)[column].mean()
 
 
-def counts(frame: pd.DataFrame, step: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of samples and of correct samples by problem, at one step, without greedy completions."""
-    groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True).correct
-    return groups.size().to_numpy(), groups.sum().to_numpy()
+def counts(frame: pd.DataFrame, step: int, column: str = "correct") -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of samples and of correct samples by problem, at one step, without greedy completions; nan where the column is empty."""
+    groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True)[column]
+    return groups.size().to_numpy(), groups.sum(min_count=1).to_numpy()
 
 
 def by_sample(frame: pd.DataFrame, step: int, decoding: str = "sampled") -> np.ndarray | None:

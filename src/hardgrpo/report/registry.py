@@ -60,7 +60,8 @@ SUMMARIES = {
     "decomposition": Summary("decomposition", ["cells"], [*CELL, "tier", "grading", "step", *interval("gain"), *PARTS, *ANSWERED, *LENGTHS, "problems", "seeds"]),
     "decomposition_runs": Summary("decomposition", ["cells"], [*CELL, "seed", "grading", "step", "gain", "finishing", "correctness", *ANSWERED, *LENGTHS, "problems"]),
     "sentences": Summary("decomposition", ["decomposition"], ["model", "task", "eval_task", "sentence"]),
-    "pass_at_k": Summary("accuracy", ["cells"], [*CELL, "k", "step", "base", "base_reach", *interval("pass"), *interval("gain"), "problems", "seeds"]),
+    "pass_at_k": Summary("accuracy", ["cells"], [*CELL, "k", "step", "base", *interval("pass"), *interval("gain"), "problems", "seeds"]),
+    "base_pass_at_k": Summary("accuracy", ["cells"], ["model", "eval_task", "k", *interval("pass"), *interval("sound"), "problems", "seeds"]),
     "kinds": Summary("kinds", ["cells"], [*CELL, "tier", "step", "reach_samples", *interval("gain"), *interval("finishing"), *interval("sharpening"), *interval("new_solving"), "new_solving_p", "out_of_reach", "accuracy_out_of_reach", *interval("gain_out_of_reach"), *interval("greedy_gain"), "problems", "seeds"]),
     "reasons": Summary("kinds", ["cells"], [*CELL, "step", "base_sound", "base_sound_share", "sound", "sound_share", *interval("sound_gain"), *interval("lucky_gain"), "problems", "seeds"]),
     "same_answers": Summary("kinds", ["cells"], [*CELL, "step", "base_same", *interval("same"), *interval("change"), "base_entropy", "entropy", "problems", "seeds"]),
@@ -274,9 +275,9 @@ FIGURES = {
         when=has_reach,
     ),
     "pass_at_k": Figure(
-        ["pass_at_k"], "What the gains are made of", "pass@k",
+        ["pass_at_k", "base_pass_at_k"], "What the gains are made of", "pass@k",
         r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals.",
-        "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, up to its reach samples), and"
+        "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, up to its reach samples; dashed: with every step right), and"
         " after training by policy. Where the lines meet, training has made likelier what the base could do already.",
         when=has_reach,
     ),

@@ -1,39 +1,32 @@
 """pass@k of the base models and of the trained ones, by k, with 95 % intervals."""
 
+import pandas as pd
+
 from hardgrpo.report import plotting
 
-COLUMNS = [
-    "model",
-    "task",
-    "eval_task",
-    "policy",
-    "k",
-    "step",
-    "base",
-    "base_reach",
-    "pass",
-    "pass_low",
-    "pass_high",
-    "problems",
-    "seeds",
-]
 
-
-def draw(pass_at_k):
-    frame = pass_at_k
-    models, policies = frame.model.nunique(), list(dict.fromkeys(frame.policy))
-    groups = plotting.groups(frame, ["model", "task", "eval_task"])
+def draw(pass_at_k, base_pass_at_k):
+    models, policies = pass_at_k.model.nunique(), list(dict.fromkeys(pass_at_k.policy))
+    groups = plotting.groups(pass_at_k, ["model", "task", "eval_task"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task, test), group) in zip(axes, groups):
-        base = group[group.policy == group.policy.iloc[0]]
-        known = base.base_reach.where(base.base_reach.notna(), base.base)
-        axis.plot(base.k, 100 * known, color="0.5", linewidth=2.5, label="base")
+        base = base_pass_at_k[(base_pass_at_k.model == model) & (base_pass_at_k.eval_task == test)]
+        plotting.series(axis, base.k, base, "pass", label="base", color="0.5", linewidth=2.0)
+        if base["sound"].notna().any():
+            plotting.series(axis, base.k, base, "sound", label="base, every step right", color="0.5", linestyle="--")
         for policy in dict.fromkeys(group.policy):
-            one = group[(group.policy == policy) & group["pass"].notna()]
-            plotting.series(axis, one.k, one, "pass", label=policy, **plotting.style(policy, policies))
+            plotting.series(
+                axis,
+                group.k[group.policy == policy],
+                group[group.policy == policy],
+                "pass",
+                label=policy,
+                **plotting.style(policy, policies),
+            )
         axis.set_xscale("log", base=2)
-        axis.set_xticks(sorted(set(group.k)), [str(k) for k in sorted(set(group.k))])
+        marks = sorted({*group.k, *base.k})
+        axis.set_xticks(marks, [str(int(k)) for k in marks])
         plotting.title(axis, plotting.where(model, task, test, models), plotting.sizes(group))
     plotting.outer_labels(axes, "k", "pass@k, %")
     plotting.legend(figure, axes)
-    return figure, frame[COLUMNS]
+    return figure, pd.concat([pass_at_k, base_pass_at_k.assign(policy="base")], ignore_index=True)
