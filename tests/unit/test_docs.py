@@ -158,7 +158,7 @@ def test_the_configuration_of_two_gpus_is_accepted_and_asks_for_two():
     config = copy.deepcopy(CONFIG)
     snakemake.utils.update_config(config, yaml.safe_load(example))  # as for --configfile
     checks.check(config, "gpus.md")
-    run = settings.Run("qwen3-4b", "gsm8k", "as_written", "hard", 0)
+    run = settings.Run("qwen3-4b", "gsm8k", "as_written", "hard", 0, "qwen3-4b")
     assert settings.training_gpus(config, run)["count"] == settings.gpus(config, "qwen3-4b", "sampling")["count"] == 2
 
 

@@ -81,7 +81,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default():
 
 
 def hardware_of(model: str, recipe: str) -> recipes.Hardware:
-    gpus = settings.training_gpus(CONFIG, settings.Run(model, "gsm8k", recipe, "hard", 0))
+    gpus = settings.training_gpus(CONFIG, model, recipe)
     return recipes.Hardware(gpus["count"], gpus["count"], gpus["micro_batch"], gpus["vllm_memory"], gpus["vllm_sleep"])
 
 
@@ -91,7 +91,7 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     """Without weights and without a GPU: TRL's configuration, PEFT's, how the weights are loaded, and what memory it takes."""
     from trl import GRPOConfig
 
-    run = settings.Run(model, "gsm8k", recipe, "hard", 0)
+    run = settings.Run(model, "gsm8k", recipe, "hard", 0, model)
     spec = recipes.Spec(**paths.specification(CONFIG, run))
     hardware, training = hardware_of(model, recipe), CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(spec, str(tmp_path), hardware, context=400)

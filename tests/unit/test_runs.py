@@ -20,7 +20,7 @@ def test_runs_are_all_combinations_without_those_excluded():
     study = study_of("truncation")
     runs = settings.runs(CONFIG, study)
     combinations = {
-        Run("qwen3-4b", task, recipe, policy, seed)
+        Run("qwen3-4b", task, recipe, policy, seed, "qwen3-4b")
         for task in study["tasks"]
         for recipe in study["recipes"]
         for policy in study["policies"]
@@ -75,9 +75,9 @@ def test_tests_are_the_task_itself_and_others_that_are_not_excluded():
 
 def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first():
     study = {"recipes": ["as_written", "finish_only"]}
-    named = {recipe: settings.arm(study, Run("m", "t", recipe, "hard", 0)) for recipe in ("as_written", "finish_only", "recorded")}
+    named = {recipe: settings.arm(study, Run("m", "t", recipe, "hard", 0, "m")) for recipe in ("as_written", "finish_only", "recorded")}
     assert named == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
-    assert settings.arm({}, Run("m", "t", "recorded", "all", 0)) == "all", "recordings name no recipes"
+    assert settings.arm({}, Run("m", "t", "recorded", "all", 0, "m")) == "all", "recordings name no recipes"
     for name, plan in CONFIG["studies"].items():
         runs = settings.runs(CONFIG, plan)
         assert len({(run.model, run.task, settings.arm(plan, run), run.seed) for run in runs}) == len(runs), name
@@ -86,8 +86,8 @@ def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first(
 def test_a_recorded_model_has_the_runs_that_were_recorded():
     study = CONFIG["studies"]["recordings"]
     assert settings.runs(CONFIG, study) == [
-        Run("qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "all", 0),
-        Run("qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "hard30", 0),
-        Run("qwen3-14b-recorded", "gsm8k_hard_test", "recorded", "unknown_subset", 0),
-        Run("qwen3-14b-recorded", "gsm8k_hard_test_strict", "recorded", "unknown_subset", 0),
+        Run("qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "all", 0, "qwen3-4b-recorded"),
+        Run("qwen3-4b-recorded", "shuffled_objects_seven", "recorded", "hard30", 0, "qwen3-4b-recorded"),
+        Run("qwen3-14b-recorded", "gsm8k_hard_test", "recorded", "unknown_subset", 0, "qwen3-14b-recorded"),
+        Run("qwen3-14b-recorded", "gsm8k_hard_test_strict", "recorded", "unknown_subset", 0, "qwen3-14b-recorded"),
     ]

@@ -31,7 +31,7 @@ STUDY = {
 HAND = {
     "studies": {"hand": STUDY},
     "models": {"m": {"source": {"kind": "folder", "path": "m"}}},
-    "tasks": {"t": {"completion_tokens": 8}},
+    "tasks": {"t": {"completion_tokens": 8, "test": {}}},
 }
 
 
@@ -226,7 +226,7 @@ def updates_of(*lengths):
     """Logs of runs of one task that made as many updates as `lengths` says, of two policies in turn."""
     frames = {}
     for n, length in enumerate(lengths):
-        run = Run("m", "t", "slow", ("all", "low")[n % 2], n // 2)
+        run = Run("m", "t", "slow", ("all", "low")[n % 2], n // 2, "m")
         row = {"prompts": 8.0, "rollouts": 64.0, "tokens_mean": 10.0 + n, "learnable_share": 0.5, "truncated_share": 0.0}
         frames[run] = pd.DataFrame([row | {"step": step + 1} for step in range(length)])
     return frames

@@ -1,0 +1,180 @@
+"""What kind of gain: finishing, sharpening and new solving add up; replicates with bases of their own; sound answers; same answers."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardgrpo.analysis import accuracy, evaluations, gains, kinds, leads
+from hardgrpo.analysis.cells import load_cells
+from hardgrpo.data import generated, tasks
+from hardgrpo.grading import steps
+from hardgrpo.runtime import files
+
+CONFIG = {
+    "studies": {"hand": {"models": ["m"], "tasks": ["t"], "policies": ["hard", "easy"], "recipes": ["r"], "seeds": [0, 1]}},
+    "models": {"m": {"source": {"kind": "pretrain", "seed": "own"}}},
+    "tasks": {"t": {"completion_tokens": 8, "test": {"reach": {"samples": 3, "seed": 1}}}},
+}
+
+
+def write(folder, path, found: dict[int, dict[str, list]], sound=None, tiers=None) -> None:
+    """An evaluation: step -> problem -> answer of each sample; 'right' is right, None is no answer."""
+    rows = [
+        dict.fromkeys(evaluations.COLUMNS)
+        | {"step": step, "id": name, "tier": (tiers or {}).get(name), "decoding": "sampled", "sample": sample, "answer": answer}
+        | dict.fromkeys(("correct", "strict", "lenient"), int(answer == "right"))
+        | {"answered": int(answer is not None), "sound": None if sound is None else int(answer == "right" and name in sound)}
+        for step, problems in found.items()
+        for name, answers in problems.items()
+        for sample, answer in enumerate(answers)
+    ]
+    files.write_rows(folder / path, evaluations.COLUMNS, rows)
+
+
+def world(folder, sound=None, tiers=None):
+    """Two replicates, each with a base of its own. Base 0 never solves b, base 1 never solves a."""
+    say = lambda sure, text: {"a": [text] * 2 if sure == "a" else ["wrong"] * 2, "b": [text] * 2 if sure == "b" else ["wrong"] * 2}
+    write(folder, "m-seed0/base/t.csv.gz", {0: say("a", "right")}, sound, tiers)
+    write(folder, "m-seed1/base/t.csv.gz", {0: say("b", "right")}, sound, tiers)
+    write(folder, "m-seed0/reach/t.csv.gz", {0: {"a": ["right", "wrong", "right"], "b": ["wrong"] * 3}}, sound)
+    write(folder, "m-seed1/reach/t.csv.gz", {0: {"a": ["wrong"] * 3, "b": ["wrong", "right", "wrong"]}}, sound)
+    trained = {"hard": ({"a": ["right"] * 2, "b": ["right", "wrong"]}, {"a": ["right"] * 2, "b": ["right"] * 2})}
+    trained["easy"] = ({"a": ["right"] * 2, "b": ["wrong"] * 2}, {"a": ["wrong"] * 2, "b": ["wrong", "right"]})
+    for policy, runs in trained.items():
+        for seed, answers in enumerate(runs):
+            write(folder, f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz", {5: answers}, sound, tiers)
+    return load_cells(CONFIG, "hand", str(folder))
+
+
+def test_each_replicate_is_compared_with_its_own_base(tmp_path):
+    cells = world(tmp_path)
+    assert cells[0].base_rates().tolist() == [[1, 0], [0, 1]]
+    rows = {row["policy"]: row for row in gains.gains(cells)}
+    assert rows["hard"]["gain"] == pytest.approx(np.mean([0, 0.5, 1, 0])) and rows["easy"]["gain"] == pytest.approx(-0.5 / 4)
+    # Gains of the replicates are .25 and .5 for hard: their spread is that of replicates with their own bases.
+    assert cells[0].seeds == [0, 1] and rows["hard"]["seeds"] == 2
+    (base,) = [row for row in accuracy.accuracy(cells) if row["policy"] == "hard" and row["step"] == 0]
+    assert base["accuracy"] == 0.5 and base["seeds"] == 2
+
+
+def test_new_solving_is_the_gain_where_the_own_base_never_was_right(tmp_path):
+    rows = {row["policy"]: row for row in kinds.kinds(world(tmp_path)) if row["tier"] is None}
+    assert rows["hard"]["out_of_reach"] == 0.5 and rows["hard"]["reach_samples"] == 3
+    assert rows["hard"]["new_solving"] == pytest.approx((0.5 + 1) / 4), "b of replicate 0, a of replicate 1"
+    assert rows["hard"]["sharpening"] == pytest.approx(0) and rows["hard"]["finishing"] == pytest.approx(0), (
+        "all was answered before"
+    )
+    assert rows["easy"]["new_solving"] == pytest.approx(0) and rows["easy"]["sharpening"] == pytest.approx(-0.5 / 4)
+    assert rows["hard"]["accuracy_out_of_reach"] == pytest.approx(0.75)
+
+
+def test_where_steps_are_checked_a_lucky_answer_is_not_within_reach(tmp_path):
+    cells = world(tmp_path, sound=("b",))  # a is only ever right by luck
+    assert cells[0].out_of_reach().tolist() == [[True, True], [True, False]]
+    row = next(row for row in kinds.reasons(cells) if row["policy"] == "hard")
+    assert row["base_sound"] == 0.25 and row["base_sound_share"] == 0.5
+    assert row["sound"] == pytest.approx(1.5 / 4) and row["sound_share"] == pytest.approx(1.5 / 3.5)
+    assert row["sound_gain"] + row["lucky_gain"] == pytest.approx(1.5 / 4)
+    assert kinds.reasons(world(tmp_path / "unknown")) == []
+
+
+def test_tiers_have_kinds_of_their_own(tmp_path):
+    rows = {row["tier"]: row for row in kinds.kinds(world(tmp_path, tiers={"a": 1, "b": 2})) if row["policy"] == "hard"}
+    assert list(rows) == [None, "1", "2"]
+    assert rows["1"]["new_solving"] == pytest.approx(0.5) and rows["2"]["new_solving"] == pytest.approx(0.25)
+    for part in ("gain", "new_solving", "sharpening"):
+        assert rows[None][part] == pytest.approx((rows["1"][part] + rows["2"][part]) / 2)
+
+
+def test_without_reach_samples_there_are_no_kinds(tmp_path):
+    world(tmp_path)
+    plain = CONFIG | {"tasks": {"t": {"completion_tokens": 8, "test": {}}}}
+    cells = load_cells(plain, "hand", str(tmp_path))
+    assert cells[0].reach is None and kinds.kinds(cells) == accuracy.base_pass_at_k(cells) == []
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 9))
+def test_the_three_kinds_add_up_to_the_gain(seed, replicates, problems):
+    rng = np.random.default_rng(seed)
+    answered, base_answered = rng.integers(0, 5, (2, replicates, problems)) / 4
+    correct, base_correct = answered * rng.integers(0, 2, answered.shape), base_answered * rng.integers(0, 2, answered.shape)
+    lost = rng.random(answered.shape) < rng.random()
+    parts = kinds.split(base_answered, base_correct, answered, correct, lost)
+    assert np.abs(sum(parts) - (correct - base_correct)).max() < 1e-12
+    nothing_lost = kinds.split(base_answered, base_correct, answered, correct, np.zeros_like(lost))
+    assert not nothing_lost[2].any(), "what is within reach is not new"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pass_at_k_of_the_base_against_all_ways_to_draw(tmp_path, seed):
+    samples = np.random.default_rng(seed).integers(0, 2, (3, 6)).tolist()
+    folder = tmp_path
+    answers = {f"p{i}": ["right" if right else "wrong" for right in one] for i, one in enumerate(samples)}
+    for seed in (0, 1):
+        for what in ("base", "reach"):
+            write(folder, f"m-seed{seed}/{what}/t.csv.gz", {0: answers})
+        for policy in ("hard", "easy"):
+            write(folder, f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz", {5: answers})
+    rows = {row["k"]: row for row in accuracy.base_pass_at_k(load_cells(CONFIG, "hand", str(folder)))}
+    assert list(rows) == [1, 2, 4, 6]
+    for k in rows:
+        by_hand = np.mean([np.mean([any(drawn) for drawn in itertools.combinations(one, k)]) for one in samples])
+        assert rows[k]["pass"] == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_same_answers_by_hand(tmp_path):
+    row = next(row for row in kinds.same_answers(world(tmp_path)) if row["policy"] == "hard")
+    assert row["base_same"] == 1 and row["same"] == pytest.approx((1 + 0 + 1 + 1) / 4) and row["base_entropy"] == 0
+    assert row["entropy"] == pytest.approx(-np.log2(0.75))
+
+
+# --- the steps of a solution -----------------------------------------------------------------------------------------
+
+SOURCES = {"swaps": {"objects": [3, 4, 5], "length": [1, 2, 3, 4, 5]}, "arithmetic": {"length": [1, 2, 3, 4, 5]}}
+NO_SLIPS = {"swaps": 0.0, "arithmetic": dict.fromkeys("+-*/", 0.0)}
+SLIPS = {"swaps": 0.3, "arithmetic": dict.fromkeys("+-*/", 0.3)}
+
+
+@pytest.mark.parametrize("family", SOURCES)
+def test_a_demonstration_is_sound_if_nothing_slipped_and_only_then(family):
+    rng, seen = random.Random(1), set()
+    for _ in range(300):
+        chain = tasks.FAMILIES[family](rng, SOURCES[family])
+        problem = {"source": f"generated:{family}:1", "question": chain.question, "answer": chain.answer}
+        manner = [(0.2, 0.4, 0.4)] if family == "swaps" else []
+        text = generated.DEMONSTRATE[family](chain, rng, SLIPS[family], *manner)
+        clean = generated.DEMONSTRATE[family](chain, rng, NO_SLIPS[family], *manner)
+        right = text.rpartition("#### ")[2] == chain.answer
+        sound = steps.sound(problem, " " + text)
+        assert steps.sound(problem, clean) is True
+        assert right or not sound, "a wrong answer is never sound"
+        assert not steps.sound(problem, text.rpartition(" ####")[0]), "an answer must be stated"
+        seen.add((right, sound))
+    assert {(True, True), (False, False), (True, False)} <= seen, "right by luck, too"
+
+
+def test_steps_of_other_problems_are_not_checked():
+    assert steps.sound({"source": "openai/gsm8k/main/train", "question": "?"}, "#### 1") is None
+    assert steps.sound({"source": "generated:shuffled_objects:15", "question": "?"}, "(A)") is None
+    assert steps.sound({"question": "?"}, "(A)") is None
+
+
+# --- what decides who wins -------------------------------------------------------------------------------------------
+
+
+def test_leads_by_replicate_and_their_line(tmp_path):
+    difficulty = []
+    for seed, rates in enumerate(([0, 0, 0.5, 1], [0.5, 0.5, 1, 1])):
+        difficulty.append(tmp_path / f"difficulty/m-seed{seed}/t.csv")
+        files.write_rows(difficulty[-1], ["id", "pass_rate"], [{"id": str(i), "pass_rate": rate} for i, rate in enumerate(rates)])
+    rows = leads.leads(world(tmp_path), [str(path) for path in difficulty])
+    assert [(row["minus"], row["seed"], row["lead"]) for row in rows] == [("easy", 0, 0.25), ("easy", 1, 0.75)]
+    assert [(row["zero_share"], row["mixed_share"], row["base_accuracy"]) for row in rows] == [(0.5, 0.25, 0.5), (0, 0.5, 0.5)]
+    assert leads.lead_regressions(rows) == [], "two points make no line"
+    many = [rows[0] | {"seed": i, "lead": 0.1 + 0.5 * x, "zero_share": x} for i, x in enumerate((0.0, 0.1, 0.3, 0.6, 0.7))]
+    (line,) = [row for row in leads.lead_regressions(many) if row["predictor"] == "zero_share"]
+    assert line["slope"] == pytest.approx(0.5) and line["points"] == 5 and line["model"] == "m"
