@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from hardgrpo.analysis.columns import CELL
-from hardgrpo.analysis.formats import change
+from hardgrpo.analysis.formats import adding_up, change, change_interval
 from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files
 
@@ -41,10 +41,13 @@ def main() -> None:
     for row in gains:
         if row["decoding"] != "sampled" or row["task"] != row["eval_task"]:
             continue
-        part, share = parts[key(row)], shares.get((row["model"], row["task"], row["policy"]))
+        part, share = (
+            adding_up(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")]),
+            shares.get((row["model"], row["task"], row["policy"])),
+        )
         print(
             f"{row['task']:<24}{row['policy']:<16}{100 * row['base_accuracy']:>7.1f}  {with_interval(row, 'gain'):<22}"
-            f"{change(part['finishing'], '-'):>10}{change(part['correctness'], '-'):>12}"
+            f"{change(part[0], '-'):>10}{change(part[1], '-'):>12}"
             f"{'-' if share is None else format(100 * share, '.1f'):>12}"
         )
     seeds = gains[0]["seeds"]
@@ -75,9 +78,7 @@ def read(path: str | Path, text: list[str], numbers: list[str]) -> list[dict]:
 
 
 def with_interval(row: dict, name: str) -> str:
-    """'+3.1 [+1.2, +5.0]', or without the interval if there is none."""
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return change(row[name]) + (f" [{change(low)}, {change(high)}]" if low is not None else "")
+    return change_interval(*(row[name + end] for end in ("", "_low", "_high")))
 
 
 def show_agreement(path: str) -> None:

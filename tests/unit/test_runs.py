@@ -75,7 +75,9 @@ def test_tests_are_the_task_itself_and_others_that_are_not_excluded():
 
 def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first():
     study = {"recipes": ["as_written", "finish_only"]}
-    named = {recipe: settings.arm(study, Run("m", "t", recipe, "hard", 0, "m")) for recipe in ("as_written", "finish_only", "recorded")}
+    named = {
+        recipe: settings.arm(study, Run("m", "t", recipe, "hard", 0, "m")) for recipe in ("as_written", "finish_only", "recorded")
+    }
     assert named == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
     assert settings.arm({}, Run("m", "t", "recorded", "all", 0, "m")) == "all", "recordings name no recipes"
     for name, plan in CONFIG["studies"].items():

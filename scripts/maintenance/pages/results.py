@@ -5,7 +5,8 @@ from pathlib import Path
 import pandas as pd
 
 from hardgrpo.analysis import claims, published, summaries, verdicts
-from hardgrpo.analysis.formats import change
+from hardgrpo.analysis.formats import adding_up, change
+from hardgrpo.analysis.formats import change_interval as spread
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
 from hardgrpo.study import paths
@@ -109,9 +110,10 @@ def in_full(root: Path, config: dict) -> str:
         same = lambda name, row=row: tables[name][(tables[name].task == row.task) & (tables[name].policy == row.policy)]
         parts = same("parts")
         part = parts[parts.eval_task == row.task].iloc[0]
+        finishing, correctness = adding_up(row.gain, [part.finishing, part.correctness])
         lines.append(
             f"| {row.task} | {row.policy} | {100 * row.base_accuracy:.1f} | {spread(row.gain, row.gain_low, row.gain_high)} "
-            f"| {change(part.finishing, '-')} | {change(part.correctness, '-')} | {100 * same('learnable').learnable.iloc[0]:.1f} "
+            f"| {change(finishing, '-')} | {change(correctness, '-')} | {100 * same('learnable').learnable.iloc[0]:.1f} "
             f"| {100 * same('subsets').zero_share.iloc[0]:.1f} |"
         )
     lines += [
@@ -170,7 +172,3 @@ def counted(found: pd.DataFrame) -> str:
     """The number of the papers' claims with each verdict."""
     counts = [f"{(found.verdict == verdict).sum()} {verdict}" for verdict in ("supported", "contradicted", "undecided")]
     return ", ".join(counts)
-
-
-def spread(value: float, low: float, high: float) -> str:
-    return f"{change(value)} [{change(low)}, {change(high)}]"

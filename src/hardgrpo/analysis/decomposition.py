@@ -7,7 +7,7 @@ import numpy as np
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracy import tier_names
 from hardgrpo.analysis.cells import Cell, mean_columns
-from hardgrpo.analysis.formats import change
+from hardgrpo.analysis.formats import change, change_interval
 
 GRADINGS = {"task": "correct", "strict": "strict", "lenient": "lenient"}
 DECOMPOSED = ("answered", "correct", "strict", "lenient", "truncated", "tokens")
@@ -138,8 +138,7 @@ def _sentence(model: str, task: str, test: str, rows: list[dict], all_gradings: 
 
 
 def _changed(row: dict, name: str) -> str:
-    """'+3.1 [+1.2, +5.0]'."""
-    return f"{change(row[name])} [{change(row[f'{name}_low'])}, {change(row[f'{name}_high'])}]"
+    return change_interval(*(row[name + end] for end in ("", "_low", "_high")))
 
 
 def _of_gain(row: dict) -> str:

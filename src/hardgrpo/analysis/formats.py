@@ -21,8 +21,19 @@ def signed(share: float | None) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """'[1.2, 3.4]', or nothing where the design gives no interval."""
-    return f"[{points(low)}, {points(high)}]" if known(low, high) else ""
+    """'[1.2, 3.4]', or nothing where the design gives no interval, or where nothing varied: no spread in a few runs is no certainty."""
+    return f"[{points(low)}, {points(high)}]" if known(low, high) and low != high else ""
+
+
+def adding_up(whole: float, parts: list[float]) -> list[float]:
+    """The parts of a gain as multiples of 0.1 points that add up to the gain as `points` shows it. They differ from the parts by less
+    than 0.1 points: each is rounded down or up, those up that lose most by being rounded down."""
+    steps = [1000 * part for part in parts]
+    found = [math.floor(step) for step in steps]
+    missing = round(1000 * whole) - sum(found)
+    for index in sorted(range(len(parts)), key=lambda i: found[i] - steps[i])[: max(missing, 0)]:
+        found[index] += 1
+    return [one / 1000 for one in found]
 
 
 def with_interval(share: float, low: float | None, high: float | None) -> str:
@@ -46,6 +57,11 @@ def probability(value: float | None) -> str:
 def whole(value: float | None) -> str:
     """A number without decimals, with a narrow space between thousands."""
     return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}") if known(value) else UNKNOWN
+
+
+def change_interval(share: float, low: float | None, high: float | None) -> str:
+    """'+3.1 [+1.2, +5.0]'."""
+    return change(share) + (f" [{change(low)}, {change(high)}]" if interval(low, high) else "")
 
 
 def change(share: float, sign: str = "+") -> str:

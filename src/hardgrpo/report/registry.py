@@ -153,7 +153,9 @@ TABLES = {
     "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
     "reach": Table("gains", ["reach"], "The first checkpoint that is as accurate as training on all prompts is at its end."),
     "subsets": Table("training", ["subsets"], "The subsets: mean pass rate, share never solved by the base model, and the ties at the edge of the choice."),
-    "spent": Table("training", ["spent"], "What a run spent, by policy: mean over seeds, and the least and the most of tokens and time."),
+    "spent": Table("training", ["spent", "gains"],
+        "What a run spent, by policy: mean over seeds, and the least and the most of tokens and time. Runs of a task have the same updates"
+        " and rollouts, not the same tokens: the last columns are the gain, and the gain per million tokens that were sampled."),
     "claims": Table("compared", ["claims"], r"The papers' claims at this scale. HE is~\cite{pikus2025}, LDS is~\cite{yadav2026}."),
     "deviations": Table("compared", ["deviations"], "What HE's authors wrote, what they released, and what ran here.", design=True),
 }  # fmt: skip

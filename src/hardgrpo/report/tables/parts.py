@@ -3,7 +3,7 @@
 import pandas as pd
 
 from hardgrpo.analysis.columns import CELL
-from hardgrpo.analysis.formats import signed, whole
+from hardgrpo.analysis.formats import adding_up, signed, whole
 from hardgrpo.report.cells import Column, arrow, design, estimate, named, number, seeds
 
 
@@ -28,8 +28,7 @@ def tier_kinds(kinds: pd.DataFrame):
 
 
 def _kinds(frame: pd.DataFrame) -> list[Column]:
-    parts = [estimate(frame, part, part.replace("_", " ")) for part in ("finishing", "sharpening", "new_solving")]
-    return [number(frame, "out_of_reach", "out of reach %"), number(frame, "gain", "gain", signed), *parts]
+    return [number(frame, "out_of_reach", "out of reach %"), *_parts(frame, ["finishing", "sharpening", "new_solving"])]
 
 
 def reasons(reasons: pd.DataFrame):
@@ -80,4 +79,13 @@ def at_the_end(decomposition: pd.DataFrame) -> pd.DataFrame:
 
 
 def gain_and_parts(frame: pd.DataFrame) -> list[Column]:
-    return [number(frame, "gain", "gain", signed), *(estimate(frame, part, part) for part in ("finishing", "correctness"))]
+    return _parts(frame, ["finishing", "correctness"])
+
+
+def _parts(frame: pd.DataFrame, names: list[str]) -> list[Column]:
+    """The gain and its parts with their intervals, rounded so that the parts add up."""
+    rounded = pd.DataFrame(
+        [adding_up(row.gain, [getattr(row, name) for name in names]) for row in frame.itertuples()], frame.index, names
+    )
+    shown = frame.assign(**rounded)
+    return [number(shown, "gain", "gain", signed), *(estimate(shown, name, name.replace("_", " ")) for name in names)]

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from hardgrpo.analysis.formats import UNKNOWN, probability, r_squared, whole
+from hardgrpo.analysis.formats import UNKNOWN, probability, r_squared, signed, whole
 from hardgrpo.report.cells import P_HAT, R_SQUARED, Math, P, design, estimate, named, number, numbers, seeds, text
 from hardgrpo.report.tables.compared import beside
 from hardgrpo.report.tables.gains import at_home
@@ -57,7 +57,11 @@ def lead_regressions(lead_regressions: pd.DataFrame):
     ]
 
 
-def spent(spent: pd.DataFrame):
+def spent(spent: pd.DataFrame, gains: pd.DataFrame):
+    home = at_home(gains[gains.decoding == "sampled"])[[*POLICY, "gain"]]
+    spent = spent.merge(home, on=list(POLICY), how="left")
+    spent["gain_per_million"] = spent.gain / (spent.tokens / 1e6)
+
     def spread(name: str, unit: float) -> list[str]:
         values = zip(spent[name] / unit, spent[f"{name}_least"] / unit, spent[f"{name}_most"] / unit)
         return [UNKNOWN if pd.isna(mean) else f"{mean:.3g} ({least:.3g} to {most:.3g})" for mean, least, most in values]
@@ -68,6 +72,8 @@ def spent(spent: pd.DataFrame):
         number(spent, "completion_tokens", "limit", whole),
         numbers("tokens, millions", spread("tokens", 1e6)),
         numbers("minutes", spread("seconds", 60)),
+        number(spent, "gain", "gain", signed),
+        number(spent, "gain_per_million", "gain per million tokens", signed),
         seeds(spent),
     ]
 
