@@ -115,6 +115,7 @@ rule pretrain_model:
         CONDA["training"]
     container:
         IMAGE["training"]
+    threads: 2
     resources:
         **for_gpus(lambda w: 0),
         mem_mb=2000,
