@@ -40,6 +40,19 @@ def write(config: dict, study: str, folder) -> None:
             last | {"gain": gain} | interval("finishing", finishing, 0.03) | interval("correctness", gain - finishing, 0.04)
             | {"base_answered": 0.35 if tight else 1.0, "answered": 0.9, "accuracy": base + gain} | count
         )  # fmt: skip
+        kinds = interval("finishing", finishing, 0.02) | interval("sharpening", gain - finishing - 0.01, 0.03)
+        kinds |= interval("new_solving", 0.01, 0.01) | interval("greedy_gain", gain / 2, 0.04) | interval("gain", gain, 0.03)
+        tables["kinds"].append(last | kinds | {"reach_samples": 64, "out_of_reach": 0.2} | count)
+        for k in (1, 2, 4):
+            tables["pass_at_k"].append(last | {"k": k, "base": base} | interval("pass", base + gain, 0.04) | count)
+        for k in (1, 2, 4, 8, 16, 32, 64) if arm == arms[0][2] else ():
+            curve = interval("pass", 0.85 + k / 640, 0.03) | interval("sound", 0.5 + k / 200, 0.03)
+            tables["base_pass_at_k"].append({"model": model, "eval_task": test, "k": k} | curve | count)
+        for seed in range(10) if arm == "hard" else ():
+            known = {name: chance.random() for name in ("base_accuracy", "greedy_gap", "zero_share", "mixed_share")}
+            tables["leads"] += [
+                keys | {"minus": minus, "seed": seed, "lead": chance.gauss(0, 0.03)} | known for minus in ("random", "easy")
+            ]
         for tier in range(1, 6):
             of_tier = interval("accuracy", base + gain, 0.05) | interval("gain", gain + 0.01 * tier, 0.05)
             tables["tiers"].append(last | {"tier": tier} | of_tier | count)
@@ -54,7 +67,7 @@ def write(config: dict, study: str, folder) -> None:
             tables["curves"].append(keys | curve)
         for seed in plan["seeds"]:
             tables["parity"].append(keys | {"seed": seed, "updates": 300, "prompts": 2400, "rollouts": 19200})
-    for model, task in paths.probed(config, study):
+    for model, task in dict.fromkeys((settings.model_of(base), task) for base, task, _ in paths.probed(config, study)):
         pool = [{"model": model, "task": task, "group": "pool", "pass_rate": n / 10, "problems": 100} for n in range(11)]
         tables["difficulty"] += pool
         for policy in plan["policies"]:

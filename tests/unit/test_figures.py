@@ -112,6 +112,15 @@ def test_bars_of_parts_are_its_rows_and_the_parts_add_up_to_the_line(tmp_path, m
     assert set(np.round(100 * rows.gain, 6)) <= set(np.round(lines, 6))
 
 
+def test_bars_of_kinds_are_its_rows_and_the_diamonds_the_greedy_gain(tables, tmp_path, monkeypatch):
+    drawn, rows = draw("kinds", "mini", tables("mini"), tmp_path, monkeypatch)
+    parts = [name for name, *_ in plotting.KINDS]
+    assert heights(drawn.axes, "bars") == pytest.approx(sorted(100 * value for name in parts for value in rows[name]))
+    assert np.allclose(sum(rows[name] for name in parts), rows.gain)
+    diamonds = [line.get_ydata() for axis in drawn.axes for line in axis.lines if line.get_marker() == "D"]
+    assert np.sort(np.concatenate(diamonds)) == pytest.approx(np.sort(100 * rows.greedy_gain))
+
+
 def test_tiers_and_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):
     drawn, rows = draw("tiers", "mini", MINI, tmp_path, monkeypatch)
     assert heights(drawn.axes, "points") == pytest.approx(sorted([*(100 * rows.accuracy), *(100 * rows.gain)]))
@@ -180,11 +189,11 @@ def test_no_two_policies_share_marker_and_dashes():
 
 
 STUDIES = {
-    "mini": OF_MINI,
+    "mini": [*OF_MINI, "kinds", "pass_at_k", "leads"],
     "mini_truncation": [*OF_MINI, "truncation"],
     "paper": [*OF_MINI, "compared"],
     "budget": ["accuracy", "parts", "budget", "pipeline", "compared"],
-    "limits": OF_MINI,
+    "limits": [*OF_MINI, "kinds", "pass_at_k"],
     "truncation": ["accuracy", "parts", "learnable", "pipeline"],
     "recordings": ["accuracy", "parts", "difficulty", "pipeline"],
 }
