@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from hardgrpo.analysis import accuracy, evaluations, gains, kinds, leads
 from hardgrpo.analysis.cells import load_cells
-from hardgrpo.data import generated, tasks
-from hardgrpo.grading import steps
+from hardgrpo.data import generated, steps, tasks
 from hardgrpo.runtime import files
 
 CONFIG = {

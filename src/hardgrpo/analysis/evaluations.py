@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from hardgrpo.grading import steps
+from hardgrpo.data import steps
 from hardgrpo.grading.graders import Grade
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError

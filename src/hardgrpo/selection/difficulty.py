@@ -1,6 +1,7 @@
 """Measure how difficult a problem is for the base model: grade and count its completions, for a row of difficulty.csv."""
 
-from hardgrpo.grading import graders, steps
+from hardgrpo.data import steps
+from hardgrpo.grading import graders
 
 COLUMNS = [
     "id",
