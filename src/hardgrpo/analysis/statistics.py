@@ -214,6 +214,20 @@ def seeds_interval(values: np.ndarray) -> Estimate:
     return Estimate.around(values.mean(), half)
 
 
+def weighted_mean_interval(values: np.ndarray, weights: np.ndarray) -> Estimate:
+    """Weighted mean of independent `values` (N,) with a 95 % interval for new ones; no interval where one value has all the weight.
+
+    The variance is sum w^2 (x - mean)^2 / (sum w)^2 * n / (n - 1) with n = (sum w)^2 / sum w^2, the effective number of values
+    (Kish), and t has n - 1 degrees of freedom. With equal weights it is Student's interval.
+    """
+    values, weights = np.asarray(values, dtype=float), np.asarray(weights, dtype=float) / np.sum(weights)
+    mean, count = (weights * values).sum(), 1 / (weights**2).sum()
+    if count < 1 + 1e-9:
+        return Estimate(float(mean), np.nan, np.nan)
+    variance = (weights**2 * (values - mean) ** 2).sum() * count / (count - 1)
+    return Estimate.around(mean, _t(count - 1) * np.sqrt(variance))
+
+
 def decompose(base_answered: float, base_correct: float, answered: float, correct: float) -> tuple[float, float]:
     """Split a gain in accuracy exactly into (finishing, correctness).
 
