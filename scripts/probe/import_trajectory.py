@@ -17,7 +17,9 @@ from hardgrpo.selection import difficulty
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trajectory", required=True)
-    parser.add_argument("--chosen-from", required=True, type=int, help="epochs of each prompt, from its first, that give its pass rate")
+    parser.add_argument(
+        "--chosen-from", required=True, type=int, help="epochs of each prompt, from its first, that give its pass rate"
+    )
     parser.add_argument("--difficulty", required=True)
     parser.add_argument("--later", required=True)
     args = parser.parse_args()
@@ -31,7 +33,9 @@ def main() -> None:
     files.write_rows(args.difficulty, difficulty.COLUMNS, rows)
     files.write_rows(args.later, list(trajectories.COLUMNS), [row for epochs in later.values() for row in epochs])
     mean, never = sum(row["pass_rate"] for row in rows) / len(rows), sum(row["correct"] == 0 for row in rows)
-    print(f"{args.difficulty}: {len(rows)} prompts, mean pass rate {mean:.3f} in the first {args.chosen_from} epochs, {never} never solved")
+    print(
+        f"{args.difficulty}: {len(rows)} prompts, mean pass rate {mean:.3f} in the first {args.chosen_from} epochs, {never} never solved"
+    )
     print(f"{args.later}: {sum(map(len, later.values()))} groups of later epochs")
 
 

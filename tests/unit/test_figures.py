@@ -187,6 +187,7 @@ STUDIES = {
     "limits": OF_MINI,
     "truncation": ["accuracy", "parts", "learnable", "pipeline"],
     "recordings": ["accuracy", "parts", "difficulty", "pipeline"],
+    "trajectories": ["trajectories", "difficulty"],
 }
 
 

@@ -214,18 +214,17 @@ def seeds_interval(values: np.ndarray) -> Estimate:
     return Estimate.around(values.mean(), half)
 
 
-def weighted_mean_interval(values: np.ndarray, weights: np.ndarray) -> Estimate:
-    """Weighted mean of independent `values` (N,) with a 95 % interval for new ones; no interval where one value has all the weight.
+def jackknife(estimate: float, left_out: np.ndarray) -> Estimate:
+    """`estimate` with a 95 % interval for new data, from the same estimate without each of G groups of the data (G,).
 
-    The variance is sum w^2 (x - mean)^2 / (sum w)^2 * n / (n - 1) with n = (sum w)^2 / sum w^2, the effective number of values
-    (Kish), and t has n - 1 degrees of freedom. With equal weights it is Student's interval.
+    The variance is (G - 1) / G times the sum of squares about their mean, and t has G - 1 degrees of freedom. There is no interval
+    with fewer than two groups, or where nothing varies.
     """
-    values, weights = np.asarray(values, dtype=float), np.asarray(weights, dtype=float) / np.sum(weights)
-    mean, count = (weights * values).sum(), 1 / (weights**2).sum()
-    if count < 1 + 1e-9:
-        return Estimate(float(mean), np.nan, np.nan)
-    variance = (weights**2 * (values - mean) ** 2).sum() * count / (count - 1)
-    return Estimate.around(mean, _t(count - 1) * np.sqrt(variance))
+    count = len(left_out)
+    if count < 2 or np.ptp(left_out) == 0:
+        return Estimate(float(estimate), np.nan, np.nan)
+    variance = (count - 1) * np.var(left_out)
+    return Estimate.around(estimate, _t(count - 1) * np.sqrt(variance))
 
 
 def decompose(base_answered: float, base_correct: float, answered: float, correct: float) -> tuple[float, float]:

@@ -18,7 +18,9 @@ def read(path: str) -> dict[str, list[dict]]:
         if row["epoch"] < 0:
             raise UserError(f"{place}: epoch is {row['epoch']}, expected a number from 0; correct it")
         if row["rollouts"] < 2:
-            raise UserError(f"{place}: rollouts is {row['rollouts']}, expected at least 2, because one alone is never mixed; correct it")
+            raise UserError(
+                f"{place}: rollouts is {row['rollouts']}, expected at least 2, because one alone is never mixed; correct it"
+            )
         if not 0 <= row["correct"] <= row["rollouts"]:
             raise UserError(f"{place}: correct is {row['correct']} of {row['rollouts']} rollouts; correct one of them")
         first = seen.setdefault((row["id"], row["epoch"]), number)

@@ -104,7 +104,7 @@ JUDGED = {
 # Numbers that others published.
 PUBLISHED = ["base_wrong", "gains", "learnable", "lengths", "limits", "out_of_distribution", "readings", "recordings", "yardsticks"]
 # Tables with the numbers of the paper's text.
-NUMBERED = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences"]
+NUMBERED = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences", "trajectories"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:

@@ -8,7 +8,17 @@ from pathlib import Path
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import memory, schema
-from hardgrpo.study.settings import OF_SEED, eval_tasks, has_train, has_weights, is_excluded, is_recorded, is_trajectory, listed, sampled_as
+from hardgrpo.study.settings import (
+    OF_SEED,
+    eval_tasks,
+    has_train,
+    has_weights,
+    is_excluded,
+    is_recorded,
+    is_trajectory,
+    listed,
+    sampled_as,
+)
 
 SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes": "recipe", "studies": "study"}
 

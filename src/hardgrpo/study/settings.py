@@ -255,6 +255,7 @@ def described(config: dict, study: str) -> dict:
         "completion_tokens": {task: config["tasks"][task]["completion_tokens"] for task in plan["tasks"]},
         "recipe": recipe,
         "chosen_from": sorted({source["chosen_from"] for source in trajectories}),  # epochs; empty unless models are trajectories
+        "origins": [source["origin"] for source in trajectories],
     }
 
 

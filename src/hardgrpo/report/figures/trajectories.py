@@ -23,6 +23,6 @@ def draw(trajectories):
                 plotting.series(axis, places, line, name, 100, 0.5, label=policy, **look)
             plotting.title(axis, text, *([plotting.where(model, task, task, models)] if models > 1 else []))
     axes[0].set_ylim(-4, 104)
-    plotting.outer_labels(axes, "share of the later epochs (%)", "groups (%)")
+    plotting.outer_labels(axes, "later epochs (%)", "groups (%)")
     plotting.legend(figure, axes)
     return figure, drawn[COLUMNS]
