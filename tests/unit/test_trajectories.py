@@ -107,7 +107,7 @@ def test_intervals_cover_what_a_policy_chooses_from_new_prompts(rule):
         mixed = pd.Series(((right > 0) & (right < 8)).mean(axis=1), index=names)
         policy, seeds = {"rule": rule, "budget": 0.3}, [0, 1]
         weights = summary.counted([policies.select(rates, seed=seed, **policy).ids for seed in seeds])
-        without = summary.chosen_without(summary.grouped(names, 20), rates, policy, seeds)
+        without = summary.chosen_without(summary.grouped(names, summary.GROUPS), rates, policy, seeds)
         left_out = np.array([summary.mean(mixed, others) for others in without])
         found.append(statistics.jackknife(summary.mean(mixed, weights), left_out))
     truth = np.mean([one.estimate for one in found])

@@ -13,7 +13,7 @@ from hardgrpo.selection import policies
 from hardgrpo.study import paths
 
 STRETCHES = 10  # of the epochs, for curves
-GROUPS = 50  # of prompts, for intervals
+GROUPS = 10  # of prompts, for intervals; many small groups would not move a median that lies among equal pass rates
 LATER = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
 
