@@ -127,8 +127,9 @@ if TEX and without_pdf(config["study"]) and workflow.is_main_process:
 
 
 def study_agreement(study):
-    """The comparison with the committed reference, if the study has one."""
-    return [paths.agreement(study)] if paths.has_tables(paths.reference(study), ["decomposition_runs"]) else []
+    """The comparison with the committed reference, if the study has one, and runs."""
+    compared = paths.runs(config, study) and paths.has_tables(paths.reference(study), ["decomposition_runs"])
+    return [paths.agreement(study)] if compared else []
 
 
 def show_results_command():
