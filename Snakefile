@@ -39,7 +39,7 @@ rule all:
         study_paper(config["study"]),
         [] if without_pdf(config["study"]) else study_pdf(config["study"]),
         study_agreement(config["study"]),
-        f"paper/{config['study']}/explorer.html",
+        study_explorer(config["study"]),
     message:
         f"Study {config['study']} is complete"
 
@@ -64,7 +64,8 @@ rule paper:
 
 rule explorer:
     input:
-        f"paper/{config['study']}/explorer.html",
+        study_explorer(config["study"])
+        or f"config.yaml: studies.{config['study']} has no completions, so there is nothing to explore",
     message:
         f"The explorer of study {config['study']} is made"
 

@@ -99,6 +99,11 @@ def study_pdf(study):
     return [f"paper/{study}/paper.pdf"] if TEX else []
 
 
+def study_explorer(study):
+    """The explorer, if the study has completions."""
+    return [f"paper/{study}/explorer.html"] if paths.evaluations(config, study) else []
+
+
 def without_pdf(study):
     """Whether a study was finished without TeX. It stays finished when TeX is installed later; a message says how to make its PDF."""
     return os.path.exists(f"paper/{study}/no_pdf.txt")
@@ -109,7 +114,7 @@ def note_missing_pdf(study):
     note = Path(f"paper/{study}/no_pdf.txt")
     if os.path.exists(f"paper/{study}/paper.pdf"):
         note.unlink(missing_ok=True)
-    elif not TEX and all(map(os.path.exists, [*study_paper(study), f"paper/{study}/explorer.html"])):
+    elif not TEX and all(map(os.path.exists, study_paper(study) + study_explorer(study))):
         note.write_text(f"Study {study} was finished without TeX. Install TeX, then make its PDF: {make_pdf(study)}\n")
 
 
@@ -122,8 +127,9 @@ if TEX and without_pdf(config["study"]) and workflow.is_main_process:
 
 
 def study_agreement(study):
-    """The comparison with the committed reference, if the study has one."""
-    return [paths.agreement(study)] if paths.has_tables(paths.reference(study), ["decomposition_runs"]) else []
+    """The comparison with the committed reference, if the study has one, and runs."""
+    compared = paths.runs(config, study) and paths.has_tables(paths.reference(study), ["decomposition_runs"])
+    return [paths.agreement(study)] if compared else []
 
 
 def show_results_command():

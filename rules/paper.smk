@@ -94,7 +94,7 @@ rule compile_paper:
     input:
         lambda w: study_figures(w.study) + study_tables(w.study),
         verified="paper/{study}/verified.txt",
-        text="paper/main.tex",
+        text=["paper/main.tex", "paper/trajectory.tex"],
         references="paper/references.bib",
     output:
         report("paper/{study}/paper.pdf", caption="report/paper.rst", category="Paper", labels={"file": "the paper"}),

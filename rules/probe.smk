@@ -4,6 +4,7 @@
 localrules:
     cut_probe,
     import_recording,
+    import_trajectory,
     measure_difficulty,
     measure_difficulty_with_prompt,
 
@@ -165,3 +166,28 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         difficulty="",
     message:
         "Grade {wildcards.model} on {wildcards.task} like the released code: prompt and completion together"
+
+
+rule import_trajectory:
+    input:
+        lambda w: f"{DATA}/{TRAJECTORIES[w.model]['file']}",
+    output:
+        difficulty="results/difficulty/{model}/{task}.csv",
+        later="results/trajectories/{model}/{task}.csv",
+    log:
+        "results/logs/import_trajectory/{model}/{task}.log",
+    wildcard_constraints:
+        model=any_of(TRAJECTORIES),
+        task=any_of(source["prompts"] for source in TRAJECTORIES.values()),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
+    params:
+        epochs=lambda w: TRAJECTORIES[w.model]["chosen_from"],
+        code=code("probe/import_trajectory.py"),
+    message:
+        "Import the trajectory of {wildcards.model}"
+    shell:
+        "python scripts/probe/import_trajectory.py --trajectory {input:q} --chosen-from {params.epochs} --difficulty {output.difficulty}"
+        " --later {output.later} > {log} 2>&1"

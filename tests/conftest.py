@@ -47,6 +47,7 @@ PARTS = [
     "envs",
     "inputs.lock",
     "paper/main.tex",
+    "paper/trajectory.tex",
     "paper/references.bib",
     "paper/claims.yaml",
     "paper/deviations.csv",

@@ -15,8 +15,8 @@ def write(config: dict, study: str, folder) -> None:
     runs = paths.runs(config, study)
     arms = list(dict.fromkeys((run.model, run.task, settings.arm(plan, run), run.policy) for run in runs))
     cells = [(m, t, test, arm) for m, t, arm, _ in arms for test in paths.eval_tasks(config, study, t, m)]
-    recorded = all(run.recipe == "recorded" for run in runs)
-    seeds = 1 if recorded else len(plan["seeds"])
+    recorded = all(run.recipe == "recorded" for run in runs)  # or nothing is run
+    seeds = 1 if recorded and runs else len(plan["seeds"])
 
     def interval(name: str, value: float, half: float, known: bool = True) -> dict:
         return {name: value, f"{name}_low": value - half if known else None, f"{name}_high": value + half if known else None}
@@ -67,6 +67,15 @@ def write(config: dict, study: str, folder) -> None:
             tables["curves"].append(keys | curve)
         for seed in plan["seeds"]:
             tables["parity"].append(keys | {"seed": seed, "updates": 300, "prompts": 2400, "rollouts": 19200})
+    for model, prompts in paths.followed(config, study):
+        for policy in plan["policies"]:
+            for stretch in (None, *range(1, 11)):
+                mixed, wrong = chance.uniform(0.1, 0.6), chance.uniform(0.0, 0.4)
+                begin, end = (0.0, 1.0) if stretch is None else ((stretch - 1) / 10, stretch / 10)
+                shares = {"mixed": mixed, "all_wrong": wrong, "all_right": 1 - mixed - wrong, "pass_rate": 0.5}
+                row = {"model": model, "task": prompts, "policy": policy, "stretch": stretch, "begin": begin, "end": end}
+                row |= {key: value for name, share in shares.items() for key, value in interval(name, share, 0.03).items()}
+                tables["trajectories"].append(row | {"never_solved": 0.2, "epochs": 5, "prompts": 110, "seeds": seeds})
     for model, task in dict.fromkeys((settings.model_of(base), task) for base, task, _ in paths.probed(config, study)):
         pool = [{"model": model, "task": task, "group": "pool", "pass_rate": n / 10, "problems": 100} for n in range(11)]
         tables["difficulty"] += pool

@@ -7,6 +7,7 @@ import argparse
 from operator import itemgetter
 from pathlib import Path
 
+from hardgrpo.analysis import formats
 from hardgrpo.analysis.columns import CELL
 from hardgrpo.analysis.formats import adding_up, change, change_interval
 from hardgrpo.report import latex
@@ -26,6 +27,8 @@ def main() -> None:
         return  # the run ended before the summaries
     if not files.read_rows(tables["gains"], {"task": str}):
         print(f"\nStudy {args.study}: no trained runs; difficulties and subsets are in results/difficulty and results/subsets")
+        show_trajectories(tables["trajectories"])
+        look_at(args.study, args.no_tex)
         return
     gains = read(tables["gains"], [*CELL, "decoding"], ["base_accuracy", "gain", "gain_low", "gain_high", "seeds"])
     shares = {
@@ -57,7 +60,30 @@ def main() -> None:
         print(f"\n{seeds:.0f} seeds; the intervals cover new seeds and new problems.")
     if args.agreement:
         show_agreement(args.agreement)
-    paper = Path("paper") / args.study
+    look_at(args.study, args.no_tex)
+
+
+def show_trajectories(path: str | Path) -> None:
+    """Show the outcomes of groups over the later epochs of recorded training runs, if there are any."""
+    numbers = [f"{name}{end}" for name in ("mixed", "all_right", "all_wrong") for end in ("", "_low", "_high")]
+    rows = files.read_rows(path, {"model": str, "policy": str, "stretch": str} | dict.fromkeys(numbers, float))
+    rows = [row for row in rows if row["stretch"] is None]
+    if not rows:
+        return
+    head = f"{'model':<34}{'policy':<16}{'mixed':<20}{'all right':<20}{'all wrong':<20}"
+    print("\nGroups over the later epochs of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n")
+    print(head + "\n" + "-" * len(head))
+    for row in rows:
+        shares = (
+            formats.with_interval(*(row[f"{name}{end}"] for end in ("", "_low", "_high")))
+            for name in ("mixed", "all_right", "all_wrong")
+        )
+        print(f"{row['model']:<34}{row['policy']:<16}" + "".join(f"{share:<20}" for share in shares))
+
+
+def look_at(study: str, no_tex: bool) -> None:
+    """List the files to open."""
+    paper = Path("paper") / study
     print("\nLook at:")
     for path, what in [
         (paper / "paper.pdf", "the paper"),
@@ -69,8 +95,8 @@ def main() -> None:
     ]:
         if path.exists():
             print(f"  {path}  ({what})")
-    if args.no_tex and not (paper / "paper.pdf").exists():
-        print(f"  no PDF: {latex.INSTALL}, then: snakemake paper --profile laptop --config study={args.study}")
+    if no_tex and not (paper / "paper.pdf").exists():
+        print(f"  no PDF: {latex.INSTALL}, then: snakemake paper --profile laptop --config study={study}")
 
 
 def read(path: str | Path, text: list[str], numbers: list[str]) -> list[dict]:

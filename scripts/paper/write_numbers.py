@@ -85,6 +85,7 @@ def main() -> None:
         "elsewhere": elsewhere(numbers),
         "limits.compared": limits_compared(numbers, args.study["cut_from"]),
         "unsolved": unsolved(numbers),
+        "trajectories": followed(numbers),
     }
     files.write_text(args.output, latex.macros(numbers.values | texts))
     files.write_rows(Path(args.output).with_suffix(".csv"), ORIGIN, numbers.origins)
@@ -101,12 +102,14 @@ def design(study: dict) -> dict[str, str]:
         "policies": escape(listed(study["policies"])),
         "seeds": str(study["seeds"]),
         "budget": f"{100 * study['budget']:g}\\,\\%" if study["budget"] else "",
-        "probe.samples": str(study["probe_samples"]),
-        "test.samples": str(study["test_samples"]),
+        "probe.samples": str(study["probe_samples"] or ""),
+        "test.samples": str(study["test_samples"] or ""),
+        "origins": escape("; ".join(study["origins"])),
+        "chosen.from": listed(map(str, study["chosen_from"])),
         "limits": escape(listed([f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()])),
         "held": escape(listed([name.replace("_", " ") for name in study["held_constant"]])),
         "pretrained": "yes" if study["pretrained"] else "",
-        "recorded": "" if recipe else "yes",
+        "recorded": "" if recipe or study["chosen_from"] else "yes",
     } | {f"recipe.{key}": escape(value) for key, value in recipe.items()}
 
 
@@ -131,6 +134,15 @@ def define(numbers: Numbers) -> None:
     for r in tables["subsets"].itertuples():
         add(f"zero.{r.model}.{r.task}.{r.policy}", "subsets", r, ["zero_share"], "points")
         add(f"tied.{r.model}.{r.task}.{r.policy}", "subsets", r, ["tied"], "count")
+    whole_run = tables["trajectories"].stretch.isna()
+    for r in tables["trajectories"][whole_run].itertuples():
+        for name in ("mixed", "all_right", "all_wrong"):
+            add(f"{name.replace('_', '.')}.{r.model}.{r.task}.{r.policy}", "trajectories", r, interval(name), "interval")
+        add(f"never.solved.{r.model}.{r.task}.{r.policy}", "trajectories", r, ["never_solved"], "points")
+    for r in tables["trajectories"][~whole_run].itertuples():
+        for name, is_there in (("first", r.begin == 0), ("last", r.end == 1)):
+            if is_there:
+                add(f"mixed.{name}.{r.model}.{r.task}.{r.policy}", "trajectories", r, interval("mixed"), "interval")
 
 
 def cell(row) -> str:
@@ -253,6 +265,28 @@ def unsolved(numbers: Numbers) -> str:
         shares = [rf"{escape(r.policy)} \result{{zero.{model}.{task}.{r.policy}}}\,\%" for r in group.itertuples()]
         sentences.append(f"{escape(task)} ({escape(model)}): {listed(shares)}.")
     return " ".join(sentences)
+
+
+def followed(numbers: Numbers) -> str:
+    """Recorded training runs: where groups are mixed most and least often over all later epochs, and for hard and all prompts."""
+    table, paragraphs = numbers.tables["trajectories"], []
+    for (model, prompts), group in table[table.stretch.isna()].groupby(["model", "task"], sort=False):
+        shares = group.set_index("policy").mixed
+        shown = dict.fromkeys([shares.idxmax(), *shares.index.intersection(["all", "hard"]), shares.idxmin()])
+        said = [rf"{escape(policy)} \result{{mixed.{model}.{prompts}.{policy}}}\,\%" for policy in shown]
+        text = rf"\textbf{{{escape(model)}}}. Share of groups that are mixed in the later epochs, of the prompts that a policy chooses: {listed(said)}"
+        text += r"\seefigure{trajectories}\seetable{trajectories}."
+        if "all" in shares:
+            text += rf" Of all prompts \result{{never.solved.{model}.{prompts}.all}}\,\% are never solved in the first epochs."
+        moved = [
+            rf"{escape(policy)} \result{{mixed.first.{model}.{prompts}.{policy}}} and \result{{mixed.last.{model}.{prompts}.{policy}}}\,\%"
+            for policy in ("hard", "easy")
+            if policy in shares
+        ]
+        if moved:
+            text += f" In the first and in the last stretch of these epochs it is {listed(moved)}."
+        paragraphs.append(text)
+    return "\n\n".join(paragraphs)
 
 
 def listed(items: list[str]) -> str:

@@ -31,6 +31,7 @@ class Made(dict):
             "subset_files": lambda: paths.subsets(config, study),
             "difficulty_files": lambda: paths.difficulties(config, study),
             "recorded_probes": lambda: paths.recorded_probes(config, study),
+            "trajectory_files": lambda: paths.trajectories(config, study),
         }
 
     def __missing__(self, name: str):

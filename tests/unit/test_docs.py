@@ -159,7 +159,7 @@ def test_the_configuration_of_two_gpus_is_accepted_and_asks_for_two():
     snakemake.utils.update_config(config, yaml.safe_load(example))  # as for --configfile
     checks.check(config, "gpus.md")
     run = settings.Run("qwen3-4b", "gsm8k", "as_written", "hard", 0, "qwen3-4b")
-    assert settings.training_gpus(config, run)["count"] == settings.gpus(config, "qwen3-4b", "sampling")["count"] == 2
+    assert settings.training_gpus(config, run.model, run.recipe)["count"] == settings.gpus(config, "qwen3-4b", "sampling")["count"] == 2
 
 
 @pytest.mark.slow
@@ -192,10 +192,10 @@ def test_example_of_a_policy(world):
 @pytest.mark.slow
 def test_example_of_a_rule(world):
     apply(world, example("selection policy", 1))
-    world.configure(lambda config: config["policies"].update(half={"rule": "nearest_half", "budget": 0.4}))
-    assert world.plan("results/subsets/tiny/swaps/half/seed0.csv")["select_subset"] == 1
-    code = "from hardgrpo.selection import policies; print(policies.select(dict(a=0.0, b=0.4, c=0.6, d=0.9, e=1.0), 'nearest_half', 0, budget=0.4))"
-    assert "tied=0, tied_chosen=0" in run(world, code) and "'b'" in run(world, code) and "'c'" in run(world, code)
+    world.configure(lambda config: config["policies"].update(spread={"rule": "spread", "budget": 0.4}))
+    assert world.plan("results/subsets/tiny/swaps/spread/seed0.csv")["select_subset"] == 1
+    code = "from hardgrpo.selection import policies; print(policies.select(dict(a=0.0, b=0.4, c=0.6, d=0.9, e=1.0), 'spread', 0, budget=0.4))"
+    assert "tied=0, tied_chosen=0" in run(world, code) and "'b'" in run(world, code) and "'d'" in run(world, code)
 
 
 @pytest.mark.slow

@@ -196,6 +196,7 @@ STUDIES = {
     "limits": [*OF_MINI, "kinds", "pass_at_k"],
     "truncation": ["accuracy", "parts", "learnable", "pipeline"],
     "recordings": ["accuracy", "parts", "difficulty", "pipeline"],
+    "trajectories": ["trajectories", "difficulty"],
 }
 
 

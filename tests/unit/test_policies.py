@@ -64,6 +64,22 @@ def test_middle_lies_within_the_quartiles_and_nearest_to_the_median(pool, budget
 
 
 @given(POOLS, BUDGETS, SEEDS)
+def test_nearest_half_leaves_no_nearer_prompt_out(pool, budget, seed):
+    subset, distance = chosen(pool, "nearest_half", seed, budget=budget), lambda i: abs(pool[i] - 0.5)
+    assert (subset is None) == (policies.subset_size(budget, len(pool)) == 0)
+    left = [distance(i) for i in pool if subset and i not in subset.ids]
+    if left:
+        assert max(map(distance, subset.ids)) <= min(left) + 1e-12
+
+
+def test_nearest_half_breaks_ties_on_both_sides_of_it_by_the_seed():
+    pool = {f"{side}{i}": side for side in (0.4, 0.6) for i in range(20)} | {"far": 0.0}
+    subsets = [policies.select(pool, "nearest_half", seed, budget=0.5) for seed in (0, 1)]
+    assert all(0 < sum(pool[i] == 0.4 for i in subset.ids) < 20 for subset in subsets)
+    assert set(subsets[0].ids) != set(subsets[1].ids) and (subsets[0].tied, subsets[0].tied_chosen) == (40, 20)
+
+
+@given(POOLS, BUDGETS, SEEDS)
 def test_hard_solvable_takes_no_prompt_that_was_never_solved(pool, budget, seed):
     subset, size = chosen(pool, "hard_solvable", seed, budget=budget), policies.subset_size(budget, len(pool))
     if subset is None:

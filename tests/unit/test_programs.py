@@ -22,6 +22,7 @@ RUN_BY_A_TEST = {
     "fetch_model": "test_model_from_the_hub",
     "grade_recording": "test_a_study_of_recordings_runs_without_weights",
     "import_recording": "test_a_study_of_recordings_runs_without_weights",
+    "import_trajectory": "test_a_training_run_is_summarised_from_its_file_to_its_page",
     "plan": "test_what_if",
     "probe_early": "test_the_subset_is_byte_for_byte_that_of_full_probing",
     "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",

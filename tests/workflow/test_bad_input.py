@@ -107,6 +107,31 @@ def break_(path, value):
             break_("studies/recordings/tasks", ["swaps"]),
             ["studies.recordings.tasks", "no model of the study has recordings of 'swaps'"],
         ),
+        (
+            break_("models/qwen2.5-math-1.5b-trajectory/source/prompts", "swaps"),
+            ["models.qwen2.5-math-1.5b-trajectory.source.prompts", "'swaps' is a task; give the prompts"],
+        ),
+        (
+            break_("models/qwen2.5-math-1.5b-trajectory/source/chosen_from", 0),
+            ["models.qwen2.5-math-1.5b-trajectory.source.chosen_from", "How many epochs of each prompt"],
+        ),
+        (break_("models/qwen2.5-math-1.5b-trajectory/source/origin", None), ["source", "'origin' is missing", "its licence"]),
+        (break_("studies/trajectories/tasks", ["swaps"]), ["studies.trajectories.tasks", "neither tasks nor runs; write []"]),
+        (break_("studies/trajectories/recipes", ["mini"]), ["studies.trajectories.recipes", "neither tasks nor runs; remove it"]),
+        (
+            break_("studies/trajectories/policies", ["low_tiers"]),
+            ["studies.trajectories.policies", "'low_tiers' needs another task or tiers"],
+        ),
+        (
+            break_("studies/trajectories/policies", ["hard_by_tight"]),
+            ["studies.trajectories.policies", "'hard_by_tight' needs another task"],
+        ),
+        (
+            break_("studies/trajectories/models", ["qwen2.5-math-1.5b-trajectory", "tiny"]),
+            ["trajectories.models", "cannot share a study"],
+        ),
+        (break_("studies/recordings/tasks", []), ["studies.recordings.tasks", "there is none, which is for trajectories alone"]),
+        (break_("subset/model", "qwen2.5-math-1.5b-trajectory"), ["subset.model", "is a trajectory, whose prompts have no texts"]),
         (break_("tasks/swaps/probe/samples", 0), ["tasks.swaps.probe.samples", "K"]),
         (break_("recipes/mini/group_size", 1), ["recipes.mini.group_size", "at least 2"]),
         (break_("recipes/mini/checkpoint_every", 7), ["recipes.mini.checkpoint_every", "does not divide"]),

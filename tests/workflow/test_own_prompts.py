@@ -150,6 +150,7 @@ def test_only_what_the_subset_needs_is_planned_and_made(answered):
         "deviations.csv",
         "main.tex",
         "references.bib",
+        "trajectory.tex",
     ], "nothing is drawn"
     for path in (ROOT / "results/reference").rglob("*.csv"):
         assert (answered.folder / path.relative_to(ROOT)).read_bytes() == path.read_bytes(), "nothing is summarised"

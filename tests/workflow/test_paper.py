@@ -12,7 +12,7 @@ import pytest
 import write_numbers
 from conftest import ROOT
 
-STUDIES = ["mini", "mini_reference", "mini_truncation", "recordings"]
+STUDIES = ["mini", "mini_reference", "mini_truncation", "recordings", "trajectories"]
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
@@ -75,7 +75,8 @@ def test_a_changed_summary_changes_the_text_there_and_nowhere_else(world):
 
 def test_no_number_is_typed_into_the_text():
     text = (ROOT / "paper/main.tex").read_text()
-    body = re.sub(r"(?<!\\)%.*", "", text[text.index(r"\begin{document}") :])
+    text = text[text.index(r"\begin{document}") :] + (ROOT / "paper/trajectory.tex").read_text()
+    body = re.sub(r"(?<!\\)%.*", "", text)
     body = re.sub(
         r"\\(cite|label|ref|result|ifresult|ifrows|seefigure|seetable|resultfigure|resulttable|others)\{[^}]*\}", "", body
     )
@@ -105,7 +106,9 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     plain = re.sub(r"-\n\s*", "", said.stdout)
     plain = re.sub(r"^\s*\d\.\d\s+[A-Z]", "", plain, flags=re.MULTILINE)  # headings
     sources = [path.read_text() for path in (folder / study).rglob("*") if path.suffix in (".tex", ".csv")]
-    sources += [(folder / name).read_text() for name in ("main.tex", "references.bib", "deviations.csv", "claims.yaml")]
+    sources += [
+        (folder / name).read_text() for name in ("main.tex", "trajectory.tex", "references.bib", "deviations.csv", "claims.yaml")
+    ]
     known = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))  # pages, tables, citations
     strange = {number for number in NUMBER.findall(plain) if number not in known}
     assert not {number for number in strange if not set(re.split("[.,]", number)) <= known}, strange

@@ -25,6 +25,7 @@ OF_STUDY = {  # and what each has something for
     "mini": TRAINED | {"transfer"},
     "mini_truncation": TRAINED | {"transfer", "truncation"},
     "recordings": FIGURES | {"compared"},
+    "trajectories": {"difficulty", "trajectories"},
 }
 DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"]} | {"write_tables", "write_numbers", "compile_paper"}
 JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
@@ -112,7 +113,7 @@ def test_each_study_of_the_papers_is_planned_job_by_job(world, study, profile):
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10, "seconds of processor time"
 
 
-@pytest.mark.parametrize("study", ["mini_truncation", "recordings"])
+@pytest.mark.parametrize("study", ["mini_truncation", "recordings", "trajectories"])
 def test_a_study_draws_the_figures_that_it_has_something_for(world, study):
     drawn = {rule.removeprefix("plot_") for rule in world.plan("figures", "--config", f"study={study}") if rule.startswith("plot_")}
     assert drawn == OF_STUDY[study]

@@ -20,6 +20,7 @@ SECTIONS = {
     "folder": "Weights from a folder: `models.NAME.source`",
     "package": "Weights from a Python package: `models.NAME.source`",
     "recorded": "Recorded completions: `models.NAME.source`",
+    "trajectory": "A recorded training run: `models.NAME.source`",
     "policy": "A policy: `policies.NAME`",
     "recipe": "A recipe: `recipes.NAME`",
     "study": "A study: `studies.NAME`",

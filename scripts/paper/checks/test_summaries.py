@@ -24,7 +24,20 @@ SHARES = {
     "truncated_mean",
 }
 SHARES |= {"accuracy_answered", "base_accuracy_answered", "pass", "base", "learnable", "pass_rate", "mean_pass_rate", "zero_share"}
-SHARES |= {"boundary_pass_rate", "r_squared", "p", "p_holm", "target", "published", "alone", "with_prompt"}
+SHARES |= {
+    "boundary_pass_rate",
+    "mixed",
+    "all_right",
+    "all_wrong",
+    "never_solved",
+    "r_squared",
+    "p",
+    "p_holm",
+    "target",
+    "published",
+    "alone",
+    "with_prompt",
+}
 CHANGES = {"gain", "difference", "finishing", "correctness"}
 COUNTS = {"problems", "samples", "seeds", "updates", "prompts", "rollouts", "completion_tokens", "cells", "k", "pool"}
 MUST_BE_KNOWN = {"accuracy", "gain", "difference", "finishing", "correctness", "pass", "learnable", "pass_rate"} | COUNTS
@@ -141,6 +154,15 @@ def test_tables_agree(tables):
     for _, place, row in rows_of(tables, "pass_at_k"):
         if row["k"] == 1 and not close(gains[(*key(row), "sampled")], row["gain"]):
             wrong.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
+    chosen = {(row["model"], row["task"], row["policy"]): row["zero_share"] for row in tables["subsets"]}
+    for _, place, row in rows_of(tables, "trajectories"):
+        if not close(row["mixed"] + row["all_right"] + row["all_wrong"], 1):
+            wrong.append(
+                f"{place}: mixed {row['mixed']}, all_right {row['all_right']} and all_wrong {row['all_wrong']} do not add up to 1"
+            )
+        zero = chosen[row["model"], row["task"], row["policy"]]
+        if not close(row["never_solved"], zero):
+            wrong.append(f"{place}: never_solved is {row['never_solved']}, subsets.csv has {zero}")
     check(wrong)
 
 

@@ -214,6 +214,19 @@ def seeds_interval(values: np.ndarray) -> Estimate:
     return Estimate.around(values.mean(), half)
 
 
+def jackknife(estimate: float, left_out: np.ndarray) -> Estimate:
+    """`estimate` with a 95 % interval for new data, from the same estimate without each of G groups of the data (G,).
+
+    The variance is (G - 1) / G times the sum of squares about their mean, and t has G - 1 degrees of freedom. There is no interval
+    with fewer than two groups, or where nothing varies.
+    """
+    count = len(left_out)
+    if count < 2 or np.ptp(left_out) == 0:
+        return Estimate(float(estimate), np.nan, np.nan)
+    variance = (count - 1) * np.var(left_out)
+    return Estimate.around(estimate, _t(count - 1) * np.sqrt(variance))
+
+
 def decompose(base_answered: float, base_correct: float, answered: float, correct: float) -> tuple[float, float]:
     """Split a gain in accuracy exactly into (finishing, correctness).
 

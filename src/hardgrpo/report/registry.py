@@ -30,6 +30,7 @@ INPUTS = {
     "subset_files": "how each subset was chosen",
     "difficulty_files": "pass rates of the pool",
     "recorded_probes": "recorded completions of the pool",
+    "trajectory_files": "right answers in the later epochs of recorded training runs",
 }
 
 
@@ -77,6 +78,7 @@ SUMMARIES = {
     "spent": Summary("training", ["parity", "seconds"], [*POLICY, "updates", "prompts", "rollouts", "completion_tokens", *SPREAD, "seeds"]),
     "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *CHOSEN, "seeds"]),
     "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
+    "trajectories": Summary("trajectories", ["trajectory_files", "difficulty_files", "subset_files"], [*POLICY, "stretch", "begin", "end", *interval("mixed"), *interval("all_right"), *interval("all_wrong"), *interval("pass_rate"), "never_solved", "epochs", "prompts", "seeds"]),
     "recorded_rates": Summary("subsets", ["recorded_probes"], ["model", "task", "id", "published", "with_prompt", "alone"]),
 }  # fmt: skip
 
@@ -102,7 +104,7 @@ JUDGED = {
 # Numbers that others published.
 PUBLISHED = ["base_wrong", "gains", "learnable", "lengths", "limits", "out_of_distribution", "readings", "recordings", "yardsticks"]
 # Tables with the numbers of the paper's text.
-NUMBERED = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences"]
+NUMBERED = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences", "trajectories"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:
@@ -156,6 +158,9 @@ TABLES = {
     "spent": Table("training", ["spent", "gains"],
         "What a run spent, by policy: mean over seeds, and the least and the most of tokens and time. Runs of a task have the same updates"
         " and rollouts, not the same tokens: the last columns are the gain, and the gain per million tokens that were sampled."),
+    "trajectories": Table("training", ["trajectories"],
+        "Groups over the later epochs of a recorded training run, by policy, per cent; the end is the last stretch of the epochs."
+        r" The 95\,\% intervals are for new prompts in this one run."),
     "claims": Table("compared", ["claims"], r"The papers' claims at this scale. HE is~\cite{pikus2025}, LDS is~\cite{yadav2026}."),
     "deviations": Table("compared", ["deviations"], "What HE's authors wrote, what they released, and what ran here.", design=True),
 }  # fmt: skip
@@ -241,7 +246,7 @@ FIGURES = {
         ["subsets", "parity", "accuracy"], "Design", "From the pool to the results",
         "The steps of the study, from the pool of prompts to this paper.",
         "The steps of the study, from its pool of prompts to its figures. Every number comes from the configuration or is counted in the runs.",
-        when=lambda config, study: True,
+        when=lambda config, study: not paths.followed(config, study),
         design=lambda config, study: {"study": settings.described(config, study)},
         may_be_empty=["subsets", "parity", "accuracy"],
     ),
@@ -340,6 +345,15 @@ FIGURES = {
         "Gain against the share of the pool that is trained on (logarithmic), one line for each rule; updates and rollouts are the same"
         " at every share. Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
         when=has_budgets,
+    ),
+    "trajectories": Figure(
+        ["trajectories"], "Results", "Mixed groups over training",
+        r"Shares of a prompt's groups that are mixed, all wrong and all right over a recorded training run, by policy, with 95\,\%"
+        " intervals for new prompts in this run.",
+        "Shares of the groups of rollouts whose answers are mixed (only these train), all wrong, and all right, over the epochs after those"
+        " from which subsets were chosen, by policy. An epoch's rollouts are of the model as it was then. Bars are 95 % intervals for new"
+        " prompts in this one training run; ties and random choices are averaged over seeds.",
+        when=lambda config, study: bool(paths.followed(config, study)),
     ),
     "compared": Figure(
         ["compared"], "Published numbers", "Published against measured here",

@@ -3,10 +3,10 @@
 The *order* of a pool is by ascending pass rate, and ties are broken by a hash of (seed, id). `hard` takes its beginning and
 `easy` its end, so they are disjoint if the pool is large enough for both. `rule` and the other keys come from config.yaml:
 
-    hard, easy, middle, random, hard_solvable      need `budget`, a share of the pool in (0, 1]
-    base_wrong, base_right, base_right_matched     need `threshold`: wrong means pass rate < threshold
-    low_tiers, low_tiers_matched                   need `highest_tier`: low means a tier up to that one
-    all                                            needs nothing
+    hard, easy, middle, random, hard_solvable, nearest_half   need `budget`, a share of the pool in (0, 1]
+    base_wrong, base_right, base_right_matched                need `threshold`: wrong means pass rate < threshold
+    low_tiers, low_tiers_matched                              need `highest_tier`: low means a tier up to that one
+    all                                                       needs nothing
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from statistics import median, quantiles
 
 from hardgrpo.runtime.errors import UserError
 
-RANKED = ("hard", "easy", "middle", "random", "hard_solvable")
+RANKED = ("hard", "easy", "middle", "random", "hard_solvable", "nearest_half")
 SPLIT = ("base_wrong", "base_right", "base_right_matched")
 TIERED = ("low_tiers", "low_tiers_matched")
 RULES = (*RANKED, *SPLIT, *TIERED, "all")
@@ -91,6 +91,10 @@ def select(
         candidates, key = pool[::-1], lambda i: -rate(i)
     elif rule == "hard_solvable":
         candidates, key = [i for i in pool if rate(i) > 0], rate
+    elif rule == "nearest_half":
+        key = lambda i: abs(rate(i) - 0.5)
+        # Rounded, so that 0.4 and 0.6 tie: their distances differ in the last bit.
+        candidates = sorted(pool, key=lambda i: (round(key(i), 12), tie_break(i, seed)))
     elif rule == "middle":
         centre, low, high = _quartiles(list(pass_rates.values()))
         key = lambda i: abs(rate(i) - centre)

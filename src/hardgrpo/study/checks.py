@@ -8,7 +8,17 @@ from pathlib import Path
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import memory, schema
-from hardgrpo.study.settings import OF_SEED, eval_tasks, has_train, is_excluded, is_recorded, listed, sampled_as
+from hardgrpo.study.settings import (
+    OF_SEED,
+    eval_tasks,
+    has_train,
+    has_weights,
+    is_excluded,
+    is_recorded,
+    is_trajectory,
+    listed,
+    sampled_as,
+)
 
 SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes": "recipe", "studies": "study"}
 
@@ -97,6 +107,8 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                         f"{place}.recordings.{task}.probe",
                         f"task '{task}' has no train split; give it one or leave the probe out",
                     )
+        elif source["kind"] == "trajectory" and source["prompts"] in config["tasks"]:
+            yield f"{place}.prompts", f"'{source['prompts']}' is a task; give the prompts of the trajectory another name"
     for name, policy in config["policies"].items():
         rule, place = policy["rule"], f"policies.{name}"
         yield from unknown(f"{place}.probed_on", "tasks", [policy["probed_on"]] if "probed_on" in policy else [])
@@ -128,6 +140,8 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
     if chosen["model"] in config["models"] and is_recorded(config, chosen["model"]):
         if chosen["task"] not in config["models"][chosen["model"]]["source"]["recordings"]:
             yield "subset.model", f"'{chosen['model']}' has no recordings of task '{chosen['task']}'; name another model or task"
+    if chosen["model"] in config["models"] and is_trajectory(config, chosen["model"]):
+        yield "subset.model", f"'{chosen['model']}' is a trajectory, whose prompts have no texts; name another model"
     for name, study in config["studies"].items():
         place = f"studies.{name}"
         for kind in ("models", "tasks", "policies"):
@@ -147,10 +161,15 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                         f"'{policy}' is probed on '{other}', whose problems are not those of '{task}'; exclude the pair, or name a task"
                         " with the same cut_from",
                     )
-        kinds = {config["models"][model]["source"]["kind"] == "recorded" for model in study["models"]}
+        kinds = {(has_weights(config, model), is_trajectory(config, model)) for model in study["models"]}
         if len(kinds) > 1:
-            yield f"{place}.models", "recorded models and models with weights cannot share a study; make two studies"
-        if kinds == {False}:
+            yield f"{place}.models", "models with weights, recorded ones and trajectories cannot share a study; make one for each"
+        if is_trajectory(config, study["models"][0]):
+            yield from _not_for_trajectories(config, study, place)
+            continue
+        if not study["tasks"]:
+            yield f"{place}.tasks", "there is none, which is for trajectories alone; name one or more of `tasks`"
+        if has_weights(config, study["models"][0]):
             if "recipes" not in study:
                 yield place, "'recipes' is missing; name one or more of `recipes`"
             else:
@@ -207,6 +226,17 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                     f"{place}.exclude.{number}",
                     "a test is left out for a model and a task, not for a policy or recipe; remove that key",
                 )
+
+
+def _not_for_trajectories(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
+    """What a study of trajectories cannot have: tasks, and policies that need more than pass rates."""
+    for key in ("tasks", "recipes", "also_tested_on", "weaker_signal", "held_constant"):
+        if study.get(key):
+            yield f"{place}.{key}", "trajectories have neither tasks nor runs; " + ("write []" if key == "tasks" else "remove it")
+    for name in study["policies"]:
+        policy = config["policies"][name]
+        if "probed_on" in policy or policy["rule"] in policies.TIERED:
+            yield f"{place}.policies", f"'{name}' needs another task or tiers, and a trajectory has neither; take it out"
 
 
 def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple[str, str]]:

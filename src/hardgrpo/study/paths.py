@@ -24,6 +24,11 @@ def probe(model: str, task: str, shard: int | str) -> str:
     return f"results/probe/{model}/{task}/shard{shard}.jsonl.gz"
 
 
+def trajectory(model: str, prompts: str) -> str:
+    """Right answers by prompt and epoch, without the epochs from which subsets are chosen."""
+    return f"results/trajectories/{model}/{prompts}.csv"
+
+
 def stopped_probe(model: str, task: str) -> str:
     """Completions of a probe that stops when the subset is decided."""
     return f"results/probe/{model}/{task}/stopped.jsonl.gz"
@@ -74,7 +79,7 @@ def of_study(config: dict, study: str) -> dict:
     """The part of the configuration that decides which files a study has. Settings of training are not in it."""
     plan = config["studies"][study]
     tested = {test for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)}
-    kept = ("kind", "recordings", "seed")
+    kept = ("kind", "recordings", "seed", "prompts", "chosen_from")
     return {
         "studies": {study: plan},
         "tasks": {
@@ -123,9 +128,9 @@ def eval_tasks(config: dict, study: str, task: str, model: str) -> list[str]:
 def inputs(config: dict, study: str) -> list[str]:
     """What a study needs from the internet: downloaded models, and problems in the form that the programs read."""
     plan = config["studies"][study]
-    weighted = [model for model in plan["models"] if not settings.is_recorded(config, model)]
+    weighted = [model for model in plan["models"] if settings.has_weights(config, model)]
     pretrained = [model for model in weighted if config["models"][model]["source"]["kind"] == "pretrain"]
-    splits = [(task, "train") for _, task, _ in probed(config, study)]
+    splits = [(task, "train") for _, task, _ in probed(config, study) if task in config["tasks"]]
     splits += [(test, "test") for model, task in settings.pairs(config, plan) for test in eval_tasks(config, study, task, model)]
     splits += [split for model in pretrained for split in settings.never_shown(config, model)]
     fetched = [f"{model_folder(name)}/manifest.json" for name in weighted if name not in pretrained]
@@ -154,14 +159,24 @@ def updates(config: dict, study: str) -> list[str]:
 
 
 def probed(config: dict, study: str) -> list[tuple[str, str, list[int]]]:
-    """(base, task, its seeds) whose pool is probed. A recorded model may have no probe."""
+    """(base, task, its seeds) whose pool is probed. A recorded model may have no probe. A trajectory has prompts instead of a task."""
     plan = config["studies"][study]
     return [
         (base, task, [seed for seed in plan["seeds"] if settings.base_of(config, model, seed) == base])
         for model, task in settings.pairs(config, plan)
         if not settings.is_recorded(config, model) or "probe" in config["models"][model]["source"]["recordings"][task]
         for base in settings.bases_of(config, model, plan["seeds"])
-    ]
+    ] + [(model, prompts, plan["seeds"]) for model, prompts in followed(config, study)]
+
+
+def followed(config: dict, study: str) -> list[tuple[str, str]]:
+    """(model, its prompts) of the trajectories of a study."""
+    models = [model for model in config["studies"][study]["models"] if settings.is_trajectory(config, model)]
+    return [(model, config["models"][model]["source"]["prompts"]) for model in models]
+
+
+def trajectories(config: dict, study: str) -> list[str]:
+    return [trajectory(model, prompts) for model, prompts in followed(config, study)]
 
 
 def difficulties(config: dict, study: str) -> list[str]:
@@ -221,8 +236,8 @@ def chosen_rows(config: dict) -> str:
 
 
 def results(config: dict, study: str) -> list[str]:
-    """Evaluations and logs of the runs of a study, and their subsets and difficulties."""
-    return [name for files in (evaluations, subsets, difficulties, updates) for name in files(config, study)]
+    """Evaluations and logs of the runs of a study, their subsets and difficulties, and trajectories."""
+    return [name for files in (evaluations, subsets, difficulties, updates, trajectories) for name in files(config, study)]
 
 
 def texts(config: dict, study: str) -> list[str]:

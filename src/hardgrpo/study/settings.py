@@ -116,6 +116,14 @@ def is_recorded(config: dict, model: str) -> bool:
     return entry(config, model)["source"]["kind"] == "recorded"
 
 
+def is_trajectory(config: dict, model: str) -> bool:
+    return entry(config, model)["source"]["kind"] == "trajectory"
+
+
+def has_weights(config: dict, model: str) -> bool:
+    return not (is_recorded(config, model) or is_trajectory(config, model))
+
+
 def listed(value) -> list:
     return value if isinstance(value, list) else [value]
 
@@ -223,7 +231,8 @@ def described(config: dict, study: str) -> dict:
     """The design of a study, for the text of its paper. It comes from the configuration, not from results."""
     plan = config["studies"][study]
     recipe = config["recipes"].get(plan.get("recipes", [""])[0], {})
-    first = config["tasks"][plan["tasks"][0]]
+    first = config["tasks"][plan["tasks"][0]] if plan["tasks"] else {}
+    trajectories = [config["models"][model]["source"] for model in plan["models"] if is_trajectory(config, model)]
     budgets = {config["policies"][policy].get("budget") for policy in plan["policies"]} - {None}
     return {
         "study": study,
@@ -238,13 +247,15 @@ def described(config: dict, study: str) -> dict:
         "policies": plan["policies"],
         "seeds": len(plan["seeds"]),
         "budget": min(budgets, default=None),
-        "probe_samples": first["probe"]["samples"],
+        "probe_samples": first.get("probe", {}).get("samples"),
         "probes": {  # completions per prompt, unless they are recorded
             task: config["tasks"][task]["probe"]["samples"] for model, task in pairs(config, plan) if not is_recorded(config, model)
         },
-        "test_samples": first["test"]["samples"],
+        "test_samples": first.get("test", {}).get("samples"),
         "completion_tokens": {task: config["tasks"][task]["completion_tokens"] for task in plan["tasks"]},
         "recipe": recipe,
+        "chosen_from": sorted({source["chosen_from"] for source in trajectories}),  # epochs; empty unless models are trajectories
+        "origins": [source["origin"] for source in trajectories],
     }
 
 

@@ -57,6 +57,24 @@ def lead_regressions(lead_regressions: pd.DataFrame):
     ]
 
 
+def trajectories(trajectories: pd.DataFrame):
+    whole_run = trajectories[trajectories.stretch.isna()]
+    last = trajectories[trajectories.end == 1].dropna(subset=["stretch"])
+    ends = [*POLICY, "pass_rate", "pass_rate_low", "pass_rate_high"]
+    frame = whole_run.merge(last[ends], on=list(POLICY), suffixes=("", "_end"))
+    frame = frame.rename(columns={"pass_rate_low_end": "pass_rate_end_low", "pass_rate_high_end": "pass_rate_end_high"})
+    return frame, [
+        *named(frame, *POLICY),
+        number(frame, "prompts", "prompts", whole),
+        number(frame, "never_solved", "never solved before"),
+        estimate(frame, "mixed", "mixed"),
+        estimate(frame, "all_right", "all right"),
+        estimate(frame, "all_wrong", "all wrong"),
+        estimate(frame, "pass_rate_end", "right at the end"),
+        seeds(frame),
+    ]
+
+
 def spent(spent: pd.DataFrame, gains: pd.DataFrame):
     home = at_home(gains[gains.decoding == "sampled"])[[*POLICY, "gain"]]
     spent = spent.merge(home, on=list(POLICY), how="left")

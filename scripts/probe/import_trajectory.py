@@ -1,0 +1,43 @@
+"""Split the trajectory of a training run into the pass rates from which subsets are chosen, and the epochs after them.
+
+    python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz --chosen-from 3 \\
+        --difficulty results/difficulty/M/P.csv --later results/trajectories/M/P.csv
+
+The trajectory is a CSV file (id, epoch, correct, rollouts), also gzipped. A prompt's pass rate is that of its first epochs together.
+No epoch is in both outputs, so that subsets are judged by rollouts that did not choose them.
+"""
+
+import argparse
+
+from hardgrpo.data import trajectories
+from hardgrpo.runtime import errors, files
+from hardgrpo.selection import difficulty
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trajectory", required=True)
+    parser.add_argument(
+        "--chosen-from", required=True, type=int, help="epochs of each prompt, from its first, that give its pass rate"
+    )
+    parser.add_argument("--difficulty", required=True)
+    parser.add_argument("--later", required=True)
+    args = parser.parse_args()
+
+    first, later = trajectories.split(trajectories.read(args.trajectory), args.chosen_from, args.trajectory)
+    rows = []
+    for name, epochs in first.items():
+        samples, correct = (sum(row[column] for row in epochs) for column in ("rollouts", "correct"))
+        known = {"id": name, "samples": samples, "correct": correct, "pass_rate": correct / samples, "measured_by": "reference"}
+        rows.append(dict.fromkeys(difficulty.COLUMNS) | known)
+    files.write_rows(args.difficulty, difficulty.COLUMNS, rows)
+    files.write_rows(args.later, list(trajectories.COLUMNS), [row for epochs in later.values() for row in epochs])
+    mean, never = sum(row["pass_rate"] for row in rows) / len(rows), sum(row["correct"] == 0 for row in rows)
+    print(
+        f"{args.difficulty}: {len(rows)} prompts, mean pass rate {mean:.3f} in the first {args.chosen_from} epochs, {never} never solved"
+    )
+    print(f"{args.later}: {sum(map(len, later.values()))} groups of later epochs")
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,107 @@
+"""Summary table of trajectories: the outcomes of groups over a recorded training run, by policy."""
+
+import json
+
+import numpy as np
+import pandas as pd
+
+from hardgrpo.analysis import statistics
+from hardgrpo.analysis.cells import as_columns
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import policies
+from hardgrpo.study import paths
+
+STRETCHES = 10  # of the epochs, for curves
+GROUPS = 10  # of prompts, for intervals; many small groups would not move a median that lies among equal pass rates
+LATER = {"id": str, "epoch": int, "correct": int, "rollouts": int}
+OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
+
+
+def trajectories(later_paths: list[str], difficulty_paths: list[str], subset_paths: list[str]) -> list[dict]:
+    """By policy, over all later epochs (`stretch` is empty) and over each stretch of them: mean outcomes of the chosen prompts.
+
+    The unit is a prompt: its outcomes are means over its own epochs. A prompt counts by the share of seeds that chose it, so that
+    ties are averaged over seeds.
+    """
+    rows = []
+    for path in later_paths:
+        model, prompts = path.removesuffix(".csv").split("/")[-2:]
+        outcomes = by_stretch(pd.DataFrame(files.read_rows(path, LATER)))
+        rates = read_rates(next(one for one in difficulty_paths if one == paths.difficulty(model, prompts)))
+        groups = grouped(list(rates), GROUPS)
+        for policy, chosen in read_subsets(subset_paths, model, prompts).items():
+            weights = counted([ids for _, ids, _ in chosen])
+            without = chosen_without(groups, rates, chosen[0][2], [seed for seed, _, _ in chosen])
+            known = {"never_solved": mean(pd.Series(rates).eq(0), weights), "prompts": weights.sum(), "seeds": len(chosen)}
+            for (stretch, begin, end), table in outcomes:
+                row = {"model": model, "task": prompts, "policy": policy, "stretch": stretch, "begin": begin, "end": end}
+                for name in OUTCOMES:
+                    left_out = np.array([mean(table[name], others) for others in without])
+                    row |= as_columns(name, statistics.jackknife(mean(table[name], weights), left_out))
+                rows.append(row | {"epochs": mean(table.epochs, weights)} | known)
+    return rows
+
+
+def by_stretch(later: pd.DataFrame) -> list[tuple[tuple, pd.DataFrame]]:
+    """[((stretch, its begin, its end), mean outcomes of each prompt)]: first over all epochs, then over each stretch.
+
+    Begin and end are shares of the later epochs. Prompts may have different numbers of epochs: a stretch is the same share of each.
+    """
+    later = later.assign(
+        mixed=(later.correct > 0) & (later.correct < later.rollouts),
+        all_right=later.correct == later.rollouts,
+        all_wrong=later.correct == 0,
+        pass_rate=later.correct / later.rollouts,
+    )
+    position, count = later.groupby("id").cumcount(), later.groupby("id").epoch.transform("size")
+    stretches = min(STRETCHES, int(count.min()))
+    stretch = position * stretches // count
+    means = lambda rows: rows.groupby("id")[OUTCOMES].mean().assign(epochs=rows.groupby("id").size())
+    parts = [((n + 1, n / stretches, (n + 1) / stretches), means(later[stretch == n])) for n in range(stretches)]
+    return [((None, 0.0, 1.0), means(later)), *parts]
+
+
+def read_rates(path: str) -> dict[str, float]:
+    return {row["id"]: row["pass_rate"] for row in files.read_rows(path, {"id": str, "pass_rate": float})}
+
+
+def read_subsets(subset_paths: list[str], model: str, prompts: str) -> dict[str, list[tuple[int, list[str], dict]]]:
+    """{policy: [(seed, chosen ids, the policy's settings)]}."""
+    found: dict[str, list] = {}
+    for path in subset_paths:
+        *_, of_model, of_prompts, policy, _ = path.split("/")
+        if (of_model, of_prompts) == (model, prompts):
+            facts = json.loads(files.read_text(path))
+            ids = [row["id"] for row in files.read_rows(path.removesuffix(".json") + ".csv", {"id": str})]
+            found.setdefault(policy, []).append((facts["seed"], ids, facts["policy"]))
+    return found
+
+
+def counted(subsets: list[list[str]]) -> pd.Series:
+    """{prompt: share of the subsets that have it}."""
+    return pd.Series([name for subset in subsets for name in subset]).value_counts(sort=False) / len(subsets)
+
+
+def mean(values: pd.Series, weights: pd.Series) -> float:
+    return float(np.average(values[weights.index], weights=weights))
+
+
+def grouped(ids: list[str], groups: int) -> list[set[str]]:
+    """The prompts in groups of equal size, by chance."""
+    shuffled = sorted(ids, key=lambda name: policies.tie_break(name, 0, "group"))
+    return [set(shuffled[n::groups]) for n in range(min(groups, len(ids)))]
+
+
+def chosen_without(groups: list[set[str]], rates: dict[str, float], policy: dict, seeds: list[int]) -> list[pd.Series]:
+    """What the policy chooses where one group of prompts is missing, for each group; nothing where it then cannot choose.
+
+    The policy chooses again, because the edge of a subset moves with the pool.
+    """
+    try:
+        return [
+            counted([policies.select({i: rates[i] for i in rates if i not in group}, seed=seed, **policy).ids for seed in seeds])
+            for group in groups
+        ]
+    except UserError:
+        return []

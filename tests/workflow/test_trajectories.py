@@ -1,0 +1,108 @@
+"""Recorded training runs through the workflow: a small one with a known answer, and the real one where it is."""
+
+import csv
+import gzip
+from pathlib import Path
+
+import pytest
+
+from conftest import RECORDINGS
+from hardgrpo.runtime import files
+
+STUDY = "study=trajectories"
+COLUMNS = ["mixed", "all_right", "all_wrong", "pass_rate", "never_solved", "epochs", "prompts"]
+KINDS = {  # right answers of 4 rollouts, by epoch: two from which policies choose, then four
+    "unsolved": [0, 0, 0, 0, 0, 0],
+    "rarely": [1, 0, 1, 1, 1, 1],
+    "learned": [2, 2, 2, 3, 4, 4],
+    "known": [4, 4, 4, 4, 4, 4],
+}
+
+
+def write(path: Path, rows) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", newline="") as stream:
+        csv.writer(stream).writerows([("id", "epoch", "correct", "rollouts"), *rows])
+
+
+def configure(config) -> None:
+    source = {"kind": "trajectory", "file": "mine/run.csv.gz", "origin": "this test", "prompts": "mine", "chosen_from": 2}
+    config["models"]["run"] = {"source": source}
+    config["studies"]["trajectories"].update(models=["run"], seeds=[0, 1])
+    for policy in config["policies"].values():
+        policy |= {"budget": 0.25} if "budget" in policy else {}
+
+
+@pytest.fixture
+def followed(world):
+    """Five prompts of each kind. Rows of a file need no order."""
+    rows = [
+        (f"{kind}{n}", epoch, correct, 4)
+        for n in range(5)
+        for kind, counts in KINDS.items()
+        for epoch, correct in enumerate(counts)
+    ]
+    write(world.folder / "data/mine/run.csv.gz", rows[::-1])
+    world.configure(configure)
+    return world
+
+
+def summary(world, stretch: int | None = None) -> dict[str, dict]:
+    kinds = {"policy": str, "stretch": int} | dict.fromkeys(COLUMNS, float)
+    rows = files.read_rows(world.folder / "results/summaries/trajectories/trajectories.csv", kinds)
+    return {row["policy"]: row for row in rows if row["stretch"] == stretch}
+
+
+def shares(row: dict) -> tuple:
+    return tuple(row[name] for name in COLUMNS[:5])
+
+
+def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
+    done = followed.snakemake("--config", STUDY)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    whole, last = summary(followed), summary(followed, 4)
+    assert shares(whole["hard"]) == (0, 0, 1, 0, 1), "never solved, before and after"
+    assert shares(whole["hard_solvable"]) == (1, 0, 0, 0.25, 0)
+    assert shares(whole["nearest_half"]) == (0.5, 0.5, 0, 13 / 16, 0)
+    assert shares(whole["easy"]) == (0, 1, 0, 1, 0)
+    assert shares(whole["all"]) == pytest.approx((0.375, 0.375, 0.25, (0 + 4 + 13 + 16) / 64, 0.25))
+    assert {row["epochs"] for row in whole.values()} == {4} and whole["all"]["prompts"] == 20 and whole["hard"]["prompts"] == 5
+    assert shares(last["nearest_half"])[:4] == (0, 1, 0, 1) and summary(followed, 5) == {}, "four later epochs, four stretches"
+    assert "nearest_half" in done.stdout and "paper/trajectories/verified.txt" in done.stdout
+    paper = followed.folder / "paper/trajectories"
+    assert {path.stem for path in (paper / "figures").glob("*.png")} == {"difficulty", "trajectories"}
+    assert "this test" in (paper / "numbers.tex").read_text() and "37.5" in (paper / "tables/trajectories.tex").read_text()
+    assert not (paper / "explorer.html").exists()
+    assert followed.plan("--config", STUDY) == {}
+
+
+def test_what_is_wrong_with_a_file_is_told(followed):
+    write(followed.folder / "data/mine/run.csv.gz", [("a", epoch, 5, 4) for epoch in range(6)])
+    done = followed.snakemake("--config", STUDY)
+    assert done.returncode != 0 and "data/mine/run.csv.gz: row 2: correct is 5 of 4 rollouts" in done.stdout + done.stderr
+    (followed.folder / "data/mine/run.csv.gz").unlink()
+    said = followed.snakemake("-n", "--config", STUDY)
+    assert said.returncode != 0 and "data/mine/run.csv.gz" in said.stdout + said.stderr and "Traceback" not in said.stderr
+    said = followed.snakemake("-n", "explorer", "--config", STUDY)
+    assert "studies.trajectories has no completions, so there is nothing to explore" in said.stdout + said.stderr
+
+
+@pytest.mark.recordings
+def test_the_real_run_gives_the_known_numbers(world):
+    """Known from a computation apart from this project, over the 44 epochs that every prompt has."""
+    data = Path(RECORDINGS).resolve() / "trajectories/qwen2.5-math-1.5b.csv.gz"
+    if not data.exists():
+        pytest.skip(f"{data} is not there")
+    with gzip.open(data, "rt", newline="") as stream:
+        rows = [tuple(row.values()) for row in csv.DictReader(stream) if int(row["epoch"]) < 44]
+    write(world.folder / "data/trajectories/qwen2.5-math-1.5b.csv.gz", rows)
+    done = world.snakemake("--config", STUDY, "--", "results/summaries/trajectories/trajectories.csv")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    whole, last = summary(world), summary(world, 10)
+    known = {  # mixed, and right at the end
+        "hard": (0.13, 0.03), "hard_solvable": (0.46, 0.14), "middle": (0.88, 0.41), "nearest_half": (0.88, 0.75),
+        "easy": (0.19, 0.98), "all": (0.51, 0.46),
+    }  # fmt: skip
+    for policy, (mixed, right) in known.items():
+        assert (whole[policy]["mixed"], last[policy]["pass_rate"]) == pytest.approx((mixed, right), abs=0.012), policy
+    assert round(whole["all"]["never_solved"], 2) == 0.24 and whole["all"]["prompts"] == 1209
