@@ -335,7 +335,7 @@ def test_a_problem_may_be_called_na(tmp_path):
     from hardgrpo.grading import graders
 
     grade = graders.grade("final_word", "#### x", "x")
-    rows = [evaluations.row(0, {"id": name, "tier": None}, "sampled", 0, grade) for name in ("NA", "null", "p1")]
+    rows = [evaluations.row(0, {"id": name, "tier": None}, "sampled", 0, grade, "#### 7") for name in ("NA", "null", "p1")]
     evaluations.write(str(tmp_path / "e.csv.gz"), rows)
     frame = evaluations.read(str(tmp_path / "e.csv.gz"))
     assert list(frame.id) == ["NA", "null", "p1"] and frame.tier.isna().all() and frame.tokens.isna().all()
