@@ -16,8 +16,8 @@ from hardgrpo.runtime import code
 FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}  # what every study with runs on public or generated tasks shows
 TRAINED = FIGURES | {"learnable", "lengths"}
 OF_STUDY = {  # and what each has something for
-    "paper": TRAINED | {"transfer", "compared"},
-    "released": TRAINED | {"compared"},
+    "paper": TRAINED | {"transfer", "compared", "leads"},
+    "released": TRAINED | {"compared", "leads"},
     "base_wrong": TRAINED | {"compared"},
     "truncation": TRAINED | {"transfer", "compared", "truncation"},
     "budget": TRAINED | {"budget", "compared"},
