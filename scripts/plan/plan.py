@@ -24,7 +24,7 @@ from hardgrpo.planning import calibration, durations, plan_page, plans
 from hardgrpo.runtime import errors, files
 
 ROOT = Path(__file__).parents[2]
-DETECTABLE = ["study", "test", "seeds", "problems", "samples", "gain", "difference"]
+DETECTABLE = ["study", "test", "seeds", "problems", "samples", "gain", "difference", "primary"]
 
 
 def main() -> None:
@@ -214,11 +214,12 @@ def as_text(plan: dict) -> str:
         "Critical path:",
         *(f"  {plan_page.span(job['seconds'] / 3600):>9}  {job['name']}" for job in plan["critical_path"]),
         "",
-        "Smallest effects that would be found with power 80 %, in points:",
-        f"  {'study':<14} {'tested on':<24} {'seeds':>5} {'problems':>8} {'samples':>7} {'gain':>6} {'difference':>10}",
+        "Smallest effects that would be found with power 80 %, in points: a gain; the difference of any two policies, corrected for all",
+        "pairs; a primary contrast of two policies, corrected for the tasks:",
+        f"  {'study':<14} {'tested on':<24} {'seeds':>5} {'problems':>8} {'samples':>7} {'gain':>6} {'difference':>10} {'primary':>8}",
         *(
             f"  {row['study']:<14} {row['test']:<24} {row['seeds']:>5} {row['problems']:>8} {row['samples']:>7}"
-            f" {100 * row['gain']:>6.1f} {100 * row['difference']:>10.1f}"
+            f" {100 * row['gain']:>6.1f} {100 * row['difference']:>10.1f} {100 * row['primary']:>8.1f}"
             for row in plan["detectable"]
         ),
         "",

@@ -1,7 +1,7 @@
 """Judge the papers' claims by a study's summaries, and compare published numbers with the study's.
 
     python scripts/summaries/judge_claims.py --tables results/reference/mini/*.csv --claims paper/claims.yaml --published results/published \\
-        --conditions '{"tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"]}' --output paper/mini
+        --conditions '{"tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"], "own_bases": ["tiny"]}' --output paper/mini
 
 Writes claims.csv and compared.csv from summary tables alone: a new or changed claim needs no run.
 --conditions is paths.conditions as JSON.
@@ -9,7 +9,6 @@ Writes claims.csv and compared.csv from summary tables alone: a new or changed c
 
 import argparse
 import json
-from collections import Counter
 from pathlib import Path
 
 from hardgrpo.analysis import claims, published, summaries, verdicts
@@ -27,13 +26,15 @@ def main() -> None:
     args = parser.parse_args()
 
     tables = summaries.read_tables(args.tables, dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of))
-    judged = claims.judge(claims.read(args.claims), verdicts.Study(tables, args.conditions["tasks"], args.conditions["weaker"]))
+    judged = claims.judge(claims.read(args.claims), verdicts.Study(tables, **args.conditions))
     compared = published.compare(tables, published.read(args.published), published.read_readings(args.published))
     for name, rows in (("claims", judged), ("compared", compared)):
         files.write_rows(args.output / f"{name}.csv", registry.JUDGED[name].columns, files.rounded(rows))
-    counts = Counter(row["verdict"] for row in judged)
-    said = ", ".join(f"{counts[word]} {word}" for word in (verdicts.SUPPORTED, verdicts.CONTRADICTED, verdicts.UNDECIDED))
-    print(f"{args.output}: {said}; {len(compared)} published numbers were measured here")
+    for row in judged:
+        if row["primary"]:
+            print(f"{row['paper']}, {row['claim']}: {row['model']} {row['task']}: {row['verdict']}")
+    descriptive = sum(not row["primary"] for row in judged)
+    print(f"{args.output}: {descriptive} descriptive estimates; {len(compared)} published numbers were measured here")
 
 
 if __name__ == "__main__":

@@ -198,7 +198,7 @@ def test_difficulty(tables):
 
 def test_claims(given, tables):
     """Claims and comparisons are what the summaries give when they are judged again."""
-    study = verdicts.Study(tables, given.conditions["tasks"], given.conditions["weaker"])
+    study = verdicts.Study(tables, **given.conditions)
     others = published.read("results/published"), published.read_readings("results/published")
     again = {
         "claims": claims.judge(claims.read("paper/claims.yaml"), study),

@@ -34,9 +34,9 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
     for cell in cells:
         last = cell.steps()[-1]
         most = min(cell.samples(0), cell.samples(last))
-        for k in sorted({most, *_powers(most)}):
-            base = np.stack([_pass_rates(one, 0, k) for one in cell.bases])
-            values = np.stack([_pass_rates(run, last, k) for run in cell.runs])
+        for k in sorted({most, *powers(most)}):
+            base = np.stack([pass_rates(one, 0, k) for one in cell.bases])
+            values = np.stack([pass_rates(run, last, k) for run in cell.runs])
             rows.append(
                 cell.keys
                 | {"k": k, "step": last, "base": base.mean()}
@@ -53,8 +53,8 @@ def base_pass_at_k(cells: list[Cell]) -> list[dict]:
     tests = {(cell.model, cell.eval_task): cell for cell in cells if cell.reach}
     for (model, test), cell in tests.items():
         most = cell.reach_samples()
-        for k in sorted({most, *_powers(most)}):
-            right, sound = (np.stack([_pass_rates(one, 0, k, column) for one in cell.reach]) for column in ("correct", "sound"))
+        for k in sorted({most, *powers(most)}):
+            right, sound = (np.stack([pass_rates(one, 0, k, column) for one in cell.reach]) for column in ("correct", "sound"))
             rows.append(
                 {"model": model, "eval_task": test, "k": k}
                 | mean_columns("pass", right)
@@ -64,11 +64,12 @@ def base_pass_at_k(cells: list[Cell]) -> list[dict]:
     return rows
 
 
-def _powers(most: int) -> list[int]:
+def powers(most: int) -> list[int]:
+    """1, 2, 4, 8, ... up to `most`."""
     return [2**power for power in range(most.bit_length())]
 
 
-def _pass_rates(frame: pd.DataFrame, step: int, k: int, column: str = "correct") -> np.ndarray:
+def pass_rates(frame: pd.DataFrame, step: int, k: int, column: str = "correct") -> np.ndarray:
     """(N,) unbiased pass@k by problem; nan where the column is not known."""
     counts = zip(*evaluations.counts(frame, step, column))
     return np.array([np.nan if np.isnan(c) else statistics.pass_at_k(n, int(c), k) for n, c in counts])

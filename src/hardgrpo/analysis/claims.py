@@ -1,24 +1,29 @@
 """Read the claims of paper/claims.yaml and judge them by a study's summary tables.
 
-A claim's `test` is a key of `claim_tests.TESTS`; analysis/verdicts.py says when a claim is supported, contradicted or undecided.
+A claim's `test` is a key of `claim_tests.TESTS`; analysis/verdicts.py says when a primary claim is supported, contradicted or undecided.
 """
 
 from pathlib import Path
 
 import yaml
 
-from hardgrpo.analysis.claim_tests import TESTS
-from hardgrpo.analysis.verdicts import ONLY, TESTED, Study
+from hardgrpo.analysis.claim_tests import PRIMARY, TESTS
+from hardgrpo.analysis.verdicts import DESCRIPTIVE, ONLY, TESTED, Study, judged
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 
 def judge(claims: list[dict], study: Study) -> list[dict]:
-    """Rows of claims.csv: every claim in every cell where the study can decide it."""
+    """Rows of claims.csv: every claim in every cell where the study has an estimate. Primary claims, which get a verdict, come first."""
     rows = []
-    for claim in claims:
-        kept = {key: claim[key] for key in ("id", "paper", "claim")}
-        rows += [kept | row for row in TESTS[claim["test"]][0](claim, study)]
+    for claim in sorted(claims, key=lambda claim: not claim.get("primary")):
+        kept = {key: claim[key] for key in ("id", "paper", "claim")} | {"primary": bool(claim.get("primary"))}
+        found = TESTS[claim["test"]][0](claim, study)
+        if kept["primary"]:
+            found = judged(found, claim)
+        else:
+            found = [row | {"p_holm": None, "verdict": DESCRIPTIVE} for row in found]
+        rows += [kept | row | {"population": study.population(row["model"])} for row in found]
     return rows
 
 
@@ -31,20 +36,18 @@ def read(path: str | Path) -> list[dict]:
         raise UserError(f"{path}:{f' line {mark.line + 1}:' if mark else ''} not valid YAML; correct it") from None
     if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
         raise UserError(f"{path}: expected a list of claims, each with id, paper, claim and test")
-    seen = set()
     for number, claim in enumerate(claims, start=1):
-        if problem := _wrong(claim, seen):
+        if problem := _wrong(claim, claims[: number - 1]):
             raise UserError(f"{path}: claim {number} ({claim.get('id', 'without an id')}): {problem}")
-        seen.add(claim["id"])
     return claims
 
 
-def _wrong(claim: dict, seen: set[str]) -> str | None:
-    """What is wrong with a claim, and what to write instead."""
+def _wrong(claim: dict, before: list[dict]) -> str | None:
+    """What is wrong with a claim, after those `before` it in the file, and what to write instead."""
     for key in ("id", "paper", "claim", "test"):
         if not isinstance(claim.get(key), str):
             return f"'{key}' is missing or not text; every claim has id, paper, claim and test"
-    if claim["id"] in seen:
+    if claim["id"] in [other["id"] for other in before]:
         return "the id is in the file twice; give each claim its own"
     if claim["test"] not in TESTS:
         return f"unknown test '{claim['test']}'; expected one of {', '.join(TESTS)}"
@@ -53,12 +56,28 @@ def _wrong(claim: dict, seen: set[str]) -> str | None:
         right = type(claim.get(key)) in ((int, float) if kind is float else (kind,))
         if not right:
             return f"test '{claim['test']}' needs '{key}', a {kind.__name__}"
-    unknown = claim.keys() - needed.keys() - {"id", "paper", "claim", "test", "tested", "only"}
+    optional = ["tested", "only", "primary", "replicates"]
+    unknown = claim.keys() - needed.keys() - {"id", "paper", "claim", "test", *optional}
     if unknown:
-        return f"test '{claim['test']}' does not read '{min(unknown)}'; it reads {', '.join([*needed, 'tested', 'only'])}"
+        return f"test '{claim['test']}' does not read '{min(unknown)}'; it reads {', '.join([*needed, *optional])}"
+    if problem := _wrong_primary(claim, before):
+        return problem
     if claim.get("tested", "same") not in TESTED:
         return f"tested is '{claim['tested']}', expected one of {', '.join(TESTED)}"
     only = claim.get("only", {})
     if not isinstance(only, dict) or not only.keys() <= set(ONLY) or not all(isinstance(names, list) for names in only.values()):
         return f"'only' must hold lists of names under {', '.join(ONLY)}"
     return None
+
+
+def _wrong_primary(claim: dict, before: list[dict]) -> str | None:
+    if "primary" not in claim:
+        return "'replicates' is for primary claims; take it out or add primary: true" if "replicates" in claim else None
+    if claim["primary"] is not True:
+        return "'primary' must be true; leave it out of a descriptive claim"
+    if type(claim.get("replicates")) is not int or claim["replicates"] < 2:
+        return "a primary claim needs 'replicates', the number that its verdict takes, 2 or more"
+    if claim["test"] not in PRIMARY:
+        return f"test '{claim['test']}' gives no verdict; a primary claim has one of {', '.join(PRIMARY)}"
+    other = next((other["id"] for other in before if other.get("primary") and other["paper"] == claim["paper"]), None)
+    return f"'{other}' is the primary claim of {claim['paper']} already; a paper has one" if other else None

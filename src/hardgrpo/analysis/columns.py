@@ -4,7 +4,7 @@ CELL = ["model", "task", "eval_task", "policy"]  # identify a row of most tables
 
 # Columns of names, read as text: a tier may be called 3, a task 7.
 NAMES = [*CELL, "minus", "decoding", "tier", "grading", "group", "id", "rule", "predictor", "adjusted_for", "quantity", "paper"]
-NAMES += ["place", "what", "written", "released", "key"]
+NAMES += ["place", "what", "at", "easiest", "hardest", "written", "released", "key"]
 
 
 def interval(name: str) -> list[str]:

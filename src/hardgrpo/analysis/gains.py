@@ -36,14 +36,15 @@ def gains(cells: list[Cell]) -> list[dict]:
 def differences(cells: list[Cell]) -> list[dict]:
     """Policy minus policy at the last checkpoint, sampled, paired by problem and seed; the base cancels.
 
-    `p` inverts the interval (`statistics.p_value`); `p_holm` is corrected for the comparisons within a model, task and test.
+    `p` inverts the interval (`statistics.p_value`); `p_holm` is corrected for the comparisons within a model, task and test, and
+    `mdd` is what is found by `p_holm`.
     """
     rows = []
     for family in families(cells):
         rates = {id(cell): cell.rates(cell.steps()[-1]) for cell in family}
         pairs = [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds]
         pooled = _pooled(list(rates.values()), differences=True)
-        mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in pairs], pooled) if pairs else np.nan
+        mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in pairs], pooled, len(pairs)) if pairs else np.nan
         found = []
         for one, other in pairs:
             values = rates[id(one)] - rates[id(other)]
@@ -122,13 +123,13 @@ def _shared_noise(one: Cell, other: Cell | None, decoding: str) -> float:
     return float(statistics.shared_noise(grades - others))
 
 
-def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None) -> float:
+def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None, comparisons: int = 1) -> float:
     """The detectable difference of a design: from the pooled variance over seeds and the mean variance over problems."""
     seeds = {one.shape[0] for one in values}
     if pooled is None and seeds != {1}:
         return np.nan
     over_problems = float(np.mean([statistics.components(one).over_problems for one in values]))
-    return statistics.smallest_detectable(pooled[0] if pooled else np.nan, over_problems, min(seeds))
+    return statistics.smallest_detectable(pooled[0] if pooled else np.nan, over_problems, min(seeds), comparisons)
 
 
 def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:

@@ -1,11 +1,14 @@
-"""Summary tables of what explains the gains: learnable share, completion length, or both."""
+"""Summary tables of what explains the gains: learnable share, completion length, or both.
+
+They describe the cells of a study and have neither intervals nor p: cells share base models, problems and seeds, and two tasks differ
+for many reasons. Intervals for independent points would find support in 12 to 32 % of studies of two unrelated tasks.
+"""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import as_columns
 
 
 def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
@@ -14,7 +17,7 @@ def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
     for task, kept in _by_task([(row["task"], share, row["gain"]) for row, share in _points(gain_rows, learnable_rows)]):
         x, y = kept.T
         slope = float(np.polyfit(x, y, 1)[0]) if np.ptp(x) else np.nan
-        rows.append({"task": task} | as_columns("r_squared", statistics.r_squared(x, y)) | {"slope": slope, "cells": len(kept)})
+        rows.append({"task": task, "r_squared": statistics.r_squared(x, y).estimate, "slope": slope, "cells": len(kept)})
     return rows
 
 
@@ -24,7 +27,7 @@ def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows
     Over the policies of all tasks, and within each task. `adjusted_for` names the other predictor of a regression on both: `slope` is
     then the coefficient in that regression, and `r_squared` the share explained beyond the other predictor (partial R^2). The row
     `both` has the R^2 of the two together. Slopes are per 100 points of learnable share, and per token. `cells` is the number of
-    points, one a model, task and policy. Points are neither runs nor independent: policies share a base model, problems and seeds.
+    points, one a model, task and policy.
     """
     lengths = {(*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _on_its_own_test(row)}
     points = [
@@ -40,14 +43,13 @@ def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows
         pairs = (("learnable", "tokens", learned, tokens), ("tokens", "learnable", tokens, learned))
         for (name, other, x, z), adjusted in zip(pairs, both):
             (alone,) = statistics.coefficients(x[:, None], gain)
-            r_squared = statistics.r_squared(x, gain), statistics.partial_r_squared(gain, x, z)
-            for (slope, p), explained, adjusted_for in zip((alone, adjusted), r_squared, (None, other)):
-                named = facts | {"predictor": name, "adjusted_for": adjusted_for, "p": p}
-                rows.append(named | as_columns("r_squared", explained) | as_columns("slope", slope))
-        joint = as_columns("r_squared", statistics.joint_r_squared(kept[:, :2], gain))
-        rows.append(
-            facts | {"predictor": "both", "adjusted_for": None, "p": np.nan} | joint | as_columns("slope", statistics.UNKNOWN)
-        )
+            r_squared = statistics.r_squared(x, gain).estimate, statistics.partial_r_squared(gain, x, z)
+            for (slope, _), explained, adjusted_for in zip((alone, adjusted), r_squared, (None, other)):
+                rows.append(
+                    facts | {"predictor": name, "adjusted_for": adjusted_for, "r_squared": explained, "slope": slope.estimate}
+                )
+        joint = statistics.joint_r_squared(kept[:, :2], gain)
+        rows.append(facts | {"predictor": "both", "adjusted_for": None, "r_squared": joint, "slope": np.nan})
     return rows
 
 

@@ -1,16 +1,24 @@
-"""How a claim is judged: the rows in its scope, and the verdict that an interval gives.
+"""How a claim is judged: the rows in its scope, whom they are about, and the verdict on a primary claim.
 
-- supported: the interval lies where the claim says; contradicted: it lies on the other side; undecided: otherwise.
-- Where the table corrects p for the number of comparisons (Holm), p_holm must be at most 0.05, too.
-- A claim about policies needs two seeds, because one run says nothing about another run. A claim about the parts of a gain needs one.
-- An interval that holds zero does not show that two policies are equal: it must lie within a stated margin.
+A primary claim is named in paper/claims.yaml before its study is run, with the number of replicates that it takes. Its verdict is
+
+- supported where the interval lies where the claim says: above zero, or within the claim's margin around zero;
+- contradicted where the interval lies on the other side;
+- undecided otherwise. An interval that holds zero does not show that two things are equal.
+
+Supported and contradicted also need Holm's p, corrected over the tasks of a model, to be below 0.05. With fewer replicates than the
+claim takes it is undecided whatever the interval is. All other claims are descriptive.
 """
 
 from dataclasses import dataclass
 
+import numpy as np
 from scipy import stats
 
-SUPPORTED, CONTRADICTED, UNDECIDED = "supported", "contradicted", "undecided"
+from hardgrpo.analysis import statistics
+
+SUPPORTED, CONTRADICTED, UNDECIDED, DESCRIPTIVE = "supported", "contradicted", "undecided", "descriptive"
+NEW_BASES, THIS_MODEL, THESE_MODELS = "new base models of this kind", "this model", "these models"
 ALPHA = 0.05
 TESTED = ("same", "other", "roomier", "tighter")
 ONLY = ("model", "task", "eval_task")
@@ -18,27 +26,35 @@ ONLY = ("model", "task", "eval_task")
 
 @dataclass(frozen=True)
 class Study:
-    """The tables (rows by name), and the settings that decide which rows a claim is about.
+    """The tables (rows by name), and the settings that decide which rows a claim is about (paths.conditions).
 
     `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks over the same problems share}}. `weaker` lists the
-    tasks and models with the weaker signal.
+    tasks and models with the weaker signal, `own_bases` the models whose replicates are pretrained anew.
     """
 
     tables: dict[str, list[dict]]
     tasks: dict[str, dict]
     weaker: list[str]
+    own_bases: list[str]
 
     def rows(self, table: str, claim: dict, **values) -> list[dict]:
         """Rows of a table in the claim's scope, with the given values."""
         found = [row for row in self.tables.get(table, []) if in_scope(row, claim, self.tasks)]
         return [row for row in found if all(row.get(key) == value for key, value in values.items())]
 
-    def by_cell(self, table: str, claim: dict) -> dict[tuple, list[dict]]:
-        """Rows of a table in the claim's scope, by cell."""
+    def by_cell(self, table: str, claim: dict, **values) -> dict[tuple, list[dict]]:
+        """Rows of a table in the claim's scope, with the given values, by cell."""
         found: dict[tuple, list[dict]] = {}
-        for row in self.rows(table, claim):
+        for row in self.rows(table, claim, **values):
             found.setdefault(cell_of(row), []).append(row)
         return found
+
+    def population(self, model: str) -> str:
+        """Whom a row holds for; without a model, a row over all models of the study."""
+        if model:
+            return NEW_BASES if model in self.own_bases else THIS_MODEL
+        models = {row["model"] for row in self.tables.get("gains", [])}
+        return NEW_BASES if models <= set(self.own_bases) else THIS_MODEL if len(models) == 1 else THESE_MODELS
 
 
 def cell_of(row: dict) -> tuple:
@@ -64,10 +80,31 @@ def in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
     return claim.get("tested", "same") == "any" or relation(task, eval_task, tasks) == claim.get("tested", "same")
 
 
-def verdict(low: float, high: float, p_holm: float | None = None) -> str:
-    """The verdict on a claim that an estimate is positive. Unknown ends (nan) leave the claim undecided."""
-    if p_holm is not None and p_holm > ALPHA:
+# --- verdicts ----------------------------------------------------------------------------------------------------------
+
+
+def judged(rows: list[dict], claim: dict) -> list[dict]:
+    """The rows of a primary claim with `p_holm` and `verdict`. A row that says in `open` why it cannot be decided is no comparison."""
+    known = [row["open"] is None and not row["seeds"] < claim["replicates"] for row in rows]
+    p_values = np.array([level(row, claim.get("margin")) if one else np.nan for row, one in zip(rows, known)])
+    for model in {row["model"] for row in rows}:
+        own = np.array([row["model"] == model for row in rows])
+        p_values[own] = statistics.holm(p_values[own])
+    return [row | {"p_holm": float(p), "verdict": _verdict(row, claim, p)} for row, p in zip(rows, p_values)]
+
+
+def _verdict(row: dict, claim: dict, p_holm: float) -> str:
+    if row["seeds"] < claim["replicates"]:
+        return f"{UNDECIDED}: {row['seeds']:.0f} of {claim['replicates']} replicates"
+    if row["open"]:
+        return f"{UNDECIDED}: {row['open']}"
+    if not p_holm < ALPHA:
         return UNDECIDED
+    return within(row["low"], row["high"], claim["margin"]) if "margin" in claim else beyond(row["low"], row["high"])
+
+
+def beyond(low: float, high: float) -> str:
+    """The verdict on a claim that an estimate is positive. Unknown ends (nan) leave the claim undecided."""
     return SUPPORTED if low > 0 else CONTRADICTED if high < 0 else UNDECIDED
 
 
@@ -78,27 +115,16 @@ def within(low: float, high: float, margin: float) -> str:
     return CONTRADICTED if low > margin or high < -margin else UNDECIDED
 
 
-def result(cell: tuple, test: str, interval: tuple, seeds, n, said: str, p_holm=None) -> dict:
-    names = ("model", "task", "eval_task", "estimate", "low", "high")
-    return dict(zip(names, (*cell, *interval))) | {"test": test, "p_holm": p_holm, "seeds": seeds, "n": n, "verdict": said}
+def level(row: dict, margin: float | None) -> float:
+    """Two-sided p: 1 less the level at which the interval just reaches zero, or the nearer end of the margin around zero.
 
-
-def about_policies(said: str, seeds) -> str:
-    return said if seeds and seeds > 1 else UNDECIDED
-
-
-def interval_of(row: dict, name: str, sign: int = 1) -> tuple[float, float, float]:
-    ends = sorted((sign * row[f"{name}_low"], sign * row[f"{name}_high"]))
-    return sign * row[name], *ends
-
-
-def widened(interval: tuple, seeds, comparisons: int) -> tuple[float, float, float]:
-    """A 95 % interval corrected for several comparisons (Bonferroni). All of its width is treated as a t term over seeds: the widest case."""
-    estimate, low, high = interval
-    degrees = max((seeds or 2) - 1, 1)
-    factor = float(stats.t.ppf(1 - 0.025 / comparisons, degrees) / stats.t.ppf(0.975, degrees))
-    return estimate, estimate - factor * (estimate - low), estimate + factor * (high - estimate)
-
-
-def known_or(value, otherwise=None):
-    return otherwise if value is None or value != value else value
+    Where the table has no p, the whole width of the interval is treated as a t term over seeds: the widest case.
+    """
+    if margin is None and row["p"] is not None:
+        return row["p"]
+    estimate, low, high = row["estimate"], row["low"], row["high"]
+    distance, half = abs(estimate) if margin is None else abs(margin - abs(estimate)), (high - low) / 2
+    if half == 0:
+        return 0.0 if distance > 0 else 1.0
+    df = max(row["seeds"] - 1, 1)
+    return float(2 * stats.t.sf(distance / half * stats.t.ppf(0.975, df), df))

@@ -101,9 +101,10 @@ def of_study(config: dict, study: str) -> dict:
 
 
 def conditions(config: dict, study: str) -> dict:
-    """What decides which claims a study can test: which tasks share their problems, and where the signal is weaker.
+    """What decides which claims a study can test and whom they are about.
 
-    Tasks over the same problems have the same name under `problems`.
+    Tasks over the same problems have the same name under `problems`. `weaker`: where the signal is weaker. `own_bases`: the models
+    whose replicates are pretrained anew.
     """
     tested = of_study(config, study)["tasks"]
     shared = {}
@@ -114,6 +115,7 @@ def conditions(config: dict, study: str) -> dict:
     return {
         "tasks": {task: facts | {"problems": shared[task]} for task, facts in tested.items()},
         "weaker": config["studies"][study].get("weaker_signal", []),
+        "own_bases": [model for model in config["studies"][study]["models"] if settings.has_own_bases(config, model)],
     }
 
 

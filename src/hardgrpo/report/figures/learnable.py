@@ -58,10 +58,9 @@ def draw(gains, learnable, accuracy, regressions):
         drawn.append(together.assign(drawn="text", panel="both"))
     plotting.marks_legend(figure, axes[0], policies, tasks)
     columns = ["drawn", "panel", *KEYS, "x", "x_low", "x_high", "gain", "gain_low", "gain_high", "seeds"]
-    columns += ["r_squared", "r_squared_low", "r_squared_high", "slope", "cells"]
+    columns += ["r_squared", "slope", "cells"]
     return figure, pd.concat(drawn, ignore_index=True).reindex(columns=columns)
 
 
 def said(fit) -> str:
-    interval = "" if np.isnan(fit.r_squared_low) else f" [{fit.r_squared_low:.2f}, {fit.r_squared_high:.2f}]"
-    return f"$R^2$ = {fit.r_squared:.2f}{interval}, {int(fit.cells)} points"
+    return f"$R^2$ = {fit.r_squared:.2f}, {int(fit.cells)} points"

@@ -103,8 +103,7 @@ def regressions(regressions: pd.DataFrame):
         text(regressions, "task", "task"),
         text(regressions, "predictor", "gain explained by", named_so),
         text(regressions, "adjusted_for", "adjusted for", named_so),
-        estimate(regressions, "r_squared", R_SQUARED, r_squared),
-        number(regressions, "slope", "slope", lambda value: "+" if value > 0 else "\N{MINUS SIGN}"),
-        number(regressions, "p", P, probability),
+        number(regressions, "r_squared", R_SQUARED, "{:.2f}".format),
+        number(regressions, "slope", "slope", lambda value: UNKNOWN if pd.isna(value) else "+" if value > 0 else "\N{MINUS SIGN}"),
         number(regressions, "cells", "cells", whole),
     ]
