@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from hardgrpo.analysis import formats, summaries, verdicts
+from hardgrpo.analysis import formats, summaries
 from hardgrpo.analysis.columns import interval
 from hardgrpo.report import latex, registry
 from hardgrpo.report.latex import escape
@@ -25,7 +25,7 @@ FORMATS = {
     "points": formats.points,
     "gain": formats.signed_interval,
     "interval": formats.with_interval,
-    "r squared": formats.r_squared,
+    "r squared": "{:.2f}".format,
     "p": formats.probability,
     "count": lambda value: f"{value:.0f}",
 }
@@ -59,11 +59,6 @@ class Numbers:
             return rf"\result{{{key}}}"
         text = written(how, *(getattr(row, column) for column in columns))
         return self.define(key, text, table, row.line, " ".join(columns), how)
-
-    def count(self, key: str, table: str, column: str, value: str) -> str:
-        """Define how many rows of a table have a value in a column."""
-        rows = (self.tables[table][column] == value).sum()
-        return self.define(key, str(rows), table, "", f"{column}={value}", "rows")
 
 
 def main() -> None:
@@ -186,28 +181,19 @@ def made_of(numbers: Numbers) -> str:
 
 
 def judged(numbers: Numbers) -> str:
-    """How many claims got each verdict, and the claims that are supported or contradicted."""
+    """A paragraph for each paper's primary claim: what it says, whom the answer holds for, and what was found on each task."""
     claims = numbers.tables["claims"]
-    if claims.empty:
-        return ""
-    words = (verdicts.SUPPORTED, verdicts.CONTRADICTED, verdicts.UNDECIDED)
-    counted = [f"{numbers.count(f'claims.{word}', 'claims', 'verdict', word)} {word}" for word in words]
-    text = f"Of the claims that this study can decide, counted by model and task, {listed(counted)} at this scale. "
-    for verdict in (verdicts.CONTRADICTED, verdicts.SUPPORTED):
-        rows = claims[(claims.verdict == verdict) & claims.paper.isin(["HE", "LDS"])]
+    paragraphs = []
+    for (paper, claim, holds_for), group in claims[claims.primary == 1].groupby(["paper", "claim", "population"], sort=False):
         said = []
-        for (paper, claim), group in rows.groupby(["paper", "claim"], sort=False):
-            where = []
-            for r in group.itertuples():
-                how = "r squared" if str(r.test).startswith("R^2") else "gain"
-                key = f"claim.{r.id}.{r.model}.{r.task}.{r.eval_task}"
-                known = not pd.isna(r.estimate)
-                estimate = " " + numbers.add(key, "claims", r, ["estimate", "low", "high"], how) if known else ""
-                where.append(escape(r.task) + estimate)
-            said.append(f"{escape(claim)} ({paper}; {listed(where)})")
-        if said:
-            text += f"\n\n{verdict.capitalize()}: {'; '.join(said)}."
-    return text
+        for r in group.itertuples():
+            key = f"claim.{r.id}.{r.model}.{r.task}"
+            estimate = numbers.add(key, "claims", r, ["estimate", "low", "high"], "gain")
+            p = "" if pd.isna(r.p_holm) else f" ($p=$ {numbers.add(f'{key}.p', 'claims', r, ['p_holm'], 'p')})"
+            verdict = numbers.add(f"{key}.verdict", "claims", r, ["verdict"], "text")
+            said.append(f"{escape(r.task)} ({escape(r.model)}) {estimate}{p}, {verdict}")
+        paragraphs.append(rf"\textbf{{{paper}}} claims: {escape(claim)}. In points, for {escape(holds_for)}: {'; '.join(said)}.")
+    return "\n\n".join(paragraphs)
 
 
 def explained(numbers: Numbers) -> str:
@@ -218,13 +204,12 @@ def explained(numbers: Numbers) -> str:
     if not {"learnable", "tokens"} <= set(alone):
         return ""
     learnable, tokens = (
-        numbers.add(f"explained.{name}", "regressions", alone[name], interval("r_squared"), "r squared")
-        for name in ("learnable", "tokens")
+        numbers.add(f"explained.{name}", "regressions", alone[name], ["r_squared"], "r squared") for name in ("learnable", "tokens")
     )
     cells = numbers.add("explained.cells", "regressions", alone["learnable"], ["cells"], "count")
     return (
         f"Over {cells} cells (model, task, policy) the learnable share explains the gain with $R^2=$ {learnable} and the mean"
-        f" length of the trained model's completions with $R^2=$ {tokens}. Cells are few and share their base models."
+        f" length of the trained model's completions with $R^2=$ {tokens}. Cells share base models and problems, so that there is no interval."
     )
 
 

@@ -1,12 +1,14 @@
-"""Verdicts on hand-made tables, each test supported, contradicted and undecided; the claims' file and what it may say."""
+"""Estimates and verdicts on hand-made tables; the claims' file and what it may say."""
 
 import math
 
+import numpy as np
 import pytest
 import yaml
 
 from conftest import ROOT
-from hardgrpo.analysis import claims, verdicts
+from hardgrpo.analysis import claims, statistics, verdicts
+from hardgrpo.report import registry
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths
 
@@ -30,47 +32,138 @@ def minus(policy, other, middle, half=0.01, **others):
     return row(policy, middle, half, "difference", minus=other, **others)
 
 
-def judged(claim: dict, weaker=(), **tables) -> list[dict]:
+PRIMARY = {"primary": True, "replicates": 3}
+
+
+def judged(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
     claim = {"id": "c", "paper": "HE", "claim": "so"} | claim
-    assert claims._wrong(claim, set()) is None
-    return claims.judge([claim], verdicts.Study(tables, TASKS, list(weaker)))
+    assert claims._wrong(claim, []) is None
+    return claims.judge([claim], verdicts.Study(tables, TASKS, list(weaker), list(own_bases)))
 
 
 def decided(claim: dict, **tables) -> list[str]:
-    return [found["verdict"] for found in judged(claim, **tables)]
+    return [found["verdict"] for found in judged(claim | PRIMARY, **tables)]
 
 
-S, C, U = verdicts.SUPPORTED, verdicts.CONTRADICTED, verdicts.UNDECIDED
+def estimates(claim: dict, **tables) -> list[float]:
+    return [found["estimate"] for found in judged(claim, **tables)]
+
+
+S, C, U, D = verdicts.SUPPORTED, verdicts.CONTRADICTED, verdicts.UNDECIDED, verdicts.DESCRIPTIVE
 DIFFERENCE = {"test": "difference", "policy": "hard", "minus": "easy"}
+SMALL = {"p": 0.001}
 
 
-# --- what is compared ----------------------------------------------------------------------------------------------
+# --- verdicts on primary claims ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("middle, said", [(0.03, S), (-0.03, C), (0.005, U), (0.01, U), (math.nan, U)])
-def test_a_difference_is_decided_by_its_interval(middle, said):
+def test_a_primary_difference_is_decided_by_its_interval(middle, said):
     assert decided(DIFFERENCE, differences=[minus("hard", "easy", middle)]) == [said]
 
 
+def test_a_claim_that_is_not_primary_is_descriptive_whatever_its_interval_is():
+    (found,) = judged(DIFFERENCE, differences=[minus("hard", "easy", 0.3, p_holm=0.001, **SMALL)])
+    assert found["verdict"] == D and found["p_holm"] is None and found["primary"] is False
+    assert (found["estimate"], found["low"], found["high"]) == pytest.approx((0.3, 0.29, 0.31))
+
+
 def test_a_difference_may_stand_the_other_way_round_in_the_table():
-    (found,) = judged(DIFFERENCE, differences=[minus("easy", "hard", 0.03, 0.02)])
+    (found,) = judged(DIFFERENCE | PRIMARY, differences=[minus("easy", "hard", 0.03, 0.02, **SMALL)])
     assert (found["estimate"], found["low"], found["high"]) == pytest.approx((-0.03, -0.05, -0.01))
     assert found["verdict"] == C and found["test"] == "hard - easy" and (found["seeds"], found["n"]) == (3, 100)
 
 
-def test_what_holm_does_not_confirm_is_undecided():
-    tables = lambda p: {"differences": [minus("hard", "easy", 0.03, p_holm=p)]}
-    assert [decided(DIFFERENCE, **tables(p)) for p in (0.04, 0.06, math.nan)] == [[S], [U], [S]]
-    assert judged(DIFFERENCE, **tables(0.06))[0]["p_holm"] == 0.06
+def test_too_few_replicates_decide_nothing_and_are_told():
+    tables = lambda *seeds: {"differences": [minus("hard", "easy", 0.3, seeds=n, task=t, **SMALL) for n, t in zip(seeds, TASKS)]}
+    found = judged(DIFFERENCE | PRIMARY | {"replicates": 10}, **tables(3, 1))
+    assert [row["verdict"] for row in found] == ["undecided: 3 of 10 replicates", "undecided: 1 of 10 replicates"]
+    assert all(math.isnan(row["p_holm"]) for row in found), "no p is shown that decides nothing"
+    assert decided(DIFFERENCE | {"replicates": 3}, **tables(3, 10)) == [S, S]
 
 
-def test_one_seed_says_nothing_about_another_run():
-    assert decided(DIFFERENCE, differences=[minus("hard", "easy", 0.03, seeds=1)]) == [U]
+def test_holm_is_over_the_tasks_of_a_model_and_counts_what_can_be_decided():
+    def p_holm(*rows):
+        found = judged(DIFFERENCE | PRIMARY, differences=[minus("hard", "easy", 0.03, **row) for row in rows])
+        return [row["p_holm"] for row in found], [row["verdict"] for row in found]
+
+    one, other = {"p": 0.03, "task": "tight"}, {"p": 0.04, "task": "weak"}
+    assert p_holm(one) == (pytest.approx([0.03]), [S])
+    assert p_holm(one, other) == (pytest.approx([0.06, 0.06]), [U, U])
+    assert p_holm(one | {"p": 0.01}, other) == (pytest.approx([0.02, 0.04]), [S, S])
+    assert p_holm(one, other | {"model": "n"}) == (pytest.approx([0.03, 0.04]), [S, S]), "another model is another question"
+    (first, second), said = p_holm(one, other | {"seeds": 2})
+    assert first == pytest.approx(0.03) and math.isnan(second) and said[0] == S
+
+
+def solving(*tiers, **others):
+    """Rows of `kinds`: (tier, new solving, half-width, share out of reach); tier "" is all problems."""
+    facts = {"reach_samples": 64.0, "seeds": 10} | others
+    return [row("random", x, half, "new_solving", tier=tier, out_of_reach=lost, **facts) for tier, x, half, lost in tiers]
+
+
+NEW = {"test": "new_solving", "policy": "random", "margin": 0.02}
+
+
+@pytest.mark.parametrize("middle, half, said", [(0.005, 0.01, S), (0.05, 0.01, C), (0.015, 0.01, U), (0.0, 0.03, U), (0.0, 0.0, S)])
+def test_no_new_solving_needs_an_interval_within_the_margin(middle, half, said):
+    rows = solving(("", 0.5, 0.01, 0.6), ("1", 0.5, 0.01, 0.6), ("10", middle, half, 0.4))
+    (found,) = judged(NEW | PRIMARY, kinds=rows)
+    assert found["verdict"] == said and found["estimate"] == middle
+    assert found["test"] == "new solving of random, tier 10, beyond 64 samples", "the hardest tier is the last"
+
+
+def test_a_claim_that_cannot_fail_is_not_supported():
+    rows = solving(("1", 0.0, 0.0, 0.5), ("2", 0.0, 0.001, 0.015))
+    assert decided(NEW, kinds=rows) == ["undecided: only 1.5 % out of reach"]
+    assert judged(NEW, kinds=rows[1:]) == [], "one tier is not the hardest of several"
+    assert judged(NEW, kinds=[]) == []
+
+
+def test_the_level_of_an_interval_is_where_it_reaches_the_boundary():
+    """Against p that is computed, for a t interval over seeds alone; and below 5 % exactly where the interval leaves the boundary out."""
+    for values in np.random.default_rng(2).normal(0.5, 1, (20, 6)):
+        found = statistics.seeds_interval(values)
+        row = {"estimate": found.estimate, "low": found.low, "high": found.high, "seeds": 6, "p": None}
+        known = statistics.p_value(statistics.components(np.repeat(values[:, None], 2, axis=1)))
+        assert verdicts.level(row, None) == pytest.approx(float(known), abs=1e-6)
+        assert verdicts.level(row | {"p": 0.2}, None) == 0.2
+        said = verdicts.within(found.low, found.high, 0.8)
+        assert (verdicts.level(row, 0.8) < 0.05) == (said != U)
+
+
+def test_rows_hold_for_new_base_models_or_for_this_one():
+    rows = {"differences": [minus("hard", "easy", 0.03)], "gains": [row("hard", 0.1, decoding="sampled")]}
+    assert judged(DIFFERENCE, own_bases=["m"], **rows)[0]["population"] == "new base models of this kind"
+    assert judged(DIFFERENCE, **rows)[0]["population"] == "this model"
+    over_all = {"test": "fit", "predictor": "learnable"}
+    fit = {"regressions": [regression("learnable", 0.5)]}
+    of = lambda *models: [row("hard", 0.1, decoding="sampled", model=model) for model in models]
+    holds_for = lambda models, own: judged(over_all, own_bases=own, gains=of(*models), **fit)[0]["population"]
+    assert [holds_for("m", ["m"]), holds_for("m", []), holds_for("mn", ["m"])] == [
+        "new base models of this kind", "this model", "these models",
+    ]  # fmt: skip
+
+
+def test_primary_claims_come_first():
+    rows = {"differences": [minus("hard", "easy", 0.03), minus("hard", "random", 0.02)]}
+    both = [{"id": n, "paper": "HE", "claim": n, **DIFFERENCE, "minus": n} for n in ("easy", "random")]
+    found = claims.judge([both[0], both[1] | PRIMARY], verdicts.Study(rows, TASKS, [], []))
+    assert [(row["id"], row["primary"]) for row in found] == [("random", True), ("easy", False)]
+
+
+# --- estimates -----------------------------------------------------------------------------------------------------
 
 
 def test_a_claim_about_a_policy_that_the_study_lacks_gives_no_row():
     assert judged(DIFFERENCE, differences=[minus("hard", "random", 0.03)]) == []
     assert judged(DIFFERENCE, differences=[]) == []
+
+
+def test_every_claim_gives_no_row_on_empty_tables():
+    empty = {name: [] for name in registry.JUDGED["claims"].of}
+    assert claims.judge(claims.read(ROOT / "paper/claims.yaml"), verdicts.Study(empty, TASKS, [], [])) == []
+    assert claims.judge(claims.read(ROOT / "paper/claims.yaml"), verdicts.Study({}, TASKS, [], [])) == []
 
 
 def test_every_cell_gives_a_row_and_scope_chooses_the_cells():
@@ -85,173 +178,126 @@ def test_every_cell_gives_a_row_and_scope_chooses_the_cells():
     assert where(only={"task": ["ample"]}) == [("ample", "ample")] and where(only={"model": ["other"]}) == []
 
 
-def test_equality_needs_an_interval_within_the_margin():
-    claim = {"test": "equivalence", "policy": "low_tiers", "minus": "all", "margin": 0.02}
-    said = lambda middle, half: decided(claim, differences=[minus("low_tiers", "all", middle, half)])
-    assert said(0.005, 0.01) == [S]
-    assert said(0.0, 0.03) == [U], "an interval that holds zero shows no equality"
-    assert said(0.03, 0.02) == [U] and said(0.05, 0.01) == [C] and said(-0.05, 0.01) == [C]
+def pair(policy, other, middle, what, at, **others):
+    return minus(policy, other, middle, what=what, at=at, **others)
 
 
-def test_equality_by_tier_adds_the_widths_of_the_two():
-    claim = {"test": "equivalence_by_tier", "policy": "low_tiers", "minus": "all", "margin": 0.02}
-    tiers = [row("low_tiers", 0.1, 0.003, tier="1"), row("all", 0.1, 0.004, tier="1"), row("all", 0.1, 0.004, tier="2")]
-    (found,) = judged(claim, tiers=tiers)
-    assert (found["low"], found["high"]) == pytest.approx((-0.005, 0.005)) and found["verdict"] == S and "tier 1" in found["test"]
-
-
-LARGEST = {"test": "largest", "policy": "hard", "among": ["random", "middle", "easy"]}
-
-
-def test_largest_needs_every_difference_and_shows_the_one_that_decides():
-    ahead = [minus("hard", "random", 0.02), minus("hard", "middle", 0.05), minus("hard", "easy", 0.3)]
-    (found,) = judged(LARGEST, differences=ahead)
-    assert found["verdict"] == S and found["test"] == "hard - random (weakest)"
-    behind = [*ahead[:2], minus("easy", "hard", 0.5)]
-    (found,) = judged(LARGEST, differences=behind)
-    assert found["verdict"] == C and found["test"].startswith("hard - easy") and found["estimate"] == -0.5
-    assert decided(LARGEST, differences=[*ahead[:2], minus("hard", "easy", 0.005)]) == [U]
-    slightly = [*ahead[:2], minus("hard", "easy", -0.012)]
-    assert decided(LARGEST, differences=slightly) == [U], "one of three may be behind by chance"
-    assert judged(LARGEST, differences=ahead[:1]) == [], "one other policy is no choice"
-
-
-def test_order_needs_every_step_and_every_policy():
+def test_the_order_is_its_least_step_and_needs_every_policy():
     claim = {"test": "order", "policies": ["hard", "random", "easy"]}
-    steps = lambda a, b: [minus("hard", "random", a), minus("random", "easy", b)]
-    assert decided(claim, differences=steps(0.02, 0.03)) == [S]
-    assert decided(claim, differences=steps(0.02, -0.3)) == [C]
-    assert decided(claim, differences=steps(0.02, 0.0)) == [U]
-    assert judged(claim, differences=steps(0.02, 0.03)[:1]) == []
+    steps = [minus("hard", "random", 0.03), minus("easy", "random", -0.02)]
+    (found,) = judged(claim, differences=steps)
+    assert found["estimate"] == 0.02 and found["test"] == "random - easy (least of the order)"
+    assert judged(claim, differences=steps[:1]) == []
 
 
-def test_largest_by_learnable_share_and_by_pass_at_the_largest_k():
-    shares = [row(p, x, name="learnable", updates=30) for p, x in (("hard", 0.8), ("random", 0.5), ("easy", 0.2))]
-    for one in shares:
-        del one["eval_task"]
-    (found,) = judged(LARGEST | {"test": "largest_learnable"}, learnable=shares)
-    assert found["verdict"] == S and found["n"] == 30 and found["estimate"] == pytest.approx(0.3)
-    passes = [row(p, x, k=k) for k, x1 in ((1, 0.9), (4, 0.1)) for p, x in (("hard", x1), ("random", 0.5), ("easy", 0.5))]
-    (found,) = judged(LARGEST | {"test": "largest_pass"}, pass_at_k=passes)
-    assert found["verdict"] == C and found["test"].startswith("pass@4")
-    assert judged(LARGEST | {"test": "largest_pass"}, pass_at_k=[r for r in passes if r["k"] == 1]) == []
+def test_a_difference_at_k_is_that_of_the_largest_k():
+    claim = DIFFERENCE | {"test": "difference_at_k"}
+    rows = [pair("easy", "hard", x, "pass@k", k) for k, x in (("2", -0.1), ("16", -0.2), ("4", -0.3))]
+    (found,) = judged(claim, paired=rows)
+    assert found["estimate"] == 0.2 and found["test"] == "pass@16, hard - easy"
+    assert judged(claim, paired=[pair("hard", "easy", 0.1, "tier", "2")]) == []
 
 
-def test_gain_at_most_and_at_least():
-    gains = lambda *middles: {"gains": [row("hard", x, decoding="sampled", task=t) for x, t in zip(middles, TASKS)]}
-    gain = {"test": "gain", "policy": "hard"}
-    assert decided(gain, **gains(0.03, -0.03, 0.005)) == [S, C, U]
-    assert decided({"test": "no_more_than", "policy": "hard", "at_most": 0.02}, **gains(0.0, 0.05, 0.015)) == [S, C, U]
-    reaches = {"test": "reaches", "policy": "hard", "at_least": 0.47}
-    assert decided(reaches, **gains(0.50, 0.1)) == [S] and decided(reaches, **gains(0.3, 0.40)) == [C]
-    assert decided(reaches, **gains(0.475, 0.3)) == [U] and judged(reaches, gains=[]) == []
-    assert decided(reaches, **gains(0.482)) == [S] and decided(reaches, **gains(0.482, 0.3, 0.3)) == [U], "of three the largest"
+def test_a_difference_by_tier_has_a_row_a_tier():
+    claim = DIFFERENCE | {"test": "difference_by_tier"}
+    rows = [pair("hard", "easy", x, "tier", t) for x, t in ((0.1, "1"), (0.2, "2"))] + [pair("hard", "easy", 0.3, "pass@k", "2")]
+    assert [(found["estimate"], found["test"]) for found in judged(claim, paired=rows)] == [
+        (0.1, "hard - easy, tier 1"), (0.2, "hard - easy, tier 2"),
+    ]  # fmt: skip
 
 
-def test_ahead_takes_the_first_checkpoint_from_the_share_on_that_is_not_the_last():
-    claim = {"test": "ahead", "policy": "hard", "minus": "random", "share": 0.3}
-    curve = lambda policy, *values: [
-        row(policy, v, name="accuracy", decoding="sampled", step=s) for s, v in zip((0, 100, 300, 1000), values)
-    ]
-    random = curve("random", 0.5, 0.5, 0.5, 0.5)
-    (found,) = judged(claim, accuracy=curve("hard", 0.5, 0.1, 0.6, 0.2) + random)
-    assert found["verdict"] == S and found["test"] == "hard - random after 300 of 1000" and found["estimate"] == pytest.approx(0.1)
-    assert decided(claim, accuracy=curve("hard", 0.5, 0.6, 0.4, 0.6) + random) == [C]
-    assert decided(claim, accuracy=curve("hard", 0.5, 0.6, 0.51, 0.6) + random) == [U]
-    assert judged(claim, accuracy=[r for r in curve("hard", 0.5, 0.6, 0.4, 0.6) + random if r["step"] in (0, 1000)]) == []
-    assert judged(claim, accuracy=random) == []
+def test_ahead_asks_for_the_first_checkpoint_from_a_share_of_the_updates_on():
+    claim = DIFFERENCE | {"test": "ahead", "share": 0.3}
+    gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")]
+    found = lambda *steps: judged(claim, gains=gains, paired=[pair("hard", "easy", s / 1000, "checkpoint", str(s)) for s in steps])
+    assert [row["test"] for row in found(10, 30, 60)] == ["hard - easy after 30 of 100"]
+    assert [row["estimate"] for row in found(10, 40, 60)] == [0.04] and found(10, 20) == []
 
 
-def test_the_lead_where_the_signal_is_weaker():
-    claim = {"test": "smaller_lead", "policy": "hard", "minus": "easy"}
-    rows = lambda strong, weak: [minus("hard", "easy", strong), minus("hard", "easy", weak, task="weak")]
-    said = lambda *leads: [r["verdict"] for r in judged(claim, weaker=["weak"], differences=rows(*leads))]
-    assert said(0.3, 0.04) == [S] and said(0.04, 0.3) == [C] and said(0.1, 0.095) == [U]
-    assert judged(claim, differences=rows(0.3, 0.04)) == [], "the study names no weaker signal"
+def test_a_smaller_lead_is_of_a_weaker_model_on_one_task():
+    claim = DIFFERENCE | {"test": "smaller_lead"}
+    lead = lambda model, task, x: minus("hard", "easy", x, model=model, task=task)
+    rows = [lead("m", "tight", 0.3), lead("n", "tight", 0.1), lead("m", "weak", 0.2)]
+    (found,) = judged(claim, weaker=["n"], differences=rows)
+    assert (found["model"], found["task"], found["estimate"]) == ("m", "tight", pytest.approx(0.2))
+    assert found["high"] - found["low"] == pytest.approx(2 * math.hypot(0.01, 0.01)), "two models share no replicates"
+    assert judged(claim, weaker=["weak"], differences=rows) == [], "another task is no weaker model"
 
 
-def test_a_lead_that_the_limit_makes_is_lost_with_room():
-    claim = {"test": "lost_lead", "policy": "hard", "minus": "easy"}
-    rows = lambda tight, ample: [minus("hard", "easy", tight), minus("easy", "hard", -ample, eval_task="ample")]
-    said = lambda *leads: decided(claim, differences=rows(*leads))
-    assert said(0.5, -0.01) == [S] and said(0.0, 0.3) == [C] and said(0.1, 0.085) == [U]
-    (found,) = judged(claim, differences=rows(0.5, 0.1))
-    assert (found["estimate"], found["low"], found["high"]) == pytest.approx((0.4, 0.38, 0.42)), "half-widths are added"
-    assert found["test"] == "(hard - easy) less that on ample"
-    assert judged(claim, differences=rows(0.5, 0.1)[:1]) == [] == judged(claim, differences=rows(0.5, 0.1)[1:])
-
-
-def test_parts_are_of_the_last_checkpoint_and_of_one_run_too():
-    name = "finishing_minus_correctness"
-    rows = [row(p, x, name=name, step=30, seeds=1) for p, x in (("hard", 0.4), ("easy", -0.4), ("random", 0.0))]
-    rows.append(row("hard", -0.9, name=name, step=15, seeds=1))
-    assert decided({"test": "parts"}, parts=rows) == [S, C, U] and judged({"test": "parts"}, parts=[]) == []
-
-
-def regression(predictor, r_squared, half=0.05, slope=1.0, adjusted_for=""):
-    return {"task": "all", "predictor": predictor, "adjusted_for": adjusted_for, "slope": slope, "cells": 8, "r_squared": r_squared} | {
-        "r_squared_low": max(0.0, r_squared - half), "r_squared_high": r_squared + half
-    }  # fmt: skip
-
-
-def test_a_fit_needs_the_right_sign():
-    claim = {"test": "fit", "predictor": "learnable", "sign": 1}
-    said = lambda *args, **more: decided(claim, regressions=[regression("learnable", *args, **more)])
-    assert said(0.66) == [S] and said(0.66, slope=-1.0) == [C] and said(0.04) == [U] and said(math.nan) == [U]
-    assert judged(claim, regressions=[regression("learnable", 0.9, adjusted_for="tokens")]) == [] == judged(claim, regressions=[])
-
-
-def test_a_better_fit_is_one_whose_interval_is_above_the_other():
-    claim = {"test": "better_fit", "predictor": "tokens", "than": "learnable"}
-    said = lambda one, other: decided(claim, regressions=[regression("tokens", one), regression("learnable", other)])
-    assert said(0.97, 0.66) == [S] and said(0.3, 0.66) == [C] and said(0.7, 0.66) == [U]
-    assert judged(claim, regressions=[regression("tokens", 0.9)]) == []
-
-
-def test_base_accuracy_against_gain_needs_several_models():
-    claim = {"test": "fit_base", "policies": ["all"]}
-    rows = lambda gains, models: [
-        row("all", g, decoding="sampled", base_accuracy=b, task=t) | {"model": m}
-        for (b, t), g, m in zip([(0.1, "tight"), (0.2, "ample"), (0.3, "far"), (0.4, "weak"), (0.5, "graded")], gains, models)
-    ]
-    assert decided(claim, gains=rows([0.11, 0.2, 0.31, 0.4, 0.52], "aabbc")) == [S]
-    assert decided(claim, gains=rows([0.1, 0.5, 0.2, 0.4, 0.1], "aabbc")) == [U]
-    assert judged(claim, gains=rows([0.1, 0.2, 0.3, 0.4, 0.5], "aaaaa")) == []
-
-
-def test_tiers_compare_the_easiest_with_the_hardest():
-    claim = {"test": "tiers", "policies": ["all", "random"]}
-    rows = lambda *gains: [row("random", g, tier=t) for g, t in zip(gains, ("1", "2", "10"))]
-    (found,) = judged(claim, tiers=rows(0.3, 0.9, 0.1))
-    assert found["verdict"] == S and found["test"] == "gain of random, tier 1 - tier 10"
-    assert decided(claim, tiers=rows(0.1, 0.9, 0.3)) == [C] and decided(claim, tiers=rows(0.1, 0.9, 0.1)) == [U]
-    assert judged(claim, tiers=rows(0.1)) == []
-
-
-def test_reach_asks_every_seed():
-    claim = {"test": "reach", "policy": "low_tiers", "within": 0.5}
-    reach = lambda step, first, last, reached, seeds=3: decided(
-        claim,
-        reach=[
-            row("low_tiers", seeds=seeds)
-            | {"step": step, "step_first": first, "step_last": last, "steps": 100, "seeds_reached": reached}
-        ],
-    )
-    assert reach(40, 30, 50, 3) == [S]
-    assert reach(70, 60, 90, 3) == [C] and reach(math.nan, math.nan, math.nan, 0) == [C]
-    assert reach(40, 30, 90, 3) == [U] and reach(40, 30, 40, 2) == [U] and reach(40, 40, 40, 1, seeds=1) == [U]
-    assert judged(claim, reach=[]) == []
+def test_a_lost_lead_is_paired_and_of_the_same_runs_with_room():
+    claim = DIFFERENCE | {"test": "lost_lead"}
+    rows = [pair("hard", "easy", 0.4, "test", "ample"), pair("hard", "easy", 0.3, "test", "graded")]
+    rows.append(pair("hard", "easy", 0.2, "test", "tight", task="ample"))
+    (found,) = judged(claim, paired=rows)
+    assert found["estimate"] == 0.4 and found["test"] == "(hard - easy) less that on ample"
 
 
 def test_transfer_compares_two_training_tasks_on_one_test():
     claim = {"test": "transfer", "policy": "all", "trained_on": "tight", "minus": "weak"}
-    gains = lambda one, other: [
-        row("all", one, decoding="sampled", task="tight", eval_task="far"),
-        row("all", other, decoding="sampled", task="weak", eval_task="far"),
-        row("all", 0.9, decoding="sampled", task="weak"),
-    ]
-    assert decided(claim, gains=gains(0.3, 0.2)) == [S] and decided(claim, gains=gains(0.2, 0.3)) == [C]
-    assert decided(claim, gains=gains(0.2, 0.2)) == [U] and judged(claim, gains=gains(0.3, 0.2)[1:]) == []
+    rows = [pair("all", "all", -0.1, "trained on", "tight", task="weak", eval_task="far")]
+    (found,) = judged(claim, paired=rows)
+    assert (found["task"], found["eval_task"], found["estimate"]) == ("tight", "far", 0.1)
+    assert judged(claim, paired=[rows[0] | {"at": "ample"}]) == []
+
+
+def test_a_learnable_share_has_no_test_set_and_counts_updates():
+    shares = [row(p, x, name="learnable", updates=30) for p, x in (("hard", 0.8), ("easy", 0.5))]
+    for one in shares:
+        del one["eval_task"]
+    (found,) = judged(DIFFERENCE | {"test": "learnable"}, learnable=shares)
+    assert found["estimate"] == pytest.approx(0.3) and found["n"] == 30 and found["eval_task"] == "tight"
+
+
+def test_gains_and_the_largest_of_them():
+    gains = [row("hard", x, decoding="sampled", task=t) for x, t in zip((0.03, 0.5, -0.1), TASKS)]
+    assert estimates({"test": "gain", "policy": "hard"}, gains=gains) == [0.03, 0.5, -0.1]
+    (found,) = judged({"test": "largest_gain", "policy": "hard"}, gains=gains)
+    assert (found["estimate"], found["task"], found["test"]) == (0.5, "ample", "largest gain of hard, of 3")
+    assert judged({"test": "largest_gain", "policy": "hard"}, gains=[]) == []
+
+
+def test_tiers_are_compared_in_points_and_in_log_odds():
+    claim = {"test": "tiers", "policies": ["all", "random"]}
+    trend = row("random", 0.09, name="points", easiest="1", hardest="10", log_odds=-0.5, log_odds_low=-0.7, log_odds_high=-0.3)
+    points, odds = judged(claim, tier_trends=[trend])
+    assert (points["estimate"], points["test"]) == (0.09, "gain of random, tier 1 - tier 10")
+    assert (odds["estimate"], odds["low"]) == (-0.5, -0.7) and odds["test"].startswith("log odds of ")
+    assert len(judged(claim, tier_trends=[trend | {"log_odds": math.nan}])) == 1, "a tier that is always solved has no log odds"
+
+
+def test_parts_are_of_the_last_checkpoint_of_one_policy():
+    name = "finishing_minus_correctness"
+    rows = [row("hard", 0.4, name=name, step=30), row("easy", -0.4, name=name, step=30), row("hard", -0.9, name=name, step=15)]
+    assert estimates({"test": "parts", "policy": "hard"}, parts=rows) == [0.4]
+
+
+def test_reach_is_a_share_of_the_updates():
+    one = {"step": 40, "step_first": 30, "step_last": 90, "steps": 100, "seeds_reached": 3}
+    of = lambda **more: judged({"test": "reach", "policy": "low"}, reach=[row("low") | one | more])[0]
+    assert [of()[key] for key in ("estimate", "low", "high", "n")] == [0.4, 0.3, 0.9, 3]
+    assert math.isnan(of(seeds_reached=2)["high"]), "one seed never gets there"
+
+
+def regression(predictor, r_squared, slope=1.0, adjusted_for="", task="all"):
+    return {"task": task, "predictor": predictor, "adjusted_for": adjusted_for, "r_squared": r_squared, "slope": slope, "cells": 8}
+
+
+def test_a_fit_has_no_interval_and_no_verdict():
+    claim = {"test": "fit", "predictor": "learnable"}
+    rows = [regression("learnable", 0.66, -1.0), regression("tokens", 0.9), regression("learnable", 0.1, adjusted_for="tokens")]
+    (found,) = judged(claim, regressions=[*rows, regression("learnable", 0.2, task="tight")])
+    assert found["estimate"] == 0.66 and math.isnan(found["low"]) and found["verdict"] == D and found["n"] == 8
+    assert found["test"] == "R^2 (learnable, gain), slope -"
+
+
+def test_base_accuracy_against_gain_needs_several_models():
+    claim = {"test": "fit_base", "policies": ["all"]}
+    rows = lambda models: [
+        row("all", 0.5 - b, decoding="sampled", base_accuracy=b, task=t, model=m) for b, t, m in zip((0.1, 0.2, 0.3, 0.4, 0.5), TASKS, models)
+    ]  # fmt: skip
+    (found,) = judged(claim, gains=rows("aabbc"))
+    assert found["estimate"] == pytest.approx(1) and found["verdict"] == D and math.isnan(found["low"])
+    assert judged(claim, gains=rows("aaaaa")) == []
 
 
 # --- the file ------------------------------------------------------------------------------------------------------
@@ -266,12 +312,31 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
     assert {claim["paper"] for claim in published_claims} == {"HE", "LDS", "here"}
     for claim in published_claims:
         named = [claim[key] for key in ("policy", "minus") if key in claim and claim["test"] != "transfer"]
-        named += [*claim.get("among", []), *claim.get("policies", [])]
+        named += claim.get("policies", [])
         assert set(named) <= CONFIG["policies"].keys(), claim["id"]
         assert set(claim.get("only", {}).get("model", [])) <= CONFIG["models"].keys(), claim["id"]
         tasks = {name for key in ("task", "eval_task") for name in claim.get("only", {}).get(key, [])}
         assert tasks | ({claim["trained_on"], claim["minus"]} if claim["test"] == "transfer" else set()) <= CONFIG["tasks"].keys()
     assert {claim["test"] for claim in published_claims} == claims.TESTS.keys(), "no test without a claim"
+
+
+def test_each_paper_has_one_primary_claim_and_no_estimate_is_there_twice(published_claims):
+    primary = {claim["paper"]: claim for claim in published_claims if claim.get("primary")}
+    assert {paper: (claim["id"], claim["replicates"]) for paper, claim in primary.items()} == {
+        "HE": ("hard_over_random", 10), "LDS": ("no_new_solving", 10),
+    }  # fmt: skip
+    seen = set()
+    for claim in published_claims:
+        policies = frozenset({claim.get("policy"), claim.get("minus")}), tuple(claim.get("policies", ()))
+        estimate = (claim["test"], *policies, claim.get("tested", "same"))  # a difference and its negative are one
+        assert estimate not in seen, claim["id"]
+        seen.add(estimate)
+
+
+def test_claims_test_what_they_name(published_claims):
+    by_id = {claim["id"]: claim for claim in published_claims}
+    assert by_id["order_as_published"]["only"] == {"task": ["gsm8k"]}
+    assert not any("easy" in (claim.get("policy"), claim.get("minus")) for claim in published_claims if claim["paper"] == "LDS")
 
 
 @pytest.mark.parametrize(
@@ -283,6 +348,14 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
         ({"tested": "elsewhere"}, "tested is 'elsewhere', expected one of same,"),
         ({"only": {"seed": [0]}}, "'only' must hold lists of names under model, task, eval_task"),
         ({"id": None}, "'id' is missing"),
+        ({"replicates": 10}, "'replicates' is for primary claims"),
+        ({"primary": False}, "'primary' must be true"),
+        ({"primary": True}, "needs 'replicates'"),
+        ({"primary": True, "replicates": 1}, "2 or more"),
+        (
+            {"primary": True, "replicates": 10, "test": "ahead", "share": 0.3},
+            "'ahead' gives no verdict; a primary claim has one of difference,",
+        ),
     ],
 )
 def test_a_wrong_claim_is_told_with_its_place(tmp_path, change, said):
@@ -292,6 +365,13 @@ def test_a_wrong_claim_is_told_with_its_place(tmp_path, change, said):
     with pytest.raises(UserError, match=r"claims\.yaml: claim 2 \((two|without an id)\): ") as error:
         claims.read(tmp_path / "claims.yaml")
     assert said in str(error.value)
+
+
+def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
+    one = {"id": "one", "paper": "HE", "claim": "so", "test": "difference", "policy": "hard", "minus": "easy"} | PRIMARY
+    (tmp_path / "claims.yaml").write_text(yaml.safe_dump([one, one | {"id": "two", "paper": "LDS"}, one | {"id": "three"}]))
+    with pytest.raises(UserError, match=r"claim 3 \(three\): 'one' is the primary claim of HE already; a paper has one"):
+        claims.read(tmp_path / "claims.yaml")
 
 
 def test_a_file_that_is_no_list_of_claims_is_told(tmp_path):
@@ -307,5 +387,6 @@ def test_conditions_say_which_tasks_share_problems():
     tasks = paths.conditions(CONFIG, "mini")["tasks"]
     assert verdicts.relation("swaps", "swaps_hard", tasks) == "other"
     assert paths.conditions(CONFIG, "mini")["weaker"] == ["arithmetic"]
+    assert paths.conditions(CONFIG, "mini")["own_bases"] == ["tiny"] and paths.conditions(CONFIG, "limits")["own_bases"] == []
     tasks = paths.conditions(CONFIG, "limits")["tasks"]
     assert verdicts.relation("math", "math_numeric", tasks) == "other"

@@ -8,6 +8,7 @@ from hardgrpo.analysis import claims, published, summaries, verdicts
 from hardgrpo.analysis.formats import adding_up, change
 from hardgrpo.analysis.formats import change_interval as spread
 from hardgrpo.report import registry
+from hardgrpo.report.tables import compared
 from hardgrpo.runtime import files
 from hardgrpo.study import paths
 
@@ -25,15 +26,15 @@ def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
     conditions = paths.conditions(config, study)
     names = dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of)
     tables = summaries.read_tables(files.Tables.below(root / SUMMARIES / study), names)
-    found = claims.judge(claims.read(root / "paper/claims.yaml"), verdicts.Study(tables, conditions["tasks"], conditions["weaker"]))
+    found = claims.judge(claims.read(root / "paper/claims.yaml"), verdicts.Study(tables, **conditions))
     folder = root / "results/published"
-    compared = published.compare(tables, published.read(folder), published.read_readings(folder))
-    rows = {"claims": found, "compared": compared}
+    beside = published.compare(tables, published.read(folder), published.read_readings(folder))
+    rows = {"claims": found, "compared": beside}
     return {name: pd.DataFrame(files.rounded(rows[name]), columns=registry.JUDGED[name].columns) for name in rows}
 
 
 def of_papers(root: Path, config: dict) -> pd.DataFrame:
-    """The papers' claims, with the verdicts of the reference study."""
+    """The papers' claims in the reference study."""
     found = judged(root, config, REFERENCE)["claims"]
     return found[found.paper != "here"]
 
@@ -60,9 +61,9 @@ def in_short(root: Path, config: dict) -> str:
     lines = [
         f"**The hardest tenth less a random tenth**, gain in points: {by_task(hard_less_random, pair)} ({where}).",
         f"**Largest gain of four policies**, in points: {by_task(gains, most)} ({where}).",
-        f"**Learnable share** explains R² = {explained.r_squared:.2f} [{explained.r_squared_low:.2f}, {explained.r_squared_high:.2f}]"
-        f" of the gains of {explained.cells:.0f} pairs of policy and task ({where}).",
-        f"**The papers' claims**, counted by task: {counted(of_papers(root, config))} ({where}).",
+        f"**Learnable share** explains R² = {explained.r_squared:.2f} of the gains of {explained.cells:.0f} pairs of policy and task"
+        f" ({where}).",
+        f"**The papers' primary claims**: {verdicts_on(of_papers(root, config))}.",
         f"**A completion limit alone can make a gain**: policy *hard*, trained and tested under a tight limit, gains {tight} points, of which"
         f" finishing is {finishing}; tested with room it gains {ample} ({elsewhere}).",
     ]
@@ -118,18 +119,17 @@ def in_full(root: Path, config: dict) -> str:
         )
     lines += [
         "",
-        f"The papers' claims, counted by task: {counted(found)}. The tests that decided one (points, paired by problem and seed):",
+        "The papers' claims. Each paper has one primary claim, named before the study was run; only it gets a verdict, after Holm's"
+        " correction over the tasks. All other rows are descriptive. Points with 95 % intervals; R² and log odds as they are.",
         "",
+        "| paper | holds for | task | claim | estimate of | estimate | verdict |",
+        "|---|---|---|---|---|---|---|",
     ]
-    lines += ["| paper | task | claim | test | estimate | verdict |", "|---|---|---|---|---|---|"]
     for row in found.itertuples():
-        if row.verdict == "undecided":
-            continue
         task = row.task if row.task == row.eval_task else f"{row.task} → {row.eval_task}"
-        figure = spread(row.estimate, row.low, row.high)
-        if "R^2" in row.test:
-            figure = f"{row.estimate:.2f} [{row.low:.2f}, {row.high:.2f}]"
-        lines.append(f"| {row.paper} | {task} | {row.claim} | {row.test.replace('R^2', 'R²')} | {figure} | {row.verdict} |")
+        figure = compared.shown(row.test, row.estimate, row.low, row.high)
+        test = row.test.replace("R^2", "R²")
+        lines.append(f"| {row.paper} | {row.population} | {task} | {row.claim} | {test} | {figure} | {row.verdict} |")
     return "\n".join([*lines, "", *limits(read(root, TRUNCATION))])
 
 
@@ -168,7 +168,10 @@ def limits(tables: dict[str, pd.DataFrame]) -> list[str]:
     return lines
 
 
-def counted(found: pd.DataFrame) -> str:
-    """The number of the papers' claims with each verdict."""
-    counts = [f"{(found.verdict == verdict).sum()} {verdict}" for verdict in ("supported", "contradicted", "undecided")]
-    return ", ".join(counts)
+def verdicts_on(found: pd.DataFrame) -> str:
+    """Each paper's primary claim, with its verdict on each task and whom it holds for."""
+    said = []
+    for (paper, claim, holds_for), rows in found[found.primary == 1].groupby(["paper", "claim", "population"], sort=False):
+        verdict = ", ".join(f"{row.task} {spread(row.estimate, row.low, row.high)}, {row.verdict}" for row in rows.itertuples())
+        said.append(f"{paper}, {claim}: {verdict} (for {holds_for}; {rows.seeds.max():.0f} replicates)")
+    return "; ".join(said) or "the study decides none"

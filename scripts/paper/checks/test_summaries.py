@@ -6,6 +6,7 @@ They compute numbers again without the code that made them: plain Python over ro
 import csv
 import io
 from collections import defaultdict
+from math import log, nan
 
 from conftest import TOLERANCE, at, check, close, known, rows_of
 from hardgrpo.analysis import claims, published, verdicts
@@ -164,6 +165,44 @@ def test_tables_agree(tables):
         if not close(row["never_solved"], zero):
             wrong.append(f"{place}: never_solved is {row['never_solved']}, subsets.csv has {zero}")
     check(wrong)
+
+
+def test_paired_differences(tables):
+    """Paired differences by checkpoint, k and tier, and of leads, are the differences of the tables' means."""
+    wrong = []
+    key = lambda row: (row["model"], row["task"], row["eval_task"], row["policy"])
+    rows = lambda name, *more: {(*key(row), *(row[column] for column in more)): row for row in tables[name]}
+    accuracy, passes, tiers = rows("accuracy", "decoding", "step"), rows("pass_at_k", "k"), rows("tiers", "tier")
+    gains, differences = rows("gains", "decoding"), rows("differences", "minus")
+    for _, place, row in rows_of(tables, "paired"):
+        cell, at, what = key(row), row["at"], row["what"]
+        other = (*cell[:3], row["minus"])
+        if what == "checkpoint":
+            means = [accuracy[(*one, "sampled", float(at))]["accuracy"] for one in (cell, other)]
+        elif what == "pass@k":
+            if any((*one, float(at)) not in passes for one in (cell, other)):
+                continue  # the base model has fewer samples
+            means = [passes[(*one, float(at))]["pass"] for one in (cell, other)]
+        elif what == "tier":
+            means = [tiers[(*one, at)]["accuracy"] for one in (cell, other)]
+        elif what == "test":
+            means = [differences[(*one, row["minus"])]["difference"] for one in (cell, (*cell[:2], at, cell[3]))]
+        else:
+            means = [gains[(*one, "sampled")]["gain"] for one in (cell, (cell[0], at, *cell[2:]))]
+        if not close(means[0] - means[1], row["difference"]):
+            wrong.append(f"{place}: difference is {row['difference']}, the other tables have {means[0]} and {means[1]}")
+    for _, place, row in rows_of(tables, "tier_trends"):
+        easy, hard = (tiers[(*key(row), row[name])] for name in ("easiest", "hardest"))
+        if not close(easy["gain"] - hard["gain"], row["points"]):
+            wrong.append(f"{place}: points is {row['points']}, tiers.csv has {easy['gain']} and {hard['gain']}")
+        odds = [logit(tier["accuracy"]) - logit(tier["base_accuracy"]) for tier in (easy, hard)]
+        if known(row["log_odds"]) and not close(odds[0] - odds[1], row["log_odds"]):
+            wrong.append(f"{place}: log_odds is {row['log_odds']}, from tiers.csv {odds[0] - odds[1]}")
+    check(wrong)
+
+
+def logit(share: float) -> float:
+    return log(share / (1 - share)) if 0 < share < 1 else nan
 
 
 def test_parity(given, tables, runs):

@@ -2,8 +2,9 @@
 
 import pandas as pd
 
-from hardgrpo.analysis.formats import points, r_squared, with_interval
-from hardgrpo.report.cells import BREAK, R_SQUARED, Cell, Column, named, number, numbers, seeds, text, with_95
+from hardgrpo.analysis.claim_tests import LOG_ODDS
+from hardgrpo.analysis.formats import points, probability, r_squared, with_interval
+from hardgrpo.report.cells import BREAK, R_SQUARED, Cell, Column, P, named, number, numbers, seeds, text, with_95
 
 
 def beside(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[Column]:
@@ -31,19 +32,25 @@ def claims(claims: pd.DataFrame):
     where = [
         task if test == task or pd.isna(test) else f"{task}, tested on {test}" for task, test in zip(claims.task, claims.eval_task)
     ]
-    estimates = [  # R^2 as it is, shares and differences in points
-        (r_squared if row.test.startswith("R^2") else with_interval)(row.estimate, row.low, row.high) for row in claims.itertuples()
-    ]
+    estimates = [shown(row.test, row.estimate, row.low, row.high) for row in claims.itertuples()]
+    p_holm = [probability(p) if primary else "" for p, primary in zip(claims.p_holm, claims.primary)]
     wrapped_name = lambda value: "" if pd.isna(value) else wrapped(value)
     return claims, [
         text(claims, "paper", "paper"),
         text(claims, "model", "model", wrapped_name, "model {}", 0.10),
-        text(claims, "claim", "claim", width=0.27),
-        Column("on", [wrapped(name) for name in where], width=0.15),
-        text(claims, "test", "decided by", decided_by, width=0.14),
+        text(claims, "population", "holds for", note="All rows hold for {}", width=0.10),
+        text(claims, "claim", "claim", width=0.25),
+        Column("on", [wrapped(name) for name in where], width=0.13),
+        text(claims, "test", "estimate of", estimate_of, width=0.14),
         numbers(with_95("estimate"), estimates, width=0.13),
-        text(claims, "verdict", "verdict"),
+        numbers((P, " (Holm)"), p_holm),
+        text(claims, "verdict", "verdict", width=0.12),
     ]
+
+
+def shown(test: str, estimate: float, low: float, high: float) -> str:
+    """R^2 and log odds as they are, shares and differences of shares in points."""
+    return (r_squared if test.startswith(("R^2", LOG_ODDS)) else with_interval)(estimate, low, high)
 
 
 def wrapped(name: str) -> str:
@@ -51,7 +58,7 @@ def wrapped(name: str) -> str:
     return name.replace("_", f"_{BREAK}").replace("-", f"-{BREAK}")
 
 
-def decided_by(test: str) -> Cell:
+def estimate_of(test: str) -> Cell:
     first, *others = wrapped(test).split("R^2")
     return (first, *(part for other in others for part in (R_SQUARED, other)))
 
