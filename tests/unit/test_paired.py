@@ -1,0 +1,128 @@
+"""Paired differences by checkpoint, k, tier and test, and what the easiest tier gains beyond the hardest, by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hardgrpo.analysis import paired, statistics
+from hardgrpo.analysis.cells import Cell
+from hardgrpo.report import registry
+
+SEEDS, TIERS, STEPS = [0, 1, 2], ["1", "1", "2", "2", "10", "10"], (15, 30)
+
+
+def frame(rates: dict[int, list[float]], stem: str = "p") -> pd.DataFrame:
+    """An evaluation with four samples a problem: step -> the share of each problem's samples that are right."""
+    rows = [
+        {
+            "step": step,
+            "id": f"{stem}{n}",
+            "tier": TIERS[n],
+            "decoding": "sampled",
+            "sample": sample,
+            "correct": int(sample < 4 * rate),
+        }
+        for step, shares in rates.items()
+        for n, rate in enumerate(shares)
+        for sample in range(4)
+    ]
+    return pd.DataFrame(rows)
+
+
+def cell(policy, task="t", test="t", seeds=SEEDS, luck=1, stem="p") -> Cell:
+    """A cell of random evaluations: each seed has a base of its own, the same for every policy and task."""
+    draw = lambda rng: rng.integers(1, 4, len(TIERS)) / 4
+    bases = [frame({0: draw(np.random.default_rng([7, seed]))}, stem) for seed in seeds]
+    rng = np.random.default_rng([luck, *map(ord, f"{policy} {task} {test}")])
+    return Cell("m", task, test, policy, bases, [frame({step: draw(rng) for step in STEPS}, stem) for _ in seeds], seeds)
+
+
+def found(*cells: Cell) -> dict[tuple, dict]:
+    rows = paired.paired(list(cells))
+    assert all(row.keys() == set(registry.SUMMARIES["paired"].columns) for row in rows)
+    by_key = {tuple(row[name] for name in ("task", "eval_task", "policy", "minus", "what", "at")): row for row in rows}
+    assert len(by_key) == len(rows)
+    return by_key
+
+
+def same(row: dict, values: np.ndarray) -> bool:
+    expected = statistics.mean_interval(values)
+    shown = [row["difference"], row["difference_low"], row["difference_high"], row["problems"], row["seeds"]]
+    return shown == pytest.approx([expected.estimate, expected.low, expected.high, values.shape[1], values.shape[0]], nan_ok=True)
+
+
+def test_policies_are_paired_by_problem_and_seed_at_checkpoints_by_k_and_by_tier():
+    hard, easy = cell("hard"), cell("easy")
+    rows = found(hard, easy)
+    key = lambda what, at: ("t", "t", "hard", "easy", what, at)
+    assert list(rows) == [
+        key("checkpoint", "15"), key("pass@k", "2"), key("pass@k", "4"), key("tier", "1"), key("tier", "2"), key("tier", "10"),
+    ]  # fmt: skip
+    assert same(rows[key("checkpoint", "15")], hard.rates(15) - easy.rates(15))
+    of_tier = (hard.rates(30) - easy.rates(30))[:, 4:]
+    assert same(rows[key("tier", "10")], of_tier)
+    any_right = lambda one: (one.rates(30) > 0).astype(float)
+    assert same(rows[key("pass@k", "4")], any_right(hard) - any_right(easy)), "of four samples"
+    assert found(hard, cell("easy", seeds=[0, 1, 3])) == {}, "other seeds are no pairs"
+
+
+def test_leads_are_compared_on_two_tests_of_the_same_problems_only():
+    cells = [cell(policy, "t", test) for test in ("t", "ample") for policy in ("hard", "easy")]
+    others = [cell(policy, "t", "other", stem="q") for policy in ("hard", "easy")]
+    rows = {key: row for key, row in found(*cells, *others).items() if key[4] == "test"}
+    assert list(rows) == [("t", "t", "hard", "easy", "test", "ample")]
+    one, other, there, other_there = (each.rates(30) for each in cells)
+    assert same(*rows.values(), (one - other) - (there - other_there))
+
+
+def test_the_same_policy_trained_on_two_tasks_is_paired_on_a_test():
+    one, other = cell("all", "t", "far"), cell("all", "u", "far")
+    rows = found(one, other, cell("hard", "u", "near"))
+    assert list(rows) == [("t", "far", "all", "all", "trained on", "u")]
+    assert same(*rows.values(), one.rates(30) - other.rates(30))
+
+
+def test_a_paired_difference_is_narrower_than_an_unpaired_one_where_problems_are_alike():
+    """Problems of very different difficulty, policies that differ little: what pairing is for."""
+    base = np.array([0.25, 0.25, 0.5, 0.5, 1.0, 1.0])
+    make = lambda policy, up: Cell(
+        "m", "t", "t", policy, [frame({0: base})], [frame({15: base, 30: base - up}) for _ in SEEDS], SEEDS
+    )
+    one, other = make("hard", 0.0), make("easy", 0.25)
+    row = found(one, other)["t", "t", "hard", "easy", "checkpoint", "15"]
+    unpaired = np.hypot(*(np.ptp([e.low, e.high]) for e in (statistics.mean_interval(c.rates(15)) for c in (one, other))))
+    assert row["difference_high"] - row["difference_low"] == 0 and unpaired > 0.5
+
+
+def test_gains_of_the_easiest_and_the_hardest_tier_in_points_and_in_log_odds():
+    (row,) = paired.tier_trends([one := cell("random")])
+    assert row.keys() == set(registry.SUMMARIES["tier_trends"].columns)
+    assert (row["easiest"], row["hardest"], row["problems"], row["seeds"]) == ("1", "10", 2, 3)
+    base, trained = one.base_rates(), one.rates(30)
+    easy, hard = slice(0, 2), slice(4, 6)
+    expected = statistics.contrast_interval((trained - base)[:, easy], (trained - base)[:, hard])
+    assert [row["points"], row["points_low"]] == pytest.approx([expected.estimate, expected.low])
+    logit = lambda p: np.log(p / (1 - p))
+    odds = [logit(trained[:, of].mean()) - logit(base[:, of].mean()) for of in (easy, hard)]
+    assert row["log_odds"] == pytest.approx(odds[0] - odds[1]) and row["log_odds_low"] < row["log_odds"] < row["log_odds_high"]
+
+
+def test_a_ceiling_makes_points_fall_with_the_tier_and_log_odds_rise():
+    right = {"1": (444, 472), "2": (305, 378)}  # of 500: 88.8 to 94.4 %, and 61.0 to 75.6 %
+    rows = lambda end: [
+        {"step": 30 * end, "id": f"{tier}-{i}", "tier": tier, "decoding": "sampled", "sample": 0, "correct": int(i < of[end])}
+        for tier, of in right.items()
+        for i in range(500)
+    ]
+    ceiling = Cell("m", "t", "t", "random", [pd.DataFrame(rows(0))], [pd.DataFrame(rows(1)) for _ in SEEDS], SEEDS)
+    (row,) = paired.tier_trends([ceiling])
+    assert row["points"] < 0 < row["log_odds"], "the hardest tier gains more points; in log odds the easiest does"
+
+
+def test_a_tier_that_is_always_solved_has_no_log_odds_and_one_tier_no_row():
+    full = frame({0: [1, 1, 0.5, 0.5, 0.5, 0.5]})
+    one = Cell("m", "t", "t", "random", [full], [frame({15: [1] * 6, 30: [1, 1, 0.5, 0.5, 0.75, 0.5]}) for _ in SEEDS], SEEDS)
+    (row,) = paired.tier_trends([one])
+    assert np.isnan([row["log_odds"], row["log_odds_low"], row["log_odds_high"]]).all() and row["points"] == pytest.approx(-0.125)
+    alike = Cell("m", "t", "t", "random", *([each.assign(tier="1") for each in of] for of in (one.bases, one.runs)), SEEDS)
+    assert paired.tier_trends([alike]) == [] and paired.tier_trends([]) == [] == paired.paired([])
