@@ -38,7 +38,7 @@ def claims(claims: pd.DataFrame):
     return claims, [
         text(claims, "paper", "paper"),
         text(claims, "model", "model", wrapped_name, "model {}", 0.10),
-        text(claims, "population", "holds for", note="All rows hold for {}", width=0.10),
+        text(claims, "population", "holds for", note="for {}", width=0.10),
         text(claims, "claim", "claim", width=0.25),
         Column("on", [wrapped(name) for name in where], width=0.13),
         text(claims, "test", "estimate of", estimate_of, width=0.14),
