@@ -38,7 +38,9 @@ PRIMARY = {"primary": True, "replicates": 3}
 def judged(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
     claim = {"id": "c", "paper": "HE", "claim": "so"} | claim
     assert claims._wrong(claim, []) is None
-    return claims.judge([claim], verdicts.Study(tables, TASKS, list(weaker), list(own_bases)))
+    rows = claims.judge([claim], verdicts.Study(tables, TASKS, list(weaker), list(own_bases)))
+    assert all(row.keys() == set(registry.JUDGED["claims"].columns) for row in rows)
+    return rows
 
 
 def decided(claim: dict, **tables) -> list[str]:
@@ -387,6 +389,14 @@ def test_conditions_say_which_tasks_share_problems():
     tasks = paths.conditions(CONFIG, "mini")["tasks"]
     assert verdicts.relation("swaps", "swaps_hard", tasks) == "other"
     assert paths.conditions(CONFIG, "mini")["weaker"] == ["arithmetic"]
-    assert paths.conditions(CONFIG, "mini")["own_bases"] == ["tiny"] and paths.conditions(CONFIG, "limits")["own_bases"] == []
     tasks = paths.conditions(CONFIG, "limits")["tasks"]
     assert verdicts.relation("math", "math_numeric", tasks) == "other"
+
+
+def test_conditions_say_which_models_have_own_bases():
+    """The population of a row: new base models where each seed pretrains one, this model otherwise."""
+    with_seed = lambda seed: (
+        CONFIG | {"models": CONFIG["models"] | {"tiny": {"source": CONFIG["models"]["tiny"]["source"] | {"seed": seed}}}}
+    )
+    assert paths.conditions(with_seed("own"), "mini")["own_bases"] == ["tiny"]
+    assert paths.conditions(with_seed(0), "mini")["own_bases"] == [] == paths.conditions(with_seed("own"), "limits")["own_bases"]

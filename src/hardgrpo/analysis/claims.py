@@ -23,7 +23,9 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
             found = judged(found, claim)
         else:
             found = [row | {"p_holm": None, "verdict": DESCRIPTIVE} for row in found]
-        rows += [kept | row | {"population": study.population(row["model"])} for row in found]
+        for row in found:
+            shown = {key: value for key, value in row.items() if key not in ("p", "open")}  # what the verdict was made from
+            rows.append(kept | shown | {"population": study.population(row["model"])})
     return rows
 
 

@@ -96,22 +96,8 @@ class Judged:
 JUDGED = {
     "claims": Judged(
         ["gains", "differences", "paired", "kinds", "parts", "learnable", "regressions", "tier_trends", "reach"],
-        [
-            "id",
-            "paper",
-            "primary",
-            *CELL[:3],
-            "population",
-            "claim",
-            "test",
-            "estimate",
-            "low",
-            "high",
-            "p_holm",
-            "seeds",
-            "n",
-            "verdict",
-        ],
+        ["id", "paper", "primary", *CELL[:3], "population", "claim", "test"]
+        + ["estimate", "low", "high", "p_holm", "seeds", "n", "verdict"],
     ),
     "compared": Judged(
         ["gains", "learnable", "pass_at_k", "accuracy", "parts", "reach", "fit"],
