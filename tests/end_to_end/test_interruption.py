@@ -101,9 +101,9 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
             continue
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 1, (run / f"{name}.log").read_text()
-        said = (run / f"{name}.log").read_text().strip().splitlines()[-1]
-        assert said.startswith("error: stopped by SIGTERM")
-        found = re.search(rf"after update (\d+) of {UPDATES}, state saved in (\S+);", said)
+        last = (run / f"{name}.log").read_text().strip().splitlines()[-1]
+        assert last.startswith("error: stopped by SIGTERM")
+        found = re.search(rf"after update (\d+) of {UPDATES}, state saved in (\S+);", last)
         if found is None:  # before it had begun an update
             assert latest(run, name) == before
             continue
