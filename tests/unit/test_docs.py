@@ -159,7 +159,11 @@ def test_the_configuration_of_two_gpus_is_accepted_and_asks_for_two():
     snakemake.utils.update_config(config, yaml.safe_load(example))  # as for --configfile
     checks.check(config, "gpus.md")
     run = settings.Run("qwen3-4b", "gsm8k", "as_written", "hard", 0, "qwen3-4b")
-    assert settings.training_gpus(config, run.model, run.recipe)["count"] == settings.gpus(config, "qwen3-4b", "sampling")["count"] == 2
+    assert (
+        settings.training_gpus(config, run.model, run.recipe)["count"]
+        == settings.gpus(config, "qwen3-4b", "sampling")["count"]
+        == 2
+    )
 
 
 @pytest.mark.slow
