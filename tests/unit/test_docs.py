@@ -35,6 +35,7 @@ def test_generated_parts_are_what_the_program_writes(name, written):
     assert (ROOT / name).read_text(encoding="utf-8") == written[name], "run scripts/maintenance/write_pages.py"
 
 
+@pytest.mark.slow
 def test_the_program_fills_a_page_whose_numbers_are_old(tmp_path):
     for name in ("README.md", "config.yaml", "docs", "src", "scripts", "results", "paper"):
         (tmp_path / name).symlink_to(ROOT / name)
