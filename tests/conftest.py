@@ -80,7 +80,7 @@ def pytest_report_header(config):
 
 
 # Files that take minutes start first, so that no worker is left alone with one of them at the end.
-LONGEST = ["test_slurm", "test_interruption", "test_small_study"]
+LONGEST = ["test_slurm", "test_interruption", "test_small_study", "test_plans"]
 
 
 def pytest_collection_modifyitems(config, items):

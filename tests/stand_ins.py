@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,9 @@ def apptainer(folder: Path, pins: dict[str, Path], name: str = "apptainer") -> "
         APPTAINER.format(python=sys.executable, log=str(stand_in.log), fails=str(stand_in.fails), folder=str(folder))
     )
     program.chmod(0o755)
+    if not (shutil.which("latexmk") or shutil.which("tectonic")):  # the image has TeX
+        (folder / "latexmk").write_text(LATEXMK)
+        (folder / "latexmk").chmod(0o755)
     (folder / "sitecustomize.py").write_text(HIDE)
     modules = importlib.metadata.packages_distributions()
     for image, path in pins.items():

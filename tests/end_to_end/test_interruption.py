@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -75,15 +76,21 @@ def test_a_second_process_on_the_same_run_is_turned_away(run):
     assert contents(run / "locked") == contents(run / "clean")
 
 
+def said(log: Path) -> int:
+    """How often a process has said how many updates are done; all attempts write into one log."""
+    return len(re.findall(rf"seed0: \d+ of {UPDATES}", log.read_text())) if log.exists() else 0
+
+
 @pytest.mark.parametrize("then_killed", [False, True], ids=["saves", "killed while it saves"])
 def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
     """SIGTERM between two checkpoints of the schedule, again and again; twice, as Slurm and a user may send it."""
     rng, name = random.Random(then_killed), f"told{then_killed}"
     for _ in range(3):
-        before = latest(run, name)
+        before, log = latest(run, name), run / f"{name}.log"
+        already = said(log)
         process = start(run, name, spec="sparse.yaml")
-        # It says so just before it loads its state.
-        wait_for(lambda before=before: f"seed0: {before} of {UPDATES}" in (run / f"{name}.log").read_text(), process)
+        # It says how many updates are done just before it loads its state.
+        wait_for(lambda log=log, already=already: said(log) > already, process)
         time.sleep(rng.uniform(0.1, 0.8))
         process.send_signal(signal.SIGTERM)
         if then_killed:
@@ -94,9 +101,9 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
             continue
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 1, (run / f"{name}.log").read_text()
-        said = (run / f"{name}.log").read_text().strip().splitlines()[-1]
-        assert said.startswith("error: stopped by SIGTERM")
-        found = re.search(rf"after update (\d+) of {UPDATES}, state saved in (\S+);", said)
+        last = (run / f"{name}.log").read_text().strip().splitlines()[-1]
+        assert last.startswith("error: stopped by SIGTERM")
+        found = re.search(rf"after update (\d+) of {UPDATES}, state saved in (\S+);", last)
         if found is None:  # before it had begun an update
             assert latest(run, name) == before
             continue

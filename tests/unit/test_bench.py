@@ -93,6 +93,7 @@ def test_every_benchmark_can_be_imported_and_run_is_there(modules):
         assert callable(modules(name).run), name
 
 
+@pytest.mark.slow
 def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules):
     """Of one policy on the simulated pool: the numbers of samples do not depend on the machine."""
     probing = modules("probing")

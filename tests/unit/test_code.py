@@ -63,6 +63,7 @@ def test_the_checksum_changes_with_each_of_these_files_and_with_no_other(project
     code.needed_by.cache_clear()
 
 
+@pytest.mark.slow
 def test_what_python_loads_for_a_program_is_covered():
     """Python's own answer, for all programs in one process: no module of the package that is loaded is missing."""
     assert len(PROGRAMS) > 15

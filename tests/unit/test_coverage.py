@@ -22,6 +22,7 @@ def test_the_text_says_what_the_tables_hold():
     assert simulation.filled(text, COMPONENTS, COVERED, LEVELS) == text, "run scripts/maintenance/simulate_coverage.py"
 
 
+@pytest.mark.slow
 def test_the_committed_tables_are_what_the_program_computes():
     """One test with 3 seeds of the four that are committed, with all its 1,000 studies and the seeds of their random numbers."""
     harder = COMPONENTS[COMPONENTS.eval_task == "swaps_hard"]

@@ -35,6 +35,7 @@ def test_generated_parts_are_what_the_program_writes(name, written):
     assert (ROOT / name).read_text(encoding="utf-8") == written[name], "run scripts/maintenance/write_pages.py"
 
 
+@pytest.mark.slow
 def test_the_program_fills_a_page_whose_numbers_are_old(tmp_path):
     for name in ("README.md", "config.yaml", "docs", "src", "scripts", "results", "paper"):
         (tmp_path / name).symlink_to(ROOT / name)
@@ -159,7 +160,11 @@ def test_the_configuration_of_two_gpus_is_accepted_and_asks_for_two():
     snakemake.utils.update_config(config, yaml.safe_load(example))  # as for --configfile
     checks.check(config, "gpus.md")
     run = settings.Run("qwen3-4b", "gsm8k", "as_written", "hard", 0, "qwen3-4b")
-    assert settings.training_gpus(config, run.model, run.recipe)["count"] == settings.gpus(config, "qwen3-4b", "sampling")["count"] == 2
+    assert (
+        settings.training_gpus(config, run.model, run.recipe)["count"]
+        == settings.gpus(config, "qwen3-4b", "sampling")["count"]
+        == 2
+    )
 
 
 @pytest.mark.slow

@@ -66,6 +66,7 @@ def make_images(world: World) -> None:
 def test_a_study_runs_in_the_images_with_what_their_pins_name(world, stand_in, tmp_path):
     """Every job goes through `apptainer exec`; in each image only the packages of its pins can be imported."""
     world.configure(shrink)
+    world.configure(lambda config: config["studies"]["mini"].update(policies=["hard"], also_tested_on={}))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     make_images(world)
