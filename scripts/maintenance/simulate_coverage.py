@@ -50,7 +50,11 @@ def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
     """
     rows = []
     for family in cells_of_study.families(cells):
-        base = family[0].grades(0)
+        (base, *others) = family[0].grades(0)
+        if others:
+            raise errors.UserError(
+                f"{family[0].model}: each replicate has a base model of its own; this simulates studies that share one"
+            )
         runs = np.stack([cell.grades(cell.steps()[-1]) for cell in family])  # (policies, seeds, N, m)
         policies, seeds, problems, samples = runs.shape
         row = {"task": family[0].task, "eval_task": family[0].eval_task, "problems": problems, "samples": samples, "seeds": seeds}

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -141,3 +142,28 @@ def test_simulated_studies_have_the_components_that_they_were_given():
     assert (different, same - different) == pytest.approx((row.problem_two_policies, row.number_two_policies), abs=0.06)
     different, same = latent(base[0], runs[0, 2, 0])
     assert (different, same - different) == pytest.approx((row.problem_base_and_run, row.number_base_and_run), abs=0.08)
+
+
+def cells_like(base, runs):
+    """Cells with these grades: of bases (1 or S, N, m), of runs (policies, S, N, m)."""
+    keys = {"model": "m", "task": "t", "eval_task": "t"}
+    return [
+        SimpleNamespace(**keys, policy=f"p{i}", steps=lambda: [5], grades=lambda step, one=one: one if step else base)
+        for i, one in enumerate(runs)
+    ]
+
+
+def test_components_are_estimated_back_from_a_study_that_was_made_with_them():
+    row = next(SWAPS.itertuples())._replace(problems=4000)
+    base, runs, _ = simulation.simulate(row, 4, 1, np.random.default_rng(1))
+    (found,) = simulation.estimate(cells_like(base.astype(int), runs[0].astype(int)))
+    assert found["base_accuracy"] == pytest.approx(row.base_accuracy, abs=0.03)
+    for name in simulation.COLUMNS:
+        if name.startswith(("problem_", "number_")):
+            assert found[name] == pytest.approx(getattr(row, name), abs=0.08), name
+
+
+def test_replicates_with_bases_of_their_own_are_refused():
+    grades = np.ones((3, 5, 2), int)
+    with pytest.raises(UserError, match="each replicate has a base model of its own"):
+        simulation.estimate(cells_like(grades, [grades, grades]))
