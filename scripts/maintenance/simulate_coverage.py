@@ -32,58 +32,78 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 # --- variance components of a finished study -----------------------------------------------------------------------
 
-LINKS = ("same_run", "same_policy", "two_policies", "base", "base_and_run")
-COLUMNS = (
-    ["task", "eval_task", "problems", "samples", "seeds", "base_accuracy", "policies", "accuracies", "seed_sd"]
-    + [f"problem_{link}" for link in LINKS]
-    + [f"number_{link}" for link in LINKS if link not in ("same_run", "base")]
-)
+# Covariances of the arms (the base model, then each policy): a matrix each, of what two completions of two arms share.
+PARTS = ("problem", "replicate", "problem_in_replicate", "number", "number_in_replicate")
+COLUMNS = ["task", "eval_task", "design", "problems", "samples", "seeds", "base_accuracy", "policies", "accuracies", *PARTS]
+OWN, SHARED = "own bases", "shared base"
 
 
 def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
     """Variance components of each (task, test), by moments. A completion has a latent normal variable and is right above 0.
 
-    Each component is the latent (tetrachoric) correlation of two completions of one problem. `problem_*` is that of two completions
-    with different sample numbers: what the problem contributes. `number_*` is what the same sample number, thus the same random
-    numbers, adds to it. The two completions are from one run, two seeds of a policy, two policies, the base, or the base and a run.
-    `seed_sd` is the spread of a policy's true accuracy over seeds (a share): the variance of its seed means less their noise.
+    A latent correlation of two completions of one problem is the tetrachoric one. Two completions of different replicates with
+    different sample numbers share the problem; with the same number also the random numbers; of the same replicate also what the
+    base model and its training make of the problem. `replicate` is the covariance of the arms' true accuracies over replicates, on
+    the latent scale: that of their means less what the sampled problems and completions add.
+
+    Where all replicates share one base model, the base is an arm that does not vary over replicates.
     """
     rows = []
     for family in cells_of_study.families(cells):
-        (base, *others) = family[0].grades(0)
-        if others:
-            raise errors.UserError(
-                f"{family[0].model}: each replicate has a base model of its own; this simulates studies that share one"
-            )
-        runs = np.stack([cell.grades(cell.steps()[-1]) for cell in family])  # (policies, seeds, N, m)
-        policies, seeds, problems, samples = runs.shape
-        row = {"task": family[0].task, "eval_task": family[0].eval_task, "problems": problems, "samples": samples, "seeds": seeds}
-        row |= {"base_accuracy": base.mean(), "policies": " ".join(cell.policy for cell in family)}
-        row |= {"accuracies": " ".join(f"{rate:.6f}" for rate in runs.mean(axis=(1, 2, 3)))}
-        found = [statistics.components(one.mean(axis=-1)) for one in runs]
-        residual = [_residual_variance(one.mean(axis=-1)) for one in runs]
-        row["seed_sd"] = np.sqrt(max(np.mean([f.over_seeds * seeds - r / problems for f, r in zip(found, residual)]), 0.0))
-        links = {link: [] for link in LINKS}
-        flat = [(policy, seed) for policy in range(policies) for seed in range(seeds)]
-        for i, one in enumerate(flat):
-            links["same_run"].append(_latent(runs[one], runs[one], own=True))
-            links["base_and_run"].append(_latent(base, runs[one]))
-            for other in flat[:i]:
-                links["same_policy" if one[0] == other[0] else "two_policies"].append(_latent(runs[one], runs[other]))
-        links["base"].append(_latent(base, base, own=True))
-        for link, pairs in links.items():
-            different, same = np.mean(pairs, axis=0)
-            row[f"problem_{link}"] = different
-            if link not in ("same_run", "base"):
-                row[f"number_{link}"] = max(same - different, 0.0)
-        rows.append(row)
+        bases = family[0].grades(0)
+        runs = [cell.grades(cell.steps()[-1]) for cell in family]
+        arms, (seeds, problems, samples) = [bases, *runs], runs[0].shape
+        found = _shared(arms)
+        row = {"task": family[0].task, "eval_task": family[0].eval_task, "design": OWN if len(bases) > 1 else SHARED}
+        row |= {"problems": problems, "samples": samples, "seeds": seeds, "base_accuracy": float(bases.mean())}
+        row |= {"policies": " ".join(cell.policy for cell in family), "accuracies": _text([one.mean() for one in runs])}
+        rows.append(row | {name: _text(matrix.ravel()) for name, matrix in zip(PARTS, found)})
     return rounded(rows)
 
 
-def _residual_variance(rates: np.ndarray) -> float:
-    """Mean square of the two-way residuals of rates (S, N): interaction and sampling noise."""
-    residuals = rates - rates.mean(axis=0) - rates.mean(axis=1, keepdims=True) + rates.mean()
-    return float((residuals**2).sum() / ((rates.shape[0] - 1) * (rates.shape[1] - 1)))
+def _shared(arms: list[np.ndarray]) -> list[np.ndarray]:
+    """The matrices of PARTS from the grades of the arms, each (S, N, m); (1, N, m) for a base that all replicates share."""
+    count, seeds = len(arms), len(arms[-1])
+    across, within = np.zeros((2, count, count, 2))  # latent correlations with different and with the same sample number
+    for a in range(count):
+        for b in range(a, count):
+            fixed = len(arms[a]) < seeds  # the shared base: the same in all replicates
+            same = [
+                _latent(arms[a][0 if fixed else r], arms[b][0 if len(arms[b]) < seeds else r], own=a == b) for r in range(seeds)
+            ]
+            other = [_latent(arms[a][r], arms[b][q]) for r in range(len(arms[a])) for q in range(len(arms[b])) if r != q]
+            within[a, b] = within[b, a] = np.nanmean(same, axis=0) if a != b else [np.mean([one for one, _ in same]), np.nan]
+            across[a, b] = across[b, a] = within[a, b] if fixed else np.mean(other, axis=0)
+    problem, of_replicate = across[..., 0], within[..., 0] - across[..., 0]
+    number, of_both = across[..., 1] - across[..., 0], (within[..., 1] - within[..., 0]) - (across[..., 1] - across[..., 0])
+    for matrix in (number, of_both):  # one completion says nothing of its own number: the least that the others leave possible
+        for arm in range(count):
+            if np.isnan(matrix[arm, arm]):
+                matrix[arm, arm] = np.nanmax(np.abs(np.delete(matrix[arm], arm)))
+    rates = [arm.mean(axis=-1) for arm in arms]
+    means = np.stack([np.broadcast_to(one, rates[-1].shape) for one in rates])  # (arms, S, N)
+    residual = (
+        means - means.mean(axis=1, keepdims=True) - means.mean(axis=2, keepdims=True) + means.mean(axis=(1, 2), keepdims=True)
+    )
+    noise = np.einsum("asn,bsn->ab", residual, residual) / ((seeds - 1) * (means.shape[2] - 1)) / means.shape[2]
+    density = stats.norm.pdf(stats.norm.ppf(means.mean(axis=(1, 2))))
+    replicate = (np.cov(means.mean(axis=2)) - noise) / np.outer(density, density)
+    return [_possible(matrix) for matrix in (problem, replicate, of_replicate, number, of_both)]
+
+
+def _possible(matrix: np.ndarray) -> np.ndarray:
+    """The nearest covariance matrix: without negative eigenvalues."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+
+def _text(values) -> str:
+    return " ".join(f"{value:.6g}" for value in values)
+
+
+def _matrix(text: str) -> np.ndarray:
+    values = np.array(str(text).split(), dtype=float)
+    return values.reshape(2 * [round(len(values) ** 0.5)])
 
 
 def _latent(one: np.ndarray, other: np.ndarray, own: bool = False) -> tuple[float, float]:
@@ -112,50 +132,40 @@ def _correlation(both: float, p: float, q: float) -> float:
 
 
 def simulate(row: pd.Series, seeds: int, replications: int, rng: np.random.Generator, null: bool = False):
-    """Studies with the components of `row`: (base (R, N, m), runs (R, P, S, N, m), truths).
+    """Studies with the components of `row`: (bases (R, S or 1, N, m), runs (R, P, S, N, m), truths).
 
-    A completion is right if its latent variable is above 0. This variable is a sum of independent normal parts, whose variances are
-    the correlations of `row`: the problem's parts (shared by all runs, by a policy's runs, of one run), the sample number's
-    likewise, the seed's, and the completion's own. `truths` are the expected gains of each policy: for new problems and seeds
+    A completion is right if its latent variable is above 0. This variable is a sum of normal parts, each with its covariances between
+    the arms (PARTS), and of the completion's own. `truths` are the expected gains of each policy: for new problems and replicates
     ("B", (P,)), and for each replication's problems ("A", (R, P)). Under `null` all policies have the same expected accuracy.
     """
     problems, samples = int(row.problems), int(row.samples)
     rates = np.array([float(rate) for rate in str(row.accuracies).split()])
-    rates = np.full_like(rates, rates.mean()) if null else rates
-    policies = len(rates)
-    # Parts are nested: shared by two policies, by two seeds of a policy, by a run. Each has the variance that it adds.
-    problem = np.maximum(np.diff([0.0, row.problem_two_policies, row.problem_same_policy, row.problem_same_run]), 0.0)
-    number = np.maximum(np.diff([0.0, row.number_two_policies, row.number_same_policy]), 0.0)
-    # A seed that moves the accuracy by seed_sd moves the latent mean by seed_sd / density at the threshold.
-    of_seed = (row.seed_sd / stats.norm.pdf(stats.norm.ppf(rates))) ** 2
-    own = 1 - problem.sum() - number.sum()
-    normal = lambda *shape: rng.standard_normal((replications, *shape), dtype=np.float32)
+    rates = np.concatenate([[row.base_accuracy], np.full_like(rates, rates.mean()) if null else rates])
+    covariances = {name: _matrix(getattr(row, name)) for name in PARTS}
+    shared = sum(np.diag(covariances[name]) for name in PARTS if name != "replicate")
+    own, moved = np.sqrt(np.maximum(1 - shared, 0.0)), np.diag(covariances["replicate"])
 
-    common, shared = normal(problems), normal(problems, samples)
-    base_problem = _linked(common, row.problem_base_and_run, problem[0], row.problem_base, normal(problems))
-    left = 1 - row.problem_base
-    base_latent = base_problem[..., None] + _linked(shared, row.number_base_and_run, number[0], left, normal(problems, samples))
-    base = base_latent + stats.norm.ppf(row.base_accuracy) > 0
+    def draw(name: str, *shape: int) -> np.ndarray:
+        values, vectors = np.linalg.eigh(covariances[name])
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float32)
+        return rng.standard_normal((replications, *shape, len(rates)), dtype=np.float32) @ root.T
 
-    # The seed's part adds to the unit variance. Moving the threshold keeps the expected accuracy.
-    level = stats.norm.ppf(rates) * np.sqrt(1 + of_seed)
-    of_policy = np.sqrt(problem[1]) * normal(policies, problems)
-    fixed = level[:, None] + np.sqrt(problem[0]) * common[:, None] + of_policy  # (R, P, N)
-    latent = fixed[:, :, None, :, None] + np.sqrt(of_seed)[:, None, None, None].astype(np.float32) * normal(policies, seeds, 1, 1)
-    latent = latent + np.float32(np.sqrt(problem[2])) * normal(policies, seeds, problems, 1)
-    latent = latent + (np.sqrt(number[0]) * shared[:, None, None] + np.sqrt(number[1]) * normal(policies, 1, problems, samples))
-    runs = latent.astype(np.float32) + np.float32(np.sqrt(max(own, 0.0))) * normal(policies, seeds, problems, samples) > 0
+    # Problems beyond 1 of variance are squeezed into it. A replicate's part adds to it: moving the threshold keeps the expected accuracy.
+    scale = np.sqrt(np.maximum(shared, 1.0))
+    level = stats.norm.ppf(rates) * np.sqrt(1 + moved)
+    problem = draw("problem", problems) / scale
+    latent = level + problem[:, None, :, None] + draw("replicate", seeds, 1, 1)
+    latent = latent + draw("problem_in_replicate", seeds, problems, 1) / scale + draw("number", 1, problems, samples) / scale
+    latent = latent + draw("number_in_replicate", seeds, problems, samples) / scale
+    right = latent + own * rng.standard_normal(latent.shape, dtype=np.float32) > 0
+    right = np.moveaxis(right, -1, 1)  # (R, arms, S, N, m)
 
-    spread = np.sqrt(1 + of_seed - problem[0] - problem[1])  # of the parts that vary when the problems are fixed
-    here = stats.norm.cdf(fixed / spread[:, None]).mean(axis=-1)
-    base_here = stats.norm.cdf((base_problem + stats.norm.ppf(row.base_accuracy)) / np.sqrt(left)).mean(axis=-1)
-    return base, runs, {"B": rates - row.base_accuracy, "A": here - base_here[:, None]}
-
-
-def _linked(common, covariance: float, of_common: float, variance: float, fresh) -> np.ndarray:
-    """A normal part of `variance` whose covariance with sqrt(of_common) * `common` is `covariance`, or as near as possible."""
-    loading = min(covariance / np.sqrt(of_common) if of_common > 0 else 0.0, np.sqrt(variance))
-    return loading * common + np.sqrt(max(variance - loading**2, 0.0)) * fresh
+    spread = np.sqrt(
+        np.maximum(1 + moved - np.diag(covariances["problem"]) / scale**2, 1e-9)
+    )  # of what varies when the problems are fixed
+    here = stats.norm.cdf((level + problem) / spread).mean(axis=1)
+    bases = right[:, 0] if row.design == OWN else right[:, 0, :1]
+    return bases, right[:, 1:], {"B": rates[1:] - rates[0], "A": here[:, 1:] - here[:, :1]}
 
 
 REPORTED = {"B": "reported (B)", "A": "reported (A)"}  # by target
@@ -215,12 +225,12 @@ def coverage(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, see
             for size in _batches(replications):
                 base, runs, truths = simulate(row, seeds, size, rng)
                 policies = runs.shape[1]
-                rates, base_rates = runs.mean(axis=-1), base.mean(axis=-1)
+                rates, base_rates = runs.mean(axis=-1), base.mean(axis=-1)  # (R, P, S, N), (R, S or 1, N)
                 pairs = [(k, None) for k in range(policies)] + [(k, (k + 1) % policies) for k in range(policies)]
                 for k, other in pairs:
                     if other is None:
-                        quantity, minus, minus_rates, against = "gain", base[:, None], base_rates[:, None], base
-                        base_noise = statistics.independent_base_noise(base_rates, base.shape[-1])
+                        quantity, minus, minus_rates, against = "gain", base, base_rates, base
+                        base_noise = statistics.independent_base_noise(base_rates, base.shape[-1]).mean(axis=-1)
                     else:
                         quantity, minus, minus_rates, against = "difference", runs[:, other], rates[:, other], runs[:, other]
                         base_noise = 0.0
@@ -266,7 +276,9 @@ def levels(components: pd.DataFrame, replications: int, seeds_tried=SEEDS, seed:
                 found.setdefault(f"paired, any of {len(pairs)}, Holm", []).append(p.min(axis=1) * len(pairs) < 0.05)
                 found.setdefault(f"paired, any of {len(pairs)}, not corrected", []).append((p < 0.05).any(axis=1))
                 if seeds == min(seeds_tried):  # once is enough: McNemar uses one seed
-                    _, runs, _ = simulate(row._replace(seed_sd=0.0), 1, size, rng, null=True)
+                    _, runs, _ = simulate(
+                        row._replace(replicate=_text(0 * _matrix(row.replicate).ravel())), 1, size, rng, null=True
+                    )
                     single = runs[:, :, 0, :, 0]
                     exact = np.array([[statistics.mcnemar(one[k], one[other])[2] for k, other in pairs] for one in single])
                     found.setdefault("McNemar, one comparison", []).append((exact < 0.05).mean(axis=1))
@@ -294,13 +306,13 @@ TARGETS = {"B": "new problems and new seeds", "A": "these problems, new seeds"}
 
 
 def tables(components: pd.DataFrame, covered: pd.DataFrame, found: pd.DataFrame) -> str:
-    head = "| trained on | tested on | problems | samples | base % | policies % | seed SD (points) | same problem | same number |"
-    lines = ["What the simulated studies are like:", "", head, "|---|---|---|---|---|---|---|---|---|"]
+    head = "| trained on | tested on | replicates have | problems | samples | base % | policies % | SD over replicates (points) | of a lead | same problem | same number |"
+    lines = ["What the simulated studies are like:", "", head, "|---|---|---|---|---|---|---|---|---|---|---|"]
     for r in components.itertuples():
         rates = [100 * float(rate) for rate in str(r.accuracies).split()]
         lines.append(
-            f"| {r.task} | {r.eval_task} | {r.problems} | {r.samples} | {100 * r.base_accuracy:.1f} | {min(rates):.1f} to {max(rates):.1f}"
-            f" | {100 * r.seed_sd:.1f} | {r.problem_two_policies:.2f} | +{r.number_two_policies:.2f} |"
+            f"| {r.task} | {r.eval_task} | {r.design} | {r.problems} | {r.samples} | {100 * r.base_accuracy:.1f} | {min(rates):.1f} to {max(rates):.1f}"
+            f" | {_points(r)} | {_between(r.problem):.2f} | +{_between(r.number):.2f} |"
         )
     for target, methods in SHOWN.items():
         kept = covered[covered.target == target]
@@ -324,6 +336,20 @@ def tables(components: pd.DataFrame, covered: pd.DataFrame, found: pd.DataFrame)
     for (test, seeds), of in found.groupby(["test", "seeds"], sort=False):
         lines.append(f"| {test} | {seeds} | {100 * of.level.min():.1f} to {100 * of.level.max():.1f} |")
     return "\n".join(lines)
+
+
+def _between(text: str) -> float:
+    """The mean covariance of two policies."""
+    matrix = _matrix(text)[1:, 1:]
+    return float(matrix[np.triu_indices(len(matrix), 1)].mean())
+
+
+def _points(row) -> str:
+    """Standard deviation over replicates of a policy's true accuracy, and of the difference of two, in points."""
+    matrix = _matrix(row.replicate)[1:, 1:]
+    density = stats.norm.pdf(stats.norm.ppf(np.mean([float(rate) for rate in str(row.accuracies).split()])))
+    lead = max(2 * (np.diag(matrix).mean() - _between(row.replicate)), 0.0)
+    return f"{100 * density * np.sqrt(np.diag(matrix).mean()):.1f} | {100 * density * np.sqrt(lead):.1f}"
 
 
 def draw(covered: pd.DataFrame, path: str) -> None:

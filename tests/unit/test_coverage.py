@@ -153,17 +153,30 @@ def cells_like(base, runs):
     ]
 
 
-def test_components_are_estimated_back_from_a_study_that_was_made_with_them():
-    row = next(SWAPS.itertuples())._replace(problems=4000)
-    base, runs, _ = simulation.simulate(row, 4, 1, np.random.default_rng(1))
-    (found,) = simulation.estimate(cells_like(base.astype(int), runs[0].astype(int)))
-    assert found["base_accuracy"] == pytest.approx(row.base_accuracy, abs=0.03)
-    for name in simulation.COLUMNS:
-        if name.startswith(("problem_", "number_")):
-            assert found[name] == pytest.approx(getattr(row, name), abs=0.08), name
+@pytest.mark.parametrize("design", [simulation.SHARED, simulation.OWN])
+def test_components_are_estimated_back_from_a_study_that_was_made_with_them(design):
+    row = next(SWAPS.itertuples())._replace(problems=3000, design=design)
+    if design == simulation.OWN:  # what a base makes of a problem, its policies keep in part
+        arms = len(row.policies.split()) + 1
+        parts = {"replicate": 0.02 + 0.005 * np.eye(arms), "problem_in_replicate": 0.05 + 0.02 * np.eye(arms)}
+        row = row._replace(**{name: simulation._text(matrix.ravel()) for name, matrix in parts.items()})
+    bases, runs, truths = simulation.simulate(row, 8, 1, np.random.default_rng(1))
+    assert bases.shape[1] == (8 if design == simulation.OWN else 1)
+    (found,) = simulation.estimate(cells_like(bases[0].astype(int), runs[0].astype(int)))
+    assert found["design"] == design and found["base_accuracy"] == pytest.approx(row.base_accuracy, abs=0.08)
+    for name in simulation.PARTS:
+        matrix, made = simulation._matrix(found[name]), simulation._matrix(getattr(row, name))
+        assert np.abs(matrix - made).max() < 0.09, name
+        assert np.linalg.eigvalsh(matrix).min() > -1e-6, name
 
 
-def test_replicates_with_bases_of_their_own_are_refused():
-    grades = np.ones((3, 5, 2), int)
-    with pytest.raises(UserError, match="each replicate has a base model of its own"):
-        simulation.estimate(cells_like(grades, [grades, grades]))
+def test_intervals_cover_where_each_replicate_has_its_own_base():
+    """150 studies: wide bounds. Half of a base's luck goes over to its policies."""
+    row = SWAPS.assign(design=simulation.OWN)
+    arms = len(row.policies.item().split()) + 1
+    row["replicate"] = simulation._text((0.03 + 0.01 * np.eye(arms)).ravel())
+    row["problem_in_replicate"] = simulation._text((0.05 + 0.05 * np.eye(arms)).ravel())
+    rows = simulation.coverage(row, 150, seeds_tried=(3, 10), seed=3)
+    for found in rows:
+        if found["method"] in simulation.REPORTED.values():
+            assert 0.89 <= found["coverage"] <= 0.995, found
