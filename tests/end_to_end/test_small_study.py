@@ -28,7 +28,8 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
     assert set(probed[0]) == {"id", "sample", "seed", "completion", "tokens", "finish_reason"}
     difficulty = rows(results / "difficulty/tiny/swaps.csv")
     assert list(difficulty[0]) == [
-        "id", "tier", "samples", "correct", "answered", "strict", "lenient", "truncated", "tokens", "pass_rate", "measured_by",
+        "id", "tier", "samples", "correct", "answered", "strict", "lenient", "sound", "truncated", "tokens", "pass_rate",
+        "measured_by",
     ]  # fmt: skip
     assert {row["measured_by"] for row in difficulty} == {"reference"}
     assert [row["id"] for row in difficulty] == [problem["id"] for problem in problems]
@@ -45,18 +46,9 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
     assert all(float(row["seconds"]) > 0 for row in timing) and len(timing) == 4
     graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
     assert list(graded[0]) == [
-        "step",
-        "id",
-        "tier",
-        "decoding",
-        "sample",
-        "correct",
-        "answered",
-        "strict",
-        "lenient",
-        "truncated",
-        "tokens",
-    ]
+        "step", "id", "tier", "decoding", "sample", "correct", "answered", "strict", "lenient", "sound", "truncated", "tokens", "answer",
+    ]  # fmt: skip
+    assert {row["sound"] for row in graded} <= {"0", "1"}, "steps of swaps can be checked"
     assert len(graded) == 2 * 8 * 3, "2 checkpoints, 8 problems, 2 samples and greedy"
     texts = files.read_jsonl(results / f"evaluation/{RUN}/swaps.jsonl.gz", {"completion": str})
     assert len(texts) == len(graded)
