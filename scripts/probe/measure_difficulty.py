@@ -53,6 +53,9 @@ def main() -> None:
     if by_reference:
         problems = tasks.read_by_grader(problems, args.grader, args.problems)
         rows = [difficulty.measure(problem, by_problem[problem["id"]], args.grader) for problem in problems]
+        graders.check_decided(
+            sum(row["undecided"] for row in rows), sum(row["samples"] for row in rows), ", ".join(args.completions)
+        )
     else:
         rows = [difficulty.measure_agreement(problem, by_problem[problem["id"]], args.grader) for problem in problems]
     alone = rows

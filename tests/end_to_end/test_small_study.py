@@ -28,7 +28,7 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
     assert set(probed[0]) == {"id", "sample", "seed", "completion", "tokens", "finish_reason"}
     difficulty = rows(results / "difficulty/tiny/swaps.csv")
     assert list(difficulty[0]) == [
-        "id", "tier", "samples", "correct", "answered", "strict", "lenient", "sound", "truncated", "tokens", "pass_rate",
+        "id", "tier", "samples", "correct", "answered", "strict", "lenient", "undecided", "sound", "truncated", "tokens", "pass_rate",
         "measured_by",
     ]  # fmt: skip
     assert {row["measured_by"] for row in difficulty} == {"reference"}
@@ -37,8 +37,8 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
     assert list(subset[0]) == ["id", "pass_rate", "rank"] and len(subset) == 6
     updates = rows(results / f"training/{RUN}/updates.csv")
     assert list(updates[0]) == [
-        "step", "prompts", "rollouts", "reward_mean", "learnable_share", "correct_share", "answered_share", "truncated_share", "tokens_mean",
-        "kl", "loss", "grad_norm", "learning_rate",
+        "step", "prompts", "rollouts", "reward_mean", "learnable_share", "correct_share", "answered_share", "undecided_share", "truncated_share",
+        "tokens_mean", "kl", "loss", "grad_norm", "learning_rate",
     ]  # fmt: skip
     assert [int(row["step"]) for row in updates] == [1, 2, 3, 4]
     assert {(float(row["prompts"]), float(row["rollouts"])) for row in updates} == {(3, 12)}
@@ -46,7 +46,7 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
     assert all(float(row["seconds"]) > 0 for row in timing) and len(timing) == 4
     graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")
     assert list(graded[0]) == [
-        "step", "id", "tier", "decoding", "sample", "correct", "answered", "strict", "lenient", "sound", "truncated", "tokens", "answer",
+        "step", "id", "tier", "decoding", "sample", "correct", "answered", "strict", "lenient", "undecided", "sound", "truncated", "tokens", "answer",
     ]  # fmt: skip
     assert {row["sound"] for row in graded} <= {"0", "1"}, "steps of swaps can be checked"
     assert len(graded) == 2 * 8 * 3, "2 checkpoints, 8 problems, 2 samples and greedy"

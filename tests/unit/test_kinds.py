@@ -26,7 +26,11 @@ def write(folder, path, found: dict[int, dict[str, list]], sound=None, tiers=Non
         dict.fromkeys(evaluations.COLUMNS)
         | {"step": step, "id": name, "tier": (tiers or {}).get(name), "decoding": "sampled", "sample": sample, "answer": answer}
         | dict.fromkeys(("correct", "strict", "lenient"), int(answer == "right"))
-        | {"answered": int(answer is not None), "sound": None if sound is None else int(answer == "right" and name in sound)}
+        | {
+            "undecided": 0,
+            "answered": int(answer is not None),
+            "sound": None if sound is None else int(answer == "right" and name in sound),
+        }
         for step, problems in found.items()
         for name, answers in problems.items()
         for sample, answer in enumerate(answers)

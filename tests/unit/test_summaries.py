@@ -40,7 +40,7 @@ def evaluation(folder, path, correct: dict[int, dict[str, list[int]]], tiers: di
     rows = [
         dict.fromkeys(evaluations.COLUMNS)
         | {"step": step, "id": name, "tier": tiers.get(name), "decoding": "sampled", "sample": sample}
-        | {"correct": grade, "answered": 1, "strict": grade, "lenient": grade}
+        | {"correct": grade, "answered": 1, "strict": grade, "lenient": grade, "undecided": 0}
         for step, problems in correct.items()
         for name, grades in problems.items()
         for sample, grade in enumerate(grades)
@@ -200,7 +200,7 @@ def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
         rows = [
             dict.fromkeys(evaluations.COLUMNS)
             | {"step": step, "id": f"p{i // 2}", "tier": i // 8, "decoding": "sampled", "sample": i % 2, "tokens": 10 + i}
-            | {"answered": int(draw > 0), "lenient": int(draw == 2), "strict": int(draw == 2 and i % 2)}
+            | {"answered": int(draw > 0), "lenient": int(draw == 2), "strict": int(draw == 2 and i % 2), "undecided": 0}
             | {"correct": int(draw == 2), "truncated": int(draw == 0)}
             for i, draw in enumerate(draws)
         ]

@@ -8,6 +8,7 @@ import pandas as pd
 
 from hardgrpo.analysis import evaluations, statistics
 from hardgrpo.analysis.columns import CELL
+from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
 from hardgrpo.study.settings import Run
@@ -107,6 +108,9 @@ def load_cells(config: dict, study: str, folder: str = "results/evaluation") -> 
             of = {what: [read[base, what, test] for base in bases if (base, what, test) in read] for what in ("base", "reach")}
             seeds = [run.seed for run in replicates]
             cells.append(Cell(model, task, test, policy, of["base"], frames, seeds, of["reach"] or None))
+    frames = [frame for cell in cells for frame in (*cell.bases, *cell.runs, *(cell.reach or []))]
+    frames = list({id(frame): frame for frame in frames}.values())
+    graders.check_decided(sum(frame.undecided.sum() for frame in frames), sum(map(len, frames)), f"evaluations of study {study}")
     return cells
 
 

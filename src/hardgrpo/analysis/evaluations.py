@@ -24,6 +24,7 @@ COLUMNS = [
     "answered",
     "strict",
     "lenient",
+    "undecided",
     "sound",
     "truncated",
     "tokens",
@@ -31,7 +32,7 @@ COLUMNS = [
 ]
 KEY = ["step", "id", "decoding", "sample"]  # identifies a completion, here and in the file of texts beside it
 OPTIONAL = ("sound", "truncated", "tokens")  # empty where they are not known
-GRADES = ("correct", "answered", "strict", "lenient")
+GRADES = ("correct", "answered", "strict", "lenient", "undecided")
 
 
 def row(

@@ -8,6 +8,7 @@ import pandas as pd
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import as_columns
+from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
@@ -15,7 +16,7 @@ from hardgrpo.study.settings import Run
 from hardgrpo.training import recipes
 
 CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share")
-UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", *CURVES), float)
+UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", "undecided_share", *CURVES), float)
 
 
 def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
@@ -28,6 +29,7 @@ def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
         frame = pd.DataFrame(files.read_rows(path, UPDATES))
         if frame.empty:
             raise UserError(f"{path}: the file has no rows; delete it and run again")
+        graders.check_decided((frame.undecided_share * frame.rollouts).sum(), int(frame.rollouts.sum()), path)
         frames[run] = frame
     return frames
 

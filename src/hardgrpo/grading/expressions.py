@@ -26,7 +26,7 @@ from pathlib import Path
 from hardgrpo.runtime.errors import UserError
 
 LONGEST_NUMBER, LONGEST_EXPRESSION = 200, 1000  # characters; longer texts are not read
-SECONDS = 5.0  # of processor time for one question, so that a busy machine gives the same grades
+SECONDS = (5.0, 40.0)  # of processor time for a question, so that a busy machine gives the same grades; first and second try
 PATIENCE_SECONDS = 90.0  # wall time, for a helper that makes no progress
 START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system is slow
 MEMORY_BYTES = 2 << 30
@@ -165,10 +165,13 @@ def _spaceless(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=2**16)
-def equal(reference: str, answer: str) -> bool:
-    """Whether an answer is equivalent to a reference. Not symmetric, like Math-Verify: a set is accepted for 'x > 2'."""
+def equal(reference: str, answer: str) -> bool | None:
+    """Whether an answer is equivalent to a reference; None if Math-Verify does not decide it, with more time in a second try either.
+
+    Not symmetric, like Math-Verify: a set is accepted for 'x > 2'.
+    """
     known = _equal_at_sight(reference, answer)
-    return bool(_ask({"compare": [reference, answer], "seconds": SECONDS})) if known is None else known
+    return _ask({"compare": [reference, answer]}) if known is None else known
 
 
 def _equal_at_sight(reference: str, answer: str) -> bool | None:
@@ -200,7 +203,7 @@ def parses(text: str) -> bool:
     """Whether an answer is a number or an expression that Math-Verify parses."""
     if len(text) > LONGEST_EXPRESSION or not text.strip():
         return False
-    return number(text) is not None or bool(_ask({"parse": text, "seconds": SECONDS}))
+    return number(text) is not None or bool(_ask({"parse": text}))
 
 
 # --- the helper process --------------------------------------------------------------------------------------------
@@ -210,12 +213,12 @@ _lock = threading.Lock()
 
 
 def _ask(question: dict) -> bool | None:
-    """The helper's reply. None if the question takes too long or kills two helpers in a row."""
+    """The helper's reply. None if the question takes too long twice, or kills two helpers in a row."""
     with _lock:
-        for _ in range(2):
+        for seconds in SECONDS:
             helper = _running_helper()
             try:
-                helper.stdin.write(json.dumps(question).encode() + b"\n")
+                helper.stdin.write(json.dumps(question | {"seconds": seconds}).encode() + b"\n")
                 reply = _read_line(helper, PATIENCE_SECONDS)
             except BrokenPipeError:
                 reply = None
@@ -224,8 +227,7 @@ def _ask(question: dict) -> bool | None:
                 raise
             if reply:
                 return json.loads(reply)
-            if _stop_helper() == -signal.SIGPROF:
-                return None
+            _stop_helper()
     return None
 
 

@@ -17,7 +17,10 @@ from hardgrpo.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class Grade:
-    """strict implies lenient, lenient implies readable, readable implies answered. correct equals strict or equals lenient."""
+    """strict implies lenient, lenient implies readable, readable implies answered. correct equals strict or equals lenient.
+
+    undecided: the comparison took too long, so that the completion counts as wrong without being known to be.
+    """
 
     extracted: str | None
     answered: bool
@@ -25,6 +28,10 @@ class Grade:
     strict: bool
     lenient: bool
     readable: bool
+    undecided: bool = False
+
+
+UNDECIDED_SHARE = 0.001  # a study with more undecided completions stops
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class Grader:
     form: str  # a completion that states an answer, with %s in its place
     extract: Callable[[str], str | None]  # the answer of a completion, or None
     strict: Callable[[str, str], bool]  # (reference, extracted)
-    lenient: Callable[[str, str], bool]
+    lenient: Callable[[str, str], bool | None]  # None: undecided
     reads: Callable[[str], bool]  # whether an extracted answer is of the kind that the grader compares
     forgiving: bool = False  # whether lenient counts as correct
     reference: Callable[[str], str] = str.strip  # turns the data's answer into the form that is compared
@@ -46,11 +53,23 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
         return Grade(None, answered=False, correct=False, strict=False, lenient=False, readable=False)
     strict, lenient = _compare(chosen, chosen.reference(answer), extracted)
     correct = lenient if chosen.forgiving else strict
+    if lenient is None:
+        return Grade(extracted, True, correct=False, strict=False, lenient=False, readable=chosen.reads(extracted), undecided=True)
     return Grade(extracted, True, correct, strict, lenient, readable=lenient or chosen.reads(extracted))
 
 
-def _compare(chosen: Grader, reference: str, extracted: str) -> tuple[bool, bool]:
-    """(strict, lenient). An answer that is right to the letter is also right with notation forgiven."""
+def check_decided(undecided: float, completions: int, what: str) -> None:
+    """Raise a `UserError` if more than UNDECIDED_SHARE of some completions are undecided (a single one may be)."""
+    if undecided > max(1, UNDECIDED_SHARE * completions):
+        raise UserError(
+            f"{what}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS[-1]:.0f} seconds of"
+            f" processor time each; at most {100 * UNDECIDED_SHARE:.1f} % may be; look at their answers (column undecided), then give"
+            " SECONDS in src/hardgrpo/grading/expressions.py more time or choose another grader for the task, and run again"
+        )
+
+
+def _compare(chosen: Grader, reference: str, extracted: str) -> tuple[bool, bool | None]:
+    """(strict, lenient); lenient is None if it is undecided. An answer that is right to the letter is also right with notation forgiven."""
     strict = chosen.strict(reference, extracted)
     return strict, strict or chosen.lenient(reference, extracted)
 

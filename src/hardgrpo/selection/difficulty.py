@@ -11,6 +11,7 @@ COLUMNS = [
     "answered",
     "strict",
     "lenient",
+    "undecided",
     "sound",
     "truncated",
     "tokens",
@@ -29,7 +30,7 @@ def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool =
     grades = [
         graders.grade(grader, (s["prompt"] + "\n" if with_prompt else "") + s["completion"], problem["answer"]) for s in samples
     ]
-    counts = {name: sum(getattr(v, name) for v in grades) for name in ("correct", "answered", "strict", "lenient")}
+    counts = {name: sum(getattr(v, name) for v in grades) for name in ("correct", "answered", "strict", "lenient", "undecided")}
     sound = [steps.sound(problem, sample["completion"]) for sample in samples]
     counts["sound"] = None if None in sound else sum(sound)
     return _row(problem, samples, counts, "reference")
@@ -44,7 +45,14 @@ def measure_agreement(problem: dict, samples: list[dict], grader: str) -> dict:
             groups.append(group := [])
         group.append(answer)
     sizes = [len(group) for group in groups]
-    counts = {"correct": max(sizes, default=0), "answered": sum(sizes), "strict": None, "lenient": None, "sound": None}
+    counts = {
+        "correct": max(sizes, default=0),
+        "answered": sum(sizes),
+        "strict": None,
+        "lenient": None,
+        "undecided": None,
+        "sound": None,
+    }
     return _row(problem, samples, counts, "agreement")
 
 

@@ -86,6 +86,7 @@ def reward_function(grader: str, recipe: dict, processes: int):
         log_metric("rollouts", len(completions) * processes)
         log_metric("prompts", len(completions) * processes / recipe["group_size"])
         log_metric("answered_share", sum(grade.answered for grade in grades) / len(grades))
+        log_metric("undecided_share", sum(grade.undecided for grade in grades) / len(grades))
         log_metric("correct_share", sum(grade.correct for grade in grades) / len(grades))
         return [float(getattr(grade, rewarded)) for grade in grades]
 

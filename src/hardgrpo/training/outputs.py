@@ -16,6 +16,7 @@ UPDATE_COLUMNS = {  # our name: TRL's name in its log
     "learnable_share": "frac_reward_zero_std",
     "correct_share": "correct_share",
     "answered_share": "answered_share",
+    "undecided_share": "undecided_share",
     "truncated_share": "completions/clipped_ratio",
     "tokens_mean": "completions/mean_length",
     "kl": "kl",

@@ -1,0 +1,36 @@
+"""A grade that could not be reached in time is counted as such, and a study with many of them stops."""
+
+import pytest
+
+from hardgrpo.grading import expressions, graders
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import difficulty
+
+
+@pytest.fixture
+def never(monkeypatch):
+    """Math-Verify never decides."""
+    monkeypatch.setattr(expressions, "_ask", lambda question: None)
+    expressions.equal.cache_clear()
+    expressions.parses.cache_clear()
+    yield
+    expressions.equal.cache_clear()
+    expressions.parses.cache_clear()
+
+
+def test_an_undecided_completion_is_not_right_and_is_counted(never):
+    grade = graders.grade("math", r"\boxed{x^2+1}", "1+x^2")
+    assert grade.undecided and grade.answered and not (grade.correct or grade.strict or grade.lenient)
+    assert not graders.grade("math", r"\boxed{x^2+1}", "x^2+1").undecided, "the same text needs no Math-Verify"
+    samples = [{"completion": text} for text in (r"\boxed{x^2+1}", r"\boxed{1+x^2}", "no answer")]
+    row = difficulty.measure({"id": "p", "answer": "1+x^2"}, samples, "math")
+    assert (row["correct"], row["undecided"], row["answered"]) == (1, 1, 2)
+
+
+def test_more_than_one_in_a_thousand_stops_with_the_numbers():
+    graders.check_decided(1, 100, "few completions")
+    graders.check_decided(2, 2000, "one in a thousand")
+    with pytest.raises(
+        UserError, match=r"evaluations of study s: 3 of 2000 completions could not be graded .* at most 0.1 % may be"
+    ):
+        graders.check_decided(3, 2000, "evaluations of study s")
