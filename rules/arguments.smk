@@ -12,7 +12,8 @@ def expected_samples(w):
     if w.model in RECORDED:
         return "--recorded"
     probe = task_of(w.task)["probe"]
-    return f"--samples {probe['samples']}" + (f" --stopped {probe['stop']['confidence']}" if (w.model, w.task) == STOPPED else "")
+    held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
+    return f"--samples {probe['samples']}{held_out}" + (f" --stopped {probe['stop']['confidence']}" if (w.model, w.task) == STOPPED else "")
 
 
 def stop_arguments(w):

@@ -32,13 +32,14 @@ rule probe:
         prompt=lambda w: task_of(w.task)["prompt"],
         tokens=lambda w: task_of(w.task)["completion_tokens"],
         probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
+        samples=lambda w: settings.probed_samples(config, w.task),
     message:
         "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/probe/probe.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
         " {params.sampling} {resources.hardware}"
-        " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]}"
+        " --samples {params.samples} --completion-tokens {params.tokens} --seed {params.probe[seed]}"
         " --shard {wildcards.shard} --shards {params.probe[shards]} --output {output.completions}"
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
 

@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("--completions", required=True, nargs="+", help="one file, or the shards of a probe")
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument("--samples", type=int, help="expected completions per problem (default: equally many for all)")
+    parser.add_argument("--held-out", type=int, default=0, help="completions per problem, the last of each, that count apart")
     parser.add_argument(
         "--recorded", action="store_true", help="completions made elsewhere: their numbers may differ, prompts may be missing"
     )
@@ -45,19 +46,28 @@ def main() -> None:
     by_problem = completions.read(
         args.completions,
         problems,
-        args.samples,
+        args.samples and args.samples + args.held_out,
         args.recorded,
         args.grade_prompt_too and not args.recorded,
         args.stopped is not None,
     )
+    measure = difficulty.measure if by_reference else difficulty.measure_agreement
     if by_reference:
         problems = tasks.read_by_grader(problems, args.grader, args.problems)
-        rows = [difficulty.measure(problem, by_problem[problem["id"]], args.grader) for problem in problems]
+        rows = [measure(problem, by_problem[problem["id"]], args.grader) for problem in problems]
         graders.check_decided(
             sum(row["undecided"] for row in rows), sum(row["samples"] for row in rows), ", ".join(args.completions)
         )
     else:
-        rows = [difficulty.measure_agreement(problem, by_problem[problem["id"]], args.grader) for problem in problems]
+        rows = [measure(problem, by_problem[problem["id"]], args.grader) for problem in problems]
+    if args.held_out:
+        by_number = {name: sorted(found, key=lambda one: one["sample"]) for name, found in by_problem.items()}
+        rows = [
+            measure(problem, by_number[problem["id"]][: args.samples], args.grader)
+            | {"held_out": args.held_out}
+            | {"held_out_correct": measure(problem, by_number[problem["id"]][args.samples :], args.grader)["correct"]}
+            for problem in problems
+        ]
     alone = rows
     if args.grade_prompt_too:
         rows = [difficulty.measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems]

@@ -20,7 +20,18 @@ from hardgrpo.runtime import errors, files
 from hardgrpo.selection import early_stopping, policies
 
 COLUMNS = {"id": str, "pass_rate": float}
+HELD_OUT = {"held_out": int, "held_out_correct": int}  # columns where the probe held completions out
 STOPPED = {"samples": int, "correct": int, "planned": int, "confidence": float}  # columns where the probe stopped early
+
+
+def held_out(difficulties: list[dict], chosen: list[str]) -> dict:
+    """How difficult the chosen prompts are by completions that did not choose them; empty where none were held out."""
+    of = {row["id"]: row["held_out_correct"] / row["held_out"] for row in difficulties if row["held_out"]}
+    rates = [of[name] for name in chosen if name in of]
+    return {
+        "held_out_pass_rate": sum(rates) / len(rates) if rates else None,
+        "held_out_zero_share": sum(rate == 0 for rate in rates) / len(rates) if rates else None,
+    }
 
 
 def main() -> None:
@@ -38,7 +49,9 @@ def main() -> None:
     if args.policy["rule"] not in policies.RULES:
         raise errors.UserError(f"--policy: unknown rule '{args.policy['rule']}'; expected one of {', '.join(policies.RULES)}")
     by_tier = args.policy["rule"] in policies.TIERED
-    difficulties = files.read_rows(args.difficulty, COLUMNS | ({"tier": float} if by_tier else {}), {"measured_by": str} | STOPPED)
+    difficulties = files.read_rows(
+        args.difficulty, COLUMNS | ({"tier": float} if by_tier else {}), {"measured_by": str} | STOPPED | HELD_OUT
+    )
     pass_rates: dict[str, float] = {}
     for number, row in enumerate(difficulties, start=2):
         is_open = row["planned"] is not None and row["samples"] is not None and row["samples"] < row["planned"]
@@ -70,6 +83,7 @@ def main() -> None:
         "mean_pass_rate": sum(chosen) / len(chosen) if known else None,
         "zero_share": sum(rate == 0 for rate in chosen) / len(chosen) if known else None,
         "boundary_pass_rate": chosen[-1] if known else None,
+        **held_out(difficulties, subset.ids),
         # After a probe that stopped early, other prompts may have no pass rate that could be tied.
         "tied": None if stopped else subset.tied,
         "tied_chosen": None if stopped else subset.tied_chosen,

@@ -18,9 +18,20 @@ def subsets(paths: list[str]) -> list[dict]:
         rows.append(facts | {"model": settings.model_of(base), "task": task, "policy": policy} | asked)
     if not rows:
         return []
-    frame = pd.DataFrame(rows)
-    numbers = ["pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate", "tied", "tied_chosen"]
-    grouped = frame.groupby(["model", "task", "policy", "rule", "budget"], sort=False, dropna=False)
+    numbers = [
+        "pool",
+        "prompts",
+        "mean_pass_rate",
+        "zero_share",
+        "held_out_pass_rate",
+        "held_out_zero_share",
+        "boundary_pass_rate",
+        "tied",
+        "tied_chosen",
+    ]
+    keys = ["model", "task", "policy", "rule", "budget"]
+    frame = pd.DataFrame(rows, columns=[*keys, *numbers]).astype(dict.fromkeys(numbers, float))
+    grouped = frame.groupby(keys, sort=False, dropna=False)
     return (grouped[numbers].mean().assign(seeds=grouped.size()).reset_index()).to_dict("records")
 
 

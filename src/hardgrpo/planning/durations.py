@@ -193,7 +193,7 @@ def completions(config: dict, job: Job) -> int:
         return recipe["updates"] * recipe["prompts_per_update"] * recipe["group_size"]
     if job.rule in ("probe", "probe_early"):  # probe_early: at most
         probe = config["tasks"][job.task]["probe"]
-        return -(-problems(config, job.task, "train") // probe["shards"]) * probe["samples"]
+        return -(-problems(config, job.task, "train") // probe["shards"]) * settings.probed_samples(config, job.task)
     test = config["tasks"][job.eval_task]["test"]
     if job.rule == "sample_reach":
         return problems(config, job.eval_task, "test") * test["reach"]["samples"]

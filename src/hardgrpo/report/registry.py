@@ -50,7 +50,17 @@ PARTS = [*interval("finishing"), *interval("correctness")]
 MEANS = ["answered_mean", "truncated_mean", "tokens_mean"]
 CURVES = ["tokens_mean", "truncated_share", "reward_mean", "learnable_share"]
 SPREAD = ["tokens", "tokens_least", "tokens_most", "seconds", "seconds_least", "seconds_most"]
-CHOSEN = ["pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate", "tied", "tied_chosen"]
+CHOSEN = [
+    "pool",
+    "prompts",
+    "mean_pass_rate",
+    "zero_share",
+    "held_out_pass_rate",
+    "held_out_zero_share",
+    "boundary_pass_rate",
+    "tied",
+    "tied_chosen",
+]
 
 SUMMARIES = {
     "accuracy": Summary("accuracy", ["cells"], [*CELL, "decoding", "step", *interval("accuracy"), *MEANS, "problems", "samples", "seeds"]),

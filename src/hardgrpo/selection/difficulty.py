@@ -17,6 +17,8 @@ COLUMNS = [
     "tokens",
     "pass_rate",
     "measured_by",
+    "held_out",
+    "held_out_correct",
 ]
 # Further columns after a probe that stopped early: samples that were planned, whether all were taken, bounds of the pass rate, and the
 # confidence in the subset. A problem without all samples has no pass rate.

@@ -58,6 +58,8 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
         source = task["source"]
         if "cut_from" in task:
             yield from _not_cut(config, name, place)
+        if "stop" in task["probe"] and "held_out" in task["probe"]:
+            yield f"{place}.probe.held_out", "a probe that stops early holds no completions out; remove one of the two"
         if "stop" in task["probe"] and task["probe"]["shards"] > 1:
             yield (
                 f"{place}.probe.shards",

@@ -96,6 +96,12 @@ def sampled_as(config: dict, task: str) -> str:
     return config["tasks"][task].get("cut_from", task)
 
 
+def probed_samples(config: dict, task: str) -> int:
+    """Completions per prompt of a task's probe: those that choose, and those that are held out."""
+    probe = config["tasks"][task]["probe"]
+    return probe["samples"] + probe.get("held_out", 0)
+
+
 def stopped_early(config: dict) -> tuple[tuple[str, ...], str | None]:
     """((base, task) whose probe stops early for `subset`, or (); the reason why its task's `stop` is ignored, or None)."""
     chosen = config["subset"]

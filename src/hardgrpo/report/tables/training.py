@@ -31,6 +31,14 @@ def subsets(subsets: pd.DataFrame):
         number(subsets, "pool", "pool", whole),
         number(subsets, "mean_pass_rate", ("mean ", P_HAT), "{:.3f}".format),
         number(subsets, "zero_share", (Math(r"\hat p = 0", "p̂ = 0"), " %")),
+        *(
+            [
+                number(subsets, "held_out_pass_rate", "by other samples", "{:.3f}".format),
+                number(subsets, "held_out_zero_share", (Math(r"\hat p = 0", "p̂ = 0"), " % by these")),
+            ]
+            if subsets.held_out_pass_rate.notna().any()
+            else []
+        ),
         number(subsets, "boundary_pass_rate", ("edge ", P_HAT), "{:.2f}".format),
         number(subsets, "tied", "tied there", whole),
         number(subsets, "tied_chosen", "chosen", whole),

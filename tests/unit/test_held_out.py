@@ -1,0 +1,45 @@
+"""Completions that are held out tell how difficult the chosen prompts are; they choose nothing."""
+
+import json
+import subprocess
+import sys
+
+from conftest import ROOT, path_of
+from hardgrpo.runtime import files
+
+
+def run(program: str, *arguments) -> None:
+    done = subprocess.run(
+        [sys.executable, path_of(program), *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_hardest_are_chosen_by_the_first_samples_and_told_by_the_others(tmp_path):
+    right = {"a": "0011", "b": "1100", "c": "1111", "d": "0100"}  # two choose, two are held out
+    problems = [{"id": name, "question": name, "answer": "7"} for name in right]
+    completions = [
+        {"id": name, "sample": sample, "completion": "#### 7" if one == "1" else "#### 8"}
+        for name, ones in right.items()
+        for sample, one in reversed(list(enumerate(ones)))
+    ]
+    files.write_jsonl(tmp_path / "P.jsonl", problems)
+    files.write_jsonl(tmp_path / "C.jsonl", completions)
+    measured = ["--problems", tmp_path / "P.jsonl", "--completions", tmp_path / "C.jsonl", "--grader", "final_number"]
+    run("measure_difficulty", *measured, "--samples", 2, "--held-out", 2, "--output", tmp_path / "D.csv")
+    rows = files.read_rows(
+        tmp_path / "D.csv", {"id": str, "samples": int, "pass_rate": float, "held_out": int, "held_out_correct": int}
+    )
+    assert {row["id"]: (row["pass_rate"], row["held_out_correct"]) for row in rows} == {
+        "a": (0, 2),
+        "b": (1, 0),
+        "c": (1, 2),
+        "d": (0.5, 0),
+    }
+    assert {(row["samples"], row["held_out"]) for row in rows} == {(2, 2)}
+    policy = json.dumps({"rule": "hard", "budget": 0.5})
+    run("select_subset", "--difficulty", tmp_path / "D.csv", "--policy", policy, "--seed", 0, "--output", tmp_path / "S.csv")
+    facts = json.loads((tmp_path / "S.json").read_text())
+    assert [row["id"] for row in files.read_rows(tmp_path / "S.csv", {"id": str})] == ["a", "d"]
+    assert (facts["mean_pass_rate"], facts["zero_share"]) == (0.25, 0.5)
+    assert (facts["held_out_pass_rate"], facts["held_out_zero_share"]) == (0.5, 0.5)
