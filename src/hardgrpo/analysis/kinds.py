@@ -10,7 +10,7 @@ import pandas as pd
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracy import tier_names
-from hardgrpo.analysis.cells import Cell, mean_columns
+from hardgrpo.analysis.cells import Cell, as_columns, mean_columns
 
 
 def kinds(cells: list[Cell]) -> list[dict]:
@@ -46,7 +46,11 @@ def kinds(cells: list[Cell]) -> list[dict]:
                 | {"new_solving_p": float(statistics.p_value(statistics.components(new)))}
                 | {"out_of_reach": lost[:, kept].mean(), "accuracy_out_of_reach": _ratio((lost * rates[3])[:, kept], lost[:, kept])}
                 | mean_columns("gain_out_of_reach", of_lost)
-                | mean_columns("greedy_gain", np.full((2, 2), np.nan) if greedy is None else greedy[:, kept])
+                | (
+                    as_columns("greedy_gain", statistics.UNKNOWN)
+                    if greedy is None
+                    else mean_columns("greedy_gain", greedy[:, kept])
+                )
                 | {"problems": int(kept.sum()), "seeds": shape[0]}
             )
     return rows
