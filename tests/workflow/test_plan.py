@@ -157,7 +157,7 @@ def test_calibration_moves_the_plan_and_the_walltimes(finished):
     )
     assert done.returncode == 0, done.stderr
     # 1 model, 2 shards, 2 runs, 2 evaluations of the base and 4 of runs
-    assert "11 finished jobs" in done.stdout
+    assert "12 finished jobs" in done.stdout
     assert finished.plan() == {}, "calibration makes nothing run again"
     finished.configure(lambda config: config["studies"]["mini"].update(seeds=[0, 1]))
     calibrated, plain = plan(finished, "--profile", "laptop"), plan(finished, "--profile", "laptop", "--uncalibrated")

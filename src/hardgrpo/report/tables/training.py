@@ -91,7 +91,7 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
         numbers("tokens, millions", spread("tokens", 1e6)),
         numbers("minutes", spread("seconds", 60)),
         number(spent, "gain", "gain", signed),
-        number(spent, "gain_per_million", "gain per million tokens", signed),
+        number(spent, "gain_per_million", "per million", signed),
         seeds(spent),
     ]
 
