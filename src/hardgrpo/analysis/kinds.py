@@ -1,8 +1,7 @@
 """Summary tables of what kind of gain training brought: finishing, sharpening, new solving; right for the right reason; same answers.
 
 A problem is *out of reach* of a base model if none of its k reach samples solves it (`reach.samples` of the test): is right, and where
-steps can be checked has every step right. These samples are not those that the gain is measured with, so that luck in one of them
-does not enter the other.
+steps can be checked has every step right. The gain is measured with other samples, so that a lucky sample does not count in both.
 """
 
 import numpy as np
@@ -10,7 +9,7 @@ import pandas as pd
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracy import tier_names
-from hardgrpo.analysis.cells import Cell, mean_columns
+from hardgrpo.analysis.cells import Cell, as_columns, mean_columns
 
 
 def kinds(cells: list[Cell]) -> list[dict]:
@@ -18,7 +17,7 @@ def kinds(cells: list[Cell]) -> list[dict]:
 
     The split into finishing and correctness (`statistics.decompose`) is made for the problems within reach and for those out of
     reach. Finishing is the sum of both; correctness within reach is *sharpening*, out of reach *new solving*. The formula is
-    homogeneous of degree 1, so that each group's part is that of the rates with zeros in place of the other group's.
+    homogeneous of degree 1, so that a group's parts come from the rates of its own problems, with zeros for all others.
     """
     rows = []
     for cell in cells:
@@ -46,7 +45,11 @@ def kinds(cells: list[Cell]) -> list[dict]:
                 | {"new_solving_p": float(statistics.p_value(statistics.components(new)))}
                 | {"out_of_reach": lost[:, kept].mean(), "accuracy_out_of_reach": _ratio((lost * rates[3])[:, kept], lost[:, kept])}
                 | mean_columns("gain_out_of_reach", of_lost)
-                | mean_columns("greedy_gain", np.full((2, 2), np.nan) if greedy is None else greedy[:, kept])
+                | (
+                    as_columns("greedy_gain", statistics.UNKNOWN)
+                    if greedy is None
+                    else mean_columns("greedy_gain", greedy[:, kept])
+                )
                 | {"problems": int(kept.sum()), "seeds": shape[0]}
             )
     return rows
