@@ -62,9 +62,7 @@ DATA = config["data"]
 RECORDED = [name for name in config["models"] if settings.is_recorded(config, name)]
 TRAJECTORIES = {name: model["source"] for name, model in config["models"].items() if settings.is_trajectory(config, name)}
 # The wildcard `model` in paths of results is the name of a base: the model's own name, or with bases of its own tiny-seed0.
-WEIGHTED = [
-    base for name in config["models"] if settings.has_weights(config, name) for base in settings.used_bases(config, name) or [name]
-]
+WEIGHTED = [base for name in config["models"] if settings.has_weights(config, name) for base in settings.used_bases(config, name)]
 CUT = [name for name, task in config["tasks"].items() if "cut_from" in task]
 SAMPLED = [name for name in config["tasks"] if name not in CUT]
 PRETRAINED = [name for name in WEIGHTED if settings.entry(config, name)["source"]["kind"] == "pretrain"]

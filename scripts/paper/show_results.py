@@ -7,9 +7,8 @@ import argparse
 from operator import itemgetter
 from pathlib import Path
 
-from hardgrpo.analysis import formats
-from hardgrpo.analysis.columns import CELL
-from hardgrpo.analysis.formats import adding_up, change, change_interval
+from hardgrpo.analysis.columns import CELL, interval
+from hardgrpo.analysis.formats import adding_up, change, change_interval, with_interval
 from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files
 
@@ -44,13 +43,11 @@ def main() -> None:
     for row in gains:
         if row["decoding"] != "sampled" or row["task"] != row["eval_task"]:
             continue
-        part, share = (
-            adding_up(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")]),
-            shares.get((row["model"], row["task"], row["policy"])),
-        )
+        finishing, correctness = adding_up(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")])
+        share = shares.get((row["model"], row["task"], row["policy"]))
         print(
-            f"{row['task']:<24}{row['policy']:<16}{100 * row['base_accuracy']:>7.1f}  {with_interval(row, 'gain'):<22}"
-            f"{change(part[0], '-'):>10}{change(part[1], '-'):>12}"
+            f"{row['task']:<24}{row['policy']:<16}{100 * row['base_accuracy']:>7.1f}  {change_interval(*spread(row, 'gain')):<22}"
+            f"{change(finishing, '-'):>10}{change(correctness, '-'):>12}"
             f"{'-' if share is None else format(100 * share, '.1f'):>12}"
         )
     seeds = gains[0]["seeds"]
@@ -65,7 +62,7 @@ def main() -> None:
 
 def show_trajectories(path: str | Path) -> None:
     """Show the outcomes of groups over the later epochs of recorded training runs, if there are any."""
-    numbers = [f"{name}{end}" for name in ("mixed", "all_right", "all_wrong") for end in ("", "_low", "_high")]
+    numbers = [column for name in ("mixed", "all_right", "all_wrong") for column in interval(name)]
     rows = files.read_rows(path, {"model": str, "policy": str, "stretch": str} | dict.fromkeys(numbers, float))
     rows = [row for row in rows if row["stretch"] is None]
     if not rows:
@@ -74,10 +71,7 @@ def show_trajectories(path: str | Path) -> None:
     print("\nGroups over the later epochs of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n")
     print(head + "\n" + "-" * len(head))
     for row in rows:
-        shares = (
-            formats.with_interval(*(row[f"{name}{end}"] for end in ("", "_low", "_high")))
-            for name in ("mixed", "all_right", "all_wrong")
-        )
+        shares = (with_interval(*spread(row, name)) for name in ("mixed", "all_right", "all_wrong"))
         print(f"{row['model']:<34}{row['policy']:<16}" + "".join(f"{share:<20}" for share in shares))
 
 
@@ -103,8 +97,9 @@ def read(path: str | Path, text: list[str], numbers: list[str]) -> list[dict]:
     return files.read_rows(path, dict.fromkeys(text, str) | dict.fromkeys(numbers, float))
 
 
-def with_interval(row: dict, name: str) -> str:
-    return change_interval(*(row[name + end] for end in ("", "_low", "_high")))
+def spread(row: dict, name: str) -> list[float]:
+    """An estimate and the ends of its interval."""
+    return [row[column] for column in interval(name)]
 
 
 def show_agreement(path: str) -> None:
@@ -120,7 +115,7 @@ def show_agreement(path: str) -> None:
     for row in rows:
         print(
             f"{row['task']:<18}{row['eval_task']:<18}{row['policy']:<16}{change(row['gain_reference']):>10}{change(row['gain_here']):>8}"
-            f"  {with_interval(row, 'difference')}"
+            f"  {change_interval(*spread(row, 'difference'))}"
         )
     if not any(row["difference"] for row in rows):
         print("\nEvery gain equals that of the reference: this processor rounds like the one that computed it.")

@@ -67,6 +67,7 @@ def main() -> None:
 
     # Run without the project's pytest settings, which are for its tests, and without installed plug-ins.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    os.environ.pop("PYTEST_ADDOPTS", None)  # options for the tests of somebody's own project
     report = Report(args.study)
     options = ["-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-p", "no:warnings", "-c", os.devnull]
     status = pytest.main([*options, f"--rootdir={CHECKS[0].parent}", *map(str, CHECKS)], plugins=[report, Given(args)])

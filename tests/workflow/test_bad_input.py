@@ -55,6 +55,14 @@ def break_(path, value):
             break_("tasks/swaps_tight/completion_tokens", 192),
             ["tasks.swaps_tight.completion_tokens", "192 is not below the 192 of 'swaps_ample'"],
         ),
+        (
+            break_("tasks/swaps/test/reach", {"samples": 64, "seed": 2}),
+            ["tasks.swaps.test.reach.seed", "is that of the test", "give another"],
+        ),
+        (
+            break_("models/tiny-seed3", {"source": CONFIG["models"]["tiny"]["source"]}),
+            ["models.tiny-seed3", "replicates' own bases"],
+        ),
         (break_("tasks/swaps_tight/grader", "final_number"), ["tasks.swaps_tight.grader", "differs from that of 'swaps_ample'"]),
         (break_("tasks/swaps_tight/cut_from", "swaps_tight"), ["tasks.swaps_tight.cut_from", "name one that is sampled"]),
         (

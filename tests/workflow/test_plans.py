@@ -27,7 +27,12 @@ OF_STUDY = {  # and what each has something for
     "recordings": FIGURES | {"compared"},
     "trajectories": {"difficulty", "trajectories"},
 }
-DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"]} | {"write_tables", "write_numbers", "compile_paper"}
+# The small world of the tests samples the reach of its base.
+DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] | {"kinds", "pass_at_k"}} | {
+    "write_tables",
+    "write_numbers",
+    "compile_paper",
+}
 JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
 CHEAP = JUDGING | DRAWING | {"summarize", "compare_with_reference", "write_explorer"}
 FOLLOWING = CHEAP - {"compile_paper", "compare_with_reference"}  # rules of the miniature that follow their code

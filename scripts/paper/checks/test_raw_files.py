@@ -9,6 +9,7 @@ import io
 import json
 import random
 from collections import defaultdict
+from functools import cache
 from math import isclose, sqrt
 from pathlib import Path
 from statistics import mean, variance
@@ -31,6 +32,7 @@ def sample(given, items: list, count: int, what: str) -> list:
     return [items[i] for i in sorted(random.Random(f"{given.study}:{what}").sample(range(len(items)), min(count, len(items))))]
 
 
+@cache  # the base of all runs, where they share one
 def graded(path: Path) -> list[dict]:
     with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))

@@ -117,7 +117,7 @@ def test_tests_and_intervals_agree(tables):
 
 
 def test_decomposition(tables):
-    """Finishing and correctness add up to the gain, and are what shares and accuracies make them."""
+    """Finishing and correctness add up to the gain, and are what shares and accuracies make them; the three kinds of gain add up, too."""
     wrong = []
     for name, place, row in rows_of(tables, "parts", "decomposition", "decomposition_runs"):
         finishing, correctness, gain = (row[key] for key in ("finishing", "correctness", "gain"))
@@ -130,6 +130,10 @@ def test_decomposition(tables):
         s0, s1, a0, a1 = (row[key] for key in ("base_answered", "answered", "base_accuracy_answered", "accuracy_answered"))
         if name == "parts" and all(map(known, (a0, a1))) and abs((s1 - s0) * (a0 + a1) / 2 - finishing) > 1e-8:
             wrong.append(f"{place}: finishing is {finishing}, from shares and accuracies {(s1 - s0) * (a0 + a1) / 2}")
+    for _, place, row in rows_of(tables, "kinds"):
+        kinds = [row[key] for key in ("finishing", "sharpening", "new_solving")]
+        if not close(sum(kinds), row["gain"]):
+            wrong.append(f"{place}: finishing, sharpening and new_solving make {sum(kinds)}, the gain is {row['gain']}")
     check(wrong)
 
 
@@ -152,8 +156,9 @@ def test_tables_agree(tables):
     for _, place, row in rows_of(tables, "parts"):
         if not close(gains[(*key(row), "sampled")], row["gain"]):
             wrong.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
-    for _, place, row in rows_of(tables, "pass_at_k"):
-        if row["k"] == 1 and not close(gains[(*key(row), "sampled")], row["gain"]):
+    for name, place, row in rows_of(tables, "pass_at_k", "kinds"):
+        whole = row["k"] == 1 if name == "pass_at_k" else not row["tier"]
+        if whole and not close(gains[(*key(row), "sampled")], row["gain"]):
             wrong.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
     chosen = {(row["model"], row["task"], row["policy"]): row["zero_share"] for row in tables["subsets"]}
     for _, place, row in rows_of(tables, "trajectories"):

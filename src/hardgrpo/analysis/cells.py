@@ -1,5 +1,6 @@
 """Cells: all seeds of one model, task and policy on one test set. Most summary tables are made from them."""
 
+import functools
 import itertools
 from dataclasses import dataclass
 
@@ -95,19 +96,15 @@ def load_cells(config: dict, study: str, folder: str = "results/evaluation") -> 
     groups: dict[tuple, list[Run]] = {}
     for run in paths.runs(config, study):
         groups.setdefault((run.model, run.task, settings.arm(config["studies"][study], run)), []).append(run)
-    read: dict[tuple, pd.DataFrame] = {}
+    read = functools.cache(lambda what, test: evaluations.read(f"{folder}/{what}/{test}.csv.gz"))
     cells = []
     for (model, task, policy), replicates in groups.items():
         for test in paths.eval_tasks(config, study, task, model):
             bases = list(dict.fromkeys(run.base for run in replicates))
-            for base in bases:
-                for what in ("base", "reach") if paths.has_reach(config, model, test) else ("base",):
-                    if (base, what, test) not in read:
-                        read[base, what, test] = evaluations.read(f"{folder}/{base}/{what}/{test}.csv.gz")
-            frames = [evaluations.read(f"{folder}/{run.path}/{test}.csv.gz") for run in replicates]
-            of = {what: [read[base, what, test] for base in bases if (base, what, test) in read] for what in ("base", "reach")}
+            of_bases = {what: [read(f"{base}/{what}", test) for base in bases] for what in paths.of_base(config, model, test)}
+            frames = [read(run.path, test) for run in replicates]
             seeds = [run.seed for run in replicates]
-            cells.append(Cell(model, task, test, policy, of["base"], frames, seeds, of["reach"] or None))
+            cells.append(Cell(model, task, test, policy, of_bases["base"], frames, seeds, of_bases.get("reach")))
     frames = [frame for cell in cells for frame in (*cell.bases, *cell.runs, *(cell.reach or []))]
     frames = list({id(frame): frame for frame in frames}.values())
     graders.check_decided(sum(frame.undecided.sum() for frame in frames), sum(map(len, frames)), f"evaluations of study {study}")

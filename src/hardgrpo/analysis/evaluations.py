@@ -14,25 +14,10 @@ if TYPE_CHECKING:  # programs that only write evaluations do not need them
     import numpy as np
     import pandas as pd
 
-COLUMNS = [
-    "step",
-    "id",
-    "tier",
-    "decoding",
-    "sample",
-    "correct",
-    "answered",
-    "strict",
-    "lenient",
-    "undecided",
-    "sound",
-    "truncated",
-    "tokens",
-    "answer",
-]
 KEY = ["step", "id", "decoding", "sample"]  # identifies a completion, here and in the file of texts beside it
 OPTIONAL = ("sound", "truncated", "tokens")  # empty where they are not known
 GRADES = ("correct", "answered", "strict", "lenient", "undecided")
+COLUMNS = ["step", "id", "tier", "decoding", "sample", *GRADES, *OPTIONAL, "answer"]
 
 
 def row(

@@ -1,8 +1,7 @@
 """Summary tables of what kind of gain training brought: finishing, sharpening, new solving; right for the right reason; same answers.
 
 A problem is *out of reach* of a base model if none of its k reach samples solves it (`reach.samples` of the test): is right, and where
-steps can be checked has every step right. These samples are not those that the gain is measured with, so that luck in one of them
-does not enter the other.
+steps can be checked has every step right. The gain is measured with other samples, so that a lucky sample does not count in both.
 """
 
 import numpy as np
@@ -18,7 +17,7 @@ def kinds(cells: list[Cell]) -> list[dict]:
 
     The split into finishing and correctness (`statistics.decompose`) is made for the problems within reach and for those out of
     reach. Finishing is the sum of both; correctness within reach is *sharpening*, out of reach *new solving*. The formula is
-    homogeneous of degree 1, so that each group's part is that of the rates with zeros in place of the other group's.
+    homogeneous of degree 1, so that a group's parts come from the rates of its own problems, with zeros for all others.
     """
     rows = []
     for cell in cells:

@@ -9,10 +9,15 @@ import pandas as pd
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import Cell, as_columns, families
 from hardgrpo.runtime import files
-from hardgrpo.study import settings
+from hardgrpo.study import paths, settings
 
 LEADING = "hard"
-PREDICTORS = ("base_accuracy", "greedy_gap", "zero_share", "mixed_share")
+PREDICTORS = {  # column: words
+    "base_accuracy": "accuracy of the base",
+    "greedy_gap": "greedy less sampled",
+    "zero_share": "pool never solved",
+    "mixed_share": "pool solved sometimes",
+}
 
 
 def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
@@ -21,7 +26,7 @@ def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
     `base_accuracy` and `greedy_gap` (greedy less sampled accuracy) are of the test; `zero_share` and `mixed_share` are the shares of
     the pool that the probe solves never, and sometimes but not always. With a base that all seeds share there is one row, their mean.
     """
-    pools = {tuple(path.removesuffix(".csv").split("/")[-2:]): _pool(path) for path in difficulty_files}
+    pools = {paths.pair_of(path): _pool(path) for path in difficulty_files}
     rows = []
     for family in families(cells):
         first = next((cell for cell in family if cell.policy == LEADING), None)
@@ -29,14 +34,13 @@ def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
             if first is None or other is first or other.seeds != first.seeds:
                 continue
             lead = (first.rates(first.steps()[-1]) - other.rates(other.steps()[-1])).mean(axis=1)
-            own = len(first.bases) > 1
+            own = (settings.own_base(first.model, first.seeds[0]), first.task) in pools
             for number, seed in enumerate(first.seeds if own else [None]):
-                known = pools.get((first.model if seed is None else settings.own_base(first.model, seed), first.task))
                 rows.append(
                     first.keys
                     | {"minus": other.policy, "seed": seed, "lead": lead[number] if own else lead.mean()}
                     | _base(first, number)
-                    | (known or dict.fromkeys(("zero_share", "mixed_share"), np.nan))
+                    | pools[settings.own_base(first.model, seed) if own else first.model, first.task]
                 )
     return rows
 

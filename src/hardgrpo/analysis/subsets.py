@@ -5,14 +5,14 @@ import json
 import pandas as pd
 
 from hardgrpo.runtime import files
-from hardgrpo.study import settings
+from hardgrpo.study import paths, settings
 
 
-def subsets(paths: list[str]) -> list[dict]:
+def subsets(subset_files: list[str]) -> list[dict]:
     """What each policy chose, averaged over seeds. Seeds that share a base differ only in which of the tied prompts are chosen."""
     rows = []
-    for path in paths:
-        base, task, policy = path.split("/")[-4:-1]
+    for path in subset_files:
+        base, task, policy = paths.choice_of(path)
         facts = json.loads(files.read_text(path))
         asked = {"rule": facts["policy"]["rule"], "budget": facts["policy"].get("budget")}
         rows.append(facts | {"model": settings.model_of(base), "task": task, "policy": policy} | asked)
@@ -35,15 +35,15 @@ def subsets(paths: list[str]) -> list[dict]:
     return (grouped[numbers].mean().assign(seeds=grouped.size()).reset_index()).to_dict("records")
 
 
-def difficulty(paths: list[str], subset_paths: list[str]) -> list[dict]:
+def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dict]:
     """Histogram of pass rates: the pool (mean over base models), and each subset (mean over seeds): how many problems have each pass rate."""
     read = lambda path: [row["pass_rate"] for row in files.read_rows(path, {"pass_rate": float})]
     groups: dict[tuple, list[list[float]]] = {}
-    for path in paths:
-        base, task = path.removesuffix(".csv").split("/")[-2:]
+    for path in difficulty_files:
+        base, task = paths.pair_of(path)
         groups.setdefault((settings.model_of(base), task, "pool"), []).append(read(path))
-    for path in subset_paths:
-        base, task, policy = path.split("/")[-4:-1]
+    for path in subset_files:
+        base, task, policy = paths.choice_of(path)
         groups.setdefault((settings.model_of(base), task, policy), []).append(read(path.removesuffix(".json") + ".csv"))
     rows = []
     pools = list(dict.fromkeys(key[:2] for key in groups))
@@ -62,7 +62,7 @@ def recorded_rates(probes: list[tuple[str, str, str]]) -> list[dict]:
     """
     rows = []
     for shard, alone, with_prompt in probes:
-        model, task = alone.removesuffix(".csv").split("/")[-2:]
+        model, task = paths.pair_of(alone)
         theirs = {
             str(row["id"]): row["published_pass_rate"]
             for row in files.read_jsonl(shard, {"id": (str, int)})

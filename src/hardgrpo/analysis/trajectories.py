@@ -26,9 +26,9 @@ def trajectories(later_paths: list[str], difficulty_paths: list[str], subset_pat
     """
     rows = []
     for path in later_paths:
-        model, prompts = path.removesuffix(".csv").split("/")[-2:]
+        model, prompts = paths.pair_of(path)
         outcomes = by_stretch(pd.DataFrame(files.read_rows(path, LATER)))
-        rates = read_rates(next(one for one in difficulty_paths if one == paths.difficulty(model, prompts)))
+        rates = read_rates(next(one for one in difficulty_paths if paths.pair_of(one) == (model, prompts)))
         groups = grouped(list(rates), GROUPS)
         for policy, chosen in read_subsets(subset_paths, model, prompts).items():
             weights = counted([ids for _, ids, _ in chosen])
@@ -70,8 +70,8 @@ def read_subsets(subset_paths: list[str], model: str, prompts: str) -> dict[str,
     """{policy: [(seed, chosen ids, the policy's settings)]}."""
     found: dict[str, list] = {}
     for path in subset_paths:
-        *_, of_model, of_prompts, policy, _ = path.split("/")
-        if (of_model, of_prompts) == (model, prompts):
+        *pair, policy = paths.choice_of(path)
+        if pair == [model, prompts]:
             facts = json.loads(files.read_text(path))
             ids = [row["id"] for row in files.read_rows(path.removesuffix(".json") + ".csv", {"id": str})]
             found.setdefault(policy, []).append((facts["seed"], ids, facts["policy"]))

@@ -182,6 +182,21 @@ def series(axis, places, frame: pd.DataFrame, name: str, scale: float = 100, bar
     axis.errorbar(places, scale * frame[name], yerr=bars(frame, name, scale), elinewidth=bar_width, **look)
 
 
+def parts_panels(frame: pd.DataFrame, parts: list[tuple], note, more=lambda axis, group: None):
+    """A figure of the gains' parts, a panel for each test: `note` gives a line above a panel, `more` draws more into it."""
+    models = frame.model.nunique()
+    found = groups(frame, ["model", "task", "eval_task"])
+    figure, axes = panels(len(found))
+    for axis, ((model, task, test), group) in zip(axes, found):
+        parts_bars(axis, group, parts)
+        more(axis, group)
+        title(axis, where(model, task, test, models), note(group), sizes(group))
+    outer_labels(axes, "", "points of accuracy")
+    same_ticks_once(axes)
+    legend(figure, axes)
+    return figure
+
+
 def parts_bars(axis, group: pd.DataFrame, parts: list[tuple] = PARTS) -> None:
     """The parts of each policy's gain side by side, in points, with intervals; a line marks their sum, the gain."""
     width = 0.8 / len(parts)

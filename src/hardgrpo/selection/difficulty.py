@@ -3,23 +3,8 @@
 from hardgrpo.data import steps
 from hardgrpo.grading import graders
 
-COLUMNS = [
-    "id",
-    "tier",
-    "samples",
-    "correct",
-    "answered",
-    "strict",
-    "lenient",
-    "undecided",
-    "sound",
-    "truncated",
-    "tokens",
-    "pass_rate",
-    "measured_by",
-    "held_out",
-    "held_out_correct",
-]
+GRADED = ("correct", "answered", "strict", "lenient", "undecided", "sound")  # counted; empty where they are not known
+COLUMNS = ["id", "tier", "samples", *GRADED, "truncated", "tokens", "pass_rate", "measured_by", "held_out", "held_out_correct"]
 # Further columns after a probe that stopped early: samples that were planned, whether all were taken, bounds of the pass rate, and the
 # confidence in the subset. A problem without all samples has no pass rate.
 STOPPED_COLUMNS = ["planned", "complete", "pass_rate_low", "pass_rate_high", "confidence"]
@@ -32,7 +17,7 @@ def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool =
     grades = [
         graders.grade(grader, (s["prompt"] + "\n" if with_prompt else "") + s["completion"], problem["answer"]) for s in samples
     ]
-    counts = {name: sum(getattr(v, name) for v in grades) for name in ("correct", "answered", "strict", "lenient", "undecided")}
+    counts = {name: sum(getattr(v, name) for v in grades) for name in GRADED[:-1]}
     sound = [steps.sound(problem, sample["completion"]) for sample in samples]
     counts["sound"] = None if None in sound else sum(sound)
     return _row(problem, samples, counts, "reference")
@@ -47,14 +32,7 @@ def measure_agreement(problem: dict, samples: list[dict], grader: str) -> dict:
             groups.append(group := [])
         group.append(answer)
     sizes = [len(group) for group in groups]
-    counts = {
-        "correct": max(sizes, default=0),
-        "answered": sum(sizes),
-        "strict": None,
-        "lenient": None,
-        "undecided": None,
-        "sound": None,
-    }
+    counts = dict.fromkeys(GRADED) | {"correct": max(sizes, default=0), "answered": sum(sizes)}
     return _row(problem, samples, counts, "agreement")
 
 

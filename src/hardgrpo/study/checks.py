@@ -66,6 +66,9 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 f"{task['probe']['shards']} shards cannot stop early, because what a prompt needs depends on all other prompts; set it to 1, or"
                 " take `stop` out",
             )
+        reach = task.get("test", {}).get("reach")
+        if reach and reach["seed"] == task["test"]["seed"]:
+            yield f"{place}.test.reach.seed", "is that of the test, so that the same completions would count twice; give another"
         if source["kind"] == "generated":
             if task["probe"]["shards"] > max(1, source["train"]):
                 yield f"{place}.probe.shards", f"{task['probe']['shards']} shards for {source['train']} problems; lower it"

@@ -61,6 +61,23 @@ def reference(study: str) -> str:
     return f"results/reference/{study}"
 
 
+def pair_of(path: str) -> tuple[str, str]:
+    """(base, task) of a file `{base}/{task}.csv`, as `difficulty` and `trajectory` name them."""
+    base, task = path.removesuffix(".csv").split("/")[-2:]
+    return base, task
+
+
+def choice_of(path: str) -> tuple[str, str, str]:
+    """(base, task, policy) of a file of `subset`."""
+    base, task, policy = path.split("/")[-4:-1]
+    return base, task, policy
+
+
+def of_base(config: dict, model: str, test: str) -> tuple[str, ...]:
+    """What is sampled of a base model on a test: `base`, and `reach` if its reach is measured."""
+    return ("base", "reach") if has_reach(config, model, test) else ("base",)
+
+
 def has_reach(config: dict, model: str, test: str) -> bool:
     """Whether a base model's reach on a test is measured: with further samples of its own, or of the task it is cut from."""
     return "reach" in config["tasks"][settings.sampled_as(config, test)]["test"] and not settings.is_recorded(config, model)
@@ -147,7 +164,7 @@ def evaluations(config: dict, study: str) -> list[str]:
         for model, task in settings.pairs(config, plan)
         for base in settings.bases_of(config, model, plan["seeds"])
         for test in eval_tasks(config, study, task, model)
-        for what in (("base", "reach") if has_reach(config, model, test) else ("base",))
+        for what in of_base(config, model, test)
     ]
     return list(dict.fromkeys(of_bases)) + [name for run in runs(config, study) for name in evaluations_of_run(config, study, run)]
 

@@ -69,7 +69,9 @@ def entry(config: dict, base: str) -> dict:
 
 
 def used_bases(config: dict, model: str) -> list[str]:
-    """The bases of a model that a study, or `subset`, uses."""
+    """The bases of a model: itself, or its own bases that a study or `subset` uses."""
+    if not has_own_bases(config, model):
+        return [model]
     seeds = [seed for study in config["studies"].values() if model in study["models"] for seed in study["seeds"]]
     seeds += [config["subset"]["seed"]] if config["subset"]["model"] == model else []
     return bases_of(config, model, seeds)
@@ -196,11 +198,11 @@ def pretraining(config: dict, base: str) -> dict:
     return source | {"demonstrations": shown}
 
 
-def never_shown(config: dict, model: str) -> list[tuple[str, str]]:
-    """(task, split) whose problems are kept from the demonstrations of a pretrained model: the splits on which a study trains or tests
+def never_shown(config: dict, base: str) -> list[tuple[str, str]]:
+    """(task, split) whose problems are kept from the demonstrations of a pretrained base: the splits on which a study trains or tests
     it, if the model learns their family. Tasks that no study uses with this model are not listed, so that adding one does not pretrain
     the model again."""
-    model = model_of(model)
+    model = model_of(base)
     shown = config["models"][model]["source"]["demonstrations"]
     families = {config["tasks"][task]["source"]["family"] for task in shown}
     used = set(shown)

@@ -7,21 +7,18 @@ COLUMNS += [
     f"{part}{end}" for part in ("gain", *(name for name, *_ in plotting.KINDS), "greedy_gain") for end in ("", "_low", "_high")
 ]
 COLUMNS += ["problems", "seeds"]
+DIAMOND = {"fmt": "D", "markersize": 4, "color": "black", "markerfacecolor": "white", "capsize": 0, "label": "greedy gain"}
 
 
 def draw(kinds):
     frame = kinds[kinds.tier.isna()]
-    models = frame.model.nunique()
-    groups = plotting.groups(frame, ["model", "task", "eval_task"])
-    figure, axes = plotting.panels(len(groups))
-    for axis, ((model, task, test), group) in zip(axes, groups):
-        plotting.parts_bars(axis, group, plotting.KINDS)
-        if group.greedy_gain.notna().any():
-            look = {"fmt": "D", "markersize": 4, "color": "black", "markerfacecolor": "white", "capsize": 0, "label": "greedy gain"}
-            plotting.series(axis, range(len(group)), group, "greedy_gain", **look)
-        lost = f"out of reach in {int(group.reach_samples.min())} samples: {100 * group.out_of_reach.mean():.1f} %"
-        plotting.title(axis, plotting.where(model, task, test, models), lost, plotting.sizes(group))
-    plotting.outer_labels(axes, "", "points of accuracy")
-    plotting.same_ticks_once(axes)
-    plotting.legend(figure, axes)
-    return figure, frame[COLUMNS]
+    return plotting.parts_panels(frame, plotting.KINDS, out_of_reach, greedy_gain), frame[COLUMNS]
+
+
+def out_of_reach(group) -> str:
+    return f"out of reach in {int(group.reach_samples.min())} samples: {100 * group.out_of_reach.mean():.1f} %"
+
+
+def greedy_gain(axis, group) -> None:
+    if group.greedy_gain.notna().any():
+        plotting.series(axis, range(len(group)), group, "greedy_gain", **DIAMOND)

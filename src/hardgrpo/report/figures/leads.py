@@ -5,20 +5,13 @@ import numpy as np
 from hardgrpo.analysis.leads import LEADING, PREDICTORS
 from hardgrpo.report import plotting
 
-NAMES = {
-    "base_accuracy": "accuracy of the base, %",
-    "greedy_gap": "greedy less sampled, points",
-    "zero_share": "pool never solved, %",
-    "mixed_share": "pool solved sometimes, %",
-}
-
 
 def draw(leads):
     frame = leads[leads.task == leads.eval_task]
     tasks, others = list(dict.fromkeys(frame.task)), list(dict.fromkeys(frame.minus))
     figure, axes = plotting.panels(len(tasks) * len(PREDICTORS), height=2.0, columns=len(PREDICTORS), sharey="row")
     for index, axis in enumerate(axes):
-        task, predictor = tasks[index // len(PREDICTORS)], PREDICTORS[index % len(PREDICTORS)]
+        task, predictor = tasks[index // len(PREDICTORS)], list(PREDICTORS)[index % len(PREDICTORS)]
         group = frame[frame.task == task]
         for other in others:
             one = group[group.minus == other].dropna(subset=[predictor])
@@ -30,7 +23,7 @@ def draw(leads):
                 axis.plot(100 * ends, 100 * (start + slope * ends), color=look["color"], linestyle=look["linestyle"], linewidth=0.9)
         axis.axhline(0, color="black", linewidth=0.6)
         plotting.title(axis, task)
-        axis.set_xlabel(NAMES[predictor])
+        axis.set_xlabel(f"{PREDICTORS[predictor]} (%)")
         if index % len(PREDICTORS) == 0:
             axis.set_ylabel("lead, points")
     plotting.legend(figure, axes)

@@ -8,15 +8,9 @@ COLUMNS += ["base_answered", "answered", "base_accuracy", "accuracy", "problems"
 
 
 def draw(parts):
-    models = parts.model.nunique()
-    groups = plotting.groups(parts, ["model", "task", "eval_task"])
-    figure, axes = plotting.panels(len(groups))
-    for axis, ((model, task, test), group) in zip(axes, groups):
-        plotting.parts_bars(axis, group)
-        after = [f"{100 * share:.1f}" for share in (group.answered.min(), group.answered.max())]
-        share = f"answered {100 * group.base_answered.iloc[0]:.1f} → {' to '.join(dict.fromkeys(after))} %"
-        plotting.title(axis, plotting.where(model, task, test, models), share, plotting.sizes(group))
-    plotting.outer_labels(axes, "", "points of accuracy")
-    plotting.same_ticks_once(axes)
-    plotting.legend(figure, axes)
-    return figure, parts[COLUMNS]
+    return plotting.parts_panels(parts, plotting.PARTS, answered), parts[COLUMNS]
+
+
+def answered(group) -> str:
+    after = [f"{100 * share:.1f}" for share in (group.answered.min(), group.answered.max())]
+    return f"answered {100 * group.base_answered.iloc[0]:.1f} → {' to '.join(dict.fromkeys(after))} %"

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from hardgrpo.analysis.formats import UNKNOWN, probability, r_squared, signed, whole
+from hardgrpo.analysis.leads import PREDICTORS
 from hardgrpo.report.cells import P_HAT, R_SQUARED, Math, P, design, estimate, named, number, numbers, seeds, text
 from hardgrpo.report.tables.compared import beside
 from hardgrpo.report.tables.gains import at_home
@@ -47,17 +48,11 @@ def subsets(subsets: pd.DataFrame):
 
 def lead_regressions(lead_regressions: pd.DataFrame):
     frame = lead_regressions[lead_regressions.task == lead_regressions.eval_task]
-    words = {
-        "base_accuracy": "accuracy of the base",
-        "greedy_gap": "greedy less sampled",
-        "zero_share": "pool never solved",
-        "mixed_share": "pool solved sometimes",
-    }
     ends = zip(frame.slope, frame.slope_low, frame.slope_high)
     return frame, [
         text(frame, "task", "task"),
         text(frame, "minus", "lead over"),
-        text(frame, "predictor", "regressed on", words.get),
+        text(frame, "predictor", "regressed on", PREDICTORS.get),
         numbers("slope [95 %]", [f"{a:+.2f} [{b:+.2f}, {c:+.2f}]" for a, b, c in ends]),
         numbers(R_SQUARED, [r_squared(*values) for values in zip(frame.r_squared, frame.r_squared_low, frame.r_squared_high)]),
         number(frame, "p", P, probability),
@@ -99,7 +94,7 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
         numbers("tokens, millions", spread("tokens", 1e6)),
         numbers("minutes", spread("seconds", 60)),
         number(spent, "gain", "gain", signed),
-        number(spent, "gain_per_million", "gain per million tokens", signed),
+        number(spent, "gain_per_million", "per million", signed),
         seeds(spent),
     ]
 

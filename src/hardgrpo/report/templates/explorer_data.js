@@ -26,7 +26,7 @@ function arrange() {
   blocks.forEach((block, number) => {
     block.number = number;
     const key = block.base + "/" + block.test, problems = study.tests[block.test];
-    if (!groups.has(key)) groups.set(key, { key, model: block.model, base: block.base, test: block.test, problems });
+    if (!groups.has(key)) groups.set(key, { key, model: block.model, name: block.base, test: block.test, problems });
     block.group = groups.get(key);
     if (block.policy === null) {
       const group = block.group, size = problems.length;

@@ -62,7 +62,7 @@ function showList(state, entries) {
     putPager(pager, page - 1, pages, (to) => go({ page: to ? to + 1 : "" }));
     put(pager, "span", "", `page ${page} of ${pages}`);
   }
-  const table = $("problems"), many = new Set(entries.map((entry) => entry.group.base)).size > 1;
+  const table = $("problems"), many = new Set(entries.map((entry) => entry.group.name)).size > 1;
   const tests = new Set(entries.map((entry) => entry.group.test)).size > 1;
   table.replaceChildren();
   const heads = [["problem", "t"], ["test set", "t wide"], ["tier"], ["p̂"], ["completions"], ["correct"], ["wrong → right", "wide"], ["right → wrong", "wide"]];
@@ -75,9 +75,9 @@ function showList(state, entries) {
     line.dataset.open = nameOf(entry);
     link.href = written({ ...state, open: nameOf(entry), row: "" });
     show(put(link, "bdi"), cut(problem.id, 120));
-    if (many || tests) put(name, "span", "narrow", [many && group.base, tests && group.test].filter(Boolean).join(", "));
+    if (many || tests) put(name, "span", "narrow", [many && group.name, tests && group.test].filter(Boolean).join(", "));
     show(put(put(name, "small"), "bdi"), cut(String(problem.question ?? ""), 220));
-    if (many) put(line, "td", "t wide", group.base);
+    if (many) put(line, "td", "t wide", group.name);
     put(line, "td", "t wide", group.test);
     show(put(line, "td"), String(problem.tier ?? "–"));
     const rate = put(line, "td", "", entry.rate === null ? "–" : entry.rate.toFixed(2));
@@ -95,7 +95,7 @@ function showList(state, entries) {
   if (!entries.length) put(put(body, "tr"), "td", "t", "No completion passes all filters.").colSpan = heads.length;
 }
 
-const nameOf = (entry) => [entry.group.base, entry.group.test, entry.group.problems[entry.problem].id].join("/");
+const nameOf = (entry) => [entry.group.name, entry.group.test, entry.group.problems[entry.problem].id].join("/");
 
 /** The problem that a link opens, even if it does not pass the filters: {group, problem}. */
 function opened(name) {
@@ -134,7 +134,7 @@ async function showDetail(state, masks, current) {
   show(put(title, "bdi"), cut(facts.id, 200));
   putButton(top, "Close", () => go({ open: "", row: "" }));
   const rate = passRate(group, problem);
-  const parts = [["model ", group.base], ["test set ", group.test], ["tier ", facts.tier]].filter(([, value]) => value !== null && value !== undefined);
+  const parts = [["model ", group.name], ["test set ", group.test], ["tier ", facts.tier]].filter(([, value]) => value !== null && value !== undefined);
   const line = put(detail, "p", "facts");
   for (const [name, value] of parts) { line.append(name); show(put(line, "bdi"), String(value)); line.append(" · "); }
   line.append(rate === null ? "p̂ unknown" : `p̂ ${rate.toFixed(2)} (${group.correct[problem]} of ${group.samples[problem]} samples of the base model)`);
