@@ -115,7 +115,6 @@ rule pretrain_model:
         CONDA["training"]
     container:
         IMAGE["training"]
-    threads: 2
     resources:
         **for_gpus(lambda w: 0),
         mem_mb=2000,

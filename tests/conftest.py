@@ -178,6 +178,7 @@ def shrink(config: dict) -> None:
         if source["kind"] == "generated":
             source.update(train=24 if source["train"] else 0, test=8)
             task["probe"].update(samples=3, shards=2 if name == "swaps" else 1)
+            task["probe"].pop("held_out", None)
             task["test"].update(samples=2)
     config["tasks"]["swaps"]["test"]["reach"] = {"samples": 4, "seed": 3}
     config["models"]["tiny"]["source"].update(

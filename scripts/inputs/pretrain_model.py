@@ -14,7 +14,6 @@ import random
 import time
 
 import torch
-import torch.multiprocessing as multiprocessing
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, logging
 
@@ -24,7 +23,6 @@ from hardgrpo.runtime.progress import Progress
 
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if add_generation_prompt %} Answer:{% endif %}"
 BUCKET_BATCHES = 16  # this many batches are drawn and sorted by length together, which saves padding
-WORKERS = 2  # processes per batch; on two cores twice as fast as one, while a second thread gains nothing
 
 
 def main() -> None:
@@ -38,20 +36,20 @@ def main() -> None:
     started = time.time()
     settings = json.loads(files.read_text(args.settings))
     excluded = {problem["question"] for path in args.exclude for problem in tasks.read_problems(path)}
-    model = build_model(settings, build_tokenizer())
-    model.share_memory()
-    gradients = torch.zeros(WORKERS, sum(p.numel() for p in model.parameters())).share_memory_()
-    barrier = multiprocessing.get_context("spawn").Barrier(WORKERS)
-    final_loss = torch.zeros(1).share_memory_()
-    multiprocessing.spawn(train, (args.model, settings, excluded, model, gradients, barrier, final_loss), nprocs=WORKERS)
+    torch.set_num_threads(1)  # a second thread gains nothing; replicates are pretrained side by side
+    logging.set_verbosity_error()
+    tokenizer = build_tokenizer()
+    model = build_model(settings, tokenizer).train()
+    final_loss = train(args.model, settings, draw_batches(settings, excluded, tokenizer), model)
 
     with files.atomic(args.output) as folder:
         model.save_pretrained(folder)
-        build_tokenizer().save_pretrained(folder)
-        facts = provenance.describe(started, model=args.model, settings=settings, loss=round(final_loss.item(), 6))
+        tokenizer.save_pretrained(folder)
+        facts = provenance.describe(started, model=args.model, settings=settings, loss=round(final_loss, 6))
         files.write_json(folder / "provenance.json", facts)
         provenance.write_manifest(folder)
-    print(f"{args.output}: {gradients.shape[1]:,} parameters, {settings['steps']} steps, final loss {final_loss.item():.4f}")
+    parameters = sum(p.numel() for p in model.parameters())
+    print(f"{args.output}: {parameters:,} parameters, {settings['steps']} steps, final loss {final_loss:.4f}")
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
@@ -99,12 +97,8 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
     )
 
 
-def train(rank: int, name: str, settings: dict, excluded: set, shared, gradients, barrier, final_loss) -> None:
-    """Data-parallel SFT: every worker computes its share of each batch, and the gradients are summed in shared memory."""
-    torch.set_num_threads(1)
-    logging.set_verbosity_error()
-    tokenizer = build_tokenizer()
-    model = build_model(settings, tokenizer).train()
+def train(name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> float:
+    """SFT on `batches` (`draw_batches`); the loss of the last step."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
     others = [p for n, p in model.named_parameters() if not (p.ndim == 2 and "embed" not in n)]
     optimizers = [
@@ -115,29 +109,17 @@ def train(rank: int, name: str, settings: dict, excluded: set, shared, gradients
     # Warm-up over a tenth, then constant, then linear decay over the last 45 %.
     rate = lambda step: min(1, (step + 1) / (0.1 * steps), max(0.03, (steps - step) / (0.45 * steps)))
     schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, rate) for optimizer in optimizers]
-    batches = draw_batches(settings, excluded, tokenizer)
-    with Progress(f"pretrain {name}", steps, "steps", shown=rank == 0) as progress:
-        for _ in range(steps):
-            batch = next(batches)
-            loss = batch_loss(model, batch[rank::WORKERS], sum(len(completion) for _, completion in batch))
+    with Progress(f"pretrain {name}", steps, "steps") as progress:
+        for batch in itertools.islice(batches, steps):
+            loss = batch_loss(model, batch)
             loss.backward()
-            gradients[rank] = torch.cat([p.grad.flatten() for p in model.parameters()])
-            final_loss[0] = 0
-            barrier.wait()
-            total, offset = gradients.sum(dim=0), 0
-            for p in model.parameters():
-                p.grad = total[offset : offset + p.numel()].view_as(p).clone()
-                offset += p.numel()
-            barrier.wait()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             for optimizer, schedule in zip(optimizers, schedules):
                 optimizer.step()
                 schedule.step()
             model.zero_grad()
-            progress.advance(1, f"loss {loss.item() * WORKERS:.3f}")
-    if rank == 0:
-        shared.load_state_dict(model.state_dict())
-        final_loss[0] = loss.item() * WORKERS
+            progress.advance(1, f"loss {loss.item():.3f}")
+    return loss.item()
 
 
 class Muon(torch.optim.Optimizer):
@@ -177,7 +159,7 @@ def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
 
 
 def draw_batches(settings: dict, excluded: set, tokenizer):
-    """Endless batches of (prompt ids, completion ids) of similar length, the same for every worker."""
+    """Endless batches of (prompt ids, completion ids) of similar length."""
     rng = random.Random(f"demonstrations:{settings['seed']}")
     names = list(settings["demonstrations"])
     for start in itertools.count(step=BUCKET_BATCHES):
@@ -207,8 +189,8 @@ def share_at(share: dict, done: float) -> float:
     return share["first"] + (share["last"] - share["first"]) * ramp
 
 
-def batch_loss(model, rows: list, tokens: int) -> torch.Tensor:
-    """Cross-entropy of the completions' tokens, summed over `rows` and divided by `tokens`, those of the whole batch."""
+def batch_loss(model, rows: list) -> torch.Tensor:
+    """Mean cross-entropy of the completions' tokens."""
     width = max(len(prompt) + len(completion) for prompt, completion in rows)
     inputs = torch.zeros(len(rows), width, dtype=torch.long)
     labels = torch.full((len(rows), width), -100)
@@ -219,7 +201,7 @@ def batch_loss(model, rows: list, tokens: int) -> torch.Tensor:
     # Padding is on the right and attention is causal, so no mask is needed.
     logits = model(input_ids=inputs, use_cache=False).logits[:, :-1]
     counted = labels[:, 1:] != -100
-    return torch.nn.functional.cross_entropy(logits[counted], labels[:, 1:][counted], reduction="sum") / tokens
+    return torch.nn.functional.cross_entropy(logits[counted], labels[:, 1:][counted])
 
 
 if __name__ == "__main__":

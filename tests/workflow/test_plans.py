@@ -22,13 +22,14 @@ OF_STUDY = {  # and what each has something for
     "truncation": TRAINED | {"transfer", "compared", "truncation"},
     "budget": TRAINED | {"budget", "compared"},
     "limits": TRAINED | {"transfer"},
-    "mini": TRAINED | {"transfer"},
-    "mini_truncation": TRAINED | {"transfer", "truncation"},
+    "mini": TRAINED | {"kinds", "pass_at_k"},
+    "mini_reference": TRAINED | {"transfer", "kinds", "pass_at_k", "leads"},
+    "mini_truncation": TRAINED | {"transfer", "truncation", "leads"},
     "recordings": FIGURES | {"compared"},
     "trajectories": {"difficulty", "trajectories"},
 }
-# The small world of the tests samples the reach of its base.
-DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] | {"kinds", "pass_at_k"}} | {
+# The small world of the tests has a harder twin of its task.
+DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] | {"transfer"}} | {
     "write_tables",
     "write_numbers",
     "compile_paper",
@@ -47,16 +48,17 @@ def jobs(plan: dict) -> dict:
 def test_the_miniature_is_planned_job_by_job(world):
     world.clear()
     assert jobs(world.plan()) == {
-        "prepare_task": 6,  # train and test of two tasks, test of their harder twins
-        "pretrain_settings": 1,
-        "pretrain_model": 1,
-        "probe": 2,
-        "measure_difficulty": 2,
-        "select_subset": 24,  # 2 tasks x 4 policies x 3 seeds
-        "write_spec": 24,
-        "train_grpo": 24,
-        "evaluate_base": 4,
-        "evaluate_run": 48,  # on the task itself and out of distribution
+        "prepare_task": 4,  # train and test of two tasks
+        "pretrain_settings": 3,  # each of 3 seeds has a base model of its own
+        "pretrain_model": 3,
+        "probe": 6,
+        "measure_difficulty": 6,
+        "select_subset": 18,  # 2 tasks x 3 policies x 3 seeds
+        "write_spec": 18,
+        "train_grpo": 18,
+        "evaluate_base": 6,
+        "sample_reach": 6,
+        "evaluate_run": 18,
         "summarize": 1,
         "judge_claims": 1,
         "verify": 1,
@@ -67,7 +69,8 @@ def test_the_miniature_is_planned_job_by_job(world):
         "plot_difficulty": 1,
         "plot_pipeline": 1,
         "plot_tiers": 1,
-        "plot_transfer": 1,
+        "plot_kinds": 1,
+        "plot_pass_at_k": 1,
         "plot_lengths": 1,
         "write_tables": 1,
         "write_numbers": 1,
@@ -118,7 +121,7 @@ def test_each_study_of_the_papers_is_planned_job_by_job(world, study, profile):
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10, "seconds of processor time"
 
 
-@pytest.mark.parametrize("study", ["mini_truncation", "recordings", "trajectories"])
+@pytest.mark.parametrize("study", ["mini_reference", "mini_truncation", "recordings", "trajectories"])
 def test_a_study_draws_the_figures_that_it_has_something_for(world, study):
     drawn = {rule.removeprefix("plot_") for rule in world.plan("figures", "--config", f"study={study}") if rule.startswith("plot_")}
     assert drawn == OF_STUDY[study]
@@ -136,7 +139,7 @@ def test_inputs_are_all_that_a_study_needs_of_the_internet(world, study):
 
 
 def test_the_inputs_of_the_miniature_are_its_problems(world):
-    assert world.plan("inputs", profile="slurm") == {"prepare_task": 6, "inputs": 1}
+    assert world.plan("inputs", profile="slurm") == {"prepare_task": 4, "inputs": 1}
 
 
 def test_the_study_of_a_fresh_clone_is_the_paper():

@@ -47,6 +47,8 @@ def _row(problem: dict, samples: list[dict], counts: dict, measured_by: str) -> 
         "tokens": sum(known) if len(known) == len(samples) else None,
         "pass_rate": counts["correct"] / len(samples) if samples else None,
         "measured_by": measured_by,
+        "held_out": None,
+        "held_out_correct": None,
     }
 
 
