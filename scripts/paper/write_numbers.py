@@ -11,13 +11,11 @@ import argparse
 import json
 from pathlib import Path
 
-import pandas as pd
-
 from hardgrpo.analysis import formats, summaries
 from hardgrpo.analysis.columns import interval
-from hardgrpo.report import latex, registry
+from hardgrpo.report import latex, paragraphs, registry
 from hardgrpo.report.latex import escape
-from hardgrpo.report.tables.gains import at_home
+from hardgrpo.report.paragraphs import cell, listed
 from hardgrpo.runtime import errors, files
 
 # How the values of a row's columns become text.
@@ -26,8 +24,19 @@ FORMATS = {
     "gain": formats.signed_interval,
     "interval": formats.with_interval,
     "r squared": "{:.2f}".format,
+    "slope": formats.r_squared,  # points a point
     "p": formats.probability,
     "count": lambda value: f"{value:.0f}",
+}
+PARAGRAPHS = {  # macro: function of paragraphs.py
+    "verdicts": "judged",
+    "gains": "gains",
+    "made.of": "made_of",
+    "leads": "leads",
+    "explained": "explained",
+    "elsewhere": "elsewhere",
+    "unsolved": "unsolved",
+    "trajectories": "followed",
 }
 ORIGIN = ["key", "text", "table", "line", "columns", "written"]
 
@@ -73,14 +82,9 @@ def main() -> None:
         numbers.define(key, text)
     define(numbers)
     texts = {
-        "gains": gains(numbers),
-        "made.of": made_of(numbers),
-        "verdicts": judged(numbers),
-        "explained": explained(numbers),
-        "elsewhere": elsewhere(numbers),
-        "limits.compared": limits_compared(numbers, args.study["cut_from"]),
-        "unsolved": unsolved(numbers),
-        "trajectories": followed(numbers),
+        "abstract": paragraphs.abstract(numbers, args.study),
+        "limits.compared": paragraphs.limits_compared(numbers, args.study["cut_from"]),
+        **{key: getattr(paragraphs, name)(numbers) for key, name in PARAGRAPHS.items()},
     }
     files.write_text(args.output, latex.macros(numbers.values | texts))
     files.write_rows(Path(args.output).with_suffix(".csv"), ORIGIN, numbers.origins)
@@ -104,6 +108,8 @@ def design(study: dict) -> dict[str, str]:
         "limits": escape(listed([f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()])),
         "held": escape(listed([name.replace("_", " ") for name in study["held_constant"]])),
         "pretrained": "yes" if study["pretrained"] else "",
+        "own.bases": "yes" if study["own_bases"] else "",
+        "shared.bases": "" if study["own_bases"] else "yes",
         "recorded": "" if recipe or study["chosen_from"] else "yes",
     } | {f"recipe.{key}": escape(value) for key, value in recipe.items()}
 
@@ -138,144 +144,6 @@ def define(numbers: Numbers) -> None:
         for name, is_there in (("first", r.begin == 0), ("last", r.end == 1)):
             if is_there:
                 add(f"mixed.{name}.{r.model}.{r.task}.{r.policy}", "trajectories", r, interval("mixed"), "interval")
-
-
-def cell(row) -> str:
-    return f"{row.model}.{row.task}.{row.eval_task}.{row.policy}"
-
-
-def gains(numbers: Numbers) -> str:
-    """A paragraph a model and task: gains, and which differences between policies are resolved."""
-    table = at_home(numbers.tables["gains"])
-    differences = at_home(numbers.tables["differences"])
-    paragraphs = []
-    for (model, task), group in table[table.decoding == "sampled"].groupby(["model", "task"], sort=False):
-        text = rf"\textbf{{{escape(task)}}} ({escape(model)}, \result{{base.{model}.{task}.sampled}}\,\% before). "
-        text += f"Gains in points: {gained(group)}. "
-        pairs = differences[(differences.model == model) & (differences.task == task)]
-        resolved = []
-        for r in pairs[pairs.p_holm < 0.05].itertuples():
-            better, worse = (r.policy, r.minus) if r.difference > 0 else (r.minus, r.policy)
-            resolved.append(rf"{escape(better)} over {escape(worse)} ($p=$ \result{{p.{cell(r)}.{r.minus}}})")
-        if resolved:
-            text += f"Of the differences between policies these are resolved after Holm's correction: {listed(resolved)}. "
-        elif len(pairs):
-            text += "No difference between policies is resolved after Holm's correction. "
-        if len(pairs) and pairs.mdd.notna().any():
-            key = f"detectable.difference.{model}.{task}.{task}"
-            text += rf"A difference of \result{{{key}}} points would have been found in four of five such studies. "
-        paragraphs.append(text.strip())
-    return "\n\n".join(paragraphs)
-
-
-def gained(rows: pd.DataFrame) -> str:
-    """Each policy's gain."""
-    return listed([rf"{escape(r.policy)} \result{{gain.{cell(r)}.sampled}}" for r in rows.itertuples()])
-
-
-def made_of(numbers: Numbers) -> str:
-    """The summary's own sentences on finishing and correctness, on each task's own test set."""
-    rows = at_home(numbers.tables["sentences"]).itertuples()
-    uses = [numbers.add(f"sentence.{r.model}.{r.task}.{r.eval_task}", "sentences", r, ["sentence"], "text") for r in rows]
-    return "\n\n".join(uses)
-
-
-def judged(numbers: Numbers) -> str:
-    """A paragraph for each paper's primary claim: what it says, whom the answer holds for, and what was found on each task."""
-    claims = numbers.tables["claims"]
-    paragraphs = []
-    for (paper, claim, holds_for), group in claims[claims.primary == 1].groupby(["paper", "claim", "population"], sort=False):
-        said = []
-        for r in group.itertuples():
-            key = f"claim.{r.id}.{r.model}.{r.task}"
-            estimate = numbers.add(key, "claims", r, ["estimate", "low", "high"], "gain")
-            p = "" if pd.isna(r.p_holm) else f" ($p=$ {numbers.add(f'{key}.p', 'claims', r, ['p_holm'], 'p')})"
-            verdict = numbers.add(f"{key}.verdict", "claims", r, ["verdict"], "text")
-            said.append(f"{escape(r.task)} ({escape(r.model)}) {estimate}{p}, {verdict}")
-        paragraphs.append(rf"\textbf{{{paper}}} claims: {escape(claim)}. In points, for {escape(holds_for)}: {'; '.join(said)}.")
-    return "\n\n".join(paragraphs)
-
-
-def explained(numbers: Numbers) -> str:
-    """R^2 of learnable share and of length, over all cells."""
-    table = numbers.tables["regressions"]
-    table = table[(table.task == "all") & table.adjusted_for.isna()]
-    alone = {r.predictor: r for r in table.itertuples()}
-    if not {"learnable", "tokens"} <= set(alone):
-        return ""
-    learnable, tokens = (
-        numbers.add(f"explained.{name}", "regressions", alone[name], ["r_squared"], "r squared") for name in ("learnable", "tokens")
-    )
-    cells = numbers.add("explained.cells", "regressions", alone["learnable"], ["cells"], "count")
-    return (
-        f"Over {cells} cells (model, task, policy) the learnable share explains the gain with $R^2=$ {learnable} and the mean"
-        f" length of the trained model's completions with $R^2=$ {tokens}. Cells share base models and problems, so that there is no interval."
-    )
-
-
-def elsewhere(numbers: Numbers) -> str:
-    """Gains on other test sets than the task's own."""
-    table = numbers.tables["gains"]
-    table = table[(table.task != table.eval_task) & (table.decoding == "sampled")]
-    return "\n\n".join(
-        rf"Trained on {escape(task)} and tested on {escape(test)} ({escape(model)}, \result{{base.{model}.{test}.sampled}}\,\%"
-        f" before): {gained(group)}."
-        for (model, task, test), group in table.groupby(["model", "task", "eval_task"], sort=False)
-    )
-
-
-def limits_compared(numbers: Numbers, cut_from: dict[str, str]) -> str:
-    """Tasks that differ only in the completion limit: the gains under each limit, split into finishing and correctness."""
-    parts, paragraphs = numbers.tables["parts"], []
-    for tight, ample in cut_from.items():
-        for trained in (tight, ample):
-            for model, group in parts[parts.task == trained].groupby("model", sort=False):
-                for test in (tight, ample):
-                    rows = list(group[group.eval_task == test].itertuples())
-                    if not rows:
-                        continue
-                    said = [
-                        rf"{escape(r.policy)} \result{{finishing.{cell(r)}}} and \result{{correctness.{cell(r)}}}" for r in rows
-                    ]
-                    answered = rf"\result{{base.answered.{cell(rows[0])}}}"
-                    text = f"Trained on {escape(trained)}, tested on {escape(test)} ({escape(model)}; {answered}\\,\\% answered before)"
-                    paragraphs.append(f"{text}: finishing and correctness in points are {'; '.join(said)}.")
-    return "\n\n".join(paragraphs)
-
-
-def unsolved(numbers: Numbers) -> str:
-    """Share of each subset that the base model never solved."""
-    sentences = []
-    for (model, task), group in numbers.tables["subsets"].groupby(["model", "task"], sort=False):
-        shares = [rf"{escape(r.policy)} \result{{zero.{model}.{task}.{r.policy}}}\,\%" for r in group.itertuples()]
-        sentences.append(f"{escape(task)} ({escape(model)}): {listed(shares)}.")
-    return " ".join(sentences)
-
-
-def followed(numbers: Numbers) -> str:
-    """Recorded training runs: where groups are mixed most and least often over all later epochs, and for hard and all prompts."""
-    table, paragraphs = numbers.tables["trajectories"], []
-    for (model, prompts), group in table[table.stretch.isna()].groupby(["model", "task"], sort=False):
-        shares = group.set_index("policy").mixed
-        shown = dict.fromkeys([shares.idxmax(), *shares.index.intersection(["all", "hard"]), shares.idxmin()])
-        said = [rf"{escape(policy)} \result{{mixed.{model}.{prompts}.{policy}}}\,\%" for policy in shown]
-        text = rf"\textbf{{{escape(model)}}}. Share of groups that are mixed in the later epochs, of the prompts that a policy chooses: {listed(said)}"
-        text += r"\seefigure{trajectories}\seetable{trajectories}."
-        if "all" in shares:
-            text += rf" Of all prompts \result{{never.solved.{model}.{prompts}.all}}\,\% are never solved in the first epochs."
-        moved = [
-            rf"{escape(policy)} \result{{mixed.first.{model}.{prompts}.{policy}}} and \result{{mixed.last.{model}.{prompts}.{policy}}}\,\%"
-            for policy in ("hard", "easy")
-            if policy in shares
-        ]
-        if moved:
-            text += f" In the first and in the last stretch of these epochs it is {listed(moved)}."
-        paragraphs.append(text)
-    return "\n\n".join(paragraphs)
-
-
-def listed(items: list[str]) -> str:
-    return ", ".join(items)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import numpy as np
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracy import tier_names
 from hardgrpo.analysis.cells import Cell, mean_columns
-from hardgrpo.analysis.formats import change, change_interval
 
 GRADINGS = {"task": "correct", "strict": "strict", "lenient": "lenient"}
 DECOMPOSED = ("answered", "correct", "strict", "lenient", "truncated", "tokens")
@@ -94,55 +93,6 @@ def _by_grading(of: dict[str, tuple]) -> Iterator[tuple[str, tuple]]:
     """(grading, rates answered and correct of the base, then after training), from {column: (before, after)}."""
     for grading, column in GRADINGS.items():
         yield grading, (of["answered"][0], of[column][0], of["answered"][1], of[column][1])
-
-
-def sentences(decomposition_rows: list[dict]) -> list[dict]:
-    """One English sentence for each model, task and test, in plain text: what the gains at the last checkpoint are made of."""
-    rows = []
-    whole = [row for row in decomposition_rows if row["tier"] is None]
-    for key in dict.fromkeys((r["model"], r["task"], r["eval_task"]) for r in whole):
-        group = [r for r in whole if (r["model"], r["task"], r["eval_task"]) == key]
-        last = {r["policy"]: max(s["step"] for s in group if s["policy"] == r["policy"]) for r in group}
-        group = [r for r in group if r["step"] == last[r["policy"]]]
-        of_task = [r for r in group if r["grading"] == "task"]
-        rows.append(dict(zip(("model", "task", "eval_task"), key)) | {"sentence": _sentence(*key, of_task, group)})
-    return rows
-
-
-def _sentence(model: str, task: str, test: str, rows: list[dict], all_gradings: list[dict]) -> str:
-    best = max(rows, key=lambda r: r["gain"])
-    where = f"In {model} trained on {task}" + ("" if test == task else f" and tested on {test}")
-    many = (
-        f"of {len(rows)} policies '{best['policy']}' changes accuracy most"
-        if len(rows) > 1
-        else f"'{best['policy']}' changes accuracy"
-    )
-    gain, finishing, correctness = (_changed(best, name) for name in ("gain", "finishing", "correctness"))
-    text = (
-        f"{where}, {many}, by {gain.replace(' [', ' points [')}, of which finishing is {finishing} and correctness {correctness}"
-        f" (answered {100 * best['base_answered']:.1f} % before, {100 * best['answered']:.1f} % after"
-    )
-    if not np.isnan(best["truncated"]) and not np.isnan(best["base_truncated"]):
-        text += f"; cut off {100 * best['base_truncated']:.1f} and {100 * best['truncated']:.1f} %"
-    if not np.isnan(best["tokens"]) and not np.isnan(best["base_tokens"]):
-        text += f"; {best['base_tokens']:.0f} and {best['tokens']:.0f} tokens"
-    text += ")"
-    graded = {r["grading"]: r for r in all_gradings if r["policy"] == best["policy"]}
-    if abs(graded["strict"]["finishing"] - graded["lenient"]["finishing"]) >= 0.0005 and best["gain"] > 0:
-        shares = [f"{_of_gain(graded[name])} by the {name} grader" for name in ("strict", "lenient")]
-        text += f", and finishing is {' and '.join(shares)}"
-    if len(rows) > 1:
-        ends = [change(end(row["finishing"] for row in rows)) for end in (min, max)]
-        text += f"; over the policies finishing ranges from {ends[0]} to {ends[1]} points"
-    return text + "."
-
-
-def _changed(row: dict, name: str) -> str:
-    return change_interval(*(row[name + end] for end in ("", "_low", "_high")))
-
-
-def _of_gain(row: dict) -> str:
-    return f"{100 * row['finishing'] / row['gain']:.1f} % of the gain" if row["gain"] else "no part of a gain of 0"
 
 
 def _answered(base_answered, base_correct, answered, correct) -> dict:

@@ -71,7 +71,6 @@ SUMMARIES = {
     "parts": Summary("decomposition", ["cells"], [*CELL, "step", "gain", *PARTS, *interval("finishing_minus_correctness"), *ANSWERED, "problems", "seeds"]),
     "decomposition": Summary("decomposition", ["cells"], [*CELL, "tier", "grading", "step", *interval("gain"), *PARTS, *ANSWERED, *LENGTHS, "problems", "seeds"]),
     "decomposition_runs": Summary("decomposition", ["cells"], [*CELL, "seed", "grading", "step", "gain", "finishing", "correctness", *ANSWERED, *LENGTHS, "problems"]),
-    "sentences": Summary("decomposition", ["decomposition"], ["model", "task", "eval_task", "sentence"]),
     "pass_at_k": Summary("accuracy", ["cells"], [*CELL, "k", "step", "base", *interval("pass"), *interval("gain"), "problems", "seeds"]),
     "base_pass_at_k": Summary("accuracy", ["cells"], ["model", "eval_task", "k", *interval("pass"), *interval("sound"), "problems", "seeds"]),
     "kinds": Summary("kinds", ["cells"], [*CELL, "tier", "step", "reach_samples", *interval("gain"), *interval("finishing"), *interval("sharpening"), *interval("new_solving"), "new_solving_p", "out_of_reach", "accuracy_out_of_reach", *interval("gain_out_of_reach"), *interval("greedy_gain"), "problems", "seeds"]),
@@ -117,7 +116,8 @@ JUDGED = {
 # Numbers that others published.
 PUBLISHED = ["base_wrong", "gains", "learnable", "lengths", "limits", "out_of_distribution", "readings", "recordings", "yardsticks"]
 # Tables with the numbers of the paper's text.
-NUMBERED = ["gains", "differences", "learnable", "parts", "subsets", "regressions", "claims", "sentences", "trajectories"]
+NUMBERED = ["gains", "differences", "learnable", "parts", "decomposition", "kinds", "reasons", "subsets", "regressions"]
+NUMBERED += ["lead_regressions", "claims", "trajectories"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:

@@ -249,6 +249,7 @@ def described(config: dict, study: str) -> dict:
         "tasks": plan["tasks"],
         "cut_from": {task: config["tasks"][task]["cut_from"] for task in plan["tasks"] if "cut_from" in config["tasks"][task]},
         "pretrained": any(config["models"][model]["source"]["kind"] == "pretrain" for model in plan["models"]),
+        "own_bases": all(has_own_bases(config, model) for model in plan["models"]),
         "held_constant": plan.get("held_constant", []),
         "weaker_signal": plan.get("weaker_signal", []),
         "graders": sorted({config["tasks"][task]["grader"] for task in plan["tasks"]}),
