@@ -135,5 +135,6 @@ def study_agreement(study):
 def show_results_command():
     study = config["study"]
     tables = f"{drawn_from(study)}/*.csv"
-    agreement = "" if drawing_only() else " ".join(["", "--agreement", *study_agreement(study)]) * bool(study_agreement(study))
+    compared = [] if drawing_only() else [path for path in study_agreement(study) if Path(path).exists()]  # none yet after a part of a study
+    agreement = " ".join(["", "--agreement", *compared]) if compared else ""
     return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}" + ("" if TEX else " --no-tex")

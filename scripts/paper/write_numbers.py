@@ -25,7 +25,7 @@ FORMATS = {
     "interval": formats.with_interval,
     "r squared": "{:.2f}".format,
     "slope": formats.r_squared,  # points a point
-    "p": formats.probability,
+    "p": lambda value: formats.probability(value) if not value >= 0.001 else f"={formats.probability(value)}",  # after the letter p
     "count": lambda value: f"{value:.0f}",
 }
 PARAGRAPHS = {  # macro: function of paragraphs.py

@@ -121,7 +121,7 @@ def judged(numbers) -> str:
         said = []
         for row in group.itertuples():
             estimate, p, verdict = claim_numbers(numbers, row)
-            said.append(f"{escape(row.task)} ({escape(row.model)}) {estimate}{f' ($p=$ {p})' if p else ''}, {verdict}")
+            said.append(f"{escape(row.task)} ({escape(row.model)}) {estimate}{f' ($p${p})' if p else ''}, {verdict}")
         paragraphs.append(rf"\textbf{{{paper}}} claims: {escape(claim)}. In points, for {escape(population)}: {'; '.join(said)}.")
     return "\n\n".join(paragraphs)
 
@@ -156,7 +156,7 @@ def _resolved(pairs: pd.DataFrame) -> str:
     found = []
     for row in pairs[pairs.p_holm < 0.05].itertuples():
         better, worse = (row.policy, row.minus) if row.difference > 0 else (row.minus, row.policy)
-        found.append(rf"{escape(better)} over {escape(worse)} ($p=$ \result{{p.{cell(row)}.{row.minus}}})")
+        found.append(rf"{escape(better)} over {escape(worse)} ($p$\result{{p.{cell(row)}.{row.minus}}})")
     text = f"Resolved after Holm's correction: {listed(found)}." if found else "No difference between policies is resolved."
     if pairs.mdd.notna().any():
         row = pairs.iloc[0]
@@ -227,7 +227,7 @@ def leads(numbers) -> str:
         }
         paragraphs.append(
             rf"\textbf{{{escape(task)}}}: over {points} base models the lead of {LEADING} over {RIVAL} goes closest with the base's {about[best.predictor]}:"
-            f" {slope} points a point ($R^2=$ {explained}, $p=$ {p}, not corrected for the four lines tried)."
+            f" {slope} points a point ($R^2=$ {explained}, $p${p}, not corrected for the four lines tried)."
         )
     return "\n\n".join(paragraphs)
 
