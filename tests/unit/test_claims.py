@@ -386,7 +386,7 @@ def test_a_file_that_is_no_list_of_claims_is_told(tmp_path):
 def test_conditions_say_which_tasks_share_problems():
     tasks = paths.conditions(CONFIG, "mini_truncation")["tasks"]
     assert verdicts.relation("swaps_tight", "swaps_ample", tasks) == "roomier"
-    tasks = paths.conditions(CONFIG, "mini")["tasks"]
+    tasks = paths.conditions(CONFIG, "mini_reference")["tasks"]
     assert verdicts.relation("swaps", "swaps_hard", tasks) == "other"
     assert paths.conditions(CONFIG, "mini")["weaker"] == ["arithmetic"]
     tasks = paths.conditions(CONFIG, "limits")["tasks"]

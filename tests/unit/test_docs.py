@@ -182,7 +182,7 @@ def test_example_of_a_task(world):
 def test_example_of_a_grader(world):
     apply(world, example("grader"))
     world.configure(lambda config: config["tasks"]["swaps"].update(grader="exact_text"))
-    assert world.plan("results/difficulty/tiny/swaps.csv")["measure_difficulty"] == 1
+    assert world.plan("results/difficulty/tiny-seed0/swaps.csv")["measure_difficulty"] == 1
     code = "from hardgrpo.grading import graders; print([graders.grade('exact_text', text, 'Rome').correct for text in [r'\\boxed{Rome}', r'\\boxed{rome}', 'Rome']])"
     assert run(world, code) == "[True, False, False]"
 
@@ -190,7 +190,7 @@ def test_example_of_a_grader(world):
 @pytest.mark.slow
 def test_example_of_a_policy(world):
     apply(world, example("selection policy", 0))
-    found = world.plan("results/subsets/tiny/swaps/hard_20/seed0.csv")
+    found = world.plan("results/subsets/tiny-seed0/swaps/hard_20/seed0.csv")
     assert found["select_subset"] == 1
 
 
@@ -198,7 +198,7 @@ def test_example_of_a_policy(world):
 def test_example_of_a_rule(world):
     apply(world, example("selection policy", 1))
     world.configure(lambda config: config["policies"].update(spread={"rule": "spread", "budget": 0.4}))
-    assert world.plan("results/subsets/tiny/swaps/spread/seed0.csv")["select_subset"] == 1
+    assert world.plan("results/subsets/tiny-seed0/swaps/spread/seed0.csv")["select_subset"] == 1
     code = "from hardgrpo.selection import policies; print(policies.select(dict(a=0.0, b=0.4, c=0.6, d=0.9, e=1.0), 'spread', 0, budget=0.4))"
     assert "tied=0, tied_chosen=0" in run(world, code) and "'b'" in run(world, code) and "'d'" in run(world, code)
 
@@ -208,7 +208,7 @@ def test_example_of_a_recipe(world):
     apply(world, example("recipe"))
     world.configure(lambda config: config["studies"]["mini"].update(recipes=["mini", "mini_kl"]))
     world.clear()
-    assert world.plan()["train_grpo"] == 48  # 2 tasks, 4 policies, 3 seeds, 2 recipes
+    assert world.plan()["train_grpo"] == 36  # 2 tasks, 3 policies, 3 seeds, 2 recipes
 
 
 @pytest.mark.slow

@@ -189,7 +189,7 @@ def test_no_two_policies_share_marker_and_dashes():
 
 
 STUDIES = {
-    "mini": [*OF_MINI, "kinds", "pass_at_k", "leads"],
+    "mini_reference": [*OF_MINI, "kinds", "pass_at_k", "leads"],
     "mini_truncation": [*OF_MINI, "truncation"],
     "paper": [*OF_MINI, "compared"],
     "budget": ["accuracy", "parts", "budget", "pipeline", "compared"],

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from hardgrpo.analysis import claims, published, summaries, verdicts
+from hardgrpo.analysis import claims, leads, published, summaries, verdicts
 from hardgrpo.analysis.formats import adding_up, change
 from hardgrpo.analysis.formats import change_interval as spread
 from hardgrpo.report import registry
 from hardgrpo.report.tables import compared
 from hardgrpo.runtime import files
-from hardgrpo.study import paths
+from hardgrpo.study import paths, settings
 
 SUMMARIES = Path("results/reference")
 REFERENCE, TRUNCATION = "mini_reference", "mini_truncation"
-NAMES = ("gains", "differences", "learnable", "parts", "subsets", "regressions")
+NAMES = ("gains", "learnable", "parts", "subsets", "kinds", "lead_regressions")
 
 
 def read(root: Path, study: str) -> dict[str, pd.DataFrame]:
@@ -41,39 +41,65 @@ def of_papers(root: Path, config: dict) -> pd.DataFrame:
 
 def in_short(root: Path, config: dict) -> str:
     """Five lines. Each names the population that it holds for."""
-    tables, limits = read(root, REFERENCE), read(root, TRUNCATION)
-    where, elsewhere = population(tables["gains"]), population(limits["gains"])
-    gains, differences = at_home(tables["gains"]), at_home(tables["differences"])
-    by_task = lambda frame, said: "; ".join(f"{task} {said(frame[frame.task == task])}" for task in gains.task.unique())
-
-    def most(group: pd.DataFrame) -> str:
-        best = group.loc[group.gain.idxmax()]
-        return f"*{best.policy}* {spread(best.gain, best.gain_low, best.gain_high)}"
-
-    def pair(group: pd.DataFrame) -> str:
-        (row,) = group.itertuples()
-        return f"{spread(row.difference, row.difference_low, row.difference_high)}, Holm's p {row.p_holm:.3f}"
-
-    explained = tables["regressions"].query("task == 'all' and predictor == 'learnable' and adjusted_for.isna()").iloc[0]
-    tight, ample = tight_and_ample(limits["gains"], "gain")
-    finishing, _ = tight_and_ample(limits["parts"], "finishing")
-    hard_less_random = differences[(differences.policy == "hard") & (differences.minus == "random")]
+    tables, limited = read(root, REFERENCE), read(root, TRUNCATION)
+    where, elsewhere = population(config, tables["gains"]), population(config, limited["gains"])
+    tight, ample = tight_and_ample(limited["gains"], "gain")
+    finishing, _ = tight_and_ample(limited["parts"], "finishing")
     lines = [
-        f"**The hardest tenth less a random tenth**, gain in points: {by_task(hard_less_random, pair)} ({where}).",
-        f"**Largest gain of four policies**, in points: {by_task(gains, most)} ({where}).",
-        f"**Learnable share** explains R² = {explained.r_squared:.2f} of the gains of {explained.cells:.0f} pairs of policy and task"
-        f" ({where}).",
         f"**The papers' primary claims**: {verdicts_on(of_papers(root, config))}.",
+        f"**Largest gain**, in points, sampled and greedy: {by_task(tables['gains'], largest)} ({where}).",
+        f"**What it is made of**: {by_task(tables['kinds'], made_of)} ({where}).",
+        f"**What decides who wins**: {by_task(tables['lead_regressions'], decides)} ({where}).",
         f"**A completion limit alone can make a gain**: policy *hard*, trained and tested under a tight limit, gains {tight} points, of which"
         f" finishing is {finishing}; tested with room it gains {ample} ({elsewhere}).",
     ]
     return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
 
 
-def population(gains: pd.DataFrame) -> str:
+def by_task(frame: pd.DataFrame, said) -> str:
+    frame = frame[frame.task == frame.eval_task]
+    return "; ".join(f"{task}, {said(group)}" for task, group in frame.groupby("task", sort=False)) or "not measured"
+
+
+def largest(gains: pd.DataFrame) -> str:
+    """'*middle* +11.1 [+8.5, +13.7], greedy +0.2 [-1.6, +2.0]'."""
+    sampled = gains[gains.decoding == "sampled"]
+    best = sampled.loc[sampled.gain.idxmax()]
+    (greedy,) = gains[(gains.decoding == "greedy") & (gains.policy == best.policy)].itertuples()
+    figures = [spread(row.gain, row.gain_low, row.gain_high) for row in (best, greedy)]
+    return f"*{best.policy}* {figures[0]}, greedy {figures[1]}"
+
+
+def made_of(kinds: pd.DataFrame) -> str:
+    """The parts of the largest gain, and how much is out of reach."""
+    whole = kinds[kinds.tier.isna()]
+    best = whole.loc[whole.gain.idxmax()]
+    parts = [
+        f"{name.replace('_', ' ')} {spread(best[name], best[f'{name}_low'], best[f'{name}_high'])}"
+        for name in ("finishing", "sharpening", "new_solving")
+    ]
+    return (
+        f"*{best.policy}*: {', '.join(parts)}, where {100 * best.out_of_reach:.0f} % of the problems are out of reach of"
+        f" {best.reach_samples:.0f} samples"
+    )
+
+
+def decides(regressions: pd.DataFrame) -> str:
+    """The closest of the lines for the lead of hard over random."""
+    lines = regressions[(regressions.policy == "hard") & (regressions.minus == "random")]
+    best = lines.loc[lines.r_squared.idxmax()]
+    return (
+        f"hard's lead over random goes closest with the {leads.PREDICTORS[best.predictor]}: {best.slope:+.2f} [{best.slope_low:+.2f},"
+        f" {best.slope_high:+.2f}] points a point, R² {best.r_squared:.2f}"
+    )
+
+
+def population(config: dict, gains: pd.DataFrame) -> str:
     """The population that a study's results hold for, in words."""
     (model,), (seeds,), (problems,) = (at_home(gains)[name].unique() for name in ("model", "seeds", "problems"))
-    return f"one set of weights, `{model}` as pretrained here; {seeds} seeds; {problems} test problems a task"
+    if settings.has_own_bases(config, model):
+        return f"for new base models pretrained as `{model}` is: {seeds} replicates, each with its own; {problems} test problems a task"
+    return f"for one set of weights, `{model}` as pretrained here; {seeds} seeds; {problems} test problems a task"
 
 
 def at_home(frame: pd.DataFrame) -> pd.DataFrame:
@@ -96,26 +122,26 @@ def in_full(root: Path, config: dict) -> str:
     lines = [
         f"## Study `{REFERENCE}`",
         "",
-        f"The miniature of `make demo` with {seeds} seeds: three seeds cannot resolve what the study asks. All numbers hold for"
-        f" {population(tables['gains'])}.",
+        f"The miniature with {seeds} replicates and longer runs than `make demo` has time for. All numbers are"
+        f" {population(config, tables['gains'])}.",
         "",
         "![Accuracy by checkpoint and policy, with 95 % intervals](images/accuracy.png)",
         "",
-        f"Gain in points after {int(gains.step.iloc[0])} updates, with its 95 % interval. *Learnable %* is measured during training, *p̂ = 0 %*"
-        " is the share of the subset that the base model never solved.",
+        f"Gain in points after {int(gains.step.iloc[0])} updates, with its 95 % interval; *greedy* is the gain of greedy accuracy. *Learnable %*"
+        " is measured during training, *p̂ = 0 %* is the share of the subset that the base model never solved in its probe.",
         "",
-        "| task | policy | base % | gain | finishing | correctness | learnable % | p̂ = 0 % |",
-        "|---|---|---|---|---|---|---|---|",
+        "| task | policy | base % | gain | greedy | finishing | sharpening | new solving | learnable % | p̂ = 0 % |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in gains.itertuples():
         same = lambda name, row=row: tables[name][(tables[name].task == row.task) & (tables[name].policy == row.policy)]
-        parts = same("parts")
-        part = parts[parts.eval_task == row.task].iloc[0]
-        finishing, correctness = adding_up(row.gain, [part.finishing, part.correctness])
+        kind = same("kinds").query("eval_task == task and tier.isna()").iloc[0]
+        greedy = same("gains").query("eval_task == task and decoding == 'greedy'").iloc[0]
+        parts = adding_up(row.gain, [kind.finishing, kind.sharpening, kind.new_solving])
         lines.append(
             f"| {row.task} | {row.policy} | {100 * row.base_accuracy:.1f} | {spread(row.gain, row.gain_low, row.gain_high)} "
-            f"| {change(finishing, '-')} | {change(correctness, '-')} | {100 * same('learnable').learnable.iloc[0]:.1f} "
-            f"| {100 * same('subsets').zero_share.iloc[0]:.1f} |"
+            f"| {spread(greedy.gain, greedy.gain_low, greedy.gain_high)} | {' | '.join(change(part, '-') for part in parts)} "
+            f"| {100 * same('learnable').learnable.iloc[0]:.1f} | {100 * same('subsets').zero_share.iloc[0]:.1f} |"
         )
     lines += [
         "",
@@ -144,7 +170,7 @@ def limits(tables: dict[str, pd.DataFrame]) -> list[str]:
         for test, row in base.items()
     )
     lines = [
-        f"## Study `{TRUNCATION}`: a completion limit alone can make the published picture",
+        f"## Study `{TRUNCATION}`: what a completion limit alone does",
         "",
         f"A base model that writes the same solution short or long ({said}: the same problems under a tight"
         f" limit and with room), {seeds} seeds, {problems} problems. Points, finishing and correctness add up to the gain.",
