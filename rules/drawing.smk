@@ -4,7 +4,7 @@ TEX = next((tool for tool in ("latexmk", "tectonic") if shutil.which(tool)), Non
 
 SUMMARY = list(registry.SUMMARIES)
 PUBLISHED = [f"results/published/{name}.csv" for name in registry.PUBLISHED]
-BY_HAND = {"deviations": "paper/deviations.csv"}  # tables written by hand
+BY_HAND = {"deviations": "results/published/deviations.csv"}  # tables written by hand
 
 
 def drawing_only():

@@ -50,7 +50,6 @@ PARTS = [
     "paper/trajectory.tex",
     "paper/references.bib",
     "paper/claims.yaml",
-    "paper/deviations.csv",
     "results/reference",
     "results/published",
 ]

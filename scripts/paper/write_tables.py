@@ -1,6 +1,6 @@
 """Write the paper's tables as LaTeX and HTML (points, with intervals) and CSV (shares, all digits), from a study's summaries.
 
-    python scripts/paper/write_tables.py --tables results/reference/mini/*.csv paper/mini/*.csv paper/deviations.csv --study '{...}' \\
+    python scripts/paper/write_tables.py --tables results/reference/mini/*.csv paper/mini/*.csv results/published/deviations.csv --study '{...}' \\
         --output paper/mini/tables --captions paper/mini/captions.tex
 
 --study is the study's design (settings.described) as JSON. src/hardgrpo/report/registry.py lists the tables.

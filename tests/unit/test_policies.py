@@ -64,6 +64,31 @@ def test_middle_lies_within_the_quartiles_and_nearest_to_the_median(pool, budget
 
 
 @given(POOLS, BUDGETS, SEEDS)
+def test_the_released_code_breaks_ties_by_the_order_of_the_dataset(pool, budget, seed):
+    """As stable sorts of the released code choose, whatever the seed."""
+    ids, size = list(pool), policies.subset_size(budget, len(pool))
+    by_rate = sorted(ids, key=pool.get)
+    start = (len(ids) - size) // 2
+    expected = {
+        "hard_by_order": by_rate[:size],
+        "easy_by_order": sorted(ids, key=lambda i: -pool[i])[:size],
+        "middle_by_rank": by_rate[start : start + size],
+    }
+    for rule, those in expected.items():
+        subset = chosen(pool, rule, seed, budget=budget)
+        assert (subset.ids if subset else []) == those
+        if subset and subset.tied:
+            assert subset.tied_chosen < subset.tied, "ties that were all chosen decided nothing"
+
+
+def test_the_random_choice_of_the_released_code_is_that_of_datasets():
+    datasets = pytest.importorskip("datasets")
+    pool = {f"p{i}": 0.5 for i in range(125)}
+    theirs = datasets.Dataset.from_dict({"id": list(pool)}).shuffle(seed=42)["id"][:12]
+    assert policies.select(pool, "random_42", 3, budget=0.1).ids == list(theirs)
+
+
+@given(POOLS, BUDGETS, SEEDS)
 def test_nearest_half_leaves_no_nearer_prompt_out(pool, budget, seed):
     subset, distance = chosen(pool, "nearest_half", seed, budget=budget), lambda i: abs(pool[i] - 0.5)
     assert (subset is None) == (policies.subset_size(budget, len(pool)) == 0)

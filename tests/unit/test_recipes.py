@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import re
 
 import pytest
 import yaml
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import ROOT
+from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, memory, paths, settings
 from hardgrpo.training import recipes
@@ -97,7 +99,7 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     arguments = recipes.trainer_arguments(spec, str(tmp_path), hardware, context=400)
     updates = arguments["per_device_train_batch_size"] * arguments["gradient_accumulation_steps"] * hardware.processes
     assert updates == training["prompts_per_update"] * training["group_size"], "completions of an update"
-    assert arguments["use_vllm"] == (recipe != "as_released")
+    assert arguments["use_vllm"] == (not recipe.startswith("as_released"))
     assert arguments["vllm_enable_sleep_mode"] == (hardware.vllm_sleep and arguments["use_vllm"])
     assert arguments["bf16"] and arguments["gradient_checkpointing"] and not arguments["use_cpu"]
     monkeypatch.setenv("WORLD_SIZE", "1")
@@ -109,14 +111,53 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
         assert (adapter.r, adapter.lora_alpha, adapter.target_modules) == (32, training["adapter"]["alpha"], "all-linear")
     loaded = recipes.model_arguments(training)
     assert loaded["use_safetensors"] and not loaded["trust_remote_code"]
-    if recipe == "as_released":
+    if recipe == "as_released_july":
         assert loaded["quantization_config"].load_in_4bit and loaded["quantization_config"].bnb_4bit_quant_type == "nf4"
     need = memory.of_run(CONFIG, model, recipe, "gsm8k")
     assert 5 < need["total"] < memory.GPU_GIB and need["total"] >= need["weights"] + need["optimiser"]
 
 
+DEVIATIONS = files.read_rows(
+    ROOT / "results/published/deviations.csv", dict.fromkeys(("what", "key", "written", "july", "later", "source"), str)
+)
+TOLD = {  # key of a recipe: argument of the trainer
+    "learning_rate": "learning_rate", "schedule": "lr_scheduler_type", "group_size": "num_generations", "updates": "max_steps",
+    "temperature": "temperature", "beta": "beta", "loss": "loss_type", "epsilon": "epsilon", "optimiser": "optim",
+    "adam_beta2": "adam_beta2", "weight_decay": "weight_decay", "max_grad_norm": "max_grad_norm",
+}  # fmt: skip
+
+
+def values(cell: str) -> set:
+    """Words and numbers of a cell of the table; '1,000' is 1000."""
+    words = re.split(r"[ ;:]+|, ?(?![0-9])", cell.replace("1,000", "1000"))
+    return {float(word) if re.fullmatch(r"[0-9.]+(e-?[0-9]+)?", word) else word for word in words}
+
+
+@pytest.mark.parametrize("recipe, state", [("as_written", "written"), ("as_released_july", "july"), ("as_released_later", "later")])
+def test_a_recipe_is_what_the_table_of_deviations_says(recipe, state):
+    """Every value that the table states, in the recipe and in what the trainer is told; every key of a recipe has a row."""
+    training = settings.RECIPE_DEFAULTS | CONFIG["recipes"][recipe]
+    arguments = recipes.trainer_arguments(dataclasses.replace(SPEC, training=training), "out")
+    rows = {row["key"]: row[state] for row in DEVIATIONS}
+    elsewhere = {"reward", "precision", "generation", "checkpoint_every"}  # the machine, or the same for all
+    assert set(training) - elsewhere <= set(rows)
+    for key, value in training.items():
+        cell = rows.get(key, "not stated")
+        if cell.startswith("not stated"):
+            continue
+        if key == "adapter":
+            assert cell == ", ".join(f"{name} {entry:g}" for name, entry in value.items())
+        elif key == "advantage":
+            assert (value == "standardised") == ("standardised" in cell) and arguments["scale_rewards"] in ("none", "group")
+        else:
+            assert value in values(cell), (key, value, cell)
+        if key in TOLD:
+            assert arguments[TOLD[key]] == value, key
+    assert all(row["source"] for row in DEVIATIONS), "each row names where it is from"
+
+
 def test_appendix_b_and_the_released_code_are_what_the_facts_say():
-    written, released = CONFIG["recipes"]["as_written"], CONFIG["recipes"]["as_released"]
+    written, released = CONFIG["recipes"]["as_written"], CONFIG["recipes"]["as_released_july"]
     common = {"updates": 1000, "group_size": 8, "temperature": 1.0, "schedule": "cosine", "checkpoint_every": 100}
     assert (
         written.items() >= (common | {"prompts_per_update": 32, "learning_rate": 3e-5, "beta": 0.1, "advantage": "centred"}).items()
@@ -176,7 +217,7 @@ def test_micro_batches_make_up_an_update(share, processes, wanted):
 def test_what_needs_a_gpu_says_so():
     with pytest.raises(UserError, match="paged_adamw_8bit needs a GPU"):
         recipes.check_machine(RECIPE | {"optimiser": "paged_adamw_8bit"}, recipes.Hardware())
-    assert recipes.packages(CONFIG["recipes"]["as_released"]) == ["bitsandbytes"]
+    assert recipes.packages(CONFIG["recipes"]["as_released_july"]) == ["bitsandbytes"]
     assert recipes.packages(CONFIG["recipes"]["as_written"]) == ["vllm"]
     assert recipes.packages(RECIPE) == []
 

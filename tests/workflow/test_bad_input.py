@@ -89,8 +89,8 @@ def break_(path, value):
         (break_("tasks/gsm8k/source/train/0/rows", {"onyl": [1]}), ["tasks.gsm8k.source.train.0.rows", "did you mean 'only'"]),
         (break_("tasks/gsm8k/test", None), ["tasks.gsm8k", "a study tests on it"]),
         (break_("tasks/gsm8k/difficulty", "agreement"), ["tasks", "'gsm8k' has no reference answers"]),
-        (break_("recipes/as_released/adapter", None), ["recipes.as_released.base", "cannot be trained", "adapter"]),
-        (break_("recipes/as_released/generation", "vllm"), ["recipes.as_released.generation", "4-bit"]),
+        (break_("recipes/as_released_july/adapter", None), ["recipes.as_released_july.base", "cannot be trained", "adapter"]),
+        (break_("recipes/as_released_july/generation", "vllm"), ["recipes.as_released_july.generation", "4-bit"]),
         (break_("recipes/lora_slm/adapter/rnak", 8), ["recipes.lora_slm.adapter", "rnak", "did you mean 'rank'"]),
         (break_("policies/low_tiers/highest_tier", None), ["policies.low_tiers", "needs 'highest_tier'"]),
         (

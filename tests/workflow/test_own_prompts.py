@@ -147,7 +147,6 @@ def test_only_what_the_subset_needs_is_planned_and_made(answered):
     assert made == {"models", "tasks", "probe", "difficulty", "subsets", "logs", "provenance", "reference", "published"}
     assert sorted(path.name for path in (answered.folder / "paper").iterdir()) == [
         "claims.yaml",
-        "deviations.csv",
         "main.tex",
         "references.bib",
         "trajectory.tex",

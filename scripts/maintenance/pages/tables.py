@@ -55,7 +55,9 @@ def numbered(root: Path, config: dict) -> dict[str, int]:
     placed = [name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES]
     order = dict.fromkeys([*placed, *registry.TABLES])
     given = {path.stem: summaries.read(path) for path in (root / results.SUMMARIES / results.REFERENCE).glob("*.csv")}
-    given |= results.judged(root, config, results.REFERENCE) | {"deviations": summaries.read(root / "paper/deviations.csv")}
+    given |= results.judged(root, config, results.REFERENCE) | {
+        "deviations": summaries.read(root / "results/published/deviations.csv")
+    }
     design = settings.described(config, results.REFERENCE)
     filled = [name for name in order if len(rows(name, given, design))]
     return {name: number for number, name in enumerate(filled, start=1)}

@@ -121,7 +121,7 @@ NUMBERED += ["lead_regressions", "claims", "trajectories"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:
-    """Columns of summary and judged tables by name; no columns for a table that a person writes (paper/deviations.csv)."""
+    """Columns of summary and judged tables by name; no columns for a table that a person writes (results/published/deviations.csv)."""
     known = SUMMARIES | JUDGED
     return {name: known[name].columns if name in known else [] for name in names}
 
@@ -177,7 +177,7 @@ TABLES = {
     "claims": Table("compared", ["claims"], r"The papers' claims. HE is~\cite{pikus2025}, LDS is~\cite{yadav2026}. The first rows are the primary claims, one a paper, which were"
         r" named before the study: only they get a verdict, after Holm's correction over the tasks. All other rows are descriptive. Points"
         r" with 95\,\% intervals; $R^2$ and log odds as they are."),
-    "deviations": Table("compared", ["deviations"], "What HE's authors wrote, what they released, and what ran here.", design=True),
+    "deviations": Table("compared", ["deviations"], "What HE's authors wrote, what two states of their code do, and what ran here. Sources are in the table's CSV.", design=True),
 }  # fmt: skip
 
 

@@ -4,6 +4,8 @@ The *order* of a pool is by ascending pass rate, and ties are broken by a hash o
 `easy` its end, so they are disjoint if the pool is large enough for both. `rule` and the other keys come from config.yaml:
 
     hard, easy, middle, random, hard_solvable, nearest_half   need `budget`, a share of the pool in (0, 1]
+    hard_by_order, easy_by_order, middle_by_rank, random_42   the same, as the first paper's released code chooses: ties in the
+                                                              order of the dataset, the same subset for all seeds
     base_wrong, base_right, base_right_matched                need `threshold`: wrong means pass rate < threshold
     low_tiers, low_tiers_matched                              need `highest_tier`: low means a tier up to that one
     all                                                       needs nothing
@@ -16,7 +18,8 @@ from statistics import median, quantiles
 
 from hardgrpo.runtime.errors import UserError
 
-RANKED = ("hard", "easy", "middle", "random", "hard_solvable", "nearest_half")
+RELEASED = ("hard_by_order", "easy_by_order", "middle_by_rank", "random_42")
+RANKED = ("hard", "easy", "middle", "random", "hard_solvable", "nearest_half", *RELEASED)
 SPLIT = ("base_wrong", "base_right", "base_right_matched")
 TIERED = ("low_tiers", "low_tiers_matched")
 RULES = (*RANKED, *SPLIT, *TIERED, "all")
@@ -83,6 +86,8 @@ def select(
 
     size = subset_size(budget, len(pool))
     why = f"budget {budget} of {len(pool)} prompts is less than one prompt"
+    if rule in RELEASED:
+        return _checked(_as_released(pass_rates, rule, size), rule, why)
     if rule == "random":
         return _checked(Subset(_shuffled(pool, seed, "random")[:size], len(pool), size), rule, why)
     if rule == "hard":
@@ -111,6 +116,25 @@ def select(
         at_boundary = [math.isclose(key(i), key(chosen[-1]), abs_tol=1e-12) for i in candidates]
         tied, tied_chosen = sum(at_boundary), sum(at_boundary[:size])
     return _checked(Subset(chosen, tied, tied_chosen), rule, why)
+
+
+def _as_released(pass_rates: dict[str, float], rule: str, size: int) -> Subset:
+    """The first paper's later code: stable sorts of the dataset, the central ranks, and `shuffle(seed=42)` of `datasets`.
+
+    No seed decides anything; `tied` counts the prompts at the edges of the choice that the dataset's order chose among.
+    """
+    import numpy as np  # here, because every dry-run reads this module
+
+    pool, rate = list(pass_rates), pass_rates.__getitem__
+    if rule == "random_42":
+        return Subset([pool[i] for i in np.random.default_rng(42).permutation(len(pool))[:size]], len(pool), size)
+    by_rate = sorted(pool, key=rate if rule != "easy_by_order" else lambda i: -rate(i))
+    start = (len(pool) - size) // 2 if rule == "middle_by_rank" else 0
+    chosen = by_rate[start : start + size]
+    edges = {rate(i) for i in (chosen[:1] if start else []) + chosen[-1:]}
+    tied = [i for i in pool if rate(i) in edges]
+    tied_chosen = sum(rate(i) in edges for i in chosen)
+    return Subset(chosen, len(tied), tied_chosen) if tied_chosen < len(tied) else Subset(chosen, 0, 0)
 
 
 def ordered(pass_rates: dict[str, float], seed: int) -> list[str]:

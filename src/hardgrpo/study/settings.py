@@ -8,6 +8,8 @@ from hardgrpo.selection import policies
 OWN = "own"  # as the seed of a pretrained model: each replicate pretrains a base of its own
 OF_SEED = re.compile(r"-seed[0-9]+$")  # the end of the name of such a base; no model of config.yaml may have such a name
 
+RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # of keys that a recipe may leave out
+
 
 @dataclass(frozen=True)
 class Run:
@@ -254,6 +256,7 @@ def described(config: dict, study: str) -> dict:
         "weaker_signal": plan.get("weaker_signal", []),
         "graders": sorted({config["tasks"][task]["grader"] for task in plan["tasks"]}),
         "policies": plan["policies"],
+        "rules": sorted({config["policies"][policy]["rule"] for policy in plan["policies"]}),
         "seeds": len(plan["seeds"]),
         "budget": min(budgets, default=None),
         "probe_samples": first.get("probe", {}).get("samples"),

@@ -10,6 +10,7 @@ import yaml
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import settings
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ def trainer_arguments(
         "warmup_steps": round(recipe["warmup_share"] * recipe["updates"]),
         "weight_decay": recipe["weight_decay"],
         "adam_beta1": 0.9,
-        "adam_beta2": 0.999,
+        "adam_beta2": recipe.get("adam_beta2", settings.RECIPE_DEFAULTS["adam_beta2"]),
         "adam_epsilon": 1e-8,
         "max_grad_norm": recipe["max_grad_norm"],
         "bf16": recipe["precision"] == "bf16",

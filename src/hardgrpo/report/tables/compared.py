@@ -5,6 +5,8 @@ import pandas as pd
 from hardgrpo.analysis.claim_tests import LOG_ODDS
 from hardgrpo.analysis.formats import points, probability, r_squared, with_interval
 from hardgrpo.report.cells import BREAK, R_SQUARED, Cell, Column, P, named, number, numbers, seeds, text, with_95
+from hardgrpo.selection.policies import RELEASED
+from hardgrpo.study.settings import RECIPE_DEFAULTS
 
 
 def beside(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[Column]:
@@ -65,15 +67,25 @@ def estimate_of(test: str) -> Cell:
 
 def deviations(study: dict, deviations: pd.DataFrame):
     frame = deviations.assign(here=[here(study, key) for key in deviations.key])
-    headers = {"written": "as written", "released": "as released", "here": "run here"}
-    shown = [text(frame, name, header, width=0.25) for name, header in headers.items()]
-    return frame, [text(frame, "what", "what", width=0.17), *shown]
+    headers = {"written": "as written", "july": "code of July 2025", "later": "later code", "here": "run here"}
+    shown = [text(frame, name, header, width=0.19) for name, header in headers.items()]
+    return frame, [text(frame, "what", "what", width=0.15), *shown]
 
 
 def here(study: dict, key: str) -> str:
     """What this study does, by a key of `deviations.csv`: from its recipe, its design, or the same in every study."""
+    by_order = set(study["rules"]) & set(RELEASED)
+    own = "each replicate's own base model's" if study["own_bases"] else "the model's own"
     always = {
-        "ties": "broken at random, by the seed",
+        "ties": "the order of the dataset" if by_order else "broken at random, by the seed",
+        "hardest": "sorted by pass rate" if by_order else "lowest pass rates",
+        "middle": "the central ranks" if by_order else "nearest to the median, within the quartiles",
+        "random": "shuffled by seed 42" if by_order else "by the seed",
+        "pass_rates": own,
+        "prompts": "see the task in config.yaml",
+        "test_questions": "the whole test set",
+        "top_k": "none",
+        "test_base": "as in training",
         "graded": "the completion alone",
         "seeds": f"{study['seeds']}",
         "graders": ", ".join(study["graders"]),
@@ -82,14 +94,12 @@ def here(study: dict, key: str) -> str:
         "test_samples": f"mean of {study['test_samples']} at temperature 1, last checkpoint",
     }
     if pd.isna(key):
-        return "see the task's source"
+        return "see the task in config.yaml"
     if key in always:
         return always[key]
     if not study["recipe"]:
         return "not trained here"
-    value = study["recipe"].get(key)
+    value = study["recipe"].get(key, RECIPE_DEFAULTS.get(key))
     if isinstance(value, dict):
         return ", ".join(f"{name} {entry:g}" for name, entry in value.items())
-    if key == "schedule" and study["recipe"]["warmup_share"]:
-        return f"{value}, warm-up {study['recipe']['warmup_share']:g}"
     return "none" if value is None else f"{value}"
