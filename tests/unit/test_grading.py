@@ -46,7 +46,8 @@ from hardgrpo.runtime.errors import UserError
         ("number_lenient", r"\boxed{1\frac{1}{2}}", "1.5", True, True),
         ("number_lenient", r"\boxed{none}", "18", True, False),
         ("number_lenient", r"\boxed{2:00 \text{ pm}}", "200", True, False),
-        ("number_lenient", r"\boxed{}", "18", True, False),
+        ("number_lenient", r"\boxed{}", "18", False, False),
+        ("number_lenient", r"\boxed{18}, that is \boxed{ }", "18", False, False),
         ("math_strict", r"\boxed{(3,\,\frac{\pi}{2})}", r"(3, \frac{\pi}{2})", True, True),
         ("math_strict", r"\boxed{(3,\dfrac{\pi}{2})}", r"(3, \frac{\pi}{2})", True, False),
         ("math", r"\boxed{\left(3,\dfrac{\pi}{2}\right)}", r"\left( 3, \frac{\pi}{2} \right)", True, True),
@@ -118,7 +119,7 @@ def test_strict_implies_lenient_implies_readable_implies_answered(grader, stated
     graded = grade(grader, form.format(stated), answer)
     assert graded.strict <= graded.lenient <= graded.readable <= graded.answered
     assert graded.correct in (graded.strict, graded.lenient)
-    assert graded.answered == (graded.extracted is not None)
+    assert graded.answered == bool(graded.extracted)
 
 
 @given(st.sampled_from(sorted(GRADERS)), ANSWERS)

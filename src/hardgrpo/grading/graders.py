@@ -49,7 +49,7 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
     """Grade one completion against a reference answer; `grader` is a key of GRADERS."""
     chosen = GRADERS[grader]
     extracted = chosen.extract(completion)
-    if extracted is None:
+    if not extracted:  # an empty box states nothing
         return Grade(None, answered=False, correct=False, strict=False, lenient=False, readable=False)
     strict, lenient = _compare(chosen, chosen.reference(answer), extracted)
     correct = lenient if chosen.forgiving else strict
