@@ -8,16 +8,17 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "quantity", "value", "unit", "note"]
+NO_NUMBERS = ("readings.csv", "deviations.csv")  # tables of decisions and of settings
 # Quantities that a study measures in every cell with runs. Other quantities depend on the results of the runs.
 ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
 SCALE = {"points": 100, "percent": 100, "share": 1}  # units that can be compared with a study's numbers
 
 
 def read(folder: str | Path) -> list[dict]:
-    """Rows of every table in the folder except readings.csv: all columns as text, and `number`, the printed value."""
+    """Rows of every table of numbers in the folder: all columns as text, and `number`, the printed value."""
     rows = []
     for path in sorted(Path(folder).glob("*.csv")):
-        if path.name != "readings.csv":
+        if path.name not in NO_NUMBERS:
             for number, row in enumerate(files.read_rows(path, dict.fromkeys(COLUMNS, str)), start=2):
                 row = {key: cell or "" for key, cell in row.items()}
                 rows.append(row | {"number": _number(row["value"], f"{path}: row {number}")})
