@@ -7,7 +7,7 @@
 
 The jobs are those of `snakemake -n`, without finished ones. src/hardgrpo/planning/durations.py estimates each, corrected by
 finished runs if `scripts/plan/calibrate.py` was called. The program prints a table and writes plan.txt, plan.csv, jobs.csv,
-detectable.csv (the smallest effects that the design would find), plan.json and plan.html (with a Gantt chart) to results/plan/.
+detectable.csv (the smallest effects that the design would find), power.csv (the seeds that published differences take), plan.json and plan.html (with a Gantt chart) to results/plan/.
 """
 
 import argparse
@@ -20,11 +20,13 @@ from pathlib import Path
 
 import yaml
 
-from hardgrpo.planning import calibration, durations, plan_page, plans
+from hardgrpo.analysis import claims, published
+from hardgrpo.planning import calibration, durations, plan_page, plans, power
 from hardgrpo.runtime import errors, files
 
 ROOT = Path(__file__).parents[2]
 DETECTABLE = ["study", "test", "seeds", "problems", "samples", "gain", "difference", "primary"]
+POWER = ["study", "claim", "model", "task", "published", "seeds", "detectable", "takes", "gpu_hours", "aims"]
 
 
 def main() -> None:
@@ -47,10 +49,13 @@ def main() -> None:
     studies = args.study or [None]
     dry_run: list[dict] = []
     seen: set[str] = set()
-    detectable = []
+    detectable, needed = [], []
+    printed = published.read(ROOT / "results/published"), published.read_readings(ROOT / "results/published")
     for study in studies:
         facts, jobs = plan_jobs(args, study)
-        detectable += plans.detectable(facts["config"], facts["config"]["study"])
+        named_study, gpu = facts["config"]["study"], args.gpu or facts["setting"]["gpu"]
+        detectable += power.detectable(facts["config"], named_study)
+        needed += power.needed(facts["config"], named_study, claims.read(ROOT / "paper/claims.yaml"), *printed, gpu)
         for job in jobs:
             if not seen & set(job["output"]):
                 dry_run.append(job | {"study": facts["config"]["study"]})
@@ -67,6 +72,7 @@ def main() -> None:
         "totals": plans.totals(planned, setting, price),
         "table": plans.table(planned, named, list(config["models"])),
         "detectable": detectable,
+        "power": needed,
         "critical_path": [described(job) for job in plans.critical_path(planned, setting)],
         "jobs": [described(job) for job in planned],
         "assumptions": assumptions(setting, calibrated, any(job.estimate.gpus for job in planned)),
@@ -173,7 +179,7 @@ def assumptions(setting: plans.Setting, calibrated, with_gpus: bool) -> list[str
             f" {durations.SAMPLING_SHARE[sampling]:.0%} of the speeds above, training {durations.TRAINING_SHARE[training]:.0%}."
         )
     said.append(
-        f"Smallest effects assume that seeds spread by {100 * plans.SEED_SD:g} points (standard deviation). With one seed they hold for"
+        f"Smallest effects assume that seeds spread by {100 * power.SEED_SD:g} points (standard deviation). With one seed they hold for"
         " its own runs only: docs/statistics.md."
     )
     if with_gpus:
@@ -222,6 +228,7 @@ def as_text(plan: dict) -> str:
             f" {100 * row['gain']:>6.1f} {100 * row['difference']:>10.1f} {100 * row['primary']:>8.1f}"
             for row in plan["detectable"]
         ),
+        *power_lines(plan["power"]),
         "",
         *plan["assumptions"],
     ]
@@ -230,6 +237,26 @@ def as_text(plan: dict) -> str:
             f"Of {totals['unknown']} jobs the model's size is not known (no `shape` in config.yaml, not downloaded): 2 hours each."
         )
     return "\n".join(lines)
+
+
+def power_lines(rows: list[dict]) -> list[str]:
+    """What it takes to find the differences that a paper printed; nothing where none is comparable."""
+    if not rows:
+        return []
+    lines = [
+        "",
+        "Seeds that a published difference takes to be found with power 80 %, and the GPU-hours of its runs; * the study aims at it:",
+        f"  {'claim':<28} {'model':<22} {'task':<22} {'published':>9} {'found with its seeds':>21} {'takes':>6} {'GPU-hours':>10}",
+    ]
+    for row in rows:
+        found = f"{100 * row['detectable']:.1f} with {row['seeds']}"
+        takes = f"{row['takes']}" if row["takes"] else f">{power.MOST_SEEDS}"
+        hours = f"{row['gpu_hours']:,.0f}" if row["takes"] else "-"
+        lines.append(
+            f"{'*' if row['aims'] else ' '} {row['claim']:<28} {row['model']:<22} {row['task']:<22} {100 * row['published']:>+9.1f}"
+            f" {found:>21} {takes:>6} {hours:>10}"
+        )
+    return lines
 
 
 def millions(tokens: float) -> str:
@@ -241,6 +268,7 @@ def write(plan: dict, planned: list[plans.PlannedJob], text: str, folder: Path) 
     files.write_text(folder / "plan.txt", text + "\n")
     files.write_rows(folder / "plan.csv", columns, plan["table"])
     files.write_rows(folder / "detectable.csv", DETECTABLE, plan["detectable"])
+    files.write_rows(folder / "power.csv", POWER, plan["power"])
     of_jobs = [column for column in described(planned[0]) if column != "needs"] if planned else ["number"]
     files.write_rows(folder / "jobs.csv", of_jobs, [{column: job[column] for column in of_jobs} for job in plan["jobs"]])
     files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")

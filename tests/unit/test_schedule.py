@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from hardgrpo.planning import plans
 from hardgrpo.planning.durations import Estimate
@@ -110,32 +109,3 @@ def test_rows_are_by_study_stage_and_model_and_add_up():
         ("probing", "m", 1 / 60), ("training", "a", 2.0), ("training", "b", 1.0), ("light", "", 0.0),
     ]  # fmt: skip
     assert sum(row["jobs"] for row in rows) == 4
-
-
-def test_what_a_design_can_detect_by_hand():
-    config = {
-        "studies": {
-            "s": {"models": ["m"], "tasks": ["t"], "policies": ["a", "b"], "seeds": [0, 1, 2], "also_tested_on": {"t": ["u"]}}
-        },
-        "models": {"m": {"source": {"kind": "folder"}}},
-        "tasks": {
-            name: {"source": {"kind": "hub", "problems": {"test": problems}}, "test": {"samples": 4}}
-            for name, problems in {"t": 500, "u": 15}.items()
-        },
-    }
-    of = lambda seeds, **more: plans.detectable(
-        config | {"studies": {"s": config["studies"]["s"] | {"seeds": list(range(seeds))} | more}}, "s"
-    )
-    rows = of(3)
-    assert [(row["test"], row["problems"], row["seeds"]) for row in rows] == [("t", 500, 3), ("u", 15, 3)]
-    by_hand = 5.653**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + 2.8016**2 * 0.02 / 500
-    assert rows[0]["difference"] == pytest.approx(by_hand**0.5, rel=1e-3)
-    assert rows[1]["gain"] > rows[0]["gain"], "fewer problems"
-    found = [row["difference"] for seeds in (3, 5, 10) for row in of(seeds)[:1]]
-    assert found[0] > 1.7 * found[1] > 1.7 * 1.5 * found[2], "seeds buy most"
-    assert of(1)[0]["difference"] < found[0], "one seed: of these runs alone, and said to be"
-    assert rows[0]["primary"] == rows[0]["difference"], "two policies, one task: one comparison"
-    four = of(3, policies=["a", "b", "c", "d"])[0]
-    by_hand = 13.89**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + (stats.norm.isf(0.025 / 6) + stats.norm.ppf(0.8)) ** 2 * 0.02 / 500
-    assert four["difference"] == pytest.approx(by_hand**0.5, rel=1e-3), "after Holm's correction for six pairs"
-    assert four["primary"] == rows[0]["primary"] and four["gain"] == rows[0]["gain"]

@@ -4,9 +4,7 @@ import heapq
 from collections import defaultdict
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
-from math import comb
 
-from hardgrpo.analysis import statistics
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Estimate
 from hardgrpo.runtime.errors import UserError
@@ -16,13 +14,6 @@ LIGHT = "light"  # downloads, subsets, summaries, figures
 ORDER = (*dict.fromkeys(durations.STAGES.values()), LIGHT)
 # What a job takes beyond its own seconds. On a cluster: queueing, and Snakemake inside the job. On a laptop: Python's start.
 AROUND_SECONDS = {True: 15.0, False: 1.0}  # by whether it is a cluster
-
-# What a design can detect depends on variances that are unknown before its runs. These are assumed. The spread over seeds matters
-# most: in A Sober Look at Progress in LM Reasoning (arXiv 2504.07086) runs differ by 5 to 15 points on small test sets, in the
-# miniature by half a point to 1.5. The other two are those of the miniature's hardest tests, rounded up.
-SEED_SD = 0.02  # standard deviation of a run's accuracy, a share
-COMPLETION_VARIANCE = 0.15  # p(1-p), mean over problems
-PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}  # over problems: of the gain of one policy, and of the paired difference of two
 
 
 @dataclass(frozen=True)
@@ -200,29 +191,3 @@ def planned(study: str, dry_run: list[dict], config: dict, setting: Setting, cal
     connect(jobs, [(job["input"], job["output"]) for job in doing])
     schedule(jobs, setting)
     return jobs
-
-
-def detectable(config: dict, study: str) -> list[dict]:
-    """The smallest effects (shares) that each test of a study would find with power 80 %, after Holm's correction.
-
-    `gain` of one policy; `difference` of any two policies, corrected for all pairs of the study's policies; `primary`: a contrast of
-    two policies that was named before, corrected for the study's tasks. They follow from the assumed variances above
-    (statistics.smallest_detectable) and hold for new problems and new seeds. One seed tells nothing about other seeds: with one, they
-    hold for these runs only.
-    """
-    plan = config["studies"][study]
-    tests = [(model, test) for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)]
-    compared = {"gain": 1, "difference": max(comb(len(plan["policies"]), 2), 1), "primary": len(plan["tasks"])}
-    rows = []
-    for test in dict.fromkeys(test for _, test in tests):
-        seeds, problems = len(plan["seeds"]), durations.problems(config, test, "test")
-        samples = config["tasks"][test]["test"]["samples"]
-        row = {"study": study, "test": test, "seeds": seeds, "problems": problems, "samples": samples}
-        for quantity, comparisons in compared.items():
-            runs = 1 if quantity == "gain" else 2
-            sampling = runs * COMPLETION_VARIANCE / samples / problems / seeds
-            over_seeds = runs * SEED_SD**2 / seeds + sampling
-            over_problems = PROBLEM_VARIANCE[runs] / problems + (sampling if seeds == 1 else 0.0)
-            row[quantity] = statistics.smallest_detectable(over_seeds, over_problems, seeds, comparisons)
-        rows.append(row)
-    return rows

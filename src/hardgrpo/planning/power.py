@@ -1,0 +1,111 @@
+"""What a design can detect before it is run: the smallest effects of its seeds, and the seeds that published differences take.
+
+It depends on variances that are unknown before the runs. These are assumed. The spread over seeds matters most: in A Sober Look at
+Progress in LM Reasoning (arXiv 2504.07086) runs differ by 5 to 15 points on small test sets, in the miniature by half a point to
+1.5. The other two are those of the miniature's hardest tests, rounded up.
+"""
+
+from math import comb
+
+from hardgrpo.analysis import statistics
+from hardgrpo.planning import durations
+from hardgrpo.study import settings
+
+SEED_SD = 0.02  # standard deviation of a run's accuracy, a share
+COMPLETION_VARIANCE = 0.15  # p(1-p), mean over problems
+PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}  # over problems: of the gain of one policy, and of the paired difference of two
+MOST_SEEDS = 1000  # a difference that takes more is not found by more seeds, but by more problems
+
+
+def detectable(config: dict, study: str) -> list[dict]:
+    """The smallest effects (shares) that each test of a study would find with power 80 %, after Holm's correction.
+
+    `gain` of one policy; `difference` of any two policies, corrected for all pairs of the study's policies; `primary`: a contrast of
+    two policies that was named before, corrected for the study's tasks. They follow from the assumed variances above
+    (statistics.smallest_detectable) and hold for new problems and new seeds. One seed tells nothing about other seeds: with one, they
+    hold for these runs only.
+    """
+    plan = config["studies"][study]
+    tests = [(model, test) for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)]
+    compared = {"gain": 1, "difference": max(comb(len(plan["policies"]), 2), 1), "primary": len(plan["tasks"])}
+    rows = []
+    for test in dict.fromkeys(test for _, test in tests):
+        seeds = len(plan["seeds"])
+        kept = {"study": study, "test": test, "seeds": seeds, "problems": durations.problems(config, test, "test")}
+        row = kept | {"samples": config["tasks"][test]["test"]["samples"]}
+        for quantity, comparisons in compared.items():
+            row[quantity] = smallest(config, test, seeds, 1 if quantity == "gain" else 2, comparisons)
+        rows.append(row)
+    return rows
+
+
+def smallest(config: dict, test: str, seeds: int, runs: int, comparisons: int = 1) -> float:
+    """The smallest effect (a share) on a test that is found with power 80 %: of one run's gain, or of a paired difference of two runs."""
+    problems, samples = durations.problems(config, test, "test"), config["tasks"][test]["test"]["samples"]
+    sampling = runs * COMPLETION_VARIANCE / samples / problems / seeds
+    over_seeds = runs * SEED_SD**2 / seeds + sampling
+    over_problems = PROBLEM_VARIANCE[runs] / problems + (sampling if seeds == 1 else 0.0)
+    return statistics.smallest_detectable(over_seeds, over_problems, seeds, comparisons)
+
+
+def needed(config: dict, study: str, claims: list[dict], published: list[dict], readings: set, gpu: str) -> list[dict]:
+    """For each claim about a difference of two policies whose size a paper printed: the seeds that it takes, and what they cost.
+
+    A row is a claim in a cell of the study: `published` (a share, from the two printed gains), `detectable` with the study's seeds,
+    `takes` (the least number of seeds, at least 2, that finds the published difference with power 80 %; None: more than MOST_SEEDS,
+    so that the test has too few problems), `gpu_hours` of these seeds' runs of the two policies, and whether the study `aims` at the claim. A primary claim is
+    corrected for the study's tasks.
+    """
+    plan, rows = config["studies"][study], []
+    for claim in claims:
+        pair = (claim.get("policy"), claim.get("minus"))
+        if claim["test"] != "difference" or claim.get("tested", "same") != "same" or not set(pair) <= set(plan["policies"]):
+            continue
+        comparisons = len(plan["tasks"]) if claim.get("primary") else 1
+        for model, task in settings.pairs(config, plan):
+            gains = [_published(published, readings, model, task, policy) for policy in pair]
+            if None in gains:
+                continue
+            effect = gains[0] - gains[1]
+            takes = _seeds(config, task, abs(effect), comparisons)
+            rows.append(
+                {"study": study, "claim": claim["id"], "model": model, "task": task, "published": effect}
+                | {"detectable": smallest(config, task, len(plan["seeds"]), 2, comparisons)}
+                | {"seeds": len(plan["seeds"]), "takes": takes}
+                | {"gpu_hours": takes and takes * _cost(config, plan, model, task, pair, gpu)}
+                | {"aims": claim["id"] in plan.get("aims_at", [])}
+            )
+    return rows
+
+
+def _published(published: list[dict], readings: set, model: str, task: str, policy: str) -> float | None:
+    """The printed gain (a share) that a cell of the study answers to."""
+    for row in published:
+        same = (row["quantity"], row["model"], row["policy"]) == ("gain", model, policy) and row["unit"] == "points"
+        if same and row["task"] == row["eval_task"] and (row["task"], task) in readings:
+            return row["number"] / 100
+    return None
+
+
+def _seeds(config: dict, test: str, effect: float, comparisons: int) -> int | None:
+    found = lambda seeds: smallest(config, test, seeds, 2, comparisons) <= effect
+    if not found(MOST_SEEDS):
+        return None
+    low, high = 1, MOST_SEEDS  # one seed tells nothing about others
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if found(middle) else (middle, high)
+    return high
+
+
+def _cost(config: dict, plan: dict, model: str, task: str, pair: tuple[str, str], gpu: str) -> float:
+    """GPU-hours of one seed's runs of two policies, with their evaluation on the task itself."""
+    recipe = plan["recipes"][0]
+    jobs = [
+        durations.Job(
+            rule, model=settings.base_of(config, model, 0), task=task, recipe=recipe, policy=policy, seed=0, eval_task=task
+        )
+        for rule in ("train_grpo", "evaluate_run")
+        for policy in pair
+    ]
+    return sum(durations.estimate(config, job, gpu).gpu_hours for job in jobs)

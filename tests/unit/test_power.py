@@ -1,0 +1,76 @@
+"""What a design can detect, and the seeds that published differences take."""
+
+import pytest
+import yaml
+from scipy import stats
+
+from conftest import ROOT
+from hardgrpo.analysis import claims, published
+from hardgrpo.planning import power
+
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CLAIMS = claims.read(ROOT / "paper/claims.yaml")
+FOLDER = ROOT / "results/published"
+
+
+def needed(study: str, config: dict = CONFIG) -> list[dict]:
+    return power.needed(config, study, CLAIMS, published.read(FOLDER), published.read_readings(FOLDER), "h100")
+
+
+def test_what_a_design_can_detect_by_hand():
+    config = {
+        "studies": {
+            "s": {"models": ["m"], "tasks": ["t"], "policies": ["a", "b"], "seeds": [0, 1, 2], "also_tested_on": {"t": ["u"]}}
+        },
+        "models": {"m": {"source": {"kind": "folder"}}},
+        "tasks": {
+            name: {"source": {"kind": "hub", "problems": {"test": problems}}, "test": {"samples": 4}}
+            for name, problems in {"t": 500, "u": 15}.items()
+        },
+    }
+    of = lambda seeds, **more: power.detectable(
+        config | {"studies": {"s": config["studies"]["s"] | {"seeds": list(range(seeds))} | more}}, "s"
+    )
+    rows = of(3)
+    assert [(row["test"], row["problems"], row["seeds"]) for row in rows] == [("t", 500, 3), ("u", 15, 3)]
+    by_hand = 5.653**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + 2.8016**2 * 0.02 / 500
+    assert rows[0]["difference"] == pytest.approx(by_hand**0.5, rel=1e-3)
+    assert rows[1]["gain"] > rows[0]["gain"], "fewer problems"
+    found = [row["difference"] for seeds in (3, 5, 10) for row in of(seeds)[:1]]
+    assert found[0] > 1.7 * found[1] > 1.7 * 1.5 * found[2], "seeds buy most"
+    assert of(1)[0]["difference"] < found[0], "one seed: of these runs alone, and said to be"
+    assert rows[0]["primary"] == rows[0]["difference"], "two policies, one task: one comparison"
+    four = of(3, policies=["a", "b", "c", "d"])[0]
+    by_hand = 13.89**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + (stats.norm.isf(0.025 / 6) + stats.norm.ppf(0.8)) ** 2 * 0.02 / 500
+    assert four["difference"] == pytest.approx(by_hand**0.5, rel=1e-3), "after Holm's correction for six pairs"
+    assert four["primary"] == rows[0]["primary"] and four["gain"] == rows[0]["gain"]
+
+
+def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it():
+    rows = needed("paper")
+    assert {(row["claim"], row["model"], row["task"]) for row in rows} >= {
+        ("hard_over_random", "qwen3-4b", "gsm8k"), ("hard_over_easy", "llama-3.1-8b-instruct", "gsm8k"),
+    }  # fmt: skip
+    (one,) = [row for row in rows if (row["claim"], row["model"], row["task"]) == ("hard_over_random", "qwen3-4b", "gsm8k")]
+    assert one["published"] == pytest.approx(0.3419 - 0.2949), "Table 1"
+    for row in rows:
+        comparisons = 2 if row["claim"] == "hard_over_random" else 1  # the primary claim, on two tasks
+        found = lambda seeds, row=row, by=comparisons: power.smallest(CONFIG, row["task"], seeds, 2, by) <= abs(row["published"])
+        if row["takes"] is None:
+            assert not found(power.MOST_SEEDS) and row["gpu_hours"] is None
+        else:
+            assert found(row["takes"]) and (row["takes"] == 2 or not found(row["takes"] - 1))
+            assert (row["takes"] <= row["seeds"]) == (row["detectable"] <= abs(row["published"]))
+    cheap, dear = (
+        next(row for row in rows if row["model"] == model and row["claim"] == "hard_over_easy")
+        for model in ("qwen3-4b", "qwen3-14b")
+    )
+    assert cheap["gpu_hours"] / cheap["takes"] < dear["gpu_hours"] / dear["takes"], "a larger model costs more a seed"
+
+
+@pytest.mark.parametrize("study", [name for name, study in CONFIG["studies"].items() if "aims_at" in study])
+def test_a_study_finds_what_it_aims_at(study):
+    """In at least one cell; the plan says in which."""
+    aims = CONFIG["studies"][study]["aims_at"]
+    rows = [row for row in needed(study) if row["aims"]]
+    assert {row["claim"] for row in rows if row["takes"] and row["takes"] <= row["seeds"]} == set(aims)
