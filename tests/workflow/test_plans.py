@@ -48,7 +48,7 @@ def jobs(plan: dict) -> dict:
 def test_the_miniature_is_planned_job_by_job(world):
     world.clear()
     assert jobs(world.plan()) == {
-        "prepare_task": 4,  # train and test of two tasks
+        "prepare_task": 6,  # train and test of two tasks, and what pretraining must not show: test of their harder twins
         "pretrain_settings": 3,  # each of 3 seeds has a base model of its own
         "pretrain_model": 3,
         "probe": 6,
@@ -139,7 +139,7 @@ def test_inputs_are_all_that_a_study_needs_of_the_internet(world, study):
 
 
 def test_the_inputs_of_the_miniature_are_its_problems(world):
-    assert world.plan("inputs", profile="slurm") == {"prepare_task": 4, "inputs": 1}
+    assert world.plan("inputs", profile="slurm") == {"prepare_task": 6, "inputs": 1}
 
 
 def test_the_study_of_a_fresh_clone_is_the_paper():
@@ -187,7 +187,7 @@ def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_
     for target in ("figures", "paper"):
         assert set(world.plan(target)) <= DRAWING | JUDGING | TARGETS
     assert world.plan("figures")["plot_accuracy"] == 1
-    assert world.plan()["train_grpo"] == 24, "`all` asks for the runs as well"
+    assert world.plan()["train_grpo"] == 18, "`all` asks for the runs as well"
 
 
 def test_nothing_is_left_to_do_after_a_run(finished):
