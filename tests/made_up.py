@@ -62,6 +62,7 @@ def write(config: dict, study: str, folder) -> None:
         for step in range(1, 21):
             curve = {"first": 15 * step - 14, "step": 15 * step, "seeds": seeds}
             shares = {"truncated_share": 0.5 / step, "reward_mean": 0.5, "learnable_share": 0.4}
+            shares |= {"all_right_share": 0.02 * step, "all_wrong_share": 0.6 - 0.02 * step}
             for name, value in ({"tokens_mean": 200 - 5 * step + chance.uniform(-5, 5)} | shares).items():
                 curve |= interval(name, value, 0.1 * value, seeds > 1)
             tables["curves"].append(keys | curve)

@@ -37,11 +37,14 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
     assert list(subset[0]) == ["id", "pass_rate", "rank"] and len(subset) == 6
     updates = rows(results / f"training/{RUN}/updates.csv")
     assert list(updates[0]) == [
-        "step", "prompts", "rollouts", "reward_mean", "learnable_share", "correct_share", "answered_share", "undecided_share", "truncated_share",
+        "step", "prompts", "rollouts", "reward_mean", "learnable_share", "all_right_share", "correct_share", "answered_share", "undecided_share", "truncated_share",
         "tokens_mean", "kl", "loss", "grad_norm", "learning_rate",
     ]  # fmt: skip
     assert [int(row["step"]) for row in updates] == [1, 2, 3, 4]
     assert {(float(row["prompts"]), float(row["rollouts"])) for row in updates} == {(3, 12)}
+    for row in updates:
+        mixed, right, mean = (float(row[name]) for name in ("learnable_share", "all_right_share", "reward_mean"))
+        assert right <= mean <= right + mixed, "groups all right, and some of the mixed ones'"
     timing = rows(results / f"training/{RUN}/timing.csv")
     assert all(float(row["seconds"]) > 0 for row in timing) and len(timing) == 4
     graded = rows(results / f"evaluation/{RUN}/swaps.csv.gz")

@@ -20,7 +20,7 @@ from hardgrpo.runtime.errors import UserError
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 MINI = ROOT / "results/reference/mini"
-OF_MINI = ["pipeline", "difficulty", "accuracy", "parts", "learnable", "lengths", "tiers", "transfer"]
+OF_MINI = ["pipeline", "difficulty", "accuracy", "parts", "learnable", "groups", "lengths", "tiers", "transfer"]
 
 
 def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)):

@@ -14,7 +14,7 @@ from hardgrpo.report import registry
 from hardgrpo.runtime import code
 
 FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}  # what every study with runs on public or generated tasks shows
-TRAINED = FIGURES | {"learnable", "lengths"}
+TRAINED = FIGURES | {"learnable", "groups", "lengths"}
 OF_STUDY = {  # and what each has something for
     "paper": TRAINED | {"transfer", "compared", "leads"},
     "released": TRAINED | {"compared", "leads"},
@@ -71,6 +71,7 @@ def test_the_miniature_is_planned_job_by_job(world):
         "plot_tiers": 1,
         "plot_kinds": 1,
         "plot_pass_at_k": 1,
+        "plot_groups": 1,
         "plot_lengths": 1,
         "write_tables": 1,
         "write_numbers": 1,

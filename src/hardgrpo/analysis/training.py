@@ -15,8 +15,9 @@ from hardgrpo.study import paths, settings
 from hardgrpo.study.settings import Run
 from hardgrpo.training import recipes
 
-CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share")
-UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", "undecided_share", *CURVES), float)
+CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share")
+UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", "undecided_share", *CURVES[:4]), float)
+LATER = {"all_right_share": float}  # logs of an earlier version have no such column
 
 
 def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
@@ -26,7 +27,8 @@ def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
         if run.recipe == "recorded":
             continue
         path = f"results/training/{run.path}/updates.csv"
-        frame = pd.DataFrame(files.read_rows(path, UPDATES))
+        frame = pd.DataFrame(files.read_rows(path, UPDATES, LATER)).astype(dict.fromkeys(LATER, float))
+        frame["all_wrong_share"] = 1 - frame.learnable_share - frame.all_right_share
         if frame.empty:
             raise UserError(f"{path}: the file has no rows; delete it and run again")
         graders.check_decided((frame.undecided_share * frame.rollouts).sum(), int(frame.rollouts.sum()), path)

@@ -48,7 +48,7 @@ ANSWERED = ["base_answered", "answered", "base_accuracy", "accuracy", "base_accu
 LENGTHS = ["base_truncated", "truncated", "base_tokens", "tokens"]
 PARTS = [*interval("finishing"), *interval("correctness")]
 MEANS = ["answered_mean", "truncated_mean", "tokens_mean"]
-CURVES = ["tokens_mean", "truncated_share", "reward_mean", "learnable_share"]
+CURVES = ["tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share"]
 SPREAD = ["tokens", "tokens_least", "tokens_most", "seconds", "seconds_least", "seconds_most"]
 CHOSEN = [
     "pool",
@@ -319,6 +319,14 @@ FIGURES = {
         "Mean length of the completions that GRPO samples during training, and the share of them cut off at the limit, by policy, in at"
         " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). The prompts are"
         " those of each policy's subset, so that policies differ from the first update on.",
+        when=trained,
+    ),
+    "groups": Figure(
+        ["curves"], "What explains the gains", "Groups over training",
+        "Groups of rollouts over training: all right, mixed, all wrong.",
+        "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, mixed, all wrong (rewarded or not,"
+        " where finishing is rewarded). Only mixed groups train. Bars are 95 % intervals over seeds (Student's t; none with a single seed)."
+        " All right and all wrong are not drawn where the logs do not tell them apart.",
         when=trained,
     ),
     "learnable": Figure(

@@ -88,7 +88,12 @@ def reward_function(grader: str, recipe: dict, processes: int):
         log_metric("answered_share", sum(grade.answered for grade in grades) / len(grades))
         log_metric("undecided_share", sum(grade.undecided for grade in grades) / len(grades))
         log_metric("correct_share", sum(grade.correct for grade in grades) / len(grades))
-        return [float(getattr(grade, rewarded)) for grade in grades]
+        rewards = [float(getattr(grade, rewarded)) for grade in grades]
+        size = recipe["group_size"]
+        if len(rewards) % size == 0:  # otherwise processes share groups, and none sees whether a group is all right
+            groups = [rewards[start : start + size] for start in range(0, len(rewards), size)]
+            log_metric("all_right_share", sum(all(group) for group in groups) / len(groups))
+        return rewards
 
     return reward
 

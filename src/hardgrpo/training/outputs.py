@@ -14,6 +14,7 @@ UPDATE_COLUMNS = {  # our name: TRL's name in its log
     "rollouts": "rollouts",
     "reward_mean": "reward",
     "learnable_share": "frac_reward_zero_std",
+    "all_right_share": "all_right_share",
     "correct_share": "correct_share",
     "answered_share": "answered_share",
     "undecided_share": "undecided_share",

@@ -1,0 +1,16 @@
+"""Groups of rollouts over training, by policy: all right, mixed, all wrong."""
+
+from hardgrpo.report import training
+
+SHOWN = [
+    ("all_right_share", 100, "all right (%)"),
+    ("learnable_share", 100, "mixed (%)"),
+    ("all_wrong_share", 100, "all wrong (%)"),
+]
+
+
+def draw(curves):
+    figure, rows, panels = training.draw(curves, [shown for shown in SHOWN if curves[shown[0]].notna().any()])
+    for axis in [axis for axes in panels.values() for axis in axes]:
+        axis.set_ylim(-4, 104)  # t intervals of shares may leave it; the CSV has them whole
+    return figure, rows
