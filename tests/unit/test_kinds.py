@@ -135,6 +135,21 @@ def test_same_answers_by_hand(tmp_path):
     assert row["entropy"] == pytest.approx(-np.log2(0.75))
 
 
+def test_a_majority_vote_by_hand(tmp_path):
+    """Two of three right; a tie of right and wrong, where one sample has no answer; nobody answers."""
+    before = {"a": ["wrong", "wrong", "right"], "b": ["wrong"] * 3, "c": [None] * 3}
+    after = {"a": ["right", "right", "wrong"], "b": ["right", "wrong", None], "c": [None] * 3}
+    for seed in (0, 1):
+        write(tmp_path, f"m-seed{seed}/base/t.csv.gz", {0: before})
+        write(tmp_path, f"m-seed{seed}/reach/t.csv.gz", {0: before})
+        for policy in ("hard", "easy"):
+            write(tmp_path, f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz", {5: after if policy == "hard" else before})
+    rows = {row["policy"]: row for row in kinds.majority(load_cells(CONFIG, "hand", str(tmp_path)))}
+    assert rows["hard"]["base"] == 0 and rows["hard"]["majority"] == pytest.approx((1 + 0.5 + 0) / 3)
+    assert rows["hard"]["k"] == 3 and rows["easy"]["gain"] == 0
+    assert kinds.majority(world(tmp_path / "two")) == [], "of two samples there is no majority"
+
+
 # --- the steps of a solution -----------------------------------------------------------------------------------------
 
 SOURCES = {"swaps": {"objects": [3, 4, 5], "length": [1, 2, 3, 4, 5]}, "arithmetic": {"length": [1, 2, 3, 4, 5]}}

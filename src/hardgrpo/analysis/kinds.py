@@ -111,6 +111,37 @@ def same_answers(cells: list[Cell]) -> list[dict]:
     return rows
 
 
+def majority(cells: list[Cell]) -> list[dict]:
+    """Accuracy of the majority vote over all kept samples of a problem (maj@k, self-consistency), before and after.
+
+    The most frequent answer counts; where several are equally frequent, the mean over them, as if one were drawn. Samples without an
+    answer do not vote. Fewer than three samples give no row.
+    """
+    rows = []
+    for cell in cells:
+        last = cell.steps()[-1]
+        if min(cell.samples(0), cell.samples(last)) < 3:
+            continue
+        base = np.stack([_vote(frame, 0) for frame in cell.bases])
+        trained = np.stack([_vote(frame, last) for frame in cell.runs])
+        rows.append(
+            cell.keys
+            | {"step": last, "k": cell.samples(last), "base": base.mean()}
+            | mean_columns("majority", trained)
+            | mean_columns("gain", trained - base)
+            | {"problems": trained.shape[1], "seeds": trained.shape[0]}
+        )
+    return rows
+
+
+def _vote(frame: pd.DataFrame, step: int) -> np.ndarray:
+    """(N,) by problem: whether the majority vote is right, a share where answers tie."""
+    kept = frame[(frame.step == step) & (frame.decoding == "sampled")]
+    votes = kept[kept.answer.fillna("") != ""].groupby(["id", "answer"]).correct.agg(["size", "mean"])
+    winning = votes[votes["size"] == votes.groupby("id")["size"].transform("max")]
+    return winning.groupby("id")["mean"].mean().reindex(sorted(kept.id.unique()), fill_value=0.0).to_numpy()
+
+
 def _agreement(frame: pd.DataFrame, step: int) -> np.ndarray:
     """(N,) by problem: the share of pairs of samples with the same answer."""
     kept = frame[(frame.step == step) & (frame.decoding == "sampled")]

@@ -4,7 +4,7 @@ import pandas as pd
 
 from hardgrpo.analysis.columns import CELL
 from hardgrpo.analysis.formats import adding_up, signed, whole
-from hardgrpo.report.cells import Column, arrow, design, estimate, named, number, seeds
+from hardgrpo.report.cells import Column, K, arrow, design, estimate, named, number, seeds
 
 
 def parts(parts: pd.DataFrame):
@@ -48,6 +48,16 @@ def same_answers(same_answers: pd.DataFrame):
         estimate(same_answers, "change", "change"),
         arrow(same_answers, "base_entropy", "entropy", "bits", "{:.2f}".format),
         *design(same_answers),
+    ]
+
+
+def majority(majority: pd.DataFrame):
+    return majority, [
+        *named(majority, *CELL),
+        number(majority, "k", K, "{:.0f}".format),
+        arrow(majority, "base", "majority", "majority right %"),
+        estimate(majority, "gain", "gain"),
+        *design(majority),
     ]
 
 
