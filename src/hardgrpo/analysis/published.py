@@ -8,7 +8,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "quantity", "value", "unit", "note"]
-NO_NUMBERS = ("readings.csv", "deviations.csv")  # tables of decisions and of settings
+NO_NUMBERS = ("readings.csv", "deviations.csv", "inventory.csv")  # tables of decisions, settings and sentences
 # Quantities that a study measures in every cell with runs. Other quantities depend on the results of the runs.
 ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
 SCALE = {"points": 100, "percent": 100, "share": 1}  # units that can be compared with a study's numbers
