@@ -58,6 +58,22 @@ def test_the_tables_are_whole():
     assert np.corrcoef(*zip(*((lengths[key], gains[key]) for key in lengths)))[0, 1] ** 2 == pytest.approx(0.97, abs=0.005)
 
 
+def test_one_problem_of_fifteen_is_within_the_exact_interval_of_every_policy():
+    """AIME 2025-I: 6 of 15 against 5 of 15; more boxes, fewer of them right; the two parts add up to the change in mean accuracy."""
+    cell = {"model": "qwen3-4b", "task": "gsm8k", "eval_task": "aime2025", "seeds": 3}
+    rows = compared(pass_at_k=[cell | {"policy": "hard", "k": 8, "base": 0.3, "pass": 0.5, "pass_low": 0.4, "pass_high": 0.6}])
+    ends = {row["policy"]: (row["published_low"], row["published_high"]) for row in rows if row["quantity"] == "pass_at_8"}
+    assert ends["hard"] == pytest.approx((0.163, 0.677), abs=0.001) and ends["base"] == pytest.approx((0.118, 0.616), abs=0.001)
+    answered, right = of("released analysis", "answered"), of("released analysis", "accuracy_answered")
+    finishing, correctness = of("released analysis", "finishing"), of("released analysis", "correctness")
+    assert len(answered) == len(right) == 5 and len(finishing) == 4
+    base = ("qwen3-4b", "gsm8k", "base")
+    for key in finishing:
+        change = (answered[key] * right[key] - answered[base] * right[base]) / 100
+        assert finishing[key] + correctness[key] == pytest.approx(change, abs=0.11), "rounded"
+        assert finishing[key] > 0 > correctness[key]
+
+
 TABLES = {name: [] for name in ("gains", "learnable", "pass_at_k", "accuracy", "parts", "reach", "fit")}
 CELL = {"model": "qwen3-4b", "task": "gsm8k", "eval_task": "gsm8k", "policy": "hard", "seeds": 3}
 

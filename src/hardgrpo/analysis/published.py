@@ -11,6 +11,7 @@ COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "qu
 NO_NUMBERS = ("readings.csv", "deviations.csv", "inventory.csv")  # tables of decisions, settings and sentences
 # Quantities that a study measures in every cell with runs. Other quantities depend on the results of the runs.
 ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
+COUNTED = {"right": int, "of": int}  # columns of tables whose numbers are counts: right of so many
 SCALE = {"points": 100, "percent": 100, "share": 1}  # units that can be compared with a study's numbers
 
 
@@ -19,8 +20,8 @@ def read(folder: str | Path) -> list[dict]:
     rows = []
     for path in sorted(Path(folder).glob("*.csv")):
         if path.name not in NO_NUMBERS:
-            for number, row in enumerate(files.read_rows(path, dict.fromkeys(COLUMNS, str)), start=2):
-                row = {key: cell or "" for key, cell in row.items()}
+            for number, row in enumerate(files.read_rows(path, dict.fromkeys(COLUMNS, str), COUNTED), start=2):
+                row |= {key: row[key] or "" for key in COLUMNS}
                 rows.append(row | {"number": _number(row["value"], f"{path}: row {number}")})
     if not rows:
         raise UserError(f"{folder}: no published numbers; get them back with: git checkout {folder}")
@@ -44,6 +45,7 @@ def compare(tables: dict[str, list[dict]], published: list[dict], readings: set[
     """A row for every published number that the study measured, too.
 
     `inside` is 1 where the published number lies within the interval of the study's number, and empty without an interval.
+    `published_low` and `published_high` are the ends of the exact 95 % interval of a published count (Clopper-Pearson), for new problems.
     `same_when_rounded` is 1 where the study's number, rounded to the printed digits, is the published one.
     """
     here, rows = measured(tables), []
@@ -77,11 +79,18 @@ def _beside(row: dict, found: dict) -> dict:
     return (
         {key: row[key] for key in ("paper", "place")}
         | {key: found[key] for key in ("model", "task", "eval_task", "policy", "quantity")}
-        | {"published": value, "here": found["here"], "low": low, "high": high}
+        | {"published": value, **_exact(row), "here": found["here"], "low": low, "high": high}
         | {"inside": low <= value <= high if known(low, high) else None}
         | {"same_when_rounded": abs(found["here"] * SCALE[row["unit"]] - row["number"]) <= step / 2 + 1e-9}
         | {"seeds": found["seeds"]}
     )
+
+
+def _exact(row: dict) -> dict:
+    from statsmodels.stats.proportion import proportion_confint  # here, because every dry-run reads this module
+
+    low, high = (None, None) if row["right"] is None else proportion_confint(row["right"], row["of"], method="beta")
+    return {"published_low": low, "published_high": high}
 
 
 def measured(tables: dict[str, list[dict]]) -> list[dict]:
@@ -114,6 +123,8 @@ def measured(tables: dict[str, list[dict]]) -> list[dict]:
             continue  # an earlier checkpoint
         add("accuracy_answered", row, row["base_accuracy_answered"], policy="base")
         add("accuracy_answered", row, row["accuracy_answered"])
+        add("finishing", row, row["finishing"], "finishing")
+        add("correctness", row, row["correctness"], "correctness")
         if row["gain"]:
             add("finishing_share", row, row["finishing"] / row["gain"])
     for row in tables["reach"]:

@@ -111,7 +111,21 @@ JUDGED = {
     ),
     "compared": Judged(
         ["gains", "learnable", "pass_at_k", "accuracy", "parts", "reach", "fit"],
-        ["paper", "place", *CELL, "quantity", "published", "here", "low", "high", "inside", "same_when_rounded", "seeds"],
+        [
+            "paper",
+            "place",
+            *CELL,
+            "quantity",
+            "published",
+            "published_low",
+            "published_high",
+            "here",
+            "low",
+            "high",
+            "inside",
+            "same_when_rounded",
+            "seeds",
+        ],
     ),
 }
 # Numbers that others published.

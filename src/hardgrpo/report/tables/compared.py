@@ -4,7 +4,7 @@ import pandas as pd
 
 from hardgrpo.analysis.claim_tests import LOG_ODDS
 from hardgrpo.analysis.formats import points, probability, r_squared, with_interval
-from hardgrpo.report.cells import BREAK, R_SQUARED, Cell, Column, P, named, number, numbers, seeds, text, with_95
+from hardgrpo.report.cells import BREAK, R_SQUARED, Cell, Column, P, named, numbers, seeds, text, with_95
 from hardgrpo.selection.policies import RELEASED
 from hardgrpo.study.settings import RECIPE_DEFAULTS
 
@@ -24,7 +24,7 @@ def compared(compared: pd.DataFrame):
         *named(compared, "model", "eval_task", "policy"),
         text(compared, "quantity", "quantity", lambda value: value.replace("_", " ")),
         text(compared, "place", "from"),
-        number(compared, "published", "published"),
+        numbers("published", [with_interval(r.published, r.published_low, r.published_high) for r in compared.itertuples()]),
         numbers(with_95("here"), [with_interval(r.here, r.low, r.high) for r in compared.itertuples()]),
         seeds(compared),
     ]
