@@ -67,8 +67,13 @@ def overlap(cells: set[tuple], folder: str | Path) -> bool:
 
 
 def _matches(row: dict, found: dict, readings: set[tuple[str, str]]) -> bool:
-    same = row["quantity"] == found["quantity"] and row["policy"] == found["policy"] and row["model"] in ("", found["model"])
-    if not same or (row["task"] == row["eval_task"]) != (found["task"] == found["eval_task"]):
+    same = row["quantity"] == found["quantity"] and row["policy"] == found["policy"]
+    any_model = row["model"] == "" and found["model"] != "average"  # of an average only another average is the like
+    if (
+        not same
+        or not (any_model or row["model"] == found["model"])
+        or (row["task"] == row["eval_task"]) != (found["task"] == found["eval_task"])
+    ):
         return False
     return (row["task"], found["task"]) in readings and (row["eval_task"], found["eval_task"]) in readings
 
@@ -84,6 +89,27 @@ def _beside(row: dict, found: dict) -> dict:
         | {"same_when_rounded": abs(found["here"] * SCALE[row["unit"]] - row["number"]) <= step / 2 + 1e-9}
         | {"seeds": found["seeds"]}
     )
+
+
+def averages(accuracies: list[dict]) -> list[dict]:
+    """Over models: the mean accuracy of a policy, and how much `base_wrong` is ahead of as many prompts that the base gets right,
+    relative to them. Only where every model of a cell has the policy; without intervals, because models are few."""
+    rows, cells = [], {}
+    for row in accuracies:
+        cells.setdefault((row["task"], row["eval_task"]), {}).setdefault(row["policy"], {})[row["model"]] = row["here"]
+    for (task, test), of_policy in cells.items():
+        models = set().union(*of_policy.values())
+        whole = {policy: by_model for policy, by_model in of_policy.items() if len(models) > 1 and set(by_model) == models}
+        kept = {"model": "average", "task": task, "eval_task": test, "low": None, "high": None, "seeds": None}
+        for policy, by_model in whole.items():
+            rows.append(kept | {"policy": policy, "quantity": "accuracy", "here": sum(by_model.values()) / len(models)})
+        if {"base_wrong", "base_right_matched"} <= set(whole):
+            wrong, right = whole["base_wrong"], whole["base_right_matched"]
+            ahead = [wrong[model] / right[model] - 1 for model in models if right[model]]
+            if len(ahead) == len(models):
+                relative = {"policy": "base_wrong", "quantity": "relative_to_base_right_matched", "here": sum(ahead) / len(ahead)}
+                rows.append(kept | relative)
+    return rows
 
 
 def _exact(row: dict) -> dict:
@@ -132,6 +158,8 @@ def measured(tables: dict[str, list[dict]]) -> list[dict]:
     for one, other in transfers(tables["gains"]):
         estimate, low, high = unpaired(one, other, "gain")
         add("transfer_difference", one | {"transfer_low": low, "transfer_high": high}, estimate, "transfer")
+    for row in averages([found for found in rows if found["quantity"] == "accuracy"]):
+        rows.append(row)
     everywhere = {"model": "", "task": "all", "eval_task": "all", "policy": "", "seeds": None}
     for row in tables["fit"]:
         if row["task"] == "all" and row.get("predictor", "learnable") == "learnable":
