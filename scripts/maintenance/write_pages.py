@@ -18,7 +18,7 @@ from hardgrpo.runtime import errors, files
 from pages import configuration, costs, gpus, imports, results, tables
 
 ROOT = Path(__file__).parents[2]
-FIGURES = {"accuracy.png": results.REFERENCE, "truncation.png": results.TRUNCATION}
+FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFERENCE) | {"truncation.png": results.TRUNCATION}
 
 # File and name of each generated block, and the function (root, config) -> text that makes it.
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {

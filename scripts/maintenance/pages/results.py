@@ -145,6 +145,14 @@ def in_full(root: Path, config: dict) -> str:
         )
     lines += [
         "",
+        "![Every gain split into finishing, sharpening and new solving](images/kinds.png)",
+        "",
+        "What decides who wins: each point is a base model.",
+        "",
+        "![The lead of hard over other policies against what the base model is like](images/leads.png)",
+    ]
+    lines += [
+        "",
         "The papers' claims. Each paper has one primary claim, named before the study was run; only it gets a verdict, after Holm's"
         " correction over the tasks. All other rows are descriptive. Points with 95 % intervals; R² and log odds as they are.",
         "",
