@@ -41,8 +41,11 @@ def main() -> None:
         files.write_text(args.root / name, text)
         print(args.root / name)
     for figure, study in FIGURES.items() if args.figures else []:
+        drawn = args.figures / study / "figures" / figure
+        if not drawn.is_file():
+            raise errors.UserError(f"{drawn}: no such figure; draw it with: make figures STUDY={study}")
         with files.atomic(args.root / "docs/images" / figure) as temporary:
-            shutil.copyfile(args.figures / study / "figures" / figure, temporary)
+            shutil.copyfile(drawn, temporary)
 
 
 def pages(root: Path) -> dict[str, str]:
