@@ -89,7 +89,7 @@ def decides(regressions: pd.DataFrame) -> str:
     lines = regressions[(regressions.policy == "hard") & (regressions.minus == "random")]
     best = lines.loc[lines.r_squared.idxmax()]
     return (
-        f"hard's lead over random goes closest with the {leads.PREDICTORS[best.predictor]}: {best.slope:+.2f} [{best.slope_low:+.2f},"
+        f"hard's lead over random goes closest with *{leads.PREDICTORS[best.predictor]}*: {best.slope:+.2f} [{best.slope_low:+.2f},"
         f" {best.slope_high:+.2f}] points a point, R² {best.r_squared:.2f}"
     )
 
