@@ -18,7 +18,7 @@ from hardgrpo.runtime import errors, files
 from pages import configuration, costs, gpus, imports, results, tables
 
 ROOT = Path(__file__).parents[2]
-FIGURES = {"accuracy.png": results.REFERENCE, "truncation.png": results.TRUNCATION}
+FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFERENCE) | {"truncation.png": results.TRUNCATION}
 
 # File and name of each generated block, and the function (root, config) -> text that makes it.
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
@@ -41,8 +41,11 @@ def main() -> None:
         files.write_text(args.root / name, text)
         print(args.root / name)
     for figure, study in FIGURES.items() if args.figures else []:
+        drawn = args.figures / study / "figures" / figure
+        if not drawn.is_file():
+            raise errors.UserError(f"{drawn}: no such figure; draw it with: make figures STUDY={study}")
         with files.atomic(args.root / "docs/images" / figure) as temporary:
-            shutil.copyfile(args.figures / study / "figures" / figure, temporary)
+            shutil.copyfile(drawn, temporary)
 
 
 def pages(root: Path) -> dict[str, str]:

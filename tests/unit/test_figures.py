@@ -19,7 +19,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
-MINI = ROOT / "results/reference/mini"
+MINI = ROOT / "results/reference/mini_reference"
 OF_MINI = ["pipeline", "difficulty", "accuracy", "parts", "learnable", "groups", "lengths", "tiers", "transfer"]
 
 
@@ -56,7 +56,7 @@ def tables(tmp_path_factory):
 
 @pytest.mark.parametrize("figure", OF_MINI)
 def test_figures_of_the_miniature_are_drawn_from_its_cached_summaries(figure, tmp_path, monkeypatch):
-    _, rows = draw(figure, "mini", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
+    _, rows = draw(figure, "mini_reference", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
     assert (tmp_path / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
     assert len(rows)
@@ -65,7 +65,7 @@ def test_figures_of_the_miniature_are_drawn_from_its_cached_summaries(figure, tm
 def test_a_figure_drawn_again_is_the_same_file(tmp_path, monkeypatch):
     content = []
     for _ in range(2):
-        draw("parts", "mini", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
+        draw("parts", "mini_reference", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
         content.append([(tmp_path / f"parts.{kind}").read_bytes() for kind in ("pdf", "png", "csv")])
     assert content[0] == content[1]
 
@@ -90,7 +90,7 @@ def test_points_are_the_rows(figure, column, tables, tmp_path, monkeypatch):
 
 
 def test_points_of_learnable_are_its_rows_once_in_each_panel(tmp_path, monkeypatch):
-    drawn, rows = draw("learnable", "mini", MINI, tmp_path, monkeypatch)
+    drawn, rows = draw("learnable", "mini_reference", MINI, tmp_path, monkeypatch)
     points = rows[rows.drawn == "point"]
     assert heights(drawn.axes, "points") == pytest.approx(sorted(100 * points.gain))
     assert len(points) == 2 * 8, "8 cells, against learnable share and against length"
@@ -99,7 +99,7 @@ def test_points_of_learnable_are_its_rows_once_in_each_panel(tmp_path, monkeypat
 
 
 def test_bars_of_parts_are_its_rows_and_the_parts_add_up_to_the_line(tmp_path, monkeypatch):
-    drawn, rows = draw("parts", "mini", MINI, tmp_path, monkeypatch)
+    drawn, rows = draw("parts", "mini_reference", MINI, tmp_path, monkeypatch)
     assert heights(drawn.axes, "bars") == pytest.approx(sorted([*(100 * rows.finishing), *(100 * rows.correctness)]))
     assert np.allclose(rows.finishing + rows.correctness, rows.gain)
     lines = [
@@ -113,7 +113,7 @@ def test_bars_of_parts_are_its_rows_and_the_parts_add_up_to_the_line(tmp_path, m
 
 
 def test_bars_of_kinds_are_its_rows_and_the_diamonds_the_greedy_gain(tables, tmp_path, monkeypatch):
-    drawn, rows = draw("kinds", "mini", tables("mini"), tmp_path, monkeypatch)
+    drawn, rows = draw("kinds", "mini_reference", tables("mini_reference"), tmp_path, monkeypatch)
     parts = [name for name, *_ in plotting.KINDS]
     assert heights(drawn.axes, "bars") == pytest.approx(sorted(100 * value for name in parts for value in rows[name]))
     assert np.allclose(sum(rows[name] for name in parts), rows.gain)
@@ -122,14 +122,14 @@ def test_bars_of_kinds_are_its_rows_and_the_diamonds_the_greedy_gain(tables, tmp
 
 
 def test_tiers_and_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):
-    drawn, rows = draw("tiers", "mini", MINI, tmp_path, monkeypatch)
+    drawn, rows = draw("tiers", "mini_reference", MINI, tmp_path, monkeypatch)
     assert heights(drawn.axes, "points") == pytest.approx(sorted([*(100 * rows.accuracy), *(100 * rows.gain)]))
-    drawn, rows = draw("lengths", "mini", MINI, tmp_path, monkeypatch)
+    drawn, rows = draw("lengths", "mini_reference", MINI, tmp_path, monkeypatch)
     assert heights(drawn.axes, "points") == pytest.approx(sorted([*rows.tokens_mean, *(100 * rows.truncated_share)]))
 
 
 def test_numbers_of_the_matrix_are_its_rows(tmp_path, monkeypatch):
-    drawn, rows = draw("transfer", "mini", MINI, tmp_path, monkeypatch)
+    drawn, rows = draw("transfer", "mini_reference", MINI, tmp_path, monkeypatch)
     shown = [text.get_text() for axis in drawn.axes for text in axis.texts]
     for row in rows.itertuples():
         assert points(row.gain, "+") in shown
@@ -150,9 +150,9 @@ def test_the_confound_is_four_panels_on_one_scale_with_the_reversal_in_numbers(t
 
 
 def test_the_pipeline_is_drawn_in_the_numbers_of_the_study(tmp_path, monkeypatch):
-    _, rows = draw("pipeline", "mini", MINI, tmp_path, monkeypatch)
+    _, rows = draw("pipeline", "mini_reference", MINI, tmp_path, monkeypatch)
     lines = rows.groupby("stage").line.apply(list)
-    assert "1,000 prompts each" in lines["Pool"] and "24 runs" in lines["GRPO"] and "30 updates" in lines["GRPO"]
+    assert "500 prompts each" in lines["Pool"] and "80 runs" in lines["GRPO"] and "100 updates" in lines["GRPO"]
     _, rows = draw("pipeline", "recordings", ROOT / "results/reference/recordings", tmp_path, monkeypatch)
     assert "GRPO" not in set(rows.stage) and "Recorded runs" in set(rows.stage)
 

@@ -1,5 +1,6 @@
 """Numbers as readers see them."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,3 +25,12 @@ def test_no_spread_is_no_certainty():
     assert with_interval(0.0, 0.0, 0.0) == "0.0" and change_interval(0.0, 0.0, 0.0) == "+0.0"
     assert with_interval(0.031, 0.012, 0.05) == "3.1 [1.2, 5.0]"
     assert change_interval(0.031, None, None) == "+3.1"
+
+
+def test_a_half_tenth_is_rounded_alike_whoever_holds_the_number():
+    """NumPy rounds 0.0095 (0.95 points) to 1.0, Python to 0.9: text and table said different gains of one row."""
+    for share in (n / 20_000 for n in range(-2_000, 2_000)):
+        assert points(np.float64(share)) == points(share)
+        shown = adding_up(np.float64(share), [share / 3, 2 * share / 3])
+        printed = [round(10 * float(points(one).replace("\N{MINUS SIGN}", "-"))) for one in (*shown, share)]
+        assert sum(printed[:-1]) == printed[-1], share

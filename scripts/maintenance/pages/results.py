@@ -89,7 +89,7 @@ def decides(regressions: pd.DataFrame) -> str:
     lines = regressions[(regressions.policy == "hard") & (regressions.minus == "random")]
     best = lines.loc[lines.r_squared.idxmax()]
     return (
-        f"hard's lead over random goes closest with the {leads.PREDICTORS[best.predictor]}: {best.slope:+.2f} [{best.slope_low:+.2f},"
+        f"hard's lead over random goes closest with *{leads.PREDICTORS[best.predictor]}*: {best.slope:+.2f} [{best.slope_low:+.2f},"
         f" {best.slope_high:+.2f}] points a point, R² {best.r_squared:.2f}"
     )
 
@@ -143,6 +143,14 @@ def in_full(root: Path, config: dict) -> str:
             f"| {spread(greedy.gain, greedy.gain_low, greedy.gain_high)} | {' | '.join(change(part, '-') for part in parts)} "
             f"| {100 * same('learnable').learnable.iloc[0]:.1f} | {100 * same('subsets').zero_share.iloc[0]:.1f} |"
         )
+    lines += [
+        "",
+        "![Every gain split into finishing, sharpening and new solving](images/kinds.png)",
+        "",
+        "What decides who wins: each point is a base model.",
+        "",
+        "![The lead of hard over other policies against what the base model is like](images/leads.png)",
+    ]
     lines += [
         "",
         "The papers' claims. Each paper has one primary claim, named before the study was run; only it gets a verdict, after Holm's"

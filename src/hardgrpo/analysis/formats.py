@@ -12,7 +12,12 @@ def known(*values: float | None) -> bool:
 
 def points(share: float | None, sign: str = "-") -> str:
     """0.031 -> '3.1'; with sign '+' it is '+3.1', and 0 is '+0.0'."""
-    return format(round(100 * share, 1) + 0.0, f"{sign}.1f").replace("-", MINUS) if known(share) else UNKNOWN
+    return format(_tenths(share) / 10, f"{sign}.1f").replace("-", MINUS) if known(share) else UNKNOWN
+
+
+def _tenths(share: float) -> int:
+    """A share in tenths of a point. NumPy's numbers round otherwise than Python's (0.0095 to 10 and to 9 tenths), so that one is chosen."""
+    return round(10 * round(100 * float(share), 1))
 
 
 def signed(share: float | None) -> str:
@@ -30,7 +35,7 @@ def adding_up(whole: float, parts: list[float]) -> list[float]:
     than 0.1 points: each is rounded down or up, those up that lose most by being rounded down."""
     steps = [1000 * part for part in parts]
     found = [math.floor(step) for step in steps]
-    missing = round(1000 * whole) - sum(found)
+    missing = _tenths(whole) - sum(found)
     for index in sorted(range(len(parts)), key=lambda i: found[i] - steps[i])[: max(missing, 0)]:
         found[index] += 1
     return [one / 1000 for one in found]
