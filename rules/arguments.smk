@@ -13,9 +13,14 @@ def expected_samples(w):
         return "--recorded"
     probe = task_of(w.task)["probe"]
     held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
-    return f"--samples {probe['samples']}{held_out}" + (
-        f" --stopped {probe['stop']['confidence']}" if (w.model, w.task) == STOPPED else ""
-    )
+    stopped = f" --stopped {probe['stop']['confidence']}" if (w.model, w.task) == STOPPED else ""
+    return f"--samples {probe['samples']}{held_out}{stopped}"
+
+
+def fewer_samples(w):
+    """Arguments of cutting a probe where the task counts fewer samples of a prompt than the task it is cut from."""
+    kept, of = (task_of(name)["probe"]["samples"] for name in (w.task, task_of(w.task)["cut_from"]))
+    return "" if kept == of else f" --samples {kept} --of {of}"
 
 
 def stop_arguments(w):

@@ -98,11 +98,12 @@ rule cut_probe:
         IMAGE["training"]
     params:
         tokens=lambda w: task_of(w.task)["completion_tokens"],
+        samples=fewer_samples,
     message:
         "Cut the probe of {wildcards.model}, shard {wildcards.shard}, at the limit of {wildcards.task}"
     shell:
         "python scripts/probe/cut_completions.py --model results/models/{wildcards.model} --completions {input.completions}"
-        " --completion-tokens {params.tokens} --output {output} > {log} 2>&1"
+        " --completion-tokens {params.tokens}{params.samples} --output {output} > {log} 2>&1"
 
 
 rule import_recording:

@@ -1,9 +1,10 @@
-"""Cut completions to a smaller limit, so that two limits can be compared on the same samples.
+"""Cut completions to a smaller limit, or take fewer of a probe, so that two tasks can be compared on the same samples.
 
     python scripts/probe/cut_completions.py --model results/models/wordy --completions ample.jsonl.gz --completion-tokens 60 \\
         --output tight.jsonl.gz
 
-cuts a probe. To cut an evaluation, also give its graded completions (--graded). The cut completions are then graded again
+cuts a probe. With `--samples 1 --of 8` only the first of the eight samples that choose is kept; samples that are held out, numbered
+from 8, all stay. To cut an evaluation, also give its graded completions (--graded). The cut completions are then graded again
 (--problems, --grader, --output-graded).
 """
 
@@ -20,6 +21,8 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="model folder, for its tokenizer")
     parser.add_argument("--completions", required=True, help="of probe.py or evaluate.py")
     parser.add_argument("--completion-tokens", type=int, required=True, help="the smaller limit")
+    parser.add_argument("--samples", type=int, help="keep this many of a prompt's samples that choose (default: all)")
+    parser.add_argument("--of", type=int, help="the number of samples that choose; further ones are held out")
     parser.add_argument("--graded", help="the evaluation that the completions belong to")
     parser.add_argument("--problems")
     parser.add_argument("--grader")
@@ -29,13 +32,16 @@ def main() -> None:
     evaluation = [args.graded, args.problems, args.grader, args.output_graded]
     if any(evaluation) and not all(evaluation):
         parser.error("--graded, --problems, --grader and --output-graded belong together")
+    if (args.samples is None) != (args.of is None) or args.samples and args.graded:
+        parser.error("--samples and --of belong together, and are for a probe")
 
     from transformers import AutoTokenizer  # takes seconds, so after the check of the arguments
 
     tokenizer = AutoTokenizer.from_pretrained(args.model, local_files_only=True)
     if not args.graded:
         keys = {"id": (str, int), "completion": str, "tokens": int, "finish_reason": str}
-        rows = files.read_jsonl(args.completions, keys)
+        rows = files.read_jsonl(args.completions, keys | ({"sample": int} if args.samples else {}))
+        rows = [row for row in rows if args.samples is None or not args.samples <= row["sample"] < args.of]
         lengths = [(row["tokens"], row["finish_reason"]) for row in rows]
     else:
         keys = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import json
 import subprocess
 import sys
 
@@ -20,6 +21,8 @@ def two_limits(finished):
         swaps = config["tasks"]["swaps"]
         config["tasks"]["swaps_cut"] = swaps | {"completion_tokens": LIMIT, "cut_from": "swaps"}
         config["tasks"]["swaps_short"] = swaps | {"completion_tokens": LIMIT}
+        config["tasks"]["swaps_once"] = swaps | {"probe": swaps["probe"] | {"samples": 1}, "cut_from": "swaps"}
+        config["policies"]["hard_once"] = {"rule": "hard", "budget": 0.25, "probed_on": "swaps_once"}
         config["policies"]["hard_by_cut"] = {"rule": "hard", "budget": 0.25, "probed_on": "swaps_cut"}
         config["studies"]["mini"]["also_tested_on"]["swaps"] = ["swaps_cut"]
 
@@ -70,6 +73,28 @@ def test_cut_is_as_sampled(two_limits):
     rows = content(world.folder / f"{BASE}_cut.csv.gz")
     assert {int(row["truncated"]) for row in rows} == {0, 1}, "the limit cuts some and spares some"
     assert [row["truncated"] for row in content(world.folder / f"{BASE}.csv.gz")] != [row["truncated"] for row in rows]
+
+
+def test_one_sample_of_a_probe_chooses(two_limits):
+    world = two_limits
+    whole, subset = "results/probe/tiny/swaps/shard0.jsonl.gz", "results/subsets/tiny/swaps/hard_once/seed0.csv"
+    done = world.snakemake("results/difficulty/tiny/swaps_once.csv", subset)
+    assert done.returncode == 0, done.stdout + done.stderr
+    answers = {row["id"]: row["answer"] for row in map(json.loads, open(world.folder / "results/tasks/swaps/train.jsonl"))}
+    first = {}
+    for row in map(json.loads, gzip.open(world.folder / whole, "rt")):
+        if row["sample"] == 0:
+            first[row["id"]] = int(row["completion"].split("####")[-1].strip() == answers[row["id"]])
+    assert set(first.values()) == {0, 1}
+    with open(world.folder / "results/difficulty/tiny/swaps_once.csv") as table:
+        rows = list(csv.DictReader(table))
+    assert {row["id"]: float(row["pass_rate"]) for row in rows} == first
+    with open(world.folder / "results/difficulty/tiny/swaps.csv") as table:
+        held_out = {row["id"]: (row["held_out"], row["held_out_correct"]) for row in csv.DictReader(table)}
+    assert {row["id"]: (row["held_out"], row["held_out_correct"]) for row in rows} == held_out
+    with open(world.folder / subset) as table:
+        wrong = [first[row["id"]] for row in csv.DictReader(table)]
+    assert sum(wrong) == max(0, len(wrong) - list(first.values()).count(0)), "wrong ones first"
 
 
 def test_completions_without_their_evaluation_are_told(two_limits):

@@ -56,6 +56,18 @@ def break_(path, value):
             ["tasks.swaps_tight.completion_tokens", "192 is not below the 192 of 'swaps_ample'"],
         ),
         (
+            break_("tasks/swaps_once/probe/samples", 9),
+            ["tasks.swaps_once.probe.samples", "9 is more than the 8 of 'swaps'"],
+        ),
+        (
+            break_("tasks/swaps_once/probe/samples", 8),
+            ["tasks.swaps_once.completion_tokens", "is not below the"],
+        ),
+        (
+            break_("tasks/swaps_once/probe/seed", 7),
+            ["tasks.swaps_once.probe.seed", "whose probe it takes"],
+        ),
+        (
             break_("tasks/swaps/test/reach", {"samples": 64, "seed": 2}),
             ["tasks.swaps.test.reach.seed", "is that of the test", "give another"],
         ),

@@ -117,6 +117,13 @@ def families(cells: list[Cell]) -> list[list[Cell]]:
     return [sorted(group, key=cells.index) for _, group in itertools.groupby(sorted(cells, key=keys), key=keys)]
 
 
+def pairs(family: list[Cell]) -> list[tuple[Cell, Cell]]:
+    """The pairs that are compared: arms of the same replicates that differ in the policy or in the recipe, not in both."""
+    parts = {id(cell): cell.policy.partition(", ")[::2] for cell in family}
+    alike = lambda one, other: any(a == b for a, b in zip(parts[id(one)], parts[id(other)]))
+    return [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds and alike(a, b)]
+
+
 def mean_columns(prefix: str, values: np.ndarray) -> dict:
     """The columns of a mean over seeds and problems (S, N), with its interval."""
     return as_columns(prefix, statistics.mean_interval(values))

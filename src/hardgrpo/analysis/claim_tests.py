@@ -52,6 +52,27 @@ def difference(claim: dict, study: Study) -> list[dict]:
     return [_of(row, name, interval, row.get("p")) for row, interval in _leads(study, claim)]
 
 
+def difference_by_recipe(claim: dict, study: Study) -> list[dict]:
+    """`policy` less `minus`, both trained by one of the study's further recipes: a row for each recipe."""
+    rows = []
+    for row in study.rows("differences", claim):
+        (one, recipe), (other, same) = (row[key].partition(", ")[::2] for key in ("policy", "minus"))
+        interval = _difference(row | {"policy": one, "minus": other}, claim) if recipe and recipe == same else None
+        if interval:
+            rows.append(_of(row, f"{claim['policy']} - {claim['minus']}, {recipe}", interval))
+    return rows
+
+
+def recipe_difference(claim: dict, study: Study) -> list[dict]:
+    """`policy` trained by the study's first recipe less the same prompts trained by another: a row for each recipe."""
+    rows = []
+    for row in study.rows("differences", claim):
+        policy, recipe = claim["policy"], row["minus"].removeprefix(f"{claim['policy']}, ")
+        if row["policy"] == policy and row["minus"] != recipe:
+            rows.append(_of(row, f"{policy} - {policy}, {recipe}", _interval(row, "difference")))
+    return rows
+
+
 def difference_at_k(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` by pass@k, with the largest k."""
     rows = []
@@ -257,6 +278,8 @@ LOG_ODDS = "log odds of "  # an estimate whose test begins so is no share
 PAIR = {"policy": str, "minus": str}
 TESTS: dict[str, tuple[Callable[[dict, Study], list[dict]], dict[str, type]]] = {
     "difference": (difference, PAIR),
+    "difference_by_recipe": (difference_by_recipe, PAIR),
+    "recipe_difference": (recipe_difference, {"policy": str}),
     "difference_at_k": (difference_at_k, PAIR),
     "difference_by_tier": (difference_by_tier, PAIR),
     "ahead": (ahead, PAIR | {"share": float}),

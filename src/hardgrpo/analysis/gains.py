@@ -1,11 +1,9 @@
 """Summary tables of gains over the base model, of differences between policies, and of single completions."""
 
-import itertools
-
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import Cell, families, mean_columns
+from hardgrpo.analysis.cells import Cell, families, mean_columns, pairs
 
 
 def gains(cells: list[Cell]) -> list[dict]:
@@ -42,11 +40,11 @@ def differences(cells: list[Cell]) -> list[dict]:
     rows = []
     for family in families(cells):
         rates = {id(cell): cell.rates(cell.steps()[-1]) for cell in family}
-        pairs = [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds]
+        compared = pairs(family)
         pooled = _pooled(list(rates.values()), differences=True)
-        mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in pairs], pooled, len(pairs)) if pairs else np.nan
+        mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in compared], pooled, len(compared)) if compared else np.nan
         found = []
-        for one, other in pairs:
+        for one, other in compared:
             values = rates[id(one)] - rates[id(other)]
             parts = statistics.components(values)
             found.append(
@@ -83,7 +81,7 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
             for seed in sorted({seed for _, seed in single}):
                 arms = [cell for cell in family if (cell.policy, seed) in single]
                 with_base = [(cell, "base", ("base", seed)) for cell in arms]
-                between = [(a, b.policy, (b.policy, seed)) for a, b in itertools.combinations(arms, 2)]
+                between = [(a, b.policy, (b.policy, seed)) for a, b in pairs(arms)]
                 for kind in (with_base, between):
                     found = []
                     for cell, minus, key in kind:

@@ -30,8 +30,9 @@ def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
     pools = {paths.pair_of(path): _pool(path) for path in difficulty_files}
     rows = []
     for family in families(cells):
-        first = next((cell for cell in family if cell.policy == LEADING), None)
-        for other in family:
+        alike = [cell for cell in family if ", " not in cell.policy]  # trained by the study's first recipe
+        first = next((cell for cell in alike if cell.policy == LEADING), None)
+        for other in alike:
             if first is None or other is first or other.seeds != first.seeds:
                 continue
             lead = (first.rates(first.steps()[-1]) - other.rates(other.steps()[-1])).mean(axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracy import pass_rates, powers, tier_names
-from hardgrpo.analysis.cells import Cell, as_columns, families, mean_columns
+from hardgrpo.analysis.cells import Cell, as_columns, families, mean_columns, pairs
 
 
 def paired(cells: list[Cell]) -> list[dict]:
@@ -24,10 +24,9 @@ def paired(cells: list[Cell]) -> list[dict]:
     """
     rows = []
     for family in families(cells):
-        for one, other in itertools.combinations(family, 2):
-            if one.seeds == other.seeds:
-                found = itertools.chain(_checkpoints(one, other), _passes(one, other), _tiers(one, other))
-                rows += [_row(one, other.policy, *each) for each in found]
+        for one, other in pairs(family):
+            found = itertools.chain(_checkpoints(one, other), _passes(one, other), _tiers(one, other))
+            rows += [_row(one, other.policy, *each) for each in found]
     rows += [_row(one, other.policy, *each) for one, other, *each in _tests(cells)]
     for one, other in itertools.combinations(cells, 2):
         alike = all(getattr(one, name) == getattr(other, name) for name in ("model", "eval_task", "policy", "seeds"))
@@ -71,8 +70,8 @@ def _tests(cells: list[Cell]) -> Iterator[tuple]:
         on_own = first.eval_task == first.task and (others[0].model, others[0].task) == (first.model, first.task)
         if not on_own or not first.tiers().index.equals(others[0].tiers().index):
             continue
-        for one, other in itertools.combinations([cell for cell in own if cell.policy in there], 2):
-            if one.seeds == other.seeds == there[one.policy].seeds == there[other.policy].seeds:
+        for one, other in pairs([cell for cell in own if cell.policy in there]):
+            if one.seeds == there[one.policy].seeds == there[other.policy].seeds:
                 elsewhere = _last(there[one.policy]) - _last(there[other.policy])
                 yield one, other, "test", others[0].eval_task, _last(one) - _last(other) - elsewhere
 

@@ -237,6 +237,12 @@ def has_leads(config: dict, study: str) -> bool:
     return trained(config, study) and len(bases) > 3 and "hard" in arms and len(arms) > 1
 
 
+def is_compared(config: dict, study: str) -> bool:
+    """Whether `hard` is trained beside another policy."""
+    arms = set(config["studies"][study]["policies"])
+    return trained(config, study) and "hard" in arms and len(arms) > 1
+
+
 def has_tiers(config: dict, study: str) -> bool:
     """Whether problems of a test have tiers. A user's own rows may have tiers, but only reading them would tell."""
     sources = [config["tasks"][test]["source"] for _, test in tests(config, study)]
@@ -295,6 +301,14 @@ FIGURES = {
         "Accuracy of sampled completions (temperature 1) on the test set by checkpoint and policy, averaged over seeds; step 0 is the base"
         " model, the same for all. Bars are 95 % intervals for new problems and, with several seeds, new seeds; they are wider than those"
         " of differences between policies, which are paired by problem. Problems and seeds stand above each panel.",
+    ),
+    "ahead": Figure(
+        ["paired", "differences", "gains"], "Results", "The lead of the hardest prompts by checkpoint",
+        r"The lead of \texttt{hard} over each other policy by checkpoint, paired by problem and seed, with 95\,\% intervals.",
+        "The lead of *hard* over each other policy of the same recipe by checkpoint, in points of accuracy, paired by problem and seed. Bars"
+        " are 95 % intervals. Above zero the hardest prompts are ahead.",
+        when=is_compared,
+        may_be_empty=["paired"],
     ),
     "parts": Figure(
         ["parts"], "What the gains are made of", "Finishing and correctness",

@@ -10,8 +10,9 @@ def draw(curves, shown: list[tuple[str, float, str]]):
     """
     columns_drawn = ["model", "task", "policy", "first", "step"]
     columns_drawn += [f"{name}{end}" for name, *_ in shown for end in ("", "_low", "_high")] + ["seeds"]
-    models, policies = curves.model.nunique(), list(dict.fromkeys(curves.policy))
-    groups = plotting.groups(curves, ["model", "task"])
+    arms = plotting.by_recipe(curves)
+    models, policies = arms.model.nunique(), list(dict.fromkeys(arms.policy))
+    groups = plotting.groups(arms, ["model", "task"])
     columns = len(groups) if len(groups) <= 3 else 2 if len(groups) == 4 else 3 if len(groups) <= 6 else 4
     bands = -(-len(groups) // columns)
     figure, axes = plotting.panels(len(shown) * columns * bands, height=1.9 if len(shown) < 3 else 1.6, columns=columns)
@@ -20,17 +21,17 @@ def draw(curves, shown: list[tuple[str, float, str]]):
         first = len(shown) * columns * (index // columns) + index % columns
         stack = [axes[first + row * columns] for row in range(len(shown))]
         for axis, (name, scale, text) in zip(stack, shown):
-            for number, policy in enumerate(arms := list(dict.fromkeys(group.policy))):
+            for number, policy in enumerate(here := list(dict.fromkeys(group.policy))):
                 line = group[group.policy == policy].sort_values("step")
                 step = group.step.max() / max(line.step.nunique(), 1)
-                places = line.step + plotting.spread(number, len(arms), 0.6 * step)
+                places = line.step + plotting.spread(number, len(here), 0.6 * step)
                 look = plotting.style(policy, policies) | {"markersize": 3, "capsize": 0}
                 plotting.series(axis, places, line, name, scale, 0.5, label=policy, **look)
             if index % columns == 0:
                 axis.set_ylabel(text)
             panels[name].append(axis)
         stack[-1].set_xlabel("GRPO updates")
-        plotting.title(stack[0], plotting.where(model, task, task, models), plotting.seeds(group))
+        plotting.title(stack[0], plotting.where(model, task, task, models, group), plotting.seeds(group))
     used = [axis for of_column in panels.values() for axis in of_column]
     for axis in axes:
         if axis not in used:

@@ -277,15 +277,24 @@ def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple
 
 
 def _not_cut(config: dict, name: str, place: str) -> Iterator[tuple[str, str]]:
-    """Why cutting the completions of a task's `cut_from` cannot give its own completions."""
+    """Why the completions of a task's `cut_from` cannot give its own: shorter ones, or fewer in its probe."""
     task, other = config["tasks"][name], config["tasks"].get(config["tasks"][name]["cut_from"])
     if other is None or "cut_from" in other:
         yield f"{place}.cut_from", f"'{task['cut_from']}' is no task, or is cut from another itself; name one that is sampled"
         return
-    for key in sorted((set(task) | set(other)) - {"cut_from", "completion_tokens"}):
+    for key in sorted((set(task) | set(other)) - {"cut_from", "completion_tokens", "probe"}):
         if task.get(key) != other.get(key):
             yield f"{place}.{key}", f"differs from that of '{task['cut_from']}', whose completions it cuts; make them equal"
-    if task["completion_tokens"] >= other["completion_tokens"]:
+    for key in sorted((set(task["probe"]) | set(other["probe"])) - {"samples"}):
+        if task["probe"].get(key) != other["probe"].get(key):
+            yield f"{place}.probe.{key}", f"differs from that of '{task['cut_from']}', whose probe it takes; make them equal"
+    fewer = task["probe"]["samples"] < other["probe"]["samples"]
+    if task["probe"]["samples"] > other["probe"]["samples"]:
+        yield (
+            f"{place}.probe.samples",
+            f"{task['probe']['samples']} is more than the {other['probe']['samples']} of '{task['cut_from']}'; lower it",
+        )
+    if task["completion_tokens"] > other["completion_tokens"] - (not fewer):
         yield (
             f"{place}.completion_tokens",
             f"{task['completion_tokens']} is not below the {other['completion_tokens']} of '{task['cut_from']}'; lower it",

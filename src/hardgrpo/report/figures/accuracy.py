@@ -8,8 +8,9 @@ COLUMNS += ["problems", "samples", "seeds"]
 
 def draw(accuracy):
     frame = accuracy[accuracy.decoding == "sampled"][COLUMNS]
-    models, policies = frame.model.nunique(), list(dict.fromkeys(frame.policy))
-    groups = plotting.groups(frame, ["model", "task", "eval_task"])
+    arms = plotting.by_recipe(frame)
+    models, policies = arms.model.nunique(), list(dict.fromkeys(arms.policy))
+    groups = plotting.groups(arms, ["model", "task", "eval_task"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task, test), group) in zip(axes, groups):
         shown = list(dict.fromkeys(group.policy))
@@ -19,7 +20,7 @@ def draw(accuracy):
             # Bars side by side, because bands of several policies would hide each other.
             steps = line.step + plotting.spread(index, len(shown), 0.05 * span) * (line.step > 0)
             plotting.series(axis, steps, line, "accuracy", bar_width=0.7, label=policy, **plotting.style(policy, policies))
-        plotting.title(axis, plotting.where(model, task, test, models), plotting.sizes(group))
+        plotting.title(axis, plotting.where(model, task, test, models, group), plotting.sizes(group))
         if group.step.nunique() < 7:
             axis.set_xticks(sorted(group.step.unique()))
         axis.set_xlim(group.step.min() - 0.04 * span, group.step.max() + 0.06 * span)

@@ -6,8 +6,9 @@ from hardgrpo.report import plotting
 
 
 def draw(pass_at_k, base_pass_at_k):
-    models, policies = pass_at_k.model.nunique(), list(dict.fromkeys(pass_at_k.policy))
-    groups = plotting.groups(pass_at_k, ["model", "task", "eval_task"])
+    arms = plotting.by_recipe(pass_at_k)
+    models, policies = arms.model.nunique(), list(dict.fromkeys(arms.policy))
+    groups = plotting.groups(arms, ["model", "task", "eval_task"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task, test), group) in zip(axes, groups):
         base = base_pass_at_k[(base_pass_at_k.model == model) & (base_pass_at_k.eval_task == test)]
@@ -26,7 +27,7 @@ def draw(pass_at_k, base_pass_at_k):
         axis.set_xscale("log", base=2)
         marks = sorted({*group.k, *base.k})
         axis.set_xticks(marks, [str(int(k)) for k in marks])
-        plotting.title(axis, plotting.where(model, task, test, models), plotting.sizes(group))
+        plotting.title(axis, plotting.where(model, task, test, models, group), plotting.sizes(group))
     plotting.outer_labels(axes, "k", "pass@k, %")
     plotting.legend(figure, axes)
     return figure, pd.concat([pass_at_k, base_pass_at_k.assign(policy="base")], ignore_index=True)

@@ -10,8 +10,9 @@ COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_lo
 
 
 def draw(tiers):
-    models, policies = tiers.model.nunique(), list(dict.fromkeys(tiers.policy))
-    groups = plotting.groups(tiers, ["model", "task", "eval_task"])
+    arms = plotting.by_recipe(tiers)
+    models, policies = arms.model.nunique(), list(dict.fromkeys(arms.policy))
+    groups = plotting.groups(arms, ["model", "task", "eval_task"])
     both = len(groups) <= 4
     columns = len(groups) if both else 3 if len(groups) <= 9 else 4
     figure, axes = plotting.panels((2 if both else 1) * len(groups), columns=columns, sharey="row" if both else False)
@@ -35,7 +36,9 @@ def draw(tiers):
             axis.set_xlim(-0.6, len(names) - 0.4)
             axis.grid(axis="x", visible=False)
         problems = " + ".join(map(str, base.problems))
-        plotting.title(axes[index], plotting.where(model, task, test, models), f"{problems} problems, {plotting.seeds(group)}")
+        plotting.title(
+            axes[index], plotting.where(model, task, test, models, group), f"{problems} problems, {plotting.seeds(group)}"
+        )
     plotting.outer_labels(axes, "tier", "gain (points)")
     if both:
         axes[0].set_ylabel("accuracy (%)")

@@ -1,0 +1,46 @@
+"""The lead of `hard` over each other policy by checkpoint, with 95 % intervals."""
+
+import pandas as pd
+
+from hardgrpo.analysis.leads import LEADING
+from hardgrpo.report import plotting
+
+CELL = ["model", "task", "eval_task"]
+LEAD = ["lead", "lead_low", "lead_high"]
+
+
+def draw(paired, differences, gains):
+    frame = leads(paired, differences, gains)
+    others, models = list(dict.fromkeys(frame.minus)), frame.model.nunique()
+    groups = plotting.groups(frame, CELL)
+    figure, axes = plotting.panels(len(groups))
+    for axis, ((model, task, test), group) in zip(axes, groups):
+        shown = list(dict.fromkeys(group.minus))
+        span = group.step.max()
+        for index, other in enumerate(shown):
+            line = group[group.minus == other].sort_values("step")
+            places = line.step + plotting.spread(index, len(shown), 0.05 * span)
+            plotting.series(axis, places, line, "lead", bar_width=0.7, label=f"{LEADING} − {other}", **plotting.style(other, others))
+        axis.axhline(0, color="black", linewidth=0.6)
+        if group.step.nunique() < 7:
+            axis.set_xticks(sorted(group.step.unique()))
+        plotting.title(axis, plotting.where(model, task, test, models, group), plotting.sizes(group))
+    plotting.outer_labels(axes, "GRPO updates", "lead, points")
+    plotting.legend(figure, axes)
+    return figure, frame
+
+
+def leads(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
+    """Rows with `step`, `minus` and `lead`: at earlier checkpoints from `paired`, at the last one from `differences`."""
+    ends = gains[gains.decoding == "sampled"].groupby(CELL, sort=False).step.max()
+    early = paired[paired["what"] == "checkpoint"]
+    early = early.assign(step=early["at"].astype(int))
+    last = differences.assign(step=[ends[tuple(key)] for key in differences[CELL].itertuples(index=False)])
+    rows = pd.concat([early, last], ignore_index=True)
+    arms = [rows[name].str.partition(", ") for name in ("policy", "minus")]
+    rows = rows.assign(policy=arms[0][0], minus=arms[1][0], recipe=arms[0][2])[arms[0][2] == arms[1][2]]
+    turned = rows[rows.minus == LEADING].rename(columns={"policy": "minus", "minus": "policy"})
+    turned = turned.assign(lead=-turned.difference, lead_low=-turned.difference_high, lead_high=-turned.difference_low)
+    names = {"difference": "lead", "difference_low": "lead_low", "difference_high": "lead_high"}
+    found = pd.concat([rows[rows.policy == LEADING].rename(columns=names), turned])
+    return found[found.minus != LEADING].sort_index()[[*CELL, "recipe", "minus", "step", *LEAD, "problems", "seeds"]]
