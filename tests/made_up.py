@@ -53,6 +53,15 @@ def write(config: dict, study: str, folder) -> None:
             tables["leads"] += [
                 keys | {"minus": minus, "seed": seed, "lead": chance.gauss(0, 0.03)} | known for minus in ("random", "easy")
             ]
+        policy, _, recipe = arm.partition(", ")
+        for minus in plan["policies"] if policy == "hard" else ():
+            other = f"{minus}, {recipe}" if recipe else minus
+            if minus != "hard" and (model, task, test, other) in cells:
+                lead = (
+                    keys | {"minus": other, "problems": 150, "seeds": seeds} | interval("difference", chance.gauss(0, 0.03), 0.04)
+                )
+                tables["differences"].append(lead)
+                tables["paired"] += [lead | {"what": "checkpoint", "at": 50 * step} for step in range(1, STEPS)]
         for tier in range(1, 6):
             of_tier = interval("accuracy", base + gain, 0.05) | interval("gain", gain + 0.01 * tier, 0.05)
             tables["tiers"].append(last | {"tier": tier} | of_tier | count)

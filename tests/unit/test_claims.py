@@ -192,6 +192,24 @@ def test_the_order_is_its_least_step_and_needs_every_policy():
     assert judged(claim, differences=steps[:1]) == []
 
 
+def test_differences_by_recipe_are_within_a_recipe_and_between_recipes_within_a_policy():
+    table = [
+        minus("hard", "easy", 0.3),
+        minus("hard", "hard, fast", 0.02),
+        minus("easy", "easy, fast", 0.5),
+        minus("easy, fast", "hard, fast", 0.04),
+        minus("hard", "hard, slow", -0.01),
+        minus("hard, slow", "random, slow", 0.6),
+    ]
+    found = judged({"test": "difference_by_recipe", "policy": "hard", "minus": "easy"}, differences=table)
+    assert [(one["test"], one["estimate"]) for one in found] == [("hard - easy, fast", pytest.approx(-0.04))]
+    found = judged({"test": "recipe_difference", "policy": "hard"}, differences=table)
+    assert [(one["test"], one["estimate"]) for one in found] == [
+        ("hard - hard, fast", pytest.approx(0.02)),
+        ("hard - hard, slow", pytest.approx(-0.01)),
+    ]
+
+
 def test_a_difference_at_k_is_that_of_the_largest_k():
     claim = DIFFERENCE | {"test": "difference_at_k"}
     rows = [pair("easy", "hard", x, "pass@k", k) for k, x in (("2", -0.1), ("16", -0.2), ("4", -0.3))]

@@ -1,6 +1,7 @@
 """Figures: each is drawn from summaries alone, holds the rows beside it, fits its page, and reads in grey."""
 
 import json
+import shutil
 import sys
 
 import matplotlib.pyplot as plt
@@ -119,6 +120,31 @@ def test_bars_of_kinds_are_its_rows_and_the_diamonds_the_greedy_gain(tables, tmp
     assert np.allclose(sum(rows[name] for name in parts), rows.gain)
     diamonds = [line.get_ydata() for axis in drawn.axes for line in axis.lines if line.get_marker() == "D"]
     assert np.sort(np.concatenate(diamonds)) == pytest.approx(np.sort(100 * rows.greedy_gain))
+
+
+def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, monkeypatch):
+    folder = tmp_path / "tables"
+    shutil.copytree(tables("variants"), folder)
+    paired = pd.read_csv(folder / "differences.csv", dtype=str)
+    paired.loc[0, ["policy", "minus"]] = paired.loc[0, ["minus", "policy"]].to_list()  # the other way round
+    paired.to_csv(folder / "differences.csv", index=False)
+    drawn, rows = draw("ahead", "variants", folder, tmp_path, monkeypatch)
+    assert set(rows.recipe.fillna("")) == {"", *CONFIG["studies"]["variants"]["recipes"][1:]}
+    assert set(rows[rows.recipe.isna()].minus) == {"random", "hard_solvable", "nearest_half"}
+    assert set(rows[rows.recipe.notna()].minus) == {"random"}
+    last, first = rows[rows.step == rows.step.max()], paired.loc[0]
+    turned = last[(last.minus == first.policy) & last.recipe.isna()].iloc[0]
+    assert (turned.lead, turned.lead_low) == pytest.approx((-float(first.difference), -float(first.difference_high)))
+    assert heights(drawn.axes, "points") == pytest.approx(sorted(100 * rows.lead))
+    titles = [axis.get_title() for axis in drawn.axes]
+    assert len(titles) == 5 and "gsm8k, dr_grpo" in titles[1]
+
+
+def test_models_have_marks_of_their_own_where_there_are_several(tables, tmp_path, monkeypatch):
+    drawn, rows = draw("learnable", "paper", tables("paper"), tmp_path, monkeypatch)
+    marks = {line.get_marker() for line in drawn.axes[0].lines if line.get_marker() not in ("None", "_", "|")}
+    assert len(marks) == rows[rows.drawn == "point"].model.nunique() == 4
+    assert {text.get_text() for text in drawn.legends[0].get_texts()} >= set(CONFIG["studies"]["paper"]["models"])
 
 
 def test_tiers_and_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):

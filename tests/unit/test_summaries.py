@@ -154,7 +154,8 @@ def test_gains_and_differences_by_hand(tmp_path):
             assert row[ends[0]] <= row["gain"] <= row[ends[1]]
     assert len({row["mdd"] for row in gained.values()}) == 1, "what a design can detect is the same for all policies"
     rows = gains.differences(found)
-    assert [(row["policy"], row["minus"]) for row in rows] == [("all", "low"), ("all", "low, fast"), ("low", "low, fast")]
+    # all and "low, fast" differ in policy and recipe: their difference would answer nothing.
+    assert [(row["policy"], row["minus"]) for row in rows] == [("all", "low"), ("low", "low, fast")]
     values = found[0].rates(30) - found[1].rates(30)
     assert rows[0]["p"] == pytest.approx(float(statistics.p_value(statistics.components(values))))
     assert [row["p_holm"] for row in rows] == pytest.approx(list(statistics.holm([row["p"] for row in rows])))
@@ -182,7 +183,7 @@ def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
     rows = gains.mcnemar(load_cells(HAND | {"studies": {"hand": STUDY}}, "hand", str(tmp_path)))
     assert [(row["seed"], row["policy"], row["minus"]) for row in rows if row["seed"] == 0] == [
         (0, "all", "base"), (0, "low", "base"), (0, "low, fast", "base"),
-        (0, "all", "low"), (0, "all", "low, fast"), (0, "low", "low, fast"),
+        (0, "all", "low"), (0, "low", "low, fast"),
     ]  # fmt: skip
     # First samples: base 0 1 1 0, all/seed0 1 1 1 1, so two are right in the run alone.
     first = rows[0]

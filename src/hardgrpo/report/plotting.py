@@ -26,6 +26,7 @@ STYLES = {
 COLORS = ("#CC79A7", "#56B4E9", "#E69F00", "#666666")
 MARKERS = ("v", "P", "X", "*", "<", ">", "h", "p")
 DASHES = ("-", "--", ":", "-.")
+MODELS = ("o", "s", "^", "D", "v", "P", "X", "*")  # markers, where they tell models apart
 FILLS = (None, "white", "0.75", "0.5")  # of markers, by task; None is the policy's colour
 PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
 KINDS = [("finishing", "#E69F00", "////"), ("sharpening", "#0072B2", ""), ("new_solving", "#CC79A7", "....")]
@@ -42,9 +43,10 @@ def style(policy: str, policies: list[str]) -> dict:
     return {"color": COLORS[index % len(COLORS)], "marker": MARKERS[index % len(MARKERS)], "linestyle": dashes}
 
 
-def mark(policy: str, policies: list[str], group: int = 0) -> dict:
-    """A policy's style for single points; `group`, the number of a task, sets the fill of the marker."""
-    found = style(policy, policies)
+def mark(policy: str, policies: list[str], group: int = 0, model: int | None = None) -> dict:
+    """A policy's style for single points; `group`, the number of a task, sets the fill of the marker, and `model`, the number of a
+    model where there are several, its shape."""
+    found = style(policy, policies) | ({} if model is None else {"marker": MODELS[model % len(MODELS)]})
     return found | {"linestyle": "none", "markerfacecolor": FILLS[group % len(FILLS)] or found["color"]}
 
 
@@ -116,12 +118,14 @@ def legend(figure, axes, place: str = "outside upper center") -> None:
         figure.legend(entries.values(), entries.keys(), loc=place, ncols=max(1, min(len(entries), columns)))
 
 
-def marks_legend(figure, axis, policies: list[str], tasks: list[str]) -> None:
-    """The legend of points in the style of `mark`: the mark of each policy, and the fill of each task."""
+def marks_legend(figure, axis, policies: list[str], tasks: list[str], models: list[str] = ()) -> None:
+    """The legend of points in the style of `mark`: the mark of each policy, the fill of each task, the shape of each model."""
     keys = axis.twinx()  # legend entries alone, no points
     keys.set_axis_off()
     for policy in policies:
-        keys.plot([], [], label=policy, **mark(policy, policies))
+        keys.plot([], [], label=policy, **mark(policy, policies, model=0 if models else None))
+    for number, model in enumerate(models):
+        keys.plot([], [], marker=MODELS[number % len(MODELS)], linestyle="none", color="0.35", label=model)
     for group, task in enumerate(tasks if len(tasks) > 1 else []):
         fill = FILLS[group % len(FILLS)] or "0.35"
         keys.plot([], [], marker="o", linestyle="none", color="0.35", markerfacecolor=fill, label=task)

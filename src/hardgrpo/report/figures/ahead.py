@@ -20,7 +20,9 @@ def draw(paired, differences, gains):
         for index, other in enumerate(shown):
             line = group[group.minus == other].sort_values("step")
             places = line.step + plotting.spread(index, len(shown), 0.05 * span)
-            plotting.series(axis, places, line, "lead", bar_width=0.7, label=f"{LEADING} − {other}", **plotting.style(other, others))
+            plotting.series(
+                axis, places, line, "lead", bar_width=0.7, label=f"{LEADING} − {other}", **plotting.style(other, others)
+            )
         axis.axhline(0, color="black", linewidth=0.6)
         if group.step.nunique() < 7:
             axis.set_xticks(sorted(group.step.unique()))
