@@ -176,10 +176,12 @@ def shrink(config: dict) -> None:
         source = task["source"]
         if source["kind"] == "generated":
             source.update(train=24 if source["train"] else 0, test=8)
-            task["probe"].update(samples=3, shards=2 if name == "swaps" else 1)
+            whole = task.get("cut_from", name)
+            task["probe"].update(samples=min(task["probe"]["samples"], 3), shards=2 if whole == "swaps" else 1)
             task["probe"].pop("held_out", None)
             task["test"].update(samples=2)
-    config["tasks"]["swaps"]["test"]["reach"] = {"samples": 4, "seed": 3}
+    for name in ("swaps", "swaps_once"):
+        config["tasks"][name]["test"]["reach"] = {"samples": 4, "seed": 3}
     config["models"]["tiny"]["source"].update(
         seed=0, hidden_size=32, intermediate_size=64, heads=2, key_value_heads=2, head_size=32, layers=2, steps=40, batch_size=16
     )

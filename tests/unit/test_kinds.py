@@ -1,12 +1,15 @@
 """What kind of gain: finishing, sharpening and new solving add up; replicates with bases of their own; sound answers; same answers."""
 
+import dataclasses
 import itertools
+import math
 import random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from hardgrpo.analysis import accuracy, evaluations, gains, kinds, leads
 from hardgrpo.analysis.cells import load_cells
@@ -196,3 +199,18 @@ def test_leads_by_replicate_and_their_line(tmp_path):
     many = [rows[0] | {"seed": i, "lead": 0.1 + 0.5 * x, "zero_share": x} for i, x in enumerate((0.0, 0.1, 0.3, 0.6, 0.7))]
     (line,) = [row for row in leads.lead_regressions(many) if row["predictor"] == "zero_share"]
     assert line["slope"] == pytest.approx(0.5) and line["points"] == 5 and line["model"] == "m"
+
+
+def test_whether_the_lead_depends_on_the_model(tmp_path):
+    """Welch's test by hand: leads of 0.25 and 0.75 in one model; the same, turned and doubled, in the other."""
+    one = world(tmp_path / "one")
+    hard, easy = one
+    assert leads.lead_by_model(one) == [], "one model"
+    other = [dataclasses.replace(easy, model="n", policy="hard"), dataclasses.replace(hard, model="n", policy="easy")]
+    (row,) = leads.lead_by_model([*one, *other])
+    assert (row["models"], row["least"], row["most"], row["seeds"]) == (2, -0.5, 0.5, 2)
+    assert row["p"] == pytest.approx(stats.ttest_ind([0.25, 0.75], [-0.25, -0.75], equal_var=False).pvalue)
+    assert row["spread"] == pytest.approx(math.sqrt(0.5 - 0.125 / 2))
+    single = [dataclasses.replace(cell, runs=cell.runs[:1], bases=cell.bases[:1], seeds=[0]) for cell in [*one, *other]]
+    (row,) = leads.lead_by_model(single)
+    assert math.isnan(row["p"]) and math.isnan(row["spread"]) and (row["least"], row["most"]) == (-0.25, 0.25)

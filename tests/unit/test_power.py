@@ -20,7 +20,8 @@ def needed(study: str, config: dict = CONFIG) -> list[dict]:
 def test_what_a_design_can_detect_by_hand():
     config = {
         "studies": {
-            "s": {"models": ["m"], "tasks": ["t"], "policies": ["a", "b"], "seeds": [0, 1, 2], "also_tested_on": {"t": ["u"]}}
+            "s": {"models": ["m"], "tasks": ["t"], "policies": ["a", "b"], "recipes": ["r"], "seeds": [0, 1, 2]}
+            | {"also_tested_on": {"t": ["u"]}}
         },
         "models": {"m": {"source": {"kind": "folder"}}},
         "tasks": {
@@ -44,6 +45,8 @@ def test_what_a_design_can_detect_by_hand():
     by_hand = 13.89**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + (stats.norm.isf(0.025 / 6) + stats.norm.ppf(0.8)) ** 2 * 0.02 / 500
     assert four["difference"] == pytest.approx(by_hand**0.5, rel=1e-3), "after Holm's correction for six pairs"
     assert four["primary"] == rows[0]["primary"] and four["gain"] == rows[0]["gain"]
+    # a and b by each of two recipes, and each policy between the recipes: four of the six pairs
+    assert power.pairs_compared(config, config["studies"]["s"] | {"recipes": ["r", "q"]}) == 4
 
 
 def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it():

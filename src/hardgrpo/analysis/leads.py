@@ -5,6 +5,7 @@ Where each replicate has its own base model a point is a replicate; models from 
 
 import numpy as np
 import pandas as pd
+from statsmodels.stats.oneway import anova_oneway
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import Cell, as_columns, families
@@ -30,11 +31,7 @@ def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
     pools = {paths.pair_of(path): _pool(path) for path in difficulty_files}
     rows = []
     for family in families(cells):
-        alike = [cell for cell in family if ", " not in cell.policy]  # trained by the study's first recipe
-        first = next((cell for cell in alike if cell.policy == LEADING), None)
-        for other in alike:
-            if first is None or other is first or other.seeds != first.seeds:
-                continue
+        for first, other in _leading(family):
             lead = (first.rates(first.steps()[-1]) - other.rates(other.steps()[-1])).mean(axis=1)
             own = (settings.own_base(first.model, first.seeds[0]), first.task) in pools
             for number, seed in enumerate(first.seeds if own else [None]):
@@ -56,6 +53,40 @@ def _base(cell: Cell, number: int) -> dict:
 def _pool(path: str) -> dict:
     rates = np.array([row["pass_rate"] for row in files.read_rows(path, {"pass_rate": float})])
     return {"zero_share": (rates == 0).mean(), "mixed_share": ((rates > 0) & (rates < 1)).mean()}
+
+
+def lead_by_model(cells: list[Cell]) -> list[dict]:
+    """Whether the lead of `hard` over another policy depends on the model: `least` and `most` of the models' leads, their standard
+    deviation beyond chance over seeds (`spread`, method of moments), and p of Welch's test that all are equal.
+
+    A model's lead is a mean over its seeds; `seeds` is the least of the models' numbers. The test is about these models and these
+    problems: new problems may move a model's lead, too. One seed of a model leaves `spread` and p unknown.
+    """
+    found: dict[tuple, list[np.ndarray]] = {}
+    for family in families(cells):
+        for first, other in _leading(family):
+            lead = (first.rates(first.steps()[-1]) - other.rates(other.steps()[-1])).mean(axis=1)
+            found.setdefault((first.task, first.eval_task, LEADING, other.policy), []).append(lead)
+    rows = []
+    for key, of_models in found.items():
+        if len(of_models) < 2:
+            continue
+        means, known = [lead.mean() for lead in of_models], min(map(len, of_models)) > 1
+        chance = np.mean([lead.var(ddof=1) / len(lead) for lead in of_models]) if known else np.nan
+        p = anova_oneway(of_models, use_var="unequal").pvalue if known and chance > 0 else np.nan
+        rows.append(
+            dict(zip(("task", "eval_task", "policy", "minus"), key))
+            | {"models": len(of_models), "least": min(means), "most": max(means), "p": p, "seeds": min(map(len, of_models))}
+            | {"spread": float(np.sqrt(max(np.var(means, ddof=1) - chance, 0))) if known else np.nan}
+        )
+    return rows
+
+
+def _leading(family: list[Cell]) -> list[tuple[Cell, Cell]]:
+    """`hard` with each other policy of the study's first recipe, on the same seeds."""
+    alike = [cell for cell in family if ", " not in cell.policy]
+    first = next((cell for cell in alike if cell.policy == LEADING), None)
+    return [(first, other) for other in alike if first is not None and other is not first and other.seeds == first.seeds]
 
 
 def lead_regressions(rows: list[dict]) -> list[dict]:

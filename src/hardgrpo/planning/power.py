@@ -5,7 +5,7 @@ Progress in LM Reasoning (arXiv 2504.07086) runs differ by 5 to 15 points on sma
 1.5. The other two are those of the miniature's hardest tests, rounded up.
 """
 
-from math import comb
+from itertools import combinations
 
 from hardgrpo.analysis import statistics
 from hardgrpo.planning import durations
@@ -20,14 +20,14 @@ MOST_SEEDS = 1000  # a difference that takes more is not found by more seeds, bu
 def detectable(config: dict, study: str) -> list[dict]:
     """The smallest effects (shares) that each test of a study would find with power 80 %, after Holm's correction.
 
-    `gain` of one policy; `difference` of any two policies, corrected for all pairs of the study's policies; `primary`: a contrast of
+    `gain` of one policy; `difference` of any two policies, corrected for all pairs that the study compares on a test; `primary`: a contrast of
     two policies that was named before, corrected for the study's tasks. They follow from the assumed variances above
     (statistics.smallest_detectable) and hold for new problems and new seeds. One seed tells nothing about other seeds: with one, they
     hold for these runs only.
     """
     plan = config["studies"][study]
     tests = [(model, test) for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)]
-    compared = {"gain": 1, "difference": max(comb(len(plan["policies"]), 2), 1), "primary": len(plan["tasks"])}
+    compared = {"gain": 1, "difference": max(pairs_compared(config, plan), 1), "primary": len(plan["tasks"])}
     rows = []
     for test in dict.fromkeys(test for _, test in tests):
         seeds = len(plan["seeds"])
@@ -37,6 +37,15 @@ def detectable(config: dict, study: str) -> list[dict]:
             row[quantity] = smallest(config, test, seeds, 1 if quantity == "gain" else 2, comparisons)
         rows.append(row)
     return rows
+
+
+def pairs_compared(config: dict, plan: dict) -> int:
+    """The most pairs of arms that are compared in a model and task: those that differ in policy or in recipe, not in both."""
+    arms: dict[tuple, set] = {}
+    for run in settings.runs(config, plan):
+        arms.setdefault((run.model, run.task), set()).add((run.policy, run.recipe))
+    alike = lambda one, other: any(a == b for a, b in zip(one, other))
+    return max((sum(alike(*pair) for pair in combinations(found, 2)) for found in arms.values()), default=0)
 
 
 def smallest(config: dict, test: str, seeds: int, runs: int, comparisons: int = 1) -> float:

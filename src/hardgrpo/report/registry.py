@@ -15,8 +15,8 @@ The workflow, the programs, the checks and the paper all read these entries. The
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hardgrpo.analysis import published
 from hardgrpo.analysis.columns import CELL, interval, intervals
+from hardgrpo.report import conditions
 from hardgrpo.study import paths, settings
 
 # --- summary tables ----------------------------------------------------------------------------------------------------
@@ -85,6 +85,7 @@ SUMMARIES = {
     "tier_trends": Summary("paired", ["cells"], [*CELL, "easiest", "hardest", "step", *interval("points"), *interval("log_odds"), "problems", "seeds"]),
     "leads": Summary("leads", ["cells", "difficulty_files"], [*CELL, "minus", "seed", "lead", "base_accuracy", "greedy_gap", "zero_share", "mixed_share"]),
     "lead_regressions": Summary("leads", ["leads"], [*CELL, "minus", "predictor", *interval("slope"), *interval("r_squared"), "p", "points"]),
+    "lead_by_model": Summary("leads", ["cells"], ["task", "eval_task", "policy", "minus", "models", "least", "most", "spread", "p", "seeds"]),
     "reach": Summary("accuracy", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
     "parity": Summary("training", ["updates", "plan"], [*POLICY, "seed", "updates", "prompts", "rollouts", "completion_tokens", "tokens"]),
     "spent": Summary("training", ["parity", "seconds"], [*POLICY, "updates", "prompts", "rollouts", "completion_tokens", *SPREAD, "seeds"]),
@@ -172,6 +173,9 @@ TABLES = {
     "lead_regressions": Table("training", ["lead_regressions"],
         r"What decides who wins: the lead of \texttt{hard} over another policy, regressed on what the replicate's base model is like."
         " Points of lead per point of the predictor; lines are not corrected for their number."),
+    "lead_by_model": Table("training", ["lead_by_model"],
+        r"Does the lead of \texttt{hard} depend on the model? The least and the largest lead of the models, their standard deviation beyond"
+        " chance over seeds, percentage points, and Welch's test that all are equal, for these models and problems."),
     "out_of_distribution": Table("gains", ["pass_at_k"], "On other test sets than the task's own: pass@$k$."),
     "compared": Table("compared", ["compared"], "Published numbers beside those of this study."),
     "differences": Table("gains", ["differences"], "Differences between policies after training, paired by problem and seed, percentage points."),
@@ -214,70 +218,6 @@ class Figure:
     may_be_empty: list[str] = field(default_factory=list)  # tables that may have no rows
 
 
-def trained(config: dict, study: str) -> bool:
-    return bool(paths.updates(config, study))
-
-
-def tests(config: dict, study: str) -> set[tuple[str, str]]:
-    """{(task trained on, test)}."""
-    return {(run.task, test) for run in paths.runs(config, study) for test in paths.eval_tasks(config, study, run.task, run.model)}
-
-
-def has_reach(config: dict, study: str) -> bool:
-    """Whether the reach of a base model is measured."""
-    runs = paths.runs(config, study)
-    return any(
-        paths.has_reach(config, run.model, test) for run in runs for test in paths.eval_tasks(config, study, run.task, run.model)
-    )
-
-
-def has_leads(config: dict, study: str) -> bool:
-    """Whether there are several base models, and the policies of `leads`."""
-    bases, arms = {run.base for run in paths.runs(config, study)}, set(config["studies"][study]["policies"])
-    return trained(config, study) and len(bases) > 3 and "hard" in arms and len(arms) > 1
-
-
-def is_compared(config: dict, study: str) -> bool:
-    """Whether `hard` is trained beside another policy."""
-    arms = set(config["studies"][study]["policies"])
-    return trained(config, study) and "hard" in arms and len(arms) > 1
-
-
-def has_tiers(config: dict, study: str) -> bool:
-    """Whether problems of a test have tiers. A user's own rows may have tiers, but only reading them would tell."""
-    sources = [config["tasks"][test]["source"] for _, test in tests(config, study)]
-    return any(source["kind"] == "generated" or source.get("format") in ("gsm8k", "choices", "math") for source in sources)
-
-
-def has_budgets(config: dict, study: str) -> bool:
-    """Whether a rule chooses subsets of more than one size."""
-    policies = [config["policies"][name] for name in config["studies"][study]["policies"]]
-    pairs = {(policy["rule"], policy["budget"]) for policy in policies if "budget" in policy and "probed_on" not in policy}
-    return trained(config, study) and len(pairs) > len({rule for rule, _ in pairs})
-
-
-def limits(config: dict, study: str) -> dict[str, int]:
-    """{test: completion limit} of pairs of tests that grade the same completions, cut and whole."""
-    found = {}
-    for model, task in {(run.model, run.task) for run in paths.runs(config, study)}:
-        names = paths.eval_tasks(config, study, task, model)
-        pairs = [(cut, whole) for cut in names if (whole := config["tasks"][cut].get("cut_from")) in names]
-        found |= {name: config["tasks"][name]["completion_tokens"] for pair in pairs for name in pair}
-    return found
-
-
-def is_published(config: dict, study: str) -> bool:
-    """Whether a paper printed a number of a cell of the study."""
-    arm = lambda run: settings.arm(config["studies"][study], run)
-    cells = {
-        (run.model, run.task, test, policy)
-        for run in paths.runs(config, study)
-        for test in paths.eval_tasks(config, study, run.task, run.model)
-        for policy in (arm(run), "base")
-    }
-    return bool(cells) and published.overlap(cells, "results/published")
-
-
 FIGURES = {
     "pipeline": Figure(
         ["subsets", "parity", "accuracy"], "Design", "From the pool to the results",
@@ -307,7 +247,7 @@ FIGURES = {
         r"The lead of \texttt{hard} over each other policy by checkpoint, paired by problem and seed, with 95\,\% intervals.",
         "The lead of *hard* over each other policy of the same recipe by checkpoint, in points of accuracy, paired by problem and seed. Bars"
         " are 95 % intervals. Above zero the hardest prompts are ahead.",
-        when=is_compared,
+        when=conditions.is_compared,
         may_be_empty=["paired"],
     ),
     "parts": Figure(
@@ -324,14 +264,14 @@ FIGURES = {
         "Every policy's gain over the base model (black line), split exactly into *finishing*, *sharpening* (problems that the base model"
         " solves in at least one of its reach samples) and *new solving* (problems that it solves in none). The diamond is the gain of"
         " greedy completions. Bars are 95 % intervals. Above each panel: the share of problems out of reach, problems, seeds.",
-        when=has_reach,
+        when=conditions.has_reach,
     ),
     "pass_at_k": Figure(
         ["pass_at_k", "base_pass_at_k"], "What the gains are made of", "pass@k",
         r"Probability that at least one of $k$ samples is right, of base and trained models, with 95\,\% intervals.",
         "The probability that at least one of k samples is right (unbiased pass@k): of the base model (grey, up to its reach samples; dashed: with every step right), and"
         " after training by policy. Where the lines meet, training has made likelier what the base could do already.",
-        when=has_reach,
+        when=conditions.has_reach,
     ),
     "truncation": Figure(
         ["parts"], "What the gains are made of", "Tight limit and room",
@@ -340,8 +280,8 @@ FIGURES = {
         "The same sampled completions graded under a tight limit (left) and with room (right), for models trained under either (rows): the"
         " gain of each policy as a number, split into finishing and correctness, on one scale. A policy that leads on the left by finishing"
         " need not lead on the right. Bars are 95 % intervals; the base model's accuracy, problems and seeds stand above each panel.",
-        when=lambda config, study: bool(limits(config, study)),
-        design=lambda config, study: {"limits": limits(config, study)},
+        when=lambda config, study: bool(conditions.limits(config, study)),
+        design=lambda config, study: {"limits": conditions.limits(config, study)},
     ),
     "lengths": Figure(
         ["curves"], "What the gains are made of", "Completion length over training",
@@ -349,7 +289,7 @@ FIGURES = {
         "Mean length of the completions that GRPO samples during training, and the share of them cut off at the limit, by policy, in at"
         " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). The prompts are"
         " those of each policy's subset, so that policies differ from the first update on.",
-        when=trained,
+        when=conditions.trained,
     ),
     "groups": Figure(
         ["curves"], "What explains the gains", "Groups over training",
@@ -357,7 +297,7 @@ FIGURES = {
         "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, mixed, all wrong (rewarded or not,"
         " where finishing is rewarded). Only mixed groups train. Bars are 95 % intervals over seeds (Student's t; none with a single seed)."
         " All right and all wrong are not drawn where the logs do not tell them apart.",
-        when=trained,
+        when=conditions.trained,
     ),
     "learnable": Figure(
         ["gains", "learnable", "accuracy", "regressions"], "What explains the gains", "Learnable share and completion length",
@@ -365,7 +305,7 @@ FIGURES = {
         "Gain against the learnable share of groups (left) and against the rival explanation, mean completion length after training (right)."
         " A point is a model, task and policy; bars are its 95 % intervals. Below stand R² of all points, within each task, and of both"
         " predictors together, without intervals: policies share base models and problems, so that points are not independent.",
-        when=trained,
+        when=conditions.trained,
         may_be_empty=["regressions"],
     ),
     "leads": Figure(
@@ -375,7 +315,7 @@ FIGURES = {
         "The lead of *hard* over each other policy after training, against what the base model is like: its accuracy on the test, how much"
         " better its greedy answers are, and the shares of the pool that its probe never solves and sometimes solves. A point is a"
         " replicate with its own base model, or a model from outside. Lines are least squares; the table lead_regressions has their intervals.",
-        when=has_leads,
+        when=conditions.has_leads,
     ),
     "tiers": Figure(
         ["tiers"], "Results", "Gain by difficulty tier",
@@ -383,21 +323,21 @@ FIGURES = {
         "Accuracy of the base model (grey) and of trained models, and the gain, by the tier of the problems, with 95 % intervals for"
         " new problems and, with several seeds, new seeds. The numbers of test problems of the tiers stand above. With more than four tests"
         " the figure shows only gains; accuracies are in the CSV file beside it.",
-        when=has_tiers,
+        when=conditions.has_tiers,
     ),
     "transfer": Figure(
         ["gains"], "Results", "Trained on one task, tested on another",
         "Gains by the task trained on and the test set.",
         "Gain in points after training on one task (rows), tested on another (columns), one matrix for each policy, with 95 % intervals in"
         " brackets. A gain is bold if its interval leaves out 0. Colours share one scale with 0 in its middle.",
-        when=lambda config, study: any(task != test for task, test in tests(config, study)),
+        when=lambda config, study: any(task != test for task, test in conditions.tests(config, study)),
     ),
     "budget": Figure(
         ["gains", "subsets"], "Results", "Gain by share of the pool",
         r"Gain against the share of the pool that is trained on, with 95\,\% intervals.",
         "Gain against the share of the pool that is trained on (logarithmic), one line for each rule; updates and rollouts are the same"
         " at every share. Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
-        when=has_budgets,
+        when=conditions.has_budgets,
     ),
     "trajectories": Figure(
         ["trajectories"], "Results", "Mixed groups over training",
@@ -413,7 +353,7 @@ FIGURES = {
         r"Published numbers and those of this study, with 95\,\% intervals.",
         "Published numbers against those of this study: on the dashed line they agree. Bars are 95 % intervals of the study's numbers, where"
         " it has any. Above each panel: how many published numbers lie inside.",
-        when=is_published,
+        when=conditions.is_published,
     ),
 }  # fmt: skip
 

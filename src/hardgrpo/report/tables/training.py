@@ -60,6 +60,21 @@ def lead_regressions(lead_regressions: pd.DataFrame):
     ]
 
 
+def lead_by_model(lead_by_model: pd.DataFrame):
+    frame = lead_by_model
+    return frame, [
+        text(frame, "task", "task"),
+        text(frame, "eval_task", "tested on"),
+        text(frame, "minus", "lead over"),
+        number(frame, "models", "models", whole),
+        number(frame, "least", "least", signed),
+        number(frame, "most", "most", signed),
+        number(frame, "spread", "spread"),
+        number(frame, "p", P, probability),
+        seeds(frame),
+    ]
+
+
 def trajectories(trajectories: pd.DataFrame):
     whole_run = trajectories[trajectories.stretch.isna()]
     last = trajectories[trajectories.end == 1].dropna(subset=["stretch"])

@@ -1,0 +1,68 @@
+"""Which studies have data for a figure: decided by the configuration alone, before anything is run."""
+
+from hardgrpo.analysis import published
+from hardgrpo.study import paths, settings
+
+
+def trained(config: dict, study: str) -> bool:
+    return bool(paths.updates(config, study))
+
+
+def tests(config: dict, study: str) -> set[tuple[str, str]]:
+    """{(task trained on, test)}."""
+    return {(run.task, test) for run in paths.runs(config, study) for test in paths.eval_tasks(config, study, run.task, run.model)}
+
+
+def has_reach(config: dict, study: str) -> bool:
+    """Whether the reach of a base model is measured."""
+    runs = paths.runs(config, study)
+    return any(
+        paths.has_reach(config, run.model, test) for run in runs for test in paths.eval_tasks(config, study, run.task, run.model)
+    )
+
+
+def has_leads(config: dict, study: str) -> bool:
+    """Whether there are several base models, and the policies of `leads`."""
+    bases, arms = {run.base for run in paths.runs(config, study)}, set(config["studies"][study]["policies"])
+    return trained(config, study) and len(bases) > 3 and "hard" in arms and len(arms) > 1
+
+
+def is_compared(config: dict, study: str) -> bool:
+    """Whether `hard` is trained beside another policy."""
+    arms = set(config["studies"][study]["policies"])
+    return trained(config, study) and "hard" in arms and len(arms) > 1
+
+
+def has_tiers(config: dict, study: str) -> bool:
+    """Whether problems of a test have tiers. A user's own rows may have tiers, but only reading them would tell."""
+    sources = [config["tasks"][test]["source"] for _, test in tests(config, study)]
+    return any(source["kind"] == "generated" or source.get("format") in ("gsm8k", "choices", "math") for source in sources)
+
+
+def has_budgets(config: dict, study: str) -> bool:
+    """Whether a rule chooses subsets of more than one size."""
+    policies = [config["policies"][name] for name in config["studies"][study]["policies"]]
+    pairs = {(policy["rule"], policy["budget"]) for policy in policies if "budget" in policy and "probed_on" not in policy}
+    return trained(config, study) and len(pairs) > len({rule for rule, _ in pairs})
+
+
+def limits(config: dict, study: str) -> dict[str, int]:
+    """{test: completion limit} of pairs of tests that grade the same completions, cut and whole."""
+    found = {}
+    for model, task in {(run.model, run.task) for run in paths.runs(config, study)}:
+        names = paths.eval_tasks(config, study, task, model)
+        pairs = [(cut, whole) for cut in names if (whole := config["tasks"][cut].get("cut_from")) in names]
+        found |= {name: config["tasks"][name]["completion_tokens"] for pair in pairs for name in pair}
+    return found
+
+
+def is_published(config: dict, study: str) -> bool:
+    """Whether a paper printed a number of a cell of the study."""
+    arm = lambda run: settings.arm(config["studies"][study], run)
+    cells = {
+        (run.model, run.task, test, policy)
+        for run in paths.runs(config, study)
+        for test in paths.eval_tasks(config, study, run.task, run.model)
+        for policy in (arm(run), "base")
+    }
+    return bool(cells) and published.overlap(cells, "results/published")
