@@ -186,7 +186,8 @@ TABLES = {
     "subsets": Table("training", ["subsets"], "The subsets: mean pass rate, share never solved by the base model, and the ties at the edge of the choice."),
     "spent": Table("training", ["spent", "gains"],
         "What a run spent, by policy: mean over seeds, and the least and the most of tokens and time. Runs of a task have the same updates"
-        " and rollouts, not the same tokens: the last columns are the gain, and the gain per million tokens that were sampled."),
+        " and, by one recipe, the same rollouts, not the same tokens: the last columns are the gain, and the gain per million tokens that"
+        " were sampled. Training on worked solutions samples none."),
     "trajectories": Table("training", ["trajectories"],
         "Groups over the later epochs of a recorded training run, by policy, per cent; the end is the last stretch of the epochs."
         r" The 95\,\% intervals are for new prompts in this one run."),
@@ -216,6 +217,12 @@ class Figure:
 
 def trained(config: dict, study: str) -> bool:
     return bool(paths.updates(config, study))
+
+
+def with_rollouts(config: dict, study: str) -> bool:
+    """Whether a run samples rollouts."""
+    names = {run.recipe for run in paths.runs(config, study)} - {"recorded"}
+    return any(not settings.is_supervised(config["recipes"][name]) for name in names)
 
 
 def tests(config: dict, study: str) -> set[tuple[str, str]]:
@@ -335,7 +342,7 @@ FIGURES = {
         "Mean length of the completions that GRPO samples during training, and the share of them cut off at the limit, by policy, in at"
         " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). The prompts are"
         " those of each policy's subset, so that policies differ from the first update on.",
-        when=trained,
+        when=with_rollouts,
     ),
     "groups": Figure(
         ["curves"], "What explains the gains", "Groups over training",
@@ -343,7 +350,7 @@ FIGURES = {
         "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, mixed, all wrong (rewarded or not,"
         " where finishing is rewarded). Only mixed groups train. Bars are 95 % intervals over seeds (Student's t; none with a single seed)."
         " All right and all wrong are not drawn where the logs do not tell them apart.",
-        when=trained,
+        when=with_rollouts,
     ),
     "learnable": Figure(
         ["gains", "learnable", "accuracy", "regressions"], "What explains the gains", "Learnable share and completion length",
@@ -351,7 +358,7 @@ FIGURES = {
         "Gain against the learnable share of groups (left) and against the rival explanation, mean completion length after training (right)."
         " A point is a model, task and policy; bars are its 95 % intervals. Below stand R² of all points, within each task, and of both"
         " predictors together, without intervals: policies share base models and problems, so that points are not independent.",
-        when=trained,
+        when=with_rollouts,
         may_be_empty=["regressions"],
     ),
     "leads": Figure(
