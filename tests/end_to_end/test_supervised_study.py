@@ -130,3 +130,20 @@ def test_the_loss_falls_and_the_log_says_so(run):
     losses = [float(row["loss"]) for row in rows(run / "clean-spec/updates.csv")]
     assert len(losses) == UPDATES and max(losses[-3:]) < 0.8 * losses[0], losses
     assert f"{UPDATES} updates, last loss {losses[-1]:.3f}" in (run / "clean-spec.log").read_text()
+
+
+def test_two_processes_train_as_one(run):
+    """Each has half of an update's texts; solutions differ in length, and the loss is the mean over all tokens."""
+    spec = yaml.safe_load((run / "adapter.yaml").read_text())
+    spec["training"] |= {"updates": 6, "checkpoint_every": 6, "prompts_per_update": 4}
+    spec["training"]["adapter"]["dropout"] = 0.0
+    (run / "pair.yaml").write_text(yaml.safe_dump(spec))
+    for name, arguments in (("one", []), ("two", ["--processes", "2"])):
+        assert start(run, name, *arguments, spec="pair.yaml").wait() == 0, (run / f"{name}.log").read_text()
+    one, two = (rows(run / name / "updates.csv") for name in ("one", "two"))
+    assert len({row["tokens_mean"] for row in one}) > 1
+    for here, there in zip(one, two, strict=True):
+        assert [here[name] for name in ("step", "prompts", "rollouts", "tokens_mean")] == [
+            there[name] for name in ("step", "prompts", "rollouts", "tokens_mean")
+        ]
+        assert float(there["loss"]) == pytest.approx(float(here["loss"]), rel=1e-3)
