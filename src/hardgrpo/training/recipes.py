@@ -92,8 +92,8 @@ def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
     share, rest = divmod(texts, hardware.processes)
     if rest:
         raise UserError(
-            f"{texts} texts an update cannot be shared out over {hardware.processes} processes; choose a number of GPUs that divides"
-            " prompts_per_update x group_size (without group_size where objective is sft)"
+            f"{texts} completions an update cannot be shared out over {hardware.processes} processes; choose a number of GPUs"
+            " that divides prompts_per_update x group_size (prompts_per_update alone, where objective is sft)"
         )
     size = min(hardware.micro_batch or share, share)
     while share % size:
