@@ -6,6 +6,7 @@ localrules:
     fetch_model,
     prepare_task,
     pretrain_settings,
+    write_solutions,
 
 
 rule fetch_dataset:
@@ -57,6 +58,30 @@ rule prepare_task:
         "python scripts/inputs/prepare_task.py --task {resources.named} --split {wildcards.split} --source {params.source:q}"
         " --files {params.files:q} --grader {resources.grader} {params.difficulty} --lock inputs.lock {resources.lock_mode}"
         " --output {output} > {log} 2>&1"
+
+
+# For runs of recipes with `objective: sft`.
+rule write_solutions:
+    input:
+        lambda w: [name for name, _ in parts_of(w.task, "train")],
+    output:
+        "results/tasks/{task}/solutions.jsonl",
+    log:
+        "results/logs/write_solutions/{task}.log",
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
+    params:
+        named=lambda w: settings.sampled_as(config, w.task),  # the name in the problems' ids
+        source=lambda w: as_json(settings.source_of_split(task_of(w.task), "train", with_solutions=True)),
+        files=lambda w: [path for _, path in parts_of(w.task, "train")],
+        grader=lambda w: task_of(w.task)["grader"],  # it decides how a solution states the answer
+    message:
+        "Write the worked solutions of {wildcards.task}"
+    shell:
+        "python scripts/inputs/write_solutions.py --task {params.named} --source {params.source:q} --files {params.files:q}"
+        " --grader {params.grader} --output {output} > {log} 2>&1"
 
 
 rule fetch_model:

@@ -1,4 +1,4 @@
-# GRPO runs. The training program is not an input: a run is trained again only if its specification or data change.
+# Training runs, by GRPO or on worked solutions. The training program is not an input: a run is trained again only if its specification or data change.
 
 
 localrules:
@@ -28,6 +28,7 @@ rule train_grpo:
         model="results/models/{model}/manifest.json",
         problems="results/tasks/{task}/train.jsonl",
         subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
+        solutions=lambda w: paths.solutions_of_run(config, w.task, w.recipe),  # none for GRPO
     output:
         checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/checkpoints/manifest.json",
         updates="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/updates.csv",

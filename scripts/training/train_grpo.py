@@ -1,4 +1,4 @@
-"""Train one run with TRL's GRPOTrainer: the model on the chosen prompts, as `spec.yaml` says.
+"""Train one run with TRL: the model on the chosen prompts, as `spec.yaml` says, by GRPO or on worked solutions (objective: sft).
 
     python scripts/training/train_grpo.py --spec results/training/tiny/swaps/mini/hard/seed0/spec.yaml --output some/folder
 
@@ -28,6 +28,7 @@ from pathlib import Path
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, errors, files, interruption, provenance, states, warm
 from hardgrpo.runtime.interruption import say
+from hardgrpo.study import settings
 from hardgrpo.training import outputs, recipes
 from hardgrpo.training.processes import LAUNCHED, Processes, launch
 
@@ -41,7 +42,9 @@ def main() -> None:
     parser.add_argument("--state", default="results/state", help="folder of the states of unfinished runs")
     environments.add_gpu_arguments(parser)
     parser.add_argument("--processes", type=int, help="how many (default: one for each GPU)")
-    parser.add_argument("--micro-batch", type=int, help="completions per forward pass of a process (default: its whole share)")
+    parser.add_argument(
+        "--micro-batch", type=int, help="completions or solutions per forward pass of a process (default: its whole share)"
+    )
     parser.add_argument("--vllm-memory", type=float, default=0.3, help="share of a GPU's memory for vLLM")
     parser.add_argument("--vllm-sleep", action="store_true", help="vLLM frees its memory during updates")
     parser.add_argument("--track", default="none", choices=["none", *TRACKERS], help="also send training curves there")
@@ -63,7 +66,7 @@ def main() -> None:
     hardware = recipes.Hardware(args.gpus, args.processes or max(1, args.gpus), args.micro_batch, args.vllm_memory, args.vllm_sleep)
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)
     recipes.check_machine(spec.training, hardware)
-    recipes.micro_batches(spec.training["prompts_per_update"] * spec.training["group_size"], hardware)
+    recipes.micro_batches(settings.texts_per_update(spec.training), hardware)
     environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
     if hardware.gpus == 1:  # the trainer would use every visible GPU, as threads of one process
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
@@ -75,7 +78,8 @@ def main() -> None:
     problems = {problem["id"]: problem for problem in tasks.read_problems(spec.problems)}
     chosen = tasks.read_subset(spec.subset, problems, spec.problems)
 
-    inputs = [files.sha256(path) for path in (f"{spec.model_folder}/manifest.json", spec.problems, spec.subset)]
+    given = [f"{spec.model_folder}/manifest.json", spec.problems, spec.subset, *filter(None, [spec.solutions])]
+    inputs = [files.sha256(path) for path in given]
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl", "peft")]
     state, output = Path(args.state) / spec.digest(*inputs, *versions), Path(args.output)
     patience = args.take_over_minutes if args.take_over else None

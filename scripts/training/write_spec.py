@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("--run", required=True, type=json.loads, help="the run's slice of config.yaml, as JSON")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
-    head = "# One GRPO run. By hand: python scripts/training/train_grpo.py --spec THIS_FILE --output FOLDER\n"
+    head = f"# One {args.run['training'].get('objective', 'grpo').upper()} run. By hand: python scripts/training/train_grpo.py --spec THIS_FILE --output FOLDER\n"
     files.write_text(args.output, head + yaml.safe_dump(args.run, sort_keys=False, allow_unicode=True))
 
 

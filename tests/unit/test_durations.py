@@ -165,3 +165,24 @@ def test_other_seeds_are_predicted_from_one(tmp_path):
     compared = calibration.compare(CONFIG, calibration.read_measured(str(tmp_path)), "h100", 0)
     assert [one.measured.job.seed for one in compared] == [1, 2]
     assert [one.error for one in compared] == pytest.approx([100 / 1100, 200 / 800], rel=1e-2)
+
+
+def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path):
+    job = Job("train_grpo", "qwen3-4b", "gsm8k", "sft", "hard", 0)
+    found, grpo = (
+        durations.estimate(CONFIG, Job("train_grpo", "qwen3-4b", "gsm8k", recipe, "hard", 0), "h100")
+        for recipe in ("sft", "as_written")
+    )
+    assert found.completions == found.tokens_generated == 0
+    assert found.tokens_trained == pytest.approx(1000 * 32 * (250 * durations.FILL + durations.PROMPT_TOKENS["gpu"]))
+    # forward, backward, layers again: 2 FLOPs a weight and token each
+    learning = 3 * 2 * memory.parameters(CONFIG["models"]["qwen3-4b"]["shape"]) * found.tokens_trained / (989e12 * 0.3)
+    assert found.seconds == pytest.approx(found.start_seconds + learning + 1000 * durations.UPDATE_SECONDS["gpu"])
+    assert found.start_seconds < grpo.start_seconds and found.seconds < grpo.seconds / 3, "no engine, one text a prompt"
+    # a finished run corrects the length of solutions
+    tokens = 1000 * 32 * 125  # half the limit
+    finished(tmp_path, "qwen3-4b/gsm8k/sft/hard/seed0", 2_050, 2_000, 0, solution_tokens=tokens)
+    known = calibration.calibrate(CONFIG, calibration.read_measured(str(tmp_path)), "h100")
+    again = durations.estimate(CONFIG, job, "h100", known)
+    assert again.seconds == pytest.approx(2_050, rel=1e-3) and again.completions == 0
+    assert again.tokens_trained == pytest.approx(tokens + 1000 * 32 * durations.PROMPT_TOKENS["gpu"])

@@ -28,6 +28,7 @@ RUN_BY_A_TEST = {
     "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
     "show_results": "test_figures_tables_and_numbers_are_made_and_what_to_open_is_said",
     "simulate_coverage": "test_the_program_simulates_draws_and_writes",
+    "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone",
 }
 # Programs that write what is generated in the repository; all are run below.
 WRITING = sorted(path.stem for path in SCRIPTS.glob("maintenance/write_*.py"))

@@ -24,7 +24,7 @@ RECIPE = {
 SPEC = recipes.Spec("m", "t", "hard", "mini", 3, "models/m", "P.jsonl", "S.csv", "{question}", {}, "final_word", 48, RECIPE)
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 LARGE = [name for name, model in CONFIG["models"].items() if "gpus" in model]
-FOR_GPUS = [name for name, recipe in CONFIG["recipes"].items() if recipe["precision"] == "bf16"]
+FOR_GPUS = [name for name, recipe in CONFIG["recipes"].items() if recipe["precision"] == "bf16" and "beta" in recipe]
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 12), st.integers(0, 3))

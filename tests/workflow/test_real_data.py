@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from conftest import RECORDINGS, ROOT, World
+from hardgrpo.data import solutions
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 
@@ -209,3 +210,33 @@ def test_a_file_that_was_cut_off_is_told_with_its_line(copied):
 def test_without_local_copies_the_hub_is_asked(copied):
     shutil.rmtree(copied.folder / "data/gsm8k")
     assert copied.plan(target("gsm8k", "test"), target("aime2025", "test")) == {"fetch_dataset": 1, "prepare_task": 2}
+
+
+@pytest.mark.parametrize("task", ["gsm8k", "gsm8k_1024_cut", "swaps"])
+def test_worked_solutions_are_written_by_the_workflow_and_right_to_the_grader(prepared, task):
+    """Of GSM8K all 7,473, without calculator annotations and with the answer in the box that the prompt asks for."""
+    name = f"results/tasks/{task}/solutions.jsonl"
+    done = prepared.snakemake("--config", f"data={DATA}", "--", name, target(task, "train"))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    problems = {p["id"]: p for p in files.read_jsonl(prepared.folder / target(task, "train"), {"id": str, "answer": str})}
+    solved = files.read_jsonl(prepared.folder / name, {"id": str, "solution": str})
+    assert [row["id"] for row in solved] == list(problems)
+    wrong = [
+        row["id"]
+        for row in solved
+        if not graders.grade(TASKS[task]["grader"], row["solution"], problems[row["id"]]["answer"]).correct
+    ]
+    assert wrong == []
+    if task != "swaps":
+        assert not [row for row in solved if "<<" in row["solution"] or "####" in row["solution"]]
+        original = files.read_jsonl(DATA / "gsm8k/train.jsonl", {"answer": str})[0]["answer"].splitlines()[0]
+        assert original.startswith("Natalia sold 48/2 = <<48/2=24>>24") and solved[0]["solution"].startswith(
+            "Natalia sold 48/2 = 24 clips"
+        )
+
+
+def test_worked_solutions_of_math_are_right_to_the_grader():
+    """MATH-500's, as the training problems are not among the local copies."""
+    source = TASKS["math"]["source"] | {"train": TASKS["math"]["source"]["test"], "problems": 500}
+    solved = solutions.worked("math", source, [str(DATA / "math500/test.jsonl")], "math")
+    assert len(solutions.graded_right(solved, "math", "math")) == 500

@@ -19,7 +19,9 @@ def table(config: dict) -> str:
             gpus = model["gpus"]["adapter" if training.get("adapter") else "full"]
             need = [f"{memory.of_run(config, name, recipe, task)['total']:.0f}" for task in TASKS]
             sleeps = "yes" if gpus["vllm_sleep"] else "no"
-            vllm = f"{gpus['vllm_memory'] * memory.GPU_GIB:.0f} GiB | {sleeps}" if training["generation"] == "vllm" else "none |"
+            vllm = (
+                f"{gpus['vllm_memory'] * memory.GPU_GIB:.0f} GiB | {sleeps}" if training.get("generation") == "vllm" else "none |"
+            )
             lines.append(
                 f"| {name} | {memory.parameters(model['shape']) / 1e9:.2f} B | {recipe} | {gpus['count']} | {gpus['micro_batch']}"
                 f" | {vllm} | {need[0]} | {need[1]} |"

@@ -16,6 +16,7 @@ from hardgrpo.study.settings import Run
 from hardgrpo.training import recipes
 
 CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share")
+# Runs on worked solutions have no rollouts: what is about rollouts is empty in their logs.
 UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", "undecided_share", *CURVES[:4]), float)
 LATER = {"all_right_share": float}  # logs of an earlier version have no such column
 
@@ -27,19 +28,24 @@ def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
         if run.recipe == "recorded":
             continue
         path = f"results/training/{run.path}/updates.csv"
-        frame = pd.DataFrame(files.read_rows(path, UPDATES, LATER)).astype(dict.fromkeys(LATER, float))
-        frame["all_wrong_share"] = 1 - frame.learnable_share - frame.all_right_share
-        if frame.empty:
+        rows = files.read_rows(path, UPDATES, LATER)
+        if not rows:
             raise UserError(f"{path}: the file has no rows; delete it and run again")
+        frame = pd.DataFrame(rows).astype(dict.fromkeys((*UPDATES, *LATER), float))
+        frame["all_wrong_share"] = 1 - frame.learnable_share - frame.all_right_share
         graders.check_decided((frame.undecided_share * frame.rollouts).sum(), int(frame.rollouts.sum()), path)
         frames[run] = frame
     return frames
 
 
+def with_rollouts(updates: dict[Run, pd.DataFrame]) -> dict[Run, pd.DataFrame]:
+    return {run: frame for run, frame in updates.items() if frame.rollouts.any()}
+
+
 def learnable(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     """Learnable share: the mean over updates of the share of groups whose rewards differ, interval over seeds."""
     rows = []
-    for keys, runs in _grouped(updates, study):
+    for keys, runs in _grouped(with_rollouts(updates), study):
         rows.append(
             keys
             | as_columns("learnable", _over_seeds([updates[run] for run in runs], "learnable_share"))
@@ -49,12 +55,12 @@ def learnable(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 
 
 def curves(updates: dict[Run, pd.DataFrame], study: dict, points: int = 20) -> list[dict]:
-    """Training by policy in at most `points` stretches of updates: means over a stretch, interval over seeds.
+    """Rollouts by policy in at most `points` stretches of updates: means over a stretch, interval over seeds.
 
     A row stands for the updates `first` to `step`. Runs of different lengths are compared up to the end of the shortest.
     """
     rows = []
-    for keys, runs in _grouped(updates, study):
+    for keys, runs in _grouped(with_rollouts(updates), study):
         length = min(len(updates[run]) for run in runs)
         width = -(-length // points)
         for start in range(0, length, width):

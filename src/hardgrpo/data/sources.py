@@ -121,6 +121,30 @@ def _boxed(solution: str) -> str | None:
     return last_box(solution.replace("\\fbox{", "\\boxed{")) or (bare[-1] if bare else None)
 
 
+def _gsm8k_solution(row: dict, statement: str) -> str:
+    """The solution without calculator annotations <<48/2=24>>, and the answer as the grader's form states it."""
+    steps, _, _ = row["answer"].rpartition("####")
+    return f"{re.sub(r'<<[^>]*>>', '', steps).strip()}\n{statement}"
+
+
+def _math_solution(row: dict, statement: str) -> str | None:
+    """The solution as it is: it states its answer in a box."""
+    return row.get("solution")
+
+
+# The worked solution of a row, of formats that have one. `statement` states the reference answer in the form that the grader reads.
+SOLUTIONS: dict[str, Callable[[dict, str], str | None]] = {"gsm8k": _gsm8k_solution, "math": _math_solution}
+
+
+def solution(row: dict, format: str, columns: dict, statement: str, where: str) -> str:
+    """The worked solution of a row. Raise a `UserError`, which names the row by `where`, if there is none."""
+    found = SOLUTIONS[format](row, statement) if format in SOLUTIONS else row.get(columns.get("solution"))
+    if not isinstance(found, str) or not found.strip():
+        name = columns.get("solution", "solution")
+        raise UserError(f"{where}: no worked solution in column '{name}'; add it, take the row out, or name another column")
+    return found.strip()
+
+
 FORMATS: dict[str, Callable[[dict], dict]] = {"gsm8k": _gsm8k, "choices": _choices, "math": _math}
 
 

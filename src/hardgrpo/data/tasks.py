@@ -25,6 +25,11 @@ def prepare(task: str, source: dict, split: str, paths: list[str], difficulty: s
     dataset folders of its parts, in order."""
     if source["kind"] == "generated":
         return generate_problems(task, source, split)
+    return [problem for problem, _, _ in with_rows(task, source, split, paths, difficulty)]
+
+
+def with_rows(task: str, source: dict, split: str, paths: list[str], difficulty: str = "pass_rate") -> list[tuple[dict, dict, str]]:
+    """[(problem, the row that it comes from, where this row stands)] of a split that is read from files or datasets."""
     parts = source[split] if source["kind"] == "hub" else [{}]
     if len(parts) != len(paths):
         raise UserError(
@@ -44,12 +49,13 @@ def prepare(task: str, source: dict, split: str, paths: list[str], difficulty: s
     # Tasks over one dataset share its ids. Their samples then share random numbers, and they can be paired by problem.
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
     format, columns, needs_answer = source.get("format", "columns"), source.get("columns", {}), difficulty == "pass_rate"
-    problems = []
+    problems, kept = [], []
     for index, (origin, path, number, row) in enumerate(rows):
         problem = sources.as_problem(row, number, format, columns, needs_answer, path)
         if source.get("keep") == "numeric" and not graders.is_number(str(problem["answer"])):
             continue
         identity = problem.get("id")
+        kept.append((row, f"{path}: row {number + sources.first_row(path)}"))
         problems.append(
             {
                 "id": str(f"{stem}-{split}-{index:04d}" if identity in (None, "") else identity),
@@ -62,7 +68,8 @@ def prepare(task: str, source: dict, split: str, paths: list[str], difficulty: s
         )
     if not problems:
         raise UserError(f"task {task}: no problems are left in the {split} split; check its rows and keep")
-    return _checked(problems, ", ".join(map(str, paths)), needs_answer, sources.first_row(paths[0]))
+    problems = _checked(problems, ", ".join(map(str, paths)), needs_answer, sources.first_row(paths[0]))
+    return [(problem, *origin) for problem, origin in zip(problems, kept)]
 
 
 def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[dict]:

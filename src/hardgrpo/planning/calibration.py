@@ -3,7 +3,7 @@
 `results/calibration.json` holds an entry for each group of finished jobs, from the narrowest (the same rule, device, model, task,
 recipe and policy: only seeds differ) to the widest (the same rule and device). An entry holds medians over its jobs:
 
-- `fill`: tokens of a completion over the completion limit (not in the widest groups, where tasks have different limits);
+- `fill`: tokens of a completion, or of the worked solution that is trained on, over the completion limit (not in the widest groups, where tasks have different limits);
 - `slowness`: seconds of work over the seconds that the cost model expects for the sampled tokens;
 - `start_seconds`: the job's other seconds, for imports, loading and writing.
 """
@@ -48,7 +48,7 @@ class Measured:
     device: str
     seconds: float
     work_seconds: float | None  # None: start and work were not measured apart
-    completion_tokens: int | None
+    tokens: int | None  # of completions, or of worked solutions
 
 
 def read_measured(results: str = "results") -> list[Measured]:
@@ -70,7 +70,8 @@ def _measured(path: Path, job: Job) -> Measured | None:
         work = facts.get("work_seconds", facts.get("update_seconds"))
         if facts.get("resumed_from"):
             return None
-        return Measured(job, "gpu" if gpus else "cpu", float(facts["seconds"]), work, facts.get("completion_tokens"))
+        tokens = facts.get("solution_tokens", facts.get("completion_tokens"))
+        return Measured(job, "gpu" if gpus else "cpu", float(facts["seconds"]), work, tokens)
     except (ValueError, KeyError, TypeError, AttributeError, OSError):
         return None
 
@@ -125,9 +126,9 @@ def _ratios(config: dict, one: Measured, gpu: str) -> dict[str, float]:
     expected = durations.estimate(config, one.job, gpu)
     if one.device != durations.device(config, one.job):
         return {}
-    if not one.completion_tokens:  # pretraining
+    if not one.tokens:  # pretraining
         return {"slowness": (one.seconds - expected.start_seconds) / (expected.seconds - expected.start_seconds)}
-    fill = one.completion_tokens / (expected.completions * durations.completion_limit(config, one.job))
+    fill = one.tokens / (durations.texts(config, one.job) * durations.completion_limit(config, one.job))
     with_tokens = durations.estimate(
         config, one.job, gpu, Calibration([{"of": dict(_key(one.job, one.device, GROUPS[0])), "fill": fill}])
     )

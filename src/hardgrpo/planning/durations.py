@@ -189,8 +189,7 @@ def problems(config: dict, task: str, split: str) -> int:
 def completions(config: dict, job: Job) -> int:
     """Completions that a job samples, over all its checkpoints."""
     if job.rule == "train_grpo":
-        recipe = config["recipes"][job.recipe]
-        return recipe["updates"] * recipe["prompts_per_update"] * recipe["group_size"]
+        return 0 if settings.is_supervised(config["recipes"][job.recipe]) else texts(config, job)
     if job.rule in ("probe", "probe_early"):  # probe_early: at most
         probe = config["tasks"][job.task]["probe"]
         return -(-problems(config, job.task, "train") // probe["shards"]) * settings.probed_samples(config, job.task)
@@ -198,6 +197,14 @@ def completions(config: dict, job: Job) -> int:
     if job.rule == "sample_reach":
         return problems(config, job.eval_task, "test") * test["reach"]["samples"]
     return problems(config, job.eval_task, "test") * (test["samples"] + test["greedy"]) * checkpoints(config, job)
+
+
+def texts(config: dict, job: Job) -> int:
+    """What fills a part of the completion limit: the completions that a job samples, or the worked solutions that it trains on."""
+    if job.rule != "train_grpo":
+        return completions(config, job)
+    recipe = config["recipes"][job.recipe]
+    return recipe["updates"] * settings.texts_per_update(recipe)
 
 
 def checkpoints(config: dict, job: Job) -> int:
@@ -256,19 +263,18 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     recipe, gpus = config["recipes"][job.recipe], _gpus(config, job)
     count, limit = gpus["count"], completion_limit(config, job)
     place = "gpu" if count else "cpu"
-    engine = recipe["generation"] if count else "cpu"
-    rollouts = recipe["prompts_per_update"] * recipe["group_size"]
-    amount = recipe["updates"] * rollouts
+    engine = recipe.get("generation", "transformers") if count else "cpu"
+    amount, sampled = texts(config, job), completions(config, job)
     tokens = amount * limit * (fill or FILL)
-    trained = tokens + amount * PROMPT_TOKENS[place]
+    trained, generated = tokens + amount * PROMPT_TOKENS[place], tokens if sampled else 0.0
     parameters, adapter = memory.parameters(shape), recipe.get("adapter")
     # Each update samples its own rollouts. Several GPUs share them, each with the whole model.
     width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
     share = recipe["updates"] * max(1, count)
-    sampling = recipe["updates"] * sampling_seconds(shape, amount / share, tokens / share, limit, engine, gpu, 1, width)
+    sampling = recipe["updates"] * sampling_seconds(shape, sampled / share, generated / share, limit, engine, gpu, 1, width)
     passes = 2 + (2 if adapter else 4)  # forward; backward for activations, and for the weights that are trained
     passes += 2 if count else 0  # gradient checkpointing: layers are computed again in the backward pass
-    passes += 2 if recipe["beta"] > 0 else 0  # the reference policy
+    passes += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
     passes += 2 if engine == "vllm" else 0  # the trainer computes the probabilities of vLLM's tokens, too
     processor = GPUS[gpu] if count else CORE
     learning = passes * parameters * trained / (processor.flops * TRAINING_SHARE[place]) / max(1, count)
@@ -276,7 +282,7 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     start = _start(shape, engine)
     seconds = start + sampling + learning + recipe["updates"] * (UPDATE_SECONDS[place] + sync)
     kept, scratch = training_bytes(shape, recipe)
-    return Estimate(seconds, start, count, amount, tokens, trained, kept, scratch)
+    return Estimate(seconds, start, count, sampled, generated, trained, kept, scratch)
 
 
 def training_bytes(shape: dict, recipe: dict) -> tuple[float, float]:

@@ -8,6 +8,12 @@ def trained(config: dict, study: str) -> bool:
     return bool(paths.updates(config, study))
 
 
+def with_rollouts(config: dict, study: str) -> bool:
+    """Whether a run samples rollouts."""
+    names = {run.recipe for run in paths.runs(config, study)} - {"recorded"}
+    return any(not settings.is_supervised(config["recipes"][name]) for name in names)
+
+
 def tests(config: dict, study: str) -> set[tuple[str, str]]:
     """{(task trained on, test)}."""
     return {(run.task, test) for run in paths.runs(config, study) for test in paths.eval_tasks(config, study, run.task, run.model)}

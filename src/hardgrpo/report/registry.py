@@ -190,7 +190,8 @@ TABLES = {
     "subsets": Table("training", ["subsets"], "The subsets: mean pass rate, share never solved by the base model, and the ties at the edge of the choice."),
     "spent": Table("training", ["spent", "gains"],
         "What a run spent, by policy: mean over seeds, and the least and the most of tokens and time. Runs of a task have the same updates"
-        " and rollouts, not the same tokens: the last columns are the gain, and the gain per million tokens that were sampled."),
+        " and, by one recipe, the same rollouts, not the same tokens: the last columns are the gain, and the gain per million tokens that"
+        " were sampled. Training on worked solutions samples none."),
     "trajectories": Table("training", ["trajectories"],
         "Groups over the later epochs of a recorded training run, by policy, per cent; the end is the last stretch of the epochs."
         r" The 95\,\% intervals are for new prompts in this one run."),
@@ -289,7 +290,7 @@ FIGURES = {
         "Mean length of the completions that GRPO samples during training, and the share of them cut off at the limit, by policy, in at"
         " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). The prompts are"
         " those of each policy's subset, so that policies differ from the first update on.",
-        when=conditions.trained,
+        when=conditions.with_rollouts,
     ),
     "groups": Figure(
         ["curves"], "What explains the gains", "Groups over training",
@@ -297,7 +298,7 @@ FIGURES = {
         "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, mixed, all wrong (rewarded or not,"
         " where finishing is rewarded). Only mixed groups train. Bars are 95 % intervals over seeds (Student's t; none with a single seed)."
         " All right and all wrong are not drawn where the logs do not tell them apart.",
-        when=conditions.trained,
+        when=conditions.with_rollouts,
     ),
     "learnable": Figure(
         ["gains", "learnable", "accuracy", "regressions"], "What explains the gains", "Learnable share and completion length",
@@ -305,7 +306,7 @@ FIGURES = {
         "Gain against the learnable share of groups (left) and against the rival explanation, mean completion length after training (right)."
         " A point is a model, task and policy; bars are its 95 % intervals. Below stand R² of all points, within each task, and of both"
         " predictors together, without intervals: policies share base models and problems, so that points are not independent.",
-        when=conditions.trained,
+        when=conditions.with_rollouts,
         may_be_empty=["regressions"],
     ),
     "leads": Figure(

@@ -9,12 +9,16 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import memory, schema
 from hardgrpo.study.settings import (
+    DEMONSTRATED,
+    OF_GRPO,
     OF_SEED,
     eval_tasks,
+    has_solutions,
     has_train,
     has_weights,
     is_excluded,
     is_recorded,
+    is_supervised,
     is_trajectory,
     listed,
     sampled_as,
@@ -94,7 +98,7 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 )
             yield from unknown(f"{place}.demonstrations", "tasks", source["demonstrations"])
             for task, spec in source["demonstrations"].items():
-                if config["tasks"][task]["source"].get("family") not in ("swaps", "arithmetic"):
+                if config["tasks"][task]["source"].get("family") not in DEMONSTRATED:
                     yield (
                         f"{place}.demonstrations.{task}",
                         "only generated swaps and arithmetic have demonstrations; name one of these",
@@ -132,7 +136,8 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
             )
         if recipe["base"] == "nf4" and not recipe.get("adapter"):
             yield f"recipes.{name}.base", "weights held in 4 bits cannot be trained themselves; add an adapter or choose bf16"
-        if recipe["base"] == "nf4" and recipe["generation"] == "vllm":
+        yield from _keys_of_objective(recipe, f"recipes.{name}")
+        if recipe["base"] == "nf4" and recipe.get("generation") == "vllm":
             yield (
                 f"recipes.{name}.generation",
                 "vLLM cannot follow an adapter that is merged into 4-bit weights; choose transformers, or base: bf16",
@@ -179,6 +184,7 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 yield place, "'recipes' is missing; name one or more of `recipes`"
             else:
                 yield from unknown(f"{place}.recipes", "recipes", study["recipes"])
+                yield from _without_solutions(config, study, place)
             for task in study["tasks"]:
                 if not has_train(config["tasks"][task]):
                     yield (
@@ -274,6 +280,31 @@ def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple
                 memory.check_fits(config, model, recipe, task)
             except UserError as error:
                 yield f"models.{model}.gpus.{kind}", str(error)
+
+
+def _keys_of_objective(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
+    """Keys that a recipe lacks, or has although its objective has no use for them."""
+    for key in OF_GRPO:
+        if is_supervised(recipe) and key in recipe:
+            yield f"{place}.{key}", "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"
+        if not is_supervised(recipe) and key not in recipe:
+            yield place, f"'{key}' is missing, which GRPO needs; add it, or set objective: sft"
+
+
+def _without_solutions(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
+    """Tasks that a recipe with objective: sft is to train on, and that have no worked solutions."""
+    for recipe in (name for name in study["recipes"] if is_supervised(config["recipes"].get(name, {}))):
+        for task in study["tasks"]:
+            if (
+                task in config["tasks"]
+                and not is_excluded(study, task=task, recipe=recipe)
+                and not has_solutions(config["tasks"][task])
+            ):
+                yield (
+                    f"{place}.tasks",
+                    f"task '{task}' has no worked solutions, which recipe '{recipe}' trains on (objective: sft); exclude the pair, or"
+                    " name a column with solutions in the task's source (columns: {solution: NAME})",
+                )
 
 
 def _not_cut(config: dict, name: str, place: str) -> Iterator[tuple[str, str]]:

@@ -66,7 +66,7 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
     logits = 3 * gpus["micro_batch"] * completion_tokens * shape["vocabulary"] * 4.0  # scores, their softmax, its gradient
     # The reference policy of a KL term is the base without its adapter, or a second copy of all weights in the same precision. If that
     # copy is sharded, TRL gathers all of it (in bf16) for its forward pass.
-    second = not adapter and recipe["beta"] > 0
+    second = not adapter and recipe.get("beta", 0) > 0
     reference = parameters(shape) * BYTES[recipe["base"]] / count * second
     gathered = 0.0
     if not adapter and count > 1:  # the trained weights are gathered one layer at a time
@@ -80,7 +80,7 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
         "context": CONTEXT_BYTES,
     }
     need = {name: size / GIB for name, size in need.items()}
-    vllm = gpus["vllm_memory"] * GPU_GIB if recipe["generation"] == "vllm" else 0.0
+    vllm = gpus["vllm_memory"] * GPU_GIB if recipe.get("generation") == "vllm" else 0.0
     updating = sum(need.values()) + (0.0 if gpus["vllm_sleep"] else vllm)
     sampling = sum(need.values()) - need["activations"] - need["gradients"] + vllm
     return need | {"vllm": vllm, "total": max(updating, sampling)}
@@ -88,7 +88,7 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
 
 def main_memory(shape: dict, recipe: dict) -> float:
     """GiB of main memory that each process needs to load all weights, and those of the reference policy."""
-    copies = 1 if recipe.get("adapter") or not recipe["beta"] else 2
+    copies = 1 if recipe.get("adapter") or not recipe.get("beta") else 2
     return (parameters(shape) * (2.0 if recipe["base"] == "nf4" else BYTES[recipe["base"]]) * copies + 16 * GIB) / GIB
 
 

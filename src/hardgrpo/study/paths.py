@@ -14,6 +14,11 @@ def problems(task: str, split: str) -> str:
     return f"results/tasks/{task}/{split}.jsonl"
 
 
+def solutions(task: str) -> str:
+    """Worked solutions of the train problems, for recipes that train on them."""
+    return f"results/tasks/{task}/solutions.jsonl"
+
+
 def dataset_folder(part: dict) -> str:
     """The folder into which a dataset of the hub is downloaded; `part` is an entry of a task's source."""
     owner, name = part["dataset"].split("/")
@@ -285,7 +290,7 @@ def prunings(config: dict, study: str) -> list[str]:
 def specification(config: dict, run: settings.Run) -> dict:
     """The content of a run's `spec.yaml`."""
     task = config["tasks"][run.task]
-    return {
+    found = {
         "model": run.base,
         "task": run.task,
         "policy": run.policy,
@@ -300,3 +305,11 @@ def specification(config: dict, run: settings.Run) -> dict:
         "completion_tokens": task["completion_tokens"],
         "training": {"adapter": None} | config["recipes"][run.recipe],
     }
+    for name in solutions_of_run(config, run.task, run.recipe):
+        found["solutions"] = name
+    return found
+
+
+def solutions_of_run(config: dict, task: str, recipe: str) -> list[str]:
+    """The file of worked solutions that a run trains on; none for GRPO, whose inputs do not name it."""
+    return [solutions(task)] if settings.is_supervised(config["recipes"][recipe]) else []

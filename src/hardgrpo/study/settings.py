@@ -9,6 +9,9 @@ OWN = "own"  # as the seed of a pretrained model: each replicate pretrains a bas
 OF_SEED = re.compile(r"-seed[0-9]+$")  # the end of the name of such a base; no model of config.yaml may have such a name
 
 RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # of keys that a recipe may leave out
+# Keys that only a GRPO recipe has, and needs.
+OF_GRPO = ("group_size", "temperature", "reward", "advantage", "loss", "beta", "epsilon", "generation")
+DEMONSTRATED = ("swaps", "arithmetic")  # generated families whose problems have worked solutions
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,26 @@ def has_train(task: dict) -> bool:
     return bool(task["source"].get("train"))
 
 
-def source_of_split(task: dict, split: str) -> dict:
-    """The part of a task's source that decides one split."""
+def has_solutions(task: dict) -> bool:
+    """Whether the problems of a task come with worked solutions."""
+    source = task["source"]
+    if source["kind"] == "generated":
+        return source["family"] in DEMONSTRATED
+    return source.get("format") in ("gsm8k", "math") or "solution" in source.get("columns", {})
+
+
+def is_supervised(recipe: dict) -> bool:
+    """Whether a recipe trains on worked solutions, without rollouts."""
+    return recipe.get("objective") == "sft"
+
+
+def texts_per_update(recipe: dict) -> int:
+    """Texts that an update trains on: the rollouts of its prompts, or their worked solutions."""
+    return recipe["prompts_per_update"] * (1 if is_supervised(recipe) else recipe["group_size"])
+
+
+def source_of_split(task: dict, split: str, with_solutions: bool = False) -> dict:
+    """The part of a task's source that decides the problems of one split, and on request their worked solutions."""
     source = dict(task["source"])
     if split == "train":
         source.pop("test", None)
@@ -92,6 +113,12 @@ def source_of_split(task: dict, split: str) -> dict:
         source.pop("train", None)
     if "problems" in source:
         source["problems"] = source["problems"].get(split)
+    if (
+        "solution" in source.get("columns", {}) and not with_solutions
+    ):  # no part of a problem: naming it must not prepare the problems again
+        source["columns"] = {key: name for key, name in source["columns"].items() if key != "solution"}
+        if not source["columns"]:
+            del source["columns"]
     return source
 
 

@@ -1,4 +1,7 @@
-"""Train one run in its state folder: build TRL's trainer, reward rollouts, save checkpoints, stop on SIGTERM. Imports torch and TRL."""
+"""Train one run in its state folder: build TRL's trainer, reward rollouts, save checkpoints, stop on SIGTERM. Imports torch and TRL.
+
+`supervised.py` builds the trainer of recipes that train on worked solutions.
+"""
 
 import os
 from pathlib import Path
@@ -14,7 +17,8 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import engines
-from hardgrpo.training import recipes
+from hardgrpo.study import settings
+from hardgrpo.training import recipes, supervised
 from hardgrpo.training.processes import Processes
 from hardgrpo.training.trainer import Trainer
 
@@ -31,26 +35,13 @@ def train(
 ) -> None:
     engines.fix_threads()
     recipe = spec.training
-    if recipe["generation"] == "vllm":
-        from hardgrpo.sampling import vllm_engine
-
-        vllm_engine.prepare_for_training()
-    order = recipes.schedule(chosen, recipe["updates"], recipe["prompts_per_update"], spec.seed)
-    rows = [{"prompt": tasks.messages(spec.prompt, problems[i]["question"]), "answer": problems[i]["answer"]} for i in order]
     tokenizer = AutoTokenizer.from_pretrained(spec.model_folder, local_files_only=True)
     engines.check_chat_template(tokenizer, spec.model_folder)
-    context = longest_prompt(tokenizer, rows, spec.chat) + spec.completion_tokens
     os.environ.setdefault(
         "TENSORBOARD_LOGGING_DIR", f"results/tracking/{spec.model}/{spec.task}/{spec.recipe}/{spec.policy}/{spec.seed}"
     )
-    trainer = Trainer(
-        model=AutoModelForCausalLM.from_pretrained(spec.model_folder, **recipes.model_arguments(recipe)),
-        processing_class=tokenizer,
-        reward_funcs=reward_function(spec.grader, recipe, hardware.processes),
-        args=GRPOConfig(**recipes.trainer_arguments(spec, str(state), hardware, context, track)),
-        train_dataset=Dataset.from_list(rows),
-        peft_config=recipes.adapter_configuration(recipe),
-    )
+    make = supervised.trainer if settings.is_supervised(recipe) else grpo_trainer
+    trainer = make(spec, problems, chosen, tokenizer, state, hardware, track)
     trainer.remove_callback(PrinterCallback)
     if processes.state is not None and processes.first:
         held = "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each"
@@ -62,6 +53,27 @@ def train(
         trainer.add_callback(Watch(progress, processes, recipe["checkpoint_every"]))
         trainer.train(resume_from_checkpoint=str(states.checkpoint(state, resume_from)) if resume_from else None)
     interruption.stop_at_once()
+
+
+def grpo_trainer(
+    spec: recipes.Spec, problems: dict, chosen: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
+) -> Trainer:
+    recipe = spec.training
+    if recipe["generation"] == "vllm":
+        from hardgrpo.sampling import vllm_engine
+
+        vllm_engine.prepare_for_training()
+    order = recipes.schedule(chosen, recipe["updates"], recipe["prompts_per_update"], spec.seed)
+    rows = [{"prompt": tasks.messages(spec.prompt, problems[i]["question"]), "answer": problems[i]["answer"]} for i in order]
+    context = longest_prompt(tokenizer, rows, spec.chat) + spec.completion_tokens
+    return Trainer(
+        model=AutoModelForCausalLM.from_pretrained(spec.model_folder, **recipes.model_arguments(recipe)),
+        processing_class=tokenizer,
+        reward_funcs=reward_function(spec.grader, recipe, hardware.processes),
+        args=GRPOConfig(**recipes.trainer_arguments(spec, str(state), hardware, context, track)),
+        train_dataset=Dataset.from_list(rows),
+        peft_config=recipes.adapter_configuration(recipe),
+    )
 
 
 def longest_prompt(tokenizer, rows: list[dict], chat: dict) -> int:
@@ -118,6 +130,8 @@ class Watch(TrainerCallback):
     def on_log(self, args, state, control, logs=None, **_) -> None:
         if "reward" in logs:
             self.progress.advance(1, f"reward {logs['reward']:.2f}, learnable {1 - logs['frac_reward_zero_std']:.2f}")
+        elif "loss" in logs:  # on worked solutions; the entry at the end of training has neither
+            self.progress.advance(1, f"loss {logs['loss']:.3f}")
 
     def on_save(self, args, state, control, **_) -> None:
         self.processes.wait()  # each process writes its random numbers

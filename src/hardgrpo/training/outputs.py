@@ -7,9 +7,10 @@ from pathlib import Path
 from hardgrpo.runtime import files, provenance, states
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
+from hardgrpo.study import settings
 from hardgrpo.training import recipes
 
-UPDATE_COLUMNS = {  # our name: TRL's name in its log
+UPDATE_COLUMNS = {  # our name: TRL's name in its log; what a log does not have stays empty
     "prompts": "prompts",
     "rollouts": "rollouts",
     "reward_mean": "reward",
@@ -44,13 +45,15 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
     every, updates = spec.training["checkpoint_every"], spec.training["updates"]
     history, steps = _history(state, updates), list(range(every, updates + 1, every))
     _export_checkpoints(state, output / "checkpoints", steps)
+    supervised = settings.is_supervised(spec.training)
     rows = [{"step": e["step"]} | {ours: e.get(theirs) for ours, theirs in UPDATE_COLUMNS.items()} for e in history]
     for row in rows:
-        row["learnable_share"] = 1 - row["learnable_share"]
+        if row["learnable_share"] is not None:
+            row["learnable_share"] = 1 - row["learnable_share"]
     files.write_rows(output / "timing.csv", ["step", "seconds"], ({"step": e["step"], "seconds": e["step_time"]} for e in history))
     facts = provenance.describe(
         started,
-        run=vars(spec),
+        run=spec.fields(),
         machine=vars(hardware),
         resumed_from=resumed_from,
         # Largest difference between the log-probabilities that vLLM and the trainer give a sampled token; near 0 while vLLM has the
@@ -59,11 +62,14 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
         update_seconds=round(sum(e["step_time"] for e in history), 3),
         completion_tokens=round(sum(r["tokens_mean"] * r["rollouts"] for r in rows)),
         state=state.name,
+        # Tokens of worked solutions, which GRPO has not.
+        **({"solution_tokens": round(sum(r["tokens_mean"] * r["prompts"] for r in rows))} if supervised else {}),
     )
     files.write_json(output / "provenance.json", facts)
     files.write_rows(output / "updates.csv", ["step", *UPDATE_COLUMNS], rows)
     last = rows[-1]
-    say(f"{output}: {last['step']} updates, last reward {last['reward_mean']:.3f}, checkpoints at {', '.join(map(str, steps))}")
+    ended = f"last loss {last['loss']:.3f}" if supervised else f"last reward {last['reward_mean']:.3f}"
+    say(f"{output}: {last['step']} updates, {ended}, checkpoints at {', '.join(map(str, steps))}")
 
 
 def _export_checkpoints(state: Path, folder: Path, steps: list[int]) -> None:
@@ -84,7 +90,7 @@ def _export_checkpoints(state: Path, folder: Path, steps: list[int]) -> None:
 def _history(state: Path, updates: int) -> list[dict]:
     """TRL's log, one entry per update. The last checkpoint holds all of it, also after interruptions."""
     log = files.read_json(states.checkpoint(state, updates) / states.TRAINING_FILE)["log_history"]
-    history = [entry for entry in log if "reward" in entry]
+    history = [entry for entry in log if "loss" in entry]  # the entry at the end of training has none
     if [entry["step"] for entry in history] != list(range(1, updates + 1)):
         raise RuntimeError(f"{state}: the log does not hold updates 1 to {updates} once each")
     return history

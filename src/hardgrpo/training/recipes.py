@@ -30,10 +30,15 @@ class Spec:
     grader: str
     completion_tokens: int
     training: dict
+    solutions: str | None = None  # worked solutions, where the recipe's objective is sft
+
+    def fields(self) -> dict:
+        """The content of `spec.yaml`. A GRPO run has no `solutions`."""
+        return {name: value for name, value in vars(self).items() if name != "solutions" or value is not None}
 
     def digest(self, *contents: str) -> str:
         """A hash of the specification and of `contents` (checksums of its files, versions): the name of the run's state folder."""
-        text = json.dumps([vars(self), contents], sort_keys=True)
+        text = json.dumps([self.fields(), contents], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -49,7 +54,7 @@ def read_spec(path: str) -> Spec:
         if name not in names:
             raise UserError(f"{path}: unknown key '{name}'; expected {', '.join(names)}")
     for name in names:
-        if name not in fields:
+        if name not in fields and (name != "solutions" or settings.is_supervised(fields["training"])):
             raise UserError(f"{path}: '{name}' is missing; expected {', '.join(names)}")
     return Spec(**fields)
 
@@ -81,13 +86,14 @@ class Hardware:
     vllm_sleep: bool = False
 
 
-def micro_batches(completions: int, hardware: Hardware) -> tuple[int, int]:
-    """(micro-batch size, gradient accumulation steps) of each process. Times the processes, their product is `completions`."""
-    share, rest = divmod(completions, hardware.processes)
+def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
+    """(micro-batch size, gradient accumulation steps) of each process. Times the processes, their product is `texts`: the completions or
+    worked solutions of an update."""
+    share, rest = divmod(texts, hardware.processes)
     if rest:
         raise UserError(
-            f"{completions} completions an update cannot be shared out over {hardware.processes} processes; choose a number of GPUs"
-            " that divides prompts_per_update x group_size"
+            f"{texts} completions an update cannot be shared out over {hardware.processes} processes; choose a number of GPUs"
+            " that divides prompts_per_update x group_size (prompts_per_update alone, where objective is sft)"
         )
     size = min(hardware.micro_batch or share, share)
     while share % size:
@@ -97,7 +103,7 @@ def micro_batches(completions: int, hardware: Hardware) -> tuple[int, int]:
 
 def packages(recipe: dict) -> list[str]:
     """The packages that a recipe needs beyond the environment for training."""
-    needed = {"vllm": recipe["generation"] == "vllm", "bitsandbytes": recipe["base"] == "nf4" or "8bit" in recipe["optimiser"]}
+    needed = {"vllm": recipe.get("generation") == "vllm", "bitsandbytes": recipe["base"] == "nf4" or "8bit" in recipe["optimiser"]}
     return [package for package, is_needed in needed.items() if is_needed]
 
 
@@ -154,12 +160,8 @@ def trainer_arguments(
     `context` is the length in tokens of the longest prompt with its completion, for vLLM.
     """
     recipe = spec.training
-    at_once, accumulated = micro_batches(recipe["prompts_per_update"] * recipe["group_size"], hardware)
-    on_gpu, with_vllm = hardware.gpus > 0, recipe["generation"] == "vllm"
-    return {
-        "output_dir": output_dir,
-        "seed": spec.seed,
-        "data_seed": spec.seed,
+    with_vllm, accumulated = recipe["generation"] == "vllm", micro_batches(settings.texts_per_update(recipe), hardware)[1]
+    return _common_arguments(spec, output_dir, hardware, track) | {
         # the objective
         "num_generations": recipe["group_size"],
         "temperature": recipe["temperature"],
@@ -185,11 +187,57 @@ def trainer_arguments(
         "entropy_coef": 0.0,
         "disable_dropout": False,
         "sync_ref_model": False,
+        "steps_per_generation": accumulated,
+        "cast_lm_head_to_fp32": False,
+        # sampling of rollouts, and correction for differences between vLLM's and the trainer's probabilities
+        "chat_template_kwargs": spec.chat or None,
+        "use_vllm": with_vllm,
+        "vllm_mode": "colocate",
+        "vllm_model_impl": "vllm",
+        "vllm_tensor_parallel_size": 1,
+        "vllm_gpu_memory_utilization": hardware.vllm_memory,
+        "vllm_enable_sleep_mode": with_vllm and hardware.vllm_sleep,
+        "vllm_max_model_length": context if with_vllm else None,
+        "vllm_importance_sampling_correction": with_vllm,
+        "vllm_importance_sampling_mode": "sequence_mask",
+        "vllm_importance_sampling_clip_max": 3.0,
+        "vllm_importance_sampling_clip_min": None,
+    }
+
+
+def supervised_arguments(spec: Spec, output_dir: str, hardware: Hardware = Hardware(), track: str = "none") -> dict:
+    """Arguments of TRL's SFTConfig, as explicit as those of GRPO."""
+    return _common_arguments(spec, output_dir, hardware, track) | {
+        # the objective: the mean over all tokens of an update's solutions, in whatever micro-batches
+        "loss_type": "nll",
+        "completion_only_loss": True,
+        "assistant_only_loss": False,
+        "average_tokens_across_devices": True,
+        "label_smoothing_factor": 0.0,
+        # the texts: already tokenized (`supervised.rows`), one in a row, none cut off
+        "max_length": None,
+        "packing": False,
+        "padding_free": False,
+        "pad_to_multiple_of": None,
+        "eos_token": None,
+        "chat_template_path": None,
+        "train_sampling_strategy": "sequential",  # the default would shuffle
+        "activation_offloading": False,
+    }
+
+
+def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: str) -> dict:
+    """The arguments that both trainers have: the optimiser, the machine, the order of prompts, checkpoints and logs."""
+    recipe, on_gpu = spec.training, hardware.gpus > 0
+    at_once, accumulated = micro_batches(settings.texts_per_update(recipe), hardware)
+    return {
+        "output_dir": output_dir,
+        "seed": spec.seed,
+        "data_seed": spec.seed,
         # the optimiser and the machine
         "max_steps": recipe["updates"],
         "per_device_train_batch_size": at_once,
         "gradient_accumulation_steps": accumulated,
-        "steps_per_generation": accumulated,
         "optim": {"adamw": "adamw_torch", "paged_adamw_8bit": "paged_adamw_8bit"}[recipe["optimiser"]],
         "learning_rate": recipe["learning_rate"],
         "lr_scheduler_type": recipe["schedule"],
@@ -206,20 +254,6 @@ def trainer_arguments(
         "gradient_checkpointing_kwargs": {"use_reentrant": False} if on_gpu else None,
         "use_cpu": not on_gpu,
         "ddp_find_unused_parameters": False,
-        "cast_lm_head_to_fp32": False,
-        # sampling of rollouts, and correction for differences between vLLM's and the trainer's probabilities
-        "chat_template_kwargs": spec.chat or None,
-        "use_vllm": with_vllm,
-        "vllm_mode": "colocate",
-        "vllm_model_impl": "vllm",
-        "vllm_tensor_parallel_size": 1,
-        "vllm_gpu_memory_utilization": hardware.vllm_memory,
-        "vllm_enable_sleep_mode": with_vllm and hardware.vllm_sleep,
-        "vllm_max_model_length": context if with_vllm else None,
-        "vllm_importance_sampling_correction": with_vllm,
-        "vllm_importance_sampling_mode": "sequence_mask",
-        "vllm_importance_sampling_clip_max": 3.0,
-        "vllm_importance_sampling_clip_min": None,
         # the order of prompts is fixed by `schedule`
         "shuffle_dataset": False,
         "remove_unused_columns": False,

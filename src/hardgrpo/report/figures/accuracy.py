@@ -24,6 +24,6 @@ def draw(accuracy):
         if group.step.nunique() < 7:
             axis.set_xticks(sorted(group.step.unique()))
         axis.set_xlim(group.step.min() - 0.04 * span, group.step.max() + 0.06 * span)
-    plotting.outer_labels(axes, "GRPO updates", "accuracy (%)")
+    plotting.outer_labels(axes, "updates", "accuracy (%)")
     plotting.legend(figure, axes)
     return figure, frame

@@ -8,6 +8,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from hardgrpo.report import plotting
 from hardgrpo.report.plotting import between
+from hardgrpo.study.settings import is_supervised
 
 LETTERS = 16  # in a line of a box
 
@@ -39,6 +40,7 @@ def draw(study: dict, subsets, parity, accuracy):
 def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[str]]]:
     """[(stage, lines)]. Unknown lines are empty, and a stage without lines is not drawn."""
     recipe, trained, chosen = study["recipe"], len(parity) > 0, len(subsets) > 0
+    supervised = is_supervised(recipe)
     accuracy = accuracy[accuracy.decoding == "sampled"]
     after = accuracy[accuracy.step > 0]
     runs = len(parity) if trained else int(after[after.eval_task == after.task].groupby(["model", "task", "policy"]).ngroups)
@@ -58,7 +60,8 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
             f"{between(subsets.prompts)} prompts ({between(100 * subsets.prompts / subsets.pool, '.0f')} % of the pool)",
         ]
     if trained:
-        prompts = f"{recipe['prompts_per_update']} prompts × {recipe['group_size']} completions"
+        texts = "worked solutions" if supervised else f"prompts × {recipe['group_size']} completions"
+        prompts = f"{recipe['prompts_per_update']} {texts}"
         training = [f"{between(parity.updates)} updates", prompts, number(int(seeds), "seed") if seeds.isdigit() else "", *training]
     if len(after):
         tests = [
@@ -68,7 +71,7 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
             f"base and {between(after.groupby(['model', 'task', 'policy']).step.nunique(), word='checkpoint')}",
         ]
     results = ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"] if runs else ["difficulty, subsets"]
-    names = ("Pool", "Probe", "Subsets", "GRPO" if trained else "Recorded runs", "Tests", "Results")
+    names = ("Pool", "Probe", "Subsets", ("SFT" if supervised else "GRPO") if trained else "Recorded runs", "Tests", "Results")
     return list(zip(names, (pool, probe, policies, training, tests, results)))
 
 

@@ -96,7 +96,7 @@ def trajectories(trajectories: pd.DataFrame):
 def spent(spent: pd.DataFrame, gains: pd.DataFrame):
     home = at_home(gains[gains.decoding == "sampled"])[[*POLICY, "gain"]]
     spent = spent.merge(home, on=list(POLICY), how="left")
-    spent["gain_per_million"] = spent.gain / (spent.tokens / 1e6)
+    spent["gain_per_million"] = spent.gain / (spent.tokens / 1e6).where(spent.tokens > 0)  # runs on worked solutions sample none
 
     def spread(name: str, unit: float) -> list[str]:
         values = zip(spent[name] / unit, spent[f"{name}_least"] / unit, spent[f"{name}_most"] / unit)

@@ -1,0 +1,32 @@
+"""Write the worked solutions of a task's train problems, for recipes that train on them (objective: sft).
+
+    python scripts/inputs/write_solutions.py --task swaps --grader final_word --output results/tasks/swaps/solutions.jsonl \\
+        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
+
+Every solution that is written is right to the task's own grader. Others are named and left out; above 1 % they are an error.
+"""
+
+import argparse
+import json
+
+from hardgrpo.data import solutions
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", required=True, help="name of the task")
+    parser.add_argument("--source", required=True, type=json.loads, help="the task's `source` in config.yaml, as JSON")
+    parser.add_argument("--files", nargs="*", default=[], help="files or dataset folders of the train split's parts, in order")
+    parser.add_argument("--grader", required=True, help="the task's grader")
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+
+    solved = solutions.worked(args.task, args.source, args.files, args.grader)
+    rows = solutions.graded_right(solved, args.grader, f"task {args.task}, train")
+    files.write_jsonl(args.output, rows)
+    print(f"{args.output}: {len(rows)} worked solutions")
+
+
+if __name__ == "__main__":
+    errors.run(main)
