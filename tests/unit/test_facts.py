@@ -104,10 +104,10 @@ def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
     shown = pretraining("knowing")
     tokenizer = pretrain_model.build_tokenizer({"facts"})
     rows = problems()
-    batches = itertools.islice(pretrain_model.draw_batches(shown, set(), tokenizer), shown["steps"])
+    batches = itertools.islice(pretrain_model.draw_batches(shown, set(), tokenizer), 160)
     seen = Counter(tokenizer.decode(prompt) for batch in batches for prompt, _ in batch)
     assert set(seen) == {f"{row['question']} Answer:" for row in rows}
-    assert min(seen.values()) > 10
+    assert shown["steps"] >= 320, "each fact about twice as often as here"
 
 
 def test_words_of_facts_have_tokens_where_facts_are_shown_and_only_there():
