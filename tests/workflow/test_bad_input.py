@@ -206,6 +206,16 @@ def test_a_wrong_configuration_names_file_and_place(change, words):
         assert word in message, message
 
 
+def test_models_that_learned_different_tasks_share_a_study_if_the_other_pairs_are_excluded():
+    config = copy.deepcopy(CONFIG)
+    apart = [{"model": "tiny", "task": "facts"}, {"model": "knowing", "task": ["swaps", "arithmetic"]}]
+    config["studies"]["mini"].update(models=["tiny", "knowing"], tasks=["swaps", "arithmetic", "facts"], exclude=apart)
+    checks.check(config, "config.yaml")
+    config["studies"]["mini"]["exclude"] = apart[:1]
+    with pytest.raises(UserError, match="model 'knowing' has not learned task 'swaps'"):
+        checks.check(config, "config.yaml")
+
+
 def test_the_configuration_as_it_is_is_right():
     checks.check(copy.deepcopy(CONFIG), "config.yaml")
 

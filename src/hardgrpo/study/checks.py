@@ -273,7 +273,7 @@ def _not_shown(family: str | None, spec: dict, place: str) -> Iterator[tuple[str
 def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple[str, str]]:
     """What a model of a study cannot do: tasks that it has not learned, completions longer than its context."""
     source = config["models"][model]["source"]
-    for task in study["tasks"]:
+    for task in (name for name in study["tasks"] if not is_excluded(study, model=model, task=name)):
         if source["kind"] == "pretrain" and sampled_as(config, task) not in source["demonstrations"]:
             yield (
                 f"{place}.tasks",
