@@ -25,7 +25,7 @@ def test_a_task_without_tiers_beside_one_with_tiers(finished):
     assert tasks_of("gains") == tasks_of("kinds") == tasks_of("decomposition") == tasks_of("accuracy") == {"swaps", "facts"}
     assert tasks_of("tiers") == tasks_of("reasons") == {"swaps"}, "a fact has neither tier nor steps"
     kinds = files.read_rows(tables / "kinds.csv", {"task": str, "tier": str})
-    assert {row["tier"] for row in kinds if row["task"] == "facts"} == {""}
+    assert {row["tier"] for row in kinds if row["task"] == "facts"} == {None}
     drawn = files.read_rows(world.folder / "paper/mini/figures/tiers.csv", {"task": str})
     assert {row["task"] for row in drawn} == {"swaps"}
     assert "0 failed" in (world.folder / "paper/mini/verified.txt").read_text()
