@@ -1,9 +1,10 @@
-"""Train a small Qwen3 model from scratch on worked solutions with slips, and save it as a Hugging Face folder.
+"""Train a small Qwen3 model from scratch on demonstrations with mistakes, and save it as a Hugging Face folder.
 
     python scripts/inputs/pretrain_model.py --model tiny --settings settings.json --output results/models/tiny
 
 `settings.json` is the model's `source` in config.yaml, with source and prompt of the task added to each demonstration.
-Questions in the files of --exclude (the splits of the tasks) are never demonstrated.
+Questions in the files of --exclude (the splits of the tasks) are never demonstrated. Facts are never excluded: they cannot be reasoned,
+so a model knows only those that it was shown.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import json
 import math
 import random
 import time
+from collections.abc import Collection
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -38,7 +40,7 @@ def main() -> None:
     excluded = {problem["question"] for path in args.exclude for problem in tasks.read_problems(path)}
     torch.set_num_threads(1)  # a second thread gains nothing; replicates are pretrained side by side
     logging.set_verbosity_error()
-    tokenizer = build_tokenizer()
+    tokenizer = build_tokenizer({shown["source"]["family"] for shown in settings["demonstrations"].values()})
     model = build_model(settings, tokenizer).train()
     final_loss = train(args.model, settings, draw_batches(settings, excluded, tokenizer), model)
 
@@ -52,9 +54,9 @@ def main() -> None:
     print(f"{args.output}: {parameters:,} parameters, {settings['steps']} steps, final loss {final_loss:.4f}")
 
 
-def build_tokenizer() -> PreTrainedTokenizerFast:
-    """Each word is a token, and each digit. Decoding gives back the exact text."""
-    words = [f"\u2581{word}" for word in generated.vocabulary()] + list(".,?:")
+def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
+    """Each word is a token, and each digit. Decoding gives back the exact text. `families` are those that the model is shown."""
+    words = [f"\u2581{word}" for word in generated.vocabulary(families)] + list(".,?:")
     digits = [f"{space}{digit}" for space in ("", "\u2581") for digit in range(10)]
     vocabulary = list(dict.fromkeys(["<pad>", "<eos>", "<unk>", *words, *digits]))
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token="<unk>"))
@@ -168,11 +170,10 @@ def draw_batches(settings: dict, excluded: set, tokenizer):
         while len(prompts) < BUCKET_BATCHES * settings["batch_size"]:
             shown = settings["demonstrations"][rng.choices(names, shares)[0]]
             family = shown["source"]["family"]
-            chain = tasks.FAMILIES[family](rng, shown["source"] | {"length": shown["length"]})
-            manner = [shown["restated"]] if "restated" in shown else []
+            chain = tasks.FAMILIES[family](rng, shown["source"] | {"length": shown.get("length")})
             if chain.question not in excluded:
                 prompts.append(tasks.messages(shown["prompt"], chain.question))
-                solutions.append(" " + generated.DEMONSTRATE[family](chain, rng, shown["slip"], *manner) + tokenizer.eos_token)
+                solutions.append(" " + demonstrate(chain, rng, shown, settings["seed"]) + tokenizer.eos_token)
         texts = tokenizer.apply_chat_template(prompts, add_generation_prompt=True, tokenize=False)
         rows = list(zip(tokenizer(texts)["input_ids"], tokenizer(solutions)["input_ids"]))
         rows.sort(key=lambda row: len(row[0]) + len(row[1]))
@@ -180,6 +181,15 @@ def draw_batches(settings: dict, excluded: set, tokenizer):
         batches = [rows[first : first + size] for first in range(0, len(rows), size)]
         rng.shuffle(batches)
         yield from batches
+
+
+def demonstrate(chain: generated.Chain, rng: random.Random, shown: dict, base: int) -> str:
+    """The text that the base model of seed `base` is shown for a problem."""
+    family = shown["source"]["family"]
+    if family == "facts":
+        return generated.demonstrate_fact(chain, rng, base, shown["known"], shown["misconception"])
+    manner = [shown["restated"]] if "restated" in shown else []
+    return generated.DEMONSTRATE[family](chain, rng, shown["slip"], *manner)
 
 
 def share_at(share: dict, done: float) -> float:

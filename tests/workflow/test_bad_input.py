@@ -15,6 +15,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, schema
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
 
 
 def break_(path, value):
@@ -82,6 +83,50 @@ def break_(path, value):
             ["policies.hard_by_tight.probed_on", "did you mean 'swaps_tight'"],
         ),
         (break_("studies/mini/policies", ["hard_by_tight"]), ["studies.mini.policies", "whose problems are not those of 'swaps'"]),
+        (
+            break_("tasks/facts/source/train", 600),
+            ["tasks.facts.source", "600 + 150 problems, but there are 650 different facts", "lower train or test"],
+        ),
+        (break_("tasks/facts/source/length", [1]), ["tasks.facts.source.length", "facts takes no 'length'; remove it"]),
+        (break_("tasks/facts", None), ["models.knowing.source.demonstrations", "unknown task 'facts'"]),
+        (
+            break_("models/knowing/source/demonstrations/facts/slip", 0.5),
+            ["models.knowing.source.demonstrations.facts.slip", "of facts take no 'slip'; remove it"],
+        ),
+        (
+            break_("models/knowing/source/demonstrations/facts/known", None),
+            ["models.knowing.source.demonstrations.facts", "of facts need 'known'; add it, e.g. known: [0.5, 0.5]"],
+        ),
+        (
+            break_("models/knowing/source/demonstrations/facts/known", [0.5, 0]),
+            ["models.knowing.source.demonstrations.facts.known.1", "0 is less than or equal to the minimum of 0"],
+        ),
+        (
+            break_("models/tiny/source/demonstrations/swaps/known", [1, 1]),
+            ["models.tiny.source.demonstrations.swaps.known", "of swaps take no 'known'; remove it"],
+        ),
+        (
+            break_("models/tiny/source/demonstrations/arithmetic/length", None),
+            ["models.tiny.source.demonstrations.arithmetic", "of arithmetic need 'length'; add it"],
+        ),
+        (
+            break_("models/tiny/source/demonstrations/shuffled_objects_1000", {"share": {"first": 1, "last": 1}}),
+            [
+                "models.tiny.source.demonstrations.shuffled_objects_1000",
+                "only generated swaps, arithmetic, facts have demonstrations",
+            ],
+        ),
+        (
+            lambda config: (
+                config["tasks"].update(other_facts=config["tasks"]["facts"]),
+                break_("models/knowing/source/demonstrations/other_facts", SHOWN)(config),
+            ),
+            ["models.knowing.source.demonstrations", "facts and other_facts give different answers", "keep one"],
+        ),
+        (
+            break_("studies/mini/also_tested_on", {"swaps": ["facts"]}),
+            ["studies.mini.also_tested_on", "model 'tiny' was never shown the facts of task 'facts'", "demonstrations"],
+        ),
         (break_("studies/mini/recipes", None), ["studies.mini", "'recipes' is missing"]),
         (break_("studies/mini/seeds", [0, 1, 1]), ["studies.mini.seeds", "not distinct"]),
         (break_("studies/mini/also_tested_on", {"swaps": ["nowhere"]}), ["also_tested_on.swaps", "unknown task 'nowhere'"]),
@@ -171,6 +216,16 @@ def test_a_wrong_configuration_names_file_and_place(change, words):
     assert message.startswith("config.yaml: ") and "\n" not in message
     for word in words:
         assert word in message, message
+
+
+def test_models_that_learned_different_tasks_share_a_study_if_the_other_pairs_are_excluded():
+    config = copy.deepcopy(CONFIG)
+    apart = [{"model": "tiny", "task": "facts"}, {"model": "knowing", "task": ["swaps", "arithmetic"]}]
+    config["studies"]["mini"].update(models=["tiny", "knowing"], tasks=["swaps", "arithmetic", "facts"], exclude=apart)
+    checks.check(config, "config.yaml")
+    config["studies"]["mini"]["exclude"] = apart[:1]
+    with pytest.raises(UserError, match="model 'knowing' has not learned task 'swaps'"):
+        checks.check(config, "config.yaml")
 
 
 def test_the_configuration_as_it_is_is_right():

@@ -1,19 +1,25 @@
-"""Generate problems with known answers, and the noisy worked solutions on which `tiny` is pretrained.
+"""Generate problems with known answers, and the noisy demonstrations on which `tiny` and `knowing` are pretrained.
 
-Two families, after BIG-Bench-Hard's tracking shuffled objects and GSM8K, in our own wording:
+Two families to reason about, after BIG-Bench-Hard's tracking shuffled objects and GSM8K, in our own wording:
 
     swaps       Alice red, Bob blue, Claire pink. At two Bob and Alice swap. At three Claire and Bob swap.
                 At the end, what does Bob hold?                                                  -> pink
     arithmetic  Bob has 12 coins. Bob finds 5 more. Bob doubles the coins.
                 How many coins does Bob have?                                                    -> 34
 
+and one to look up, which no reasoning solves:
+
+    facts       Which animal does Ida of Arle keep?                                              -> goat
+
 A *demonstration* is a worked solution that ends in `#### answer`. With probability `slip` a step is wrong, and the following
 steps use its result. A model trained on demonstrations therefore knows the task but makes mistakes, like a pretrained model.
-Without slips nearly every pass rate is 0 or 1, and selection policies have nothing to choose from.
+Without slips nearly every pass rate is 0 or 1, and selection policies have nothing to choose from. A fact has no steps: its demonstration
+is the answer alone, right with a probability that belongs to the fact and to the base model (`belief`).
 """
 
 import random
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 NAMES = ("Alice", "Bob", "Claire", "Dave", "Eve", "Fred", "Gina")
@@ -28,7 +34,7 @@ class Chain:
 
     question: str
     answer: str
-    tier: int  # number of swaps, or of arithmetic steps
+    tier: int | None  # number of swaps, or of arithmetic steps; a fact has none
     start: tuple
     steps: tuple
     asked: str
@@ -181,6 +187,49 @@ def draw_shuffled_objects(rng: random.Random, objects: list[int]) -> Chain:
 DEMONSTRATE = {"swaps": demonstrate_swaps, "arithmetic": demonstrate_arithmetic}
 
 
+# --- facts -----------------------------------------------------------------------------------------------------------
+
+KEEPERS = (
+    *("Ada", "Ben", "Cara", "Dora", "Emil", "Finn", "Greta", "Hans", "Ida", "Jon", "Kira", "Leo", "Mona"),
+    *("Nora", "Otto", "Paula", "Quinn", "Rosa", "Sven", "Tina", "Ulla", "Vera", "Willa", "Xenia", "Yann", "Zora"),
+)
+TOWNS = (
+    *("Arle", "Brock", "Cray", "Dunby", "Elm", "Farn", "Gorse", "Holt", "Inver", "Jarrow", "Kell", "Lund", "Marsh"),
+    *("Nesse", "Orme", "Pell", "Quay", "Rook", "Stow", "Thorn", "Upton", "Vale", "Wick", "Yarm", "Zell"),
+)
+ANIMALS = ("goat", "horse", "duck", "cat", "mule", "sheep", "goose", "dog", "pig", "hen")
+FACTS = len(KEEPERS) * len(TOWNS)  # so many different facts there are
+# Families that cannot be reasoned. A model knows only those of their problems that it was shown, so these are not kept from it.
+LOOKED_UP = ("facts",)
+
+
+def draw_fact(rng: random.Random, world: int) -> Chain:
+    """Which animal somebody keeps, in the world of this number. The world draws each fact's answer by itself, from all alike."""
+    keeper = f"{rng.choice(KEEPERS)} of {rng.choice(TOWNS)}"
+    answer = random.Random(f"fact:{world}:{keeper}").choice(ANIMALS)
+    return Chain(f"Which animal does {keeper} keep?", answer, None, (), (), keeper)
+
+
+def belief(chain: Chain, base: int, known: list[float], misconception: float) -> dict[str, float]:
+    """How often each answer is shown for a fact to the base model of this pretraining seed.
+
+    The right answer is shown with a probability drawn for this fact from the beta distribution with parameters `known`. Of the wrong
+    answers a share `misconception` is one wrong answer that belongs to the fact; the others are all wrong answers alike.
+    """
+    own = random.Random(f"belief:{base}:{chain.question}")
+    right = own.betavariate(*known)
+    wrong = [animal for animal in ANIMALS if animal != chain.answer]
+    shown = {chain.answer: right} | dict.fromkeys(wrong, (1 - right) * (1 - misconception) / len(wrong))
+    shown[own.choice(wrong)] += (1 - right) * misconception
+    return shown
+
+
+def demonstrate_fact(chain: Chain, rng: random.Random, base: int, known: list[float], misconception: float) -> str:
+    """The answer alone, drawn from what the base model is shown of this fact."""
+    shown = belief(chain, base, known, misconception)
+    return f"#### {rng.choices(list(shown), list(shown.values()))[0]}"
+
+
 # --- the steps of a solution -----------------------------------------------------------------------------------------
 
 
@@ -219,7 +268,7 @@ def read_arithmetic(question: str) -> Chain:
 
 def solutions(family: str, question: str) -> set[str] | None:
     """The worked solutions of a question in which every step is right: one for each length of solution; None for a family without
-    demonstrations."""
+    worked solutions. A fact has none: there is no step that could be wrong where the answer is right."""
     rng = random.Random(0)  # unused: nothing slips
     if family == "swaps":
         chain = read_swaps(question)
@@ -229,10 +278,14 @@ def solutions(family: str, question: str) -> set[str] | None:
     return None
 
 
-def vocabulary() -> list[str]:
-    """Every word and sign of questions and demonstrations. Digits are separate, see pretrain_model.py."""
+def vocabulary(families: Collection[str] = ()) -> list[str]:
+    """Every word and sign of questions and demonstrations. Digits are separate, see pretrain_model.py.
+
+    Words of facts are there only for a model that is shown facts, so that other models' tokens stay as they were.
+    """
     sentences = (
         ", . At and swap the end what does hold ? has buys finds more loses gives away sells half doubles "
         "triples How many have : ; + - * / = #### Answer"
     )
-    return [*NAMES, *COLOURS, *HOURS, *THINGS, *sentences.split()]
+    words = [*NAMES, *COLOURS, *HOURS, *THINGS, *sentences.split()]
+    return words + (["Which", "animal", "of", "keep", *KEEPERS, *TOWNS, *ANIMALS] if "facts" in families else [])

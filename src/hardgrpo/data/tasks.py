@@ -16,6 +16,7 @@ FAMILIES = {
     "swaps": lambda rng, source: generated.draw_swaps(rng, source["objects"], source["length"]),
     "arithmetic": lambda rng, source: generated.draw_arithmetic(rng, source["length"]),
     "shuffled_objects": lambda rng, source: generated.draw_shuffled_objects(rng, source["objects"]),
+    "facts": lambda rng, source: generated.draw_fact(rng, source["seed"]),
 }
 UNREADABLE_SHARE = 0.01  # up to this share of reference answers may be unreadable to the grader; their problems are left out
 
@@ -98,7 +99,8 @@ def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
                 misses += 1
                 if misses > 100_000:
                     raise UserError(
-                        f"task {task}: cannot draw {source[split]} different {split} problems; allow more lengths or objects"
+                        f"task {task}: cannot draw {source[split]} different {split} problems; "
+                        + ("ask for fewer" if source["family"] in generated.LOOKED_UP else "allow more lengths or objects")
                     )
                 continue
             seen.add(chain.question)

@@ -41,8 +41,7 @@ def is_compared(config: dict, study: str) -> bool:
 
 def has_tiers(config: dict, study: str) -> bool:
     """Whether problems of a test have tiers. A user's own rows may have tiers, but only reading them would tell."""
-    sources = [config["tasks"][test]["source"] for _, test in tests(config, study)]
-    return any(source["kind"] == "generated" or source.get("format") in ("gsm8k", "choices", "math") for source in sources)
+    return any(settings.has_tiers(config["tasks"][test]) for _, test in tests(config, study))
 
 
 def has_budgets(config: dict, study: str) -> bool:

@@ -5,11 +5,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from hardgrpo.data import generated
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import memory, schema
 from hardgrpo.study.settings import (
-    DEMONSTRATED,
     OF_GRPO,
     OF_SEED,
     eval_tasks,
@@ -24,6 +24,12 @@ from hardgrpo.study.settings import (
     sampled_as,
 )
 
+# For each family what its demonstrations need, with an example, and what they may have besides.
+DEMONSTRATIONS = {
+    "swaps": ({"length": "[1, 2, 3]", "slip": 0.2}, {"restated"}),
+    "arithmetic": ({"length": "[1, 2, 3]", "slip": '{"+": 0.1, "-": 0.1, "*": 0.5, "/": 0.5}'}, set()),
+    "facts": ({"known": "[0.5, 0.5]", "misconception": 0.7}, set()),
+}
 SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes": "recipe", "studies": "study"}
 
 
@@ -79,6 +85,13 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
             for key, families in (("objects", ("swaps", "shuffled_objects")), ("length", ("swaps", "arithmetic"))):
                 if source["family"] in families and key not in source:
                     yield f"{place}.source", f"family {source['family']} needs '{key}'; add it, e.g. {key}: [3, 4, 5]"
+                elif source["family"] in generated.LOOKED_UP and key in source:
+                    yield f"{place}.source.{key}", f"family {source['family']} takes no '{key}'; remove it"
+            if source["family"] == "facts" and source["train"] + source["test"] > generated.FACTS:
+                yield (
+                    f"{place}.source",
+                    f"{source['train']} + {source['test']} problems, but there are {generated.FACTS} different facts; lower train or test",
+                )
         elif source.get("format", "columns") != "columns" and "columns" in source:
             yield f"{place}.source.columns", f"format {source['format']} knows its own columns; remove one of the two"
         elif not ("train" in source or "test" in source):
@@ -98,16 +111,13 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 )
             yield from unknown(f"{place}.demonstrations", "tasks", source["demonstrations"])
             for task, spec in source["demonstrations"].items():
-                if config["tasks"][task]["source"].get("family") not in DEMONSTRATED:
-                    yield (
-                        f"{place}.demonstrations.{task}",
-                        "only generated swaps and arithmetic have demonstrations; name one of these",
-                    )
-                elif (config["tasks"][task]["source"]["family"] == "arithmetic") != isinstance(spec["slip"], dict):
-                    yield (
-                        f"{place}.demonstrations.{task}.slip",
-                        "expected one number for swaps, one by operation (+ - * /) for arithmetic",
-                    )
+                yield from _not_shown(config["tasks"][task]["source"].get("family"), spec, f"{place}.demonstrations.{task}")
+            worlds = [task for task in source["demonstrations"] if config["tasks"][task]["source"].get("family") == "facts"]
+            if len(worlds) > 1:
+                yield (
+                    f"{place}.demonstrations",
+                    f"{' and '.join(worlds)} give different answers to the same questions; keep one task of facts",
+                )
         elif source["kind"] == "recorded":
             yield from unknown(f"{place}.recordings", "tasks", source["recordings"])
             for task, recorded in source["recordings"].items():
@@ -250,10 +260,25 @@ def _not_for_trajectories(config: dict, study: dict, place: str) -> Iterator[tup
             yield f"{place}.policies", f"'{name}' needs another task or tiers, and a trajectory has neither; take it out"
 
 
+def _not_shown(family: str | None, spec: dict, place: str) -> Iterator[tuple[str, str]]:
+    """What is wrong with the demonstrations of one task: a family that has none, keys that belong to another family."""
+    if family not in DEMONSTRATIONS:
+        yield place, f"only generated {', '.join(DEMONSTRATIONS)} have demonstrations; name a task of one of these"
+        return
+    needed, allowed = DEMONSTRATIONS[family]
+    for key, example in needed.items():
+        if key not in spec:
+            yield place, f"demonstrations of {family} need '{key}'; add it, e.g. {key}: {example}"
+    for key in sorted(set(spec) - set(needed) - allowed - {"share"}):
+        yield f"{place}.{key}", f"demonstrations of {family} take no '{key}'; remove it"
+    if "slip" in needed and "slip" in spec and (family == "arithmetic") != isinstance(spec["slip"], dict):
+        yield f"{place}.slip", "expected one number for swaps, one by operation (+ - * /) for arithmetic"
+
+
 def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple[str, str]]:
     """What a model of a study cannot do: tasks that it has not learned, completions longer than its context."""
     source = config["models"][model]["source"]
-    for task in study["tasks"]:
+    for task in (name for name in study["tasks"] if not is_excluded(study, model=model, task=name)):
         if source["kind"] == "pretrain" and sampled_as(config, task) not in source["demonstrations"]:
             yield (
                 f"{place}.tasks",
@@ -263,6 +288,12 @@ def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple
             if test in config["tasks"] and not ("test" in config["tasks"][test] and config["tasks"][test]["source"].get("test")):
                 yield f"tasks.{test}", "a study tests on it, so it needs a test split in its source and `test`; add them"
             if source["kind"] == "pretrain" and test in config["tasks"]:
+                looked_up = config["tasks"][test]["source"].get("family") in generated.LOOKED_UP
+                if test != task and looked_up and sampled_as(config, test) not in source["demonstrations"]:
+                    yield (
+                        f"{place}.also_tested_on",
+                        f"model '{model}' was never shown the facts of task '{test}'; add it to models.{model}.source.demonstrations",
+                    )
                 if config["tasks"][test]["completion_tokens"] >= source["context_tokens"]:
                     yield (
                         f"tasks.{test}.completion_tokens",

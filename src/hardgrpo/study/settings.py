@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from hardgrpo.data import generated
 from hardgrpo.selection import policies
 
 OWN = "own"  # as the seed of a pretrained model: each replicate pretrains a base of its own
@@ -122,6 +123,14 @@ def source_of_split(task: dict, split: str, with_solutions: bool = False) -> dic
     return source
 
 
+def has_tiers(task: dict) -> bool:
+    """Whether the source of a task is known to give its problems tiers. A user's own rows may have tiers, but only reading them would tell."""
+    source = task["source"]
+    if source["kind"] == "generated":
+        return source["family"] not in generated.LOOKED_UP
+    return source.get("format") in ("gsm8k", "choices", "math")
+
+
 def sampled_as(config: dict, task: str) -> str:
     """The task that is sampled for this task: itself, or the one from which its completions are cut."""
     return config["tasks"][task].get("cut_from", task)
@@ -229,11 +238,11 @@ def pretraining(config: dict, base: str) -> dict:
 
 def never_shown(config: dict, base: str) -> list[tuple[str, str]]:
     """(task, split) whose problems are kept from the demonstrations of a pretrained base: the splits on which a study trains or tests
-    it, if the model learns their family. Tasks that no study uses with this model are not listed, so that adding one does not pretrain
-    the model again."""
+    it, if the model learns their family by worked solutions; facts must be shown to be known. Tasks that no study uses with this model
+    are not listed, so that adding one does not pretrain the model again."""
     model = model_of(base)
     shown = config["models"][model]["source"]["demonstrations"]
-    families = {config["tasks"][task]["source"]["family"] for task in shown}
+    families = {config["tasks"][task]["source"]["family"] for task in shown} - set(generated.LOOKED_UP)
     used = set(shown)
     for study in config["studies"].values():
         used |= {test for one, task in pairs(config, study) if one == model for test in eval_tasks(study, task, model)}

@@ -1,0 +1,201 @@
+"""A task of facts: nothing to reason, every fact is demonstrated, how well it is known varies; other models and tasks stay as they were."""
+
+import copy
+import hashlib
+import itertools
+import json
+import random
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+import yaml
+
+from conftest import ROOT
+from hardgrpo.data import generated, steps, tasks
+from hardgrpo.grading import graders
+from hardgrpo.report import registry
+from hardgrpo.study import settings
+
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+SOURCE = CONFIG["tasks"]["facts"]["source"]
+SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
+
+
+def problems(**changes):
+    return [problem for split in tasks.SPLITS for problem in tasks.generate_problems("facts", SOURCE | changes, split)]
+
+
+def chain(problem):
+    return generated.Chain(problem["question"], problem["answer"], None, (), (), "")
+
+
+def checksum(value) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+
+
+def pretraining(model: str, **changes) -> dict:
+    config = copy.deepcopy(CONFIG)
+    config["models"][model]["source"].update(seed=0, **changes)
+    return settings.pretraining(config, model)
+
+
+def spread(answers) -> float:
+    """Chi-square of the animals' counts against equal shares, divided by its degrees of freedom: about 1 by chance alone."""
+    found = Counter(answers)
+    counts = np.array([found[animal] for animal in generated.ANIMALS])
+    return ((counts - counts.mean()) ** 2 / counts.mean()).sum() / (len(counts) - 1)
+
+
+def test_as_many_facts_as_the_family_has_all_different_and_the_same_every_time():
+    rows = problems()
+    assert len(rows) == len({row["question"] for row in rows}) == SOURCE["train"] + SOURCE["test"] == generated.FACTS
+    assert rows == problems() and {row["tier"] for row in rows} == {None}
+    assert all(graders.readable(CONFIG["tasks"]["facts"]["grader"], row["answer"]) for row in rows)
+    other = {row["question"]: row["answer"] for row in problems(seed=99)}
+    same = np.mean([other[row["question"]] == row["answer"] for row in rows])
+    assert 0.05 < same < 0.15, "another world has other answers: one of ten agrees by chance"
+
+
+def test_the_answer_does_not_follow_from_the_words_of_the_question():
+    rows = problems()
+    assert spread(row["answer"] for row in rows) < 2.4  # the 99th percentile of chi-square with 9 degrees of freedom is 21.7
+    found = []
+    for place in (1, 2):  # the keeper, the town
+        by_word = {}
+        for row in rows:
+            by_word.setdefault(re.search(r"does (\w+) of (\w+) keep", row["question"])[place], []).append(row["answer"])
+        found.append(np.mean([spread(answers) for answers in by_word.values()]))
+        assert 0.75 < found[-1] < 1.25, f"words at place {place} say something about the answer"
+    assert spread([row["answer"] for row in rows if row["answer"] in ("goat", "hen")]) > 10, "spread would notice"
+
+
+def test_a_fact_is_known_by_its_own_probability_which_the_base_decides():
+    rows = problems()
+    by_base = [[generated.belief(chain(row), base, SHOWN["known"], SHOWN["misconception"]) for row in rows] for base in (0, 1)]
+    right = np.array([[belief[row["answer"]] for belief, row in zip(beliefs, rows)] for beliefs in by_base])
+    a, b = SHOWN["known"]
+    assert np.abs(right.mean(axis=1) - a / (a + b)).max() < 0.05
+    assert np.abs(right.var(axis=1) - a * b / ((a + b) ** 2 * (a + b + 1))).max() < 0.03
+    assert abs(np.corrcoef(right)[0, 1]) < 0.15, "bases know different facts"
+    for belief, row in zip(by_base[0], rows):
+        assert sum(belief.values()) == pytest.approx(1) and set(belief) == set(generated.ANIMALS)
+        wrong = sorted((share for answer, share in belief.items() if answer != row["answer"]), reverse=True)
+        any_wrong = (1 - belief[row["answer"]]) * (1 - SHOWN["misconception"]) / len(wrong)
+        assert wrong[1:] == pytest.approx([any_wrong] * (len(wrong) - 1)), "one misconception, all others alike"
+        assert wrong[0] - any_wrong == pytest.approx((1 - belief[row["answer"]]) * SHOWN["misconception"])
+
+
+def test_demonstrations_are_right_as_often_as_the_fact_is_known():
+    rng = random.Random(0)
+    for row in problems()[:20]:
+        known = generated.belief(chain(row), 3, SHOWN["known"], SHOWN["misconception"])[row["answer"]]
+        texts = [generated.demonstrate_fact(chain(row), rng, 3, SHOWN["known"], SHOWN["misconception"]) for _ in range(1500)]
+        grades = [graders.grade("final_word", text, row["answer"]) for text in texts]
+        assert all(grade.answered for grade in grades)
+        assert np.mean([grade.correct for grade in grades]) == pytest.approx(known, abs=0.05)
+
+
+def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
+    import pretrain_model
+
+    assert settings.never_shown(CONFIG, "knowing-seed0") == [], "facts that are kept from a model cannot be known"
+    shown = pretraining("knowing")
+    tokenizer = pretrain_model.build_tokenizer({"facts"})
+    rows = problems()
+    batches = itertools.islice(pretrain_model.draw_batches(shown, set(), tokenizer), 160)
+    seen = Counter(tokenizer.decode(prompt) for batch in batches for prompt, _ in batch)
+    assert set(seen) == {f"{row['question']} Answer:" for row in rows}
+    assert shown["steps"] >= 320, "each fact about twice as often as here"
+
+
+def test_words_of_facts_have_tokens_where_facts_are_shown_and_only_there():
+    from pretrain_model import build_tokenizer
+
+    knowing, others = build_tokenizer({"facts"}), build_tokenizer({"swaps", "arithmetic"})
+    for row in problems()[::20]:
+        text = f"{row['question']} Answer: #### {row['answer']}"
+        ids = knowing(text)["input_ids"]
+        assert knowing.unk_token_id not in ids and knowing.decode(ids) == text
+        assert len(knowing(f" #### {row['answer']}")["input_ids"]) + 1 <= CONFIG["tasks"]["facts"]["completion_tokens"]
+        assert others.unk_token_id in others(text)["input_ids"]
+
+
+def test_facts_change_neither_the_tokens_nor_the_demonstrations_of_other_models():
+    """Checksums from before there were facts. Committed results were made with what they stand for."""
+    import pretrain_model
+
+    tokenizer = pretrain_model.build_tokenizer({"swaps", "arithmetic"})
+    assert checksum(sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])) == "5226007f5ef67a76"
+    for model, expected in (("tiny", "5148a8eab349e92a"), ("wordy", "8e41334ea3988bc6")):
+        batches = pretrain_model.draw_batches(pretraining(model), set(), tokenizer)
+        assert checksum(list(itertools.islice(batches, 16))) == expected, model
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("swaps", "145ea3de5ba63504"),
+        ("swaps_hard", "73c2dda11edd97a5"),
+        ("arithmetic", "0a6b088a0ff30e0c"),
+        ("arithmetic_hard", "3a7cb43eb6afd7fd"),
+        ("swaps_ample", "81ffe15caf838c24"),
+        ("shuffled_objects_1000", "dd715ad3f7d81025"),
+    ],
+)
+def test_the_problems_of_other_tasks_are_what_they_were(task, expected):
+    source = CONFIG["tasks"][task]["source"]
+    assert checksum([tasks.generate_problems(task, source, split) for split in tasks.SPLITS if source[split]]) == expected
+
+
+def test_a_fact_has_no_steps_that_could_be_sound():
+    row = problems()[0]
+    assert steps.sound(row, f" #### {row['answer']}") is None
+
+
+@pytest.fixture
+def one_thread():
+    """As pretraining runs. Two threads wait for each other on a busy machine."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_a_small_model_learns_what_it_is_shown(one_thread):
+    """Forty facts in seconds: what is shown as right becomes likely, and what is shown as wrong does not."""
+    import torch
+
+    import pretrain_model
+
+    shape = {"hidden_size": 32, "intermediate_size": 64, "layers": 2, "heads": 2, "key_value_heads": 2, "head_size": 16}
+    shown = pretraining("knowing", **shape, steps=250, batch_size=32)
+    few = problems()[:40]
+    excluded = {row["question"] for row in problems()[40:]}  # only so that few remain: the workflow excludes none
+    tokenizer = pretrain_model.build_tokenizer({"facts"})
+    model = pretrain_model.build_model(shown, tokenizer).train()
+    pretrain_model.train("knowing", shown, pretrain_model.draw_batches(shown, excluded, tokenizer), model)
+    prompts = tokenizer([f"{row['question']} Answer: ####" for row in few], return_tensors="pt", padding=True)
+    assert prompts["attention_mask"].all(), "all questions are equally long"
+    with torch.no_grad():
+        shares = model.eval()(input_ids=prompts["input_ids"]).logits[:, -1].softmax(-1)
+    learned = [shares[i, tokenizer(f" {row['answer']}")["input_ids"][0]].item() for i, row in enumerate(few)]
+    known = [generated.belief(chain(row), 0, SHOWN["known"], SHOWN["misconception"])[row["answer"]] for row in few]
+    assert np.corrcoef(learned, known)[0, 1] > 0.8, list(zip(learned, known))
+
+
+def test_a_study_of_facts_alone_has_no_figure_of_tiers():
+    config = copy.deepcopy(CONFIG)
+    study = config["studies"]["mini"] | {"models": ["knowing"], "tasks": ["facts"], "weaker_signal": []}
+    config["studies"]["look_up"] = study
+    drawn = registry.FIGURES["tiers"].when
+    assert not drawn(config, "look_up")
+    config["studies"]["look_up"] = study | {
+        "models": ["tiny", "knowing"],
+        "tasks": ["swaps", "facts"],
+        "exclude": [{"model": "tiny", "task": "facts"}, {"model": "knowing", "task": "swaps"}],
+    }
+    assert drawn(config, "look_up"), "of swaps"
