@@ -16,15 +16,18 @@ from hardgrpo.runtime import code
 FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}  # what every study with runs on public or generated tasks shows
 TRAINED = FIGURES | {"learnable", "groups", "lengths"}
 OF_STUDY = {  # and what each has something for
-    "paper": TRAINED | {"transfer", "compared", "leads"},
-    "released": TRAINED | {"compared", "leads"},
+    "paper": TRAINED | {"ahead", "transfer", "compared", "leads"},
+    "released": TRAINED | {"ahead", "compared", "leads"},
+    "released_later": TRAINED | {"compared"},
     "base_wrong": TRAINED | {"compared"},
-    "truncation": TRAINED | {"transfer", "compared", "truncation"},
-    "budget": TRAINED | {"budget", "compared"},
+    "variants": TRAINED | {"ahead", "compared"},
+    "truncation": TRAINED | {"ahead", "transfer", "compared", "truncation"},
+    "budget": TRAINED | {"ahead", "budget", "compared"},
     "limits": TRAINED | {"transfer"},
-    "mini": TRAINED | {"kinds", "pass_at_k"},
-    "mini_reference": TRAINED | {"transfer", "kinds", "pass_at_k", "leads"},
-    "mini_truncation": TRAINED | {"transfer", "truncation"},
+    "mini": TRAINED | {"ahead", "kinds", "pass_at_k"},
+    "mini_reference": TRAINED | {"ahead", "transfer", "kinds", "pass_at_k", "leads"},
+    "mini_variants": TRAINED | {"ahead", "kinds", "pass_at_k", "leads"},
+    "mini_truncation": TRAINED | {"ahead", "transfer", "truncation"},
     "recordings": FIGURES | {"compared"},
     "trajectories": {"difficulty", "trajectories"},
 }
@@ -91,9 +94,19 @@ STUDIES = {  # jobs by rule, counted by hand from the designs
         "fetch_dataset": 2, "fetch_model": 4, "prepare_task": 4, "probe": 19, "measure_difficulty": 7,
         "select_subset": 84, "write_spec": 84, "train_grpo": 84, "evaluate_base": 7, "evaluate_run": 84,
     },
-    "base_wrong": {  # 3 models x 4 policies x 3 seeds
-        "fetch_dataset": 1, "fetch_model": 3, "prepare_task": 2, "probe": 12, "measure_difficulty": 3,
-        "select_subset": 36, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3, "evaluate_run": 36,
+    "released_later": {  # as released, with other policies
+        "fetch_dataset": 2, "fetch_model": 4, "prepare_task": 4, "probe": 19, "measure_difficulty": 7,
+        "select_subset": 84, "write_spec": 84, "train_grpo": 84, "evaluate_base": 7, "evaluate_run": 84,
+    },
+    "base_wrong": {  # 3 models x 3 seeds x (5 policies on GSM8K and 4 on shuffled objects)
+        "fetch_dataset": 2, "fetch_model": 3,
+        "prepare_task": 2 + 2 + 1,  # and the pool of GSM8K as if tried once
+        "probe": 12 + 3, "cut_probe": 12, "measure_difficulty": 3 * 3,
+        "select_subset": 81, "write_spec": 81, "train_grpo": 81, "evaluate_base": 6, "evaluate_run": 81,
+    },
+    "variants": {  # 4 policies by the paper's recipe, 2 of them by 5 others, x 3 seeds
+        "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 2, "write_solutions": 1, "probe": 4, "measure_difficulty": 1,
+        "select_subset": 12, "write_spec": 42, "train_grpo": 42, "evaluate_base": 1, "evaluate_run": 42,
     },
     "truncation": {  # 3 conditions x 3 policies x 3 seeds, and 3 x 3 rewarded for finishing
         "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
@@ -122,7 +135,19 @@ def test_each_study_of_the_papers_is_planned_job_by_job(world, study, profile):
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10, "seconds of processor time"
 
 
-@pytest.mark.parametrize("study", ["mini_reference", "mini_truncation", "recordings", "trajectories"])
+def test_the_variants_in_miniature_are_planned_job_by_job(world):
+    world.clear()
+    planned = jobs(world.plan("--config", "study=mini_variants"))
+    assert {rule: count for rule, count in planned.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
+        "prepare_task": 9,  # train and test of swaps and facts, the pool of swaps as if tried once, and what must not be shown
+        "write_solutions": 1, "pretrain_settings": 10, "pretrain_model": 10,  # 5 base models of each kind
+        "probe": 10, "cut_probe": 5, "measure_difficulty": 15, "evaluate_base": 10, "sample_reach": 10,
+        "select_subset": 5 * (10 + 3),
+        "write_spec": 115, "train_grpo": 5 * (10 + 5 * 2 + 3), "evaluate_run": 115,  # swaps by 6 recipes, facts by the first
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("study", ["mini_reference", "mini_variants", "mini_truncation", "recordings", "trajectories"])
 def test_a_study_draws_the_figures_that_it_has_something_for(world, study):
     drawn = {rule.removeprefix("plot_") for rule in world.plan("figures", "--config", f"study={study}") if rule.startswith("plot_")}
     assert drawn == OF_STUDY[study]
