@@ -1,0 +1,49 @@
+"""What a base model's completions tell of a prompt without its answer.
+
+None of these is a difficulty: a model may agree with itself and be wrong. They say where samples differ, and groups of rollouts whose
+answers differ are what GRPO learns from. The functions get a prompt's completions and the grader that finds answers in them; no
+reference answer reaches them.
+
+    agreement         share of the samples that give the most frequent answer (self-consistency, arXiv 2203.11171)
+    entropy           of the answers' distribution among the samples that give one, in nats (semantic entropy, arXiv 2302.09664, where
+                      the grader says which answers mean the same); empty where no sample gives one
+    answered_share    share of the samples in which the grader finds an answer
+    mean_tokens       mean length of the samples, in tokens; empty where it is not known
+    log_probability   mean log-probability of a token under the model that sampled it (self-certainty, arXiv 2505.19590, has a relative
+                      of it), in nats; empty where the engine gave none
+"""
+
+import math
+
+from hardgrpo.grading import graders
+
+SIGNALS = ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")
+SHARES = ("pass_rate", "predicted", "agreement", "answered_share")  # measures in 0..1, of which "nearest to one half" can be asked
+
+
+def measure(samples: list[dict], grader: str) -> dict[str, float | None]:
+    """The signals of one prompt, from one or more completions (`completion`; `tokens` and `log_probability` if known)."""
+    sizes = answer_counts([sample["completion"] for sample in samples], grader)
+    answered, count = sum(sizes), len(samples)
+    return {
+        "agreement": max(sizes, default=0) / count,
+        "entropy": -sum(n / answered * math.log(n / answered) for n in sizes) + 0.0 if answered else None,
+        "answered_share": answered / count,
+        "mean_tokens": _mean([sample.get("tokens") for sample in samples]),
+        "log_probability": _mean([sample.get("log_probability") for sample in samples]),
+    }
+
+
+def answer_counts(texts: list[str], grader: str) -> list[int]:
+    """How many completions give each answer, in the order of first sight; those without an answer count nowhere."""
+    groups: list[list[str]] = []
+    for answer in filter(None, map(graders.GRADERS[grader].extract, texts)):
+        group = next((group for group in groups if graders.same(grader, group[0], answer)), None)
+        if group is None:
+            groups.append(group := [])
+        group.append(answer)
+    return [len(group) for group in groups]
+
+
+def _mean(values: list) -> float | None:
+    return sum(values) / len(values) if None not in values else None

@@ -1,0 +1,52 @@
+"""What completions tell without an answer: definitions by hand, and laws."""
+
+import inspect
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardgrpo.selection import signals
+
+
+def said(*answers, **more):
+    return [{"completion": "" if answer is None else f"so #### {answer}", **more} for answer in answers]
+
+
+def test_signals_by_hand():
+    found = signals.measure(said("red", "blue", "Red", None), "final_word")
+    assert (found["agreement"], found["answered_share"]) == (0.5, 0.75), "case is forgiven; without an answer it agrees with none"
+    assert found["entropy"] == pytest.approx(-(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3)))
+    assert found["mean_tokens"] is None and found["log_probability"] is None, "not known"
+    known = signals.measure(said("1", "1", tokens=4) + said("1", "2", tokens=6), "final_number")
+    assert known["mean_tokens"] == 5
+
+
+def test_without_any_answer_the_entropy_is_unknown_and_the_agreement_none():
+    found = signals.measure(said(None, None), "final_word")
+    assert found["entropy"] is None and found["agreement"] == found["answered_share"] == 0
+
+
+def test_answers_that_mean_the_same_are_one():
+    assert signals.measure(said("12", "12.0", "12"), "final_number")["agreement"] == 1
+
+
+@given(st.lists(st.sampled_from([None, "red", "blue", "pink"]), min_size=1, max_size=12))
+def test_order_never_matters_and_bounds_hold(answers):
+    one = signals.measure(said(*answers), "final_word")
+    random.Random(0).shuffle(answers)
+    assert signals.measure(said(*answers), "final_word") == pytest.approx(one)
+    assert 0 <= one["agreement"] <= one["answered_share"] <= 1
+    if one["entropy"] is None:
+        assert one["answered_share"] == 0
+    else:
+        assert 0 <= one["entropy"] <= math.log(3) + 1e-12
+        assert (one["entropy"] == 0) == (one["agreement"] == one["answered_share"])
+
+
+def test_no_answer_can_reach_a_signal():
+    assert list(inspect.signature(signals.measure).parameters) == ["samples", "grader"], (
+        "completions, and how to find their answers"
+    )
