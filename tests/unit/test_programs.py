@@ -15,6 +15,7 @@ RUN_BY_A_TEST = {
     "bench": "test_a_small_benchmark_of_probing_runs_to_its_end",
     "build_image": "test_images_are_built_by_a_target_and_stay_built",
     "calibrate": "test_calibration_moves_the_plan_and_the_walltimes",
+    "compare_choices": "test_the_program_on_a_recording",
     "compare_with_reference": "test_the_program_compares_the_committed_miniature_with_itself",
     "cut_completions": "test_cut_is_as_sampled",
     "export_subset": "test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank",

@@ -23,7 +23,8 @@ SHARES = ("pass_rate", "predicted", "agreement", "answered_share")  # measures i
 
 def measure(samples: list[dict], grader: str) -> dict[str, float | None]:
     """The signals of one prompt, from one or more completions (`completion`; `tokens` and `log_probability` if known)."""
-    sizes = answer_counts([sample["completion"] for sample in samples], grader)
+    codes = answer_codes([sample["completion"] for sample in samples], grader)
+    sizes = [codes.count(code) for code in set(codes) - {-1}]
     answered, count = sum(sizes), len(samples)
     return {
         "agreement": max(sizes, default=0) / count,
@@ -34,15 +35,18 @@ def measure(samples: list[dict], grader: str) -> dict[str, float | None]:
     }
 
 
-def answer_counts(texts: list[str], grader: str) -> list[int]:
-    """How many completions give each answer, in the order of first sight; those without an answer count nowhere."""
-    groups: list[list[str]] = []
-    for answer in filter(None, map(graders.GRADERS[grader].extract, texts)):
-        group = next((group for group in groups if graders.same(grader, group[0], answer)), None)
-        if group is None:
-            groups.append(group := [])
-        group.append(answer)
-    return [len(group) for group in groups]
+def answer_codes(texts: list[str], grader: str) -> list[int]:
+    """A number for each completion's answer, equal where answers are equal, from 0 in the order of first sight; -1 without an answer."""
+    firsts: list[str] = []
+    codes = []
+    for answer in map(graders.GRADERS[grader].extract, texts):
+        if not answer:
+            codes.append(-1)
+            continue
+        code = next((code for code, first in enumerate(firsts) if graders.same(grader, first, answer)), len(firsts))
+        firsts += [answer] if code == len(firsts) else []
+        codes.append(code)
+    return codes
 
 
 def _mean(values: list) -> float | None:

@@ -1,0 +1,70 @@
+"""Compare choices of prompts on completions that you have: which would give GRPO mixed groups, and how many labels does each buy?
+
+    python scripts/subsets/compare_choices.py --recording train.jsonl --grader choice_letter --output choices.csv
+
+A recording has a line a prompt: question, answer, and completions (a list of two or more, equally many for all prompts). Half of a
+prompt's completions, drawn at random, choose; the other half tells what the chosen prompts are like. The table is printed, too.
+Several recordings are compared one by one.
+"""
+
+import argparse
+
+import numpy as np
+
+from hardgrpo.data import completions
+from hardgrpo.grading import graders
+from hardgrpo.runtime import errors, files
+from hardgrpo.selection import choices, signals
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recording", required=True, nargs="+", help="JSON Lines")
+    parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
+    parser.add_argument("--budget", type=float, default=0.1, help="share of the pool that each choice takes (default: %(default)s)")
+    parser.add_argument(
+        "--draws", type=int, default=400, help="random splits, and as many for the intervals (default: %(default)s)"
+    )
+    parser.add_argument("--output", required=True, help="CSV file")
+    args = parser.parse_args()
+
+    graders.check_grader(args.grader)
+    if not 0 < args.budget <= 1 or args.draws < 1:
+        raise errors.UserError(f"--budget {args.budget}, --draws {args.draws}: expected a share in (0, 1] and at least 1")
+    rows = []
+    for path in args.recording:
+        right, codes = graded(path, args.grader)
+        if args.budget * len(right) < 1:
+            raise errors.UserError(f"{path}: a share of {args.budget} of {len(right)} prompts is less than one; raise --budget")
+        found = choices.compare(right, codes, args.budget, args.draws)
+        rows += [{"recording": path, "pool": len(right), "samples": right.shape[1]} | row for row in found]
+        confident = (choices.agreements(codes) >= choices.CONFIDENT) & (right.mean(axis=1) <= choices.WRONG)
+        print(f"{path}: {len(right)} prompts, {right.shape[1]} completions each, {confident.mean():.0%} confidently wrong")
+        for row in found:
+            ends = f"[{row['mixed_low']:.2f}, {row['mixed_high']:.2f}]"
+            print(
+                f"  {row['choice']:20} {row['labels']:5} labels, {row['mixed']:.2f} {ends} mixed, {row['all_wrong']:.2f} all wrong,"
+                f" mean pass rate {row['pass_rate']:.2f}, {row['overlap']:.2f} among the hardest"
+            )
+    files.write_rows(args.output, ["recording", "pool", "samples", *choices.COLUMNS], rows)
+
+
+def graded(path: str, grader: str) -> tuple[np.ndarray, np.ndarray]:
+    """(right, codes), each (prompts, completions), of a recording."""
+    lines = files.read_jsonl(path, {"question": str, "answer": (str, int, float), "completions": list})
+    problems = [
+        {"id": str(number), "question": line["question"], "answer": str(line["answer"])} for number, line in enumerate(lines)
+    ]
+    by_problem = completions.read_recording(path, problems)
+    texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
+    for number, found in enumerate(texts, start=1):
+        if len(found) != len(texts[0]) or len(found) < 2:
+            raise errors.UserError(
+                f"{path}: row {number}: {len(found)} completions; expected at least 2, and as many as in row 1 ({len(texts[0])})"
+            )
+    right = [[graders.grade(grader, text, problem["answer"]).correct for text in found] for problem, found in zip(problems, texts)]
+    return np.array(right, dtype=float), np.array([signals.answer_codes(found, grader) for found in texts])
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,92 @@
+"""What different choices of prompts have to offer for training, measured by completions that did not choose them.
+
+The completions of every prompt are split at random: one half chooses, the other half tells how often the chosen prompts' groups would
+be mixed. By the completions that chose them the hardest look harder, and those nearest to one half more mixed, than they are.
+"""
+
+import numpy as np
+
+CONFIDENT, WRONG = 0.5, 0.2  # confidently wrong: at least this agreement, at most this pass rate
+CHOICES = ("hardest", "nearest ½", "agreement lowest", "agreement nearest ½", "entropy highest", "random")
+BOUGHT = dict.fromkeys(("hardest", "nearest ½"), "pool") | dict.fromkeys(CHOICES[2:], "chosen")  # whose answers must be known
+COLUMNS = ["choice", "labels", "prompts"]
+MEASURED = ("mixed", "all_right", "all_wrong", "pass_rate", "confidently_wrong", "overlap")
+COLUMNS += [f"{name}{end}" for name in MEASURED for end in ("", "_low", "_high")]
+
+
+def compare(right: np.ndarray, codes: np.ndarray, budget: float, draws: int, seed: int = 0) -> list[dict]:
+    """Rows of COLUMNS, one a choice: means over random splits, with 95 % intervals (bootstrap, percentiles) for new prompts like these.
+
+    `right` is (N, K): whether sample k of prompt n is right. `codes` (N, K) numbers its answer (`signals.answer_codes`). Mixed, all right,
+    all wrong and the pass rate are of K - K // 2 other samples. An interval is of a single split, and so holds its noise, too. `confidently_wrong` and `overlap`, the share of a choice that is among
+    the hardest, too, are of all K samples. Ties are broken at random. K is at least 2.
+    """
+    chance = np.random.default_rng(seed)
+    size = int(np.floor(round(budget * len(right), 9)))
+    point = [_one_split(right, codes, size, chance) for _ in range(draws)]
+    again = []
+    for _ in range(draws):
+        prompts = chance.integers(len(right), size=len(right))
+        again.append(_one_split(right[prompts], codes[prompts], size, chance))
+    rows = []
+    for choice in CHOICES:
+        row = {"choice": choice, "labels": len(right) if BOUGHT[choice] == "pool" else size, "prompts": size}
+        for name in MEASURED:
+            low, high = np.percentile([one[choice][name] for one in again], [2.5, 97.5])
+            row |= {name: float(np.mean([one[choice][name] for one in point])), f"{name}_low": low, f"{name}_high": high}
+        rows.append(row)
+    return rows
+
+
+def _one_split(right: np.ndarray, codes: np.ndarray, size: int, chance: np.random.Generator) -> dict[str, dict[str, float]]:
+    prompts, samples = right.shape
+    order = chance.permuted(np.tile(np.arange(samples), (prompts, 1)), axis=1)
+    first, others = order[:, : samples // 2], order[:, samples // 2 :]
+    ties = chance.random(prompts)
+    told = np.take_along_axis(right, others, axis=1).mean(axis=1)
+    rates, agreement = right.mean(axis=1), agreements(codes)
+    confidently = (agreement >= CONFIDENT) & (rates <= WRONG)
+    by_half = _chosen(np.take_along_axis(right, first, axis=1).mean(axis=1), np.take_along_axis(codes, first, axis=1), size, ties)
+    by_all = _chosen(rates, codes, size, ties)
+    hardest = set(by_all["hardest"])
+    return {
+        choice: {
+            "mixed": ((told[kept] > 0) & (told[kept] < 1)).mean(),
+            "all_right": (told[kept] == 1).mean(),
+            "all_wrong": (told[kept] == 0).mean(),
+            "pass_rate": told[kept].mean(),
+            "confidently_wrong": confidently[by_all[choice]].mean(),
+            "overlap": np.mean([one in hardest for one in by_all[choice]]),
+        }
+        for choice, kept in by_half.items()
+    }
+
+
+def _chosen(rates: np.ndarray, codes: np.ndarray, size: int, ties: np.ndarray) -> dict[str, np.ndarray]:
+    agreement = agreements(codes)
+    keys = {
+        "hardest": rates,
+        "nearest ½": abs(rates - 0.5),
+        "agreement lowest": agreement,
+        "agreement nearest ½": abs(agreement - 0.5),
+        "entropy highest": -entropies(codes),
+        "random": np.zeros(len(rates)),
+    }
+    return {choice: np.lexsort((ties, key.round(9)))[:size] for choice, key in keys.items()}
+
+
+def agreements(codes: np.ndarray) -> np.ndarray:
+    """(N,) share of the samples with the most frequent answer, from codes (N, K)."""
+    return _counts(codes).max(axis=1) / codes.shape[1]
+
+
+def entropies(codes: np.ndarray) -> np.ndarray:
+    """(N,) entropy of the answers among the samples that give one, in nats; 0 where none does, so that it is chosen last."""
+    counts = _counts(codes)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return -(shares * np.log(np.where(shares > 0, shares, 1))).sum(axis=1)
+
+
+def _counts(codes: np.ndarray) -> np.ndarray:
+    """(N, A) how many samples of a prompt give each answer."""
+    return (codes[:, :, None] == np.arange(max(codes.max(), 0) + 1)).sum(axis=1)

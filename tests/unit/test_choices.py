@@ -1,0 +1,117 @@
+"""Choices of prompts compared on completions that did not choose them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import RECORDINGS, ROOT, path_of
+from hardgrpo.runtime import files
+from hardgrpo.selection import choices
+
+
+def table(right, codes, budget=0.25, draws=60) -> dict[str, dict]:
+    return {row["choice"]: row for row in choices.compare(np.array(right, dtype=float), np.array(codes), budget, draws)}
+
+
+def test_agreement_and_entropy_by_hand():
+    codes = np.array([[0, 0, 1, -1], [-1, -1, -1, -1], [0, 1, 2, 3]])
+    assert choices.agreements(codes).tolist() == [0.5, 0, 0.25]
+    assert choices.entropies(codes) == pytest.approx([0.6365141682948128, 0, np.log(4)])
+
+
+def test_each_choice_takes_what_it_says():
+    """Four kinds of prompts, two of each: wrong and sure, wrong and unsure, half right, right."""
+    sure, unsure, half, right = [0] * 8, list(range(8)), [0, 1] * 4, [0] * 8
+    graded = [[0] * 8, [0] * 8, [1, 0] * 4, [1] * 8]
+    found = table([one for one in graded for _ in "ab"], [one for one in (sure, unsure, half, right) for _ in "ab"])
+    assert {row["prompts"] for row in found.values()} == {2}
+    assert (found["hardest"]["labels"], found["agreement lowest"]["labels"], found["random"]["labels"]) == (8, 2, 2)
+    assert found["hardest"]["all_wrong"] == 1 and found["hardest"]["mixed"] == 0
+    assert found["nearest ½"]["mixed"] > 0.9, "three others of a half-right prompt are rarely all alike"
+    assert found["agreement lowest"]["all_wrong"] == 1 and found["agreement lowest"]["confidently_wrong"] == 0
+    assert found["agreement lowest"]["overlap"] == pytest.approx(0.5, abs=0.2), "half of the hardest are unsure; ties by chance"
+    assert found["entropy highest"]["pass_rate"] == 0
+    for row in found.values():
+        assert row["mixed"] + row["all_right"] + row["all_wrong"] == pytest.approx(1)
+        assert row["mixed_low"] <= row["mixed"] <= row["mixed_high"] or row["mixed_low"] == row["mixed_high"]
+
+
+def test_by_the_samples_that_chose_them_the_hardest_look_harder():
+    """Every prompt is solved half of the time: to the others the hardest tenth are like all."""
+    right = np.random.default_rng(1).random((200, 8)) < 0.5
+    found = table(right, right.astype(int), budget=0.1)["hardest"]
+    assert found["pass_rate"] == pytest.approx(0.5, abs=0.05)
+    assert np.sort(right.mean(axis=1))[:20].mean() < 0.25
+
+
+def compare(tmp_path, *recordings, **more) -> subprocess.CompletedProcess:
+    command = [
+        sys.executable,
+        path_of("compare_choices"),
+        "--recording",
+        *map(str, recordings),
+        "--grader",
+        more.pop("grader", "final_word"),
+    ]
+    command += [
+        "--output",
+        str(tmp_path / "choices.csv"),
+        *(part for key, value in more.items() for part in (f"--{key}", str(value))),
+    ]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_program_on_a_recording(tmp_path):
+    rows = [
+        {"question": f"q{n}", "answer": "red", "completions": [f"#### {'red' if n % 3 > k % 2 else 'blue'}" for k in range(6)]}
+        for n in range(30)
+    ]
+    files.write_jsonl(tmp_path / "r.jsonl", rows)
+    done = compare(tmp_path, tmp_path / "r.jsonl", draws=20)
+    assert done.returncode == 0, done.stderr
+    assert "30 prompts, 6 completions each, 33% confidently wrong" in done.stdout
+    written = files.read_rows(tmp_path / "choices.csv", {"choice": str, "mixed": float, "labels": int})
+    assert [row["choice"] for row in written] == list(choices.CHOICES) and written[1]["mixed"] > written[0]["mixed"]
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda rows: rows[1]["completions"].pop(), "row 2: 5 completions; expected at least 2, and as many as in row 1 (6)"),
+        (lambda rows: rows[2].update(question="q0"), "row 3: the question stands in the file twice"),
+        (lambda rows: rows[0].pop("answer"), "line 1: 'answer' is missing"),
+    ],
+)
+def test_a_wrong_recording_is_told_and_leaves_nothing(tmp_path, change, words):
+    rows = [{"question": f"q{n}", "answer": "red", "completions": ["#### red"] * 6} for n in range(20)]
+    change(rows)
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = compare(tmp_path, tmp_path / "r.jsonl")
+    assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "choices.csv").exists()
+
+
+@pytest.mark.recordings
+@pytest.mark.parametrize(
+    "model, split, overlap, confident, mixed",  # of the authors' recordings, measured before this program was written
+    [
+        ("qwen3-4b", "train", 0.11, 25, (0.30, 0.71, 0.53, 0.78)),
+        ("qwen3-4b", "test", 0.05, 23, (0.26, 0.75, 0.52, 0.77)),
+        ("qwen3-8b", "train", 0.31, 7, (0.41, 0.68, 0.52, 0.78)),
+        ("qwen3-8b", "test", 0.32, 10, (0.23, 0.49, 0.52, 0.73)),
+    ],
+)
+def test_the_recordings_as_measured_before(tmp_path, model, split, overlap, confident, mixed):
+    path = Path(RECORDINGS) / f"recordings/shuffled_objects_seven/{model}/{split}.jsonl"
+    done = compare(tmp_path, path, grader="choice_letter", draws=100)
+    assert done.returncode == 0 and f"{confident}% confidently wrong" in done.stdout
+    rows = {
+        row["choice"]: row for row in files.read_rows(tmp_path / "choices.csv", {"choice": str, "mixed": float, "overlap": float})
+    }
+    assert rows["agreement lowest"]["overlap"] == pytest.approx(overlap, abs=0.03)
+    found = [rows[choice]["mixed"] for choice in ("hardest", "agreement lowest", "random", "nearest ½")]
+    assert found == pytest.approx(mixed, abs=0.05), "random splits and ties"
