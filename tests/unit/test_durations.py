@@ -1,6 +1,7 @@
 """The cost model: against published throughput, and the laws that any such model must keep."""
 
 import copy
+import dataclasses
 import json
 
 import pytest
@@ -185,4 +186,7 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
     known = calibration.calibrate(CONFIG, calibration.read_measured(str(tmp_path)), "h100")
     again = durations.estimate(CONFIG, job, "h100", known)
     assert again.seconds == pytest.approx(2_050, rel=1e-3) and again.completions == 0
+    assert durations.estimate(CONFIG, dataclasses.replace(job, recipe="as_written"), "h100", known) == grpo, (
+        "which says nothing of GRPO"
+    )
     assert again.tokens_trained == pytest.approx(tokens + 1000 * 32 * durations.PROMPT_TOKENS["gpu"])

@@ -108,7 +108,10 @@ def calibrate(config: dict, measured: list[Measured], gpu: str) -> Calibration:
         if not found:
             continue
         used += 1
+        recipe = config["recipes"].get(one.job.recipe, {}) if one.job.rule == "train_grpo" else {}
         for names in GROUPS:
+            if settings.is_supervised(recipe) and "recipe" not in names:
+                continue  # says nothing of runs that sample
             for name, value in found.items():
                 if name != "fill" or set(names) & set(TASKS):
                     ratios[_key(one.job, one.device, names)][name].append(value)
