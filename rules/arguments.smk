@@ -61,3 +61,15 @@ def run_evaluations(w):
     if run not in configured_runs():
         return [f"config.yaml: studies.{config['study']} has no run {run.path}"]  # Snakemake reports this as a missing file
     return paths.evaluations_of_run(config, config["study"], run)
+
+
+def chosen_by(w):
+    """What a policy reads: pass rates, or signals that were measured without answers, and with them the sample of a prediction."""
+    policy = config["policies"][w.policy]
+    task = policy.get("probed_on", w.task)
+    if policy.get("by", "pass_rate") == "pass_rate":
+        return {"difficulty": paths.difficulty(w.model, task)}
+    found = {"signals": paths.signals(w.model, task)}
+    if policy["by"] == "predicted":
+        found["sample"] = paths.subset(w.model, w.task, w.policy, w.seed, "sample.csv")
+    return found

@@ -6,6 +6,7 @@ localrules:
     fetch_model,
     prepare_task,
     pretrain_settings,
+    remove_answers,
     write_solutions,
 
 
@@ -58,6 +59,23 @@ rule prepare_task:
         "python scripts/inputs/prepare_task.py --task {resources.named} --split {wildcards.split} --source {params.source:q}"
         " --files {params.files:q} --grader {resources.grader} {params.difficulty} --lock inputs.lock {resources.lock_mode}"
         " --output {output} > {log} 2>&1"
+
+
+rule remove_answers:
+    input:
+        "results/tasks/{task}/train.jsonl",
+    output:
+        "results/tasks/{task}/questions.jsonl",
+    log:
+        "results/logs/remove_answers/{task}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    message:
+        "Write the questions of {wildcards.task} without their answers"
+    shell:
+        "python scripts/inputs/remove_answers.py --problems {input} --output {output} > {log} 2>&1"
 
 
 # For runs of recipes with `objective: sft`.

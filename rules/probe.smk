@@ -7,6 +7,7 @@ localrules:
     import_trajectory,
     measure_difficulty,
     measure_difficulty_with_prompt,
+    measure_signals,
 
 
 rule probe:
@@ -168,6 +169,29 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         difficulty="",
     message:
         "Grade {wildcards.model} on {wildcards.task} like the released code: prompt and completion together"
+
+
+# What chooses without labels reads these, and nothing that was made with an answer.
+rule measure_signals:
+    input:
+        completions=probe_files,
+        questions="results/tasks/{task}/questions.jsonl",
+    output:
+        "results/signals/{model}/{task}.csv",
+    log:
+        "results/logs/measure_signals/{model}/{task}.log",
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
+    params:
+        grader=lambda w: task_of(w.task)["grader"],
+        samples=expected_samples,
+    message:
+        "Measure what the probe of {wildcards.model} tells of {wildcards.task} without answers"
+    shell:
+        "python scripts/probe/measure_signals.py --questions {input.questions} --completions {input.completions}"
+        " --grader {params.grader} {params.samples} --output {output} > {log} 2>&1"
 
 
 rule import_trajectory:

@@ -2,13 +2,14 @@
 
 
 localrules:
+    annotate_sample,
     select_subset,
     export_subset,
 
 
 rule select_subset:
     input:
-        lambda w: paths.difficulty(w.model, config["policies"][w.policy].get("probed_on", w.task)),
+        unpack(chosen_by),
     output:
         subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
         facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",
@@ -20,11 +21,34 @@ rule select_subset:
         IMAGE["figures"]
     params:
         policy=lambda w: as_json({key: value for key, value in config["policies"][w.policy].items() if key != "probed_on"}),
+        measured=lambda w, input: " ".join(f"--{name} {path}" for name, path in input.items()),
     message:
         "Choose subset {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
     shell:
-        "python scripts/subsets/select_subset.py --difficulty {input} --policy {params.policy:q} --seed {wildcards.seed}"
+        "python scripts/subsets/select_subset.py {params.measured} --policy {params.policy:q} --seed {wildcards.seed}"
         " --output {output.subset} > {log} 2>&1"
+
+
+# The prompts whose answers are bought before the choice, by policies that predict pass rates.
+rule annotate_sample:
+    input:
+        questions="results/tasks/{task}/questions.jsonl",
+        difficulty=lambda w: paths.difficulty(w.model, config["policies"][w.policy].get("probed_on", w.task)),
+    output:
+        "results/subsets/{model}/{task}/{policy}/seed{seed}.sample.csv",
+    log:
+        "results/logs/annotate_sample/{model}/{task}/{policy}/seed{seed}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    params:
+        share=lambda w: config["policies"][w.policy]["calibrated_on"],
+    message:
+        "Draw the prompts of {wildcards.task} that are annotated to predict pass rates, seed {wildcards.seed}"
+    shell:
+        "python scripts/subsets/annotate_sample.py --questions {input.questions} --share {params.share} --seed {wildcards.seed}"
+        " --difficulty {input.difficulty} --output {output} > {log} 2>&1"
 
 
 rule export_subset:

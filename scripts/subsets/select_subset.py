@@ -1,10 +1,14 @@
-"""Choose the prompts to train on, by a policy and the base model's pass rates.
+"""Choose the prompts to train on, by a policy and the base model's pass rates or another measure.
 
     python scripts/subsets/select_subset.py --difficulty results/difficulty/tiny/swaps.csv --policy '{"rule": "hard", "budget": 0.1}' \\
         --seed 0 --output results/subsets/tiny/swaps/hard/seed0.csv
 
 Writes a CSV file (id, pass_rate, rank), and beside it a JSON file about the choice: sizes, the pass rate at the boundary, how many
-candidates tied there and how many of them the seed chose. After a probe that stopped early (probe_early.py) many prompts have only
+candidates tied there and how many of them the seed chose, and how many answers have been bought: those that the choice needed and those
+that training needs. A policy `by` a signal (src/hardgrpo/selection/signals.py) reads --signals, which was made without answers, and
+no pass rates; its CSV file has the signal instead. `by: predicted` reads --sample, too, the prompts that were annotated for the fit.
+
+After a probe that stopped early (probe_early.py) many prompts have only
 bounds of their pass rate. The program then chooses the subset if the bounds decide it, or make it as likely as the probe's
 confidence, and the JSON file says which of the two; otherwise it ends with an error. With a confidence below 1 a chosen prompt may
 lack samples; its pass_rate is then empty, and so are the values of the JSON file that need it.
@@ -17,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from hardgrpo.runtime import errors, files
-from hardgrpo.selection import early_stopping, policies
+from hardgrpo.selection import early_stopping, policies, predicted
 
 COLUMNS = {"id": str, "pass_rate": float}
 HELD_OUT = {"held_out": int, "held_out_correct": int}  # columns where the probe held completions out
@@ -36,39 +40,27 @@ def held_out(difficulties: list[dict], chosen: list[str]) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--difficulty", required=True)
+    parser.add_argument("--difficulty", help="pass rates, for policies by pass rate")
+    parser.add_argument("--signals", help="of measure_signals.py, for policies by a signal")
+    parser.add_argument("--sample", help="of annotate_sample.py, for policies by predicted pass rates")
     parser.add_argument("--policy", required=True, type=json.loads, help="a policy of config.yaml, as JSON")
     parser.add_argument("--seed", type=int, required=True, help="decides ties and random choices")
     parser.add_argument("--output", required=True, help="CSV file; the JSON file is written beside it")
     args = parser.parse_args()
 
-    keys = set(args.policy) if isinstance(args.policy, dict) else set()
-    if "rule" not in keys or keys - {"rule", "budget", "threshold", "highest_tier"}:
-        found = ", ".join(args.policy) if keys else "nothing"
-        raise errors.UserError(f"--policy: expected rule, and budget, threshold or highest_tier; found {found}")
-    if args.policy["rule"] not in policies.RULES:
-        raise errors.UserError(f"--policy: unknown rule '{args.policy['rule']}'; expected one of {', '.join(policies.RULES)}")
-    by_tier = args.policy["rule"] in policies.TIERED
-    difficulties = files.read_rows(
-        args.difficulty, COLUMNS | ({"tier": float} if by_tier else {}), {"measured_by": str} | STOPPED | HELD_OUT
-    )
-    pass_rates: dict[str, float] = {}
-    for number, row in enumerate(difficulties, start=2):
-        is_open = row["planned"] is not None and row["samples"] is not None and row["samples"] < row["planned"]
-        if not is_open and row["pass_rate"] is None or row["pass_rate"] is not None and not 0 <= row["pass_rate"] <= 1:
-            raise errors.UserError(f"{args.difficulty}: row {number}: pass_rate is {row['pass_rate']}, expected a share in 0..1")
-        if row["id"] is None or row["id"] in pass_rates:
-            raise errors.UserError(
-                f"{args.difficulty}: row {number}: id '{row['id'] or ''}' is empty or stands there twice; name each row"
-            )
-        pass_rates[row["id"]] = row["pass_rate"]
+    policy = checked_policy(args.policy)
+    by = policy.pop("by", "pass_rate")
+    if by != "pass_rate":
+        select_by_signal(args, policy, by)
+        return
+    difficulties, pass_rates = read_pass_rates(args.difficulty, policy)
     tiers = {row["id"]: row.get("tier") for row in difficulties}
     stopped = any(rate is None for rate in pass_rates.values())
     try:
         if stopped:
-            subset, facts_of_probe = select_from_bounds(difficulties, args.policy, args.seed)
+            subset, facts_of_probe = select_from_bounds(difficulties, policy, args.seed)
         else:
-            subset, facts_of_probe = policies.select(pass_rates, seed=args.seed, tiers=tiers, **args.policy), {}
+            subset, facts_of_probe = policies.select(pass_rates, seed=args.seed, tiers=tiers, **policy), {}
     except errors.UserError as error:
         raise errors.UserError(f"{args.difficulty}: {error}") from None
 
@@ -80,6 +72,7 @@ def main() -> None:
         "seed": args.seed,
         "pool": len(pass_rates),
         "prompts": len(chosen),
+        "labels": labels_bought(args.policy, len(pass_rates), len(chosen)),
         "mean_pass_rate": sum(chosen) / len(chosen) if known else None,
         "zero_share": sum(rate == 0 for rate in chosen) / len(chosen) if known else None,
         "boundary_pass_rate": chosen[-1] if known else None,
@@ -100,6 +93,90 @@ def main() -> None:
             else f"{subset.tied_chosen} of {subset.tied} tied candidates at the boundary chosen"
         )
     )
+
+
+def checked_policy(policy) -> dict:
+    """A copy of the policy without what only the rules of the workflow read. Raise a `UserError` for unknown keys and values."""
+    keys = set(policy) if isinstance(policy, dict) else set()
+    known = {"rule", "budget", "threshold", "highest_tier", "by", "calibrated_on"}
+    if "rule" not in keys or keys - known:
+        found = ", ".join(policy) if keys else "nothing"
+        raise errors.UserError(f"--policy: expected rule, and budget, threshold, highest_tier, by or calibrated_on; found {found}")
+    for name, value, allowed in (
+        ("rule", policy["rule"], policies.RULES),
+        ("by", policy.get("by", "pass_rate"), policies.MEASURES),
+    ):
+        if value not in allowed:
+            raise errors.UserError(f"--policy: unknown {name} '{value}'; expected one of {', '.join(allowed)}")
+    return dict(policy)
+
+
+def labels_bought(policy: dict, pool: int, prompts: int) -> int:
+    """Answers that somebody must have given: of the pool, to measure its pass rates, or of the chosen prompts alone, to train on them."""
+    return pool if policies.labels_before(policy) == "pool" else prompts
+
+
+def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, float | None]]:
+    """Rows of a difficulty file, and pass rates by id; None where a probe that stopped early left samples out."""
+    columns = COLUMNS | ({"tier": float} if policy["rule"] in policies.TIERED else {})
+    difficulties = files.read_rows(path, columns, {"measured_by": str} | STOPPED | HELD_OUT)
+    pass_rates: dict[str, float | None] = {}
+    for number, row in enumerate(difficulties, start=2):
+        is_open = row["planned"] is not None and row["samples"] is not None and row["samples"] < row["planned"]
+        if not is_open and row["pass_rate"] is None or row["pass_rate"] is not None and not 0 <= row["pass_rate"] <= 1:
+            raise errors.UserError(f"{path}: row {number}: pass_rate is {row['pass_rate']}, expected a share in 0..1")
+        if row["id"] is None or row["id"] in pass_rates:
+            raise errors.UserError(f"{path}: row {number}: id '{row['id'] or ''}' is empty or stands there twice; name each row")
+        pass_rates[row["id"]] = row["pass_rate"]
+    return difficulties, pass_rates
+
+
+def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
+    """Choose by a signal, or by the pass rates that are predicted from all signals. The pool's answers are never read."""
+    rows = files.read_rows(args.signals, {"id": str} | dict.fromkeys(policies.SIGNALS, float))
+    found = {row["id"]: {name: row[name] for name in policies.SIGNALS} for row in rows}
+    if len(found) < len(rows) or None in found:
+        raise errors.UserError(f"{args.signals}: an id is empty or stands there twice; name each row")
+    share = policy.pop("calibrated_on", None)
+    try:
+        if by == "predicted":
+            sample = {row["id"]: row["pass_rate"] for row in files.read_rows(args.sample, {"id": str, "pass_rate": float})}
+            values = predicted.pass_rates(found, sample)
+            subset = beside(sample, values, policy, args.seed)
+        else:
+            values = {name: row[by] for name, row in found.items()}
+            subset = policies.select(values, seed=args.seed, **policy)
+    except errors.UserError as error:
+        raise errors.UserError(f"{args.signals}: {by}: {error}") from None
+    chosen = [values[name] for name in subset.ids]
+    facts = {
+        "policy": args.policy,
+        "seed": args.seed,
+        "pool": len(found),
+        "prompts": len(chosen),
+        "labels": labels_bought(args.policy, len(found), len(chosen)),
+        "sample": None if share is None else len(sample),
+        "mean": sum(chosen) / len(chosen),
+        "boundary": chosen[-1],
+        "tied": subset.tied,
+        "tied_chosen": subset.tied_chosen,
+    }
+    files.write_json(Path(args.output).with_suffix(".json"), facts)
+    ranked = [{"id": name, by: values[name], "rank": rank} for rank, name in enumerate(subset.ids, start=1)]
+    files.write_rows(args.output, ["id", by, "rank"], ranked)
+    print(f"{args.output}: {len(ranked)} of {len(found)} prompts, {facts['labels']} answers to buy, mean {by} {facts['mean']:.3f}")
+
+
+def beside(sample: dict[str, float], values: dict[str, float], policy: dict, seed: int) -> policies.Subset:
+    """The prompts that were annotated for the fit, which are paid for, and as many others as the budget leaves."""
+    left = policies.subset_size(policy["budget"], len(values)) - len(sample)
+    if left < 1:
+        raise errors.UserError(
+            f"the budget of {policy['budget']} is spent on the {len(sample)} prompts of the fit; lower calibrated_on"
+        )
+    others = {name: value for name, value in values.items() if name not in sample}
+    subset = policies.select(others, seed=seed, **policy | {"budget": left / len(others)})
+    return policies.Subset([*sample, *subset.ids], subset.tied, subset.tied_chosen)
 
 
 def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[policies.Subset, dict]:

@@ -12,6 +12,7 @@ from conftest import ROOT, SCRIPTS, TEX, shrink
 
 # Programs that no rule of the small study runs, and the test that does.
 RUN_BY_A_TEST = {
+    "annotate_sample": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
     "bench": "test_a_small_benchmark_of_probing_runs_to_its_end",
     "build_image": "test_images_are_built_by_a_target_and_stay_built",
     "calibrate": "test_calibration_moves_the_plan_and_the_walltimes",
@@ -24,9 +25,11 @@ RUN_BY_A_TEST = {
     "grade_recording": "test_a_study_of_recordings_runs_without_weights",
     "import_recording": "test_a_study_of_recordings_runs_without_weights",
     "import_trajectory": "test_a_training_run_is_summarised_from_its_file_to_its_page",
+    "measure_signals": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
     "plan": "test_what_if",
     "probe_early": "test_the_subset_is_byte_for_byte_that_of_full_probing",
     "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
+    "remove_answers": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
     "show_results": "test_figures_tables_and_numbers_are_made_and_what_to_open_is_said",
     "simulate_coverage": "test_the_program_simulates_draws_and_writes",
     "write_solutions": "test_a_second_recipe_trains_its_own_runs_and_leaves_those_of_grpo_alone",

@@ -1,4 +1,4 @@
-"""Selection policies: which prompts of a pool are worth training on, given the base model's pass rates.
+"""Selection policies: which prompts of a pool are worth training on, given the base model's pass rates or another measure.
 
 The *order* of a pool is by ascending pass rate, and ties are broken by a hash of (seed, id). `hard` takes its beginning and
 `easy` its end, so they are disjoint if the pool is large enough for both. `rule` and the other keys come from config.yaml:
@@ -7,6 +7,7 @@ The *order* of a pool is by ascending pass rate, and ties are broken by a hash o
     hard_by_order, easy_by_order, middle_by_rank, random_42   the same, as the first paper's released code chooses: ties in the
                                                               order of the dataset, the same subset for all seeds
     base_wrong, base_right, base_right_matched                need `threshold`: wrong means pass rate < threshold
+    lowest, highest                                           need `budget` and `by`, a measure of signals.py; nearest_half may have `by`
     low_tiers, low_tiers_matched                              need `highest_tier`: low means a tier up to that one
     all                                                       needs nothing
 """
@@ -19,12 +20,22 @@ from statistics import median, quantiles
 from hardgrpo.runtime.errors import UserError
 
 RELEASED = ("hard_by_order", "easy_by_order", "middle_by_rank", "random_42")
-RANKED = ("hard", "easy", "middle", "random", "hard_solvable", "nearest_half", *RELEASED)
+BY_MEASURE = ("lowest", "highest", "nearest_half")
+RANKED = ("hard", "easy", "middle", "random", "hard_solvable", *BY_MEASURE, *RELEASED)
 SPLIT = ("base_wrong", "base_right", "base_right_matched")
 TIERED = ("low_tiers", "low_tiers_matched")
 RULES = (*RANKED, *SPLIT, *TIERED, "all")
 BY_BOUNDS = ("hard", "easy", "hard_solvable", *SPLIT)  # bounds of the pass rates can decide these, see early_stopping.py
-NEEDS = dict.fromkeys(RANKED, {"budget"}) | dict.fromkeys(SPLIT, {"threshold"}) | dict.fromkeys(TIERED, {"highest_tier"})
+UNSEEING = ("random", "random_42", *TIERED, "all")  # need no measure of the prompts, and so no answers before the choice
+SIGNALS = ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")  # measured without answers: signals.py
+SHARES = ("pass_rate", "predicted", "agreement", "answered_share")  # measures in 0..1: one can be nearest to one half
+MEASURES = ("pass_rate", "predicted", *SIGNALS)
+NEEDS = (
+    dict.fromkeys(RANKED, {"budget"})
+    | dict.fromkeys(("lowest", "highest"), {"budget", "by"})
+    | dict.fromkeys(SPLIT, {"threshold"})
+    | dict.fromkeys(TIERED, {"highest_tier"})
+)
 
 
 @dataclass(frozen=True)
@@ -36,8 +47,15 @@ class Subset:
     tied_chosen: int  # how many of them were chosen
 
 
+def labels_before(policy: dict) -> str:
+    """Whose answers must be known before a policy can choose: those of the `pool`, of a `sample` or of `none`."""
+    if policy["rule"] in UNSEEING:
+        return "none"
+    return {"pass_rate": "pool", "predicted": "sample"}.get(policy.get("by", "pass_rate"), "none")
+
+
 def select(
-    pass_rates: dict[str, float],
+    pass_rates: dict[str, float | None],
     rule: str,
     seed: int,
     budget: float | None = None,
@@ -45,9 +63,9 @@ def select(
     highest_tier: float | None = None,
     tiers: dict[str, float | None] | None = None,
 ) -> Subset:
-    """Choose a subset of the pool `pass_rates` (id -> share correct). Raise a `UserError` if it would be empty.
+    """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure). Raise a `UserError` if it would be empty.
 
-    Rules by tier need `tiers` (id -> difficulty by the problem's own structure).
+    Prompts whose measure is unknown (None) count in the pool and are never chosen. Rules by tier need `tiers` (id -> difficulty by the problem's own structure).
     """
     if rule in RANKED and (budget is None or not 0 < budget <= 1):
         raise UserError(f"policy rule {rule}: budget is {budget}, expected a share of the pool in (0, 1]; correct it")
@@ -55,6 +73,8 @@ def select(
         raise UserError(f"policy rule {rule}: threshold is missing; say below which pass rate a prompt counts as wrong")
     if rule in TIERED and highest_tier is None:
         raise UserError(f"policy rule {rule}: highest_tier is missing; say up to which tier a prompt counts as low")
+    whole = len(pass_rates)
+    pass_rates = {i: value for i, value in pass_rates.items() if value is not None}
     pool = ordered(pass_rates, seed)
     rate = pass_rates.__getitem__
     if rule == "all":
@@ -84,15 +104,15 @@ def select(
             return _checked(Subset(low, 0, 0), rule, why)
         return _checked(Subset(_shuffled(pool, seed, "matched")[: len(low)], len(pool), len(low)), rule, why)
 
-    size = subset_size(budget, len(pool))
-    why = f"budget {budget} of {len(pool)} prompts is less than one prompt"
+    size = subset_size(budget, whole)
+    why = f"budget {budget} of {whole} prompts is less than one prompt"
     if rule in RELEASED:
         return _checked(_as_released(pass_rates, rule, size), rule, why)
     if rule == "random":
         return _checked(Subset(_shuffled(pool, seed, "random")[:size], len(pool), size), rule, why)
-    if rule == "hard":
+    if rule in ("hard", "lowest"):
         candidates, key = pool, rate
-    elif rule == "easy":
+    elif rule in ("easy", "highest"):
         candidates, key = pool[::-1], lambda i: -rate(i)
     elif rule == "hard_solvable":
         candidates, key = [i for i in pool if rate(i) > 0], rate

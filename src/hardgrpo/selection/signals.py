@@ -16,9 +16,9 @@ reference answer reaches them.
 import math
 
 from hardgrpo.grading import graders
+from hardgrpo.selection import policies
 
-SIGNALS = ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")
-SHARES = ("pass_rate", "predicted", "agreement", "answered_share")  # measures in 0..1, of which "nearest to one half" can be asked
+SIGNALS = policies.SIGNALS
 
 
 def measure(samples: list[dict], grader: str) -> dict[str, float | None]:

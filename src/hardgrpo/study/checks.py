@@ -133,10 +133,18 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
         yield from unknown(f"{place}.probed_on", "tasks", [policy["probed_on"]] if "probed_on" in policy else [])
         needs = policies.NEEDS.get(rule, set())
         for key in sorted(needs - set(policy)):
-            example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3}[key]
+            example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3, "by": "agreement"}[key]
             yield place, f"rule '{rule}' needs '{key}'; add it, e.g. {key}: {example}"
-        for key in sorted(set(policy) - needs - {"rule", "probed_on"}):
-            yield f"{place}.{key}", f"rule '{rule}' takes no '{key}'; remove it"
+        by = policy.get("by", "pass_rate") if rule in policies.BY_MEASURE else None
+        allowed = {"rule", "probed_on"} | ({"by"} if by else set()) | ({"calibrated_on"} if by == "predicted" else set())
+        for key in sorted(set(policy) - needs - allowed):
+            yield f"{place}.{key}", f"rule '{rule}' takes no '{key}'{f' by {by}' if by else ''}; remove it"
+        if by == "predicted" and "calibrated_on" not in policy:
+            yield place, "by: predicted needs 'calibrated_on'; add it, e.g. calibrated_on: 0.02"
+        if by == "predicted" and policy.get("calibrated_on", 0) >= policy.get("budget", 1):
+            yield f"{place}.calibrated_on", f"{policy['calibrated_on']} leaves nothing of the budget to choose; lower it"
+        if rule == "nearest_half" and by not in policies.SHARES:
+            yield f"{place}.by", f"{by} is no share, so one half of it says nothing; choose lowest or highest, or another measure"
     for name, recipe in config["recipes"].items():
         if recipe["updates"] % recipe["checkpoint_every"]:
             yield (

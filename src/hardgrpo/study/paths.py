@@ -43,6 +43,16 @@ def difficulty(model: str, task: str) -> str:
     return f"results/difficulty/{model}/{task}.csv"
 
 
+def questions(task: str) -> str:
+    """The pool without its answers."""
+    return f"results/tasks/{task}/questions.jsonl"
+
+
+def signals(model: str, task: str) -> str:
+    """What the probe tells of each prompt without its answer."""
+    return f"results/signals/{model}/{task}.csv"
+
+
 def subset(model: str, task: str, policy: str, seed: int, kind: str = "csv") -> str:
     return f"results/subsets/{model}/{task}/{policy}/seed{seed}.{kind}"
 

@@ -1,0 +1,23 @@
+"""Write the questions of a pool without their answers: all that a choice without labels may read.
+
+python scripts/inputs/remove_answers.py --problems results/tasks/swaps/train.jsonl --output results/tasks/swaps/questions.jsonl
+"""
+
+import argparse
+
+from hardgrpo.data import tasks
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", required=True)
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+    problems = tasks.read_problems(args.problems, needs_answer=False)
+    files.write_jsonl(args.output, [{"id": problem["id"], "question": problem["question"]} for problem in problems])
+    print(f"{args.output}: {len(problems)} questions")
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,44 @@
+"""Measure what the completions of a probe tell of each prompt without its answer: src/hardgrpo/selection/signals.py.
+
+    python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl --grader choice_letter --output S.csv
+
+Q.jsonl has one prompt a line (id, question), no answers: they are refused. C.jsonl or C.jsonl.gz has one completion a line (id, sample,
+completion; tokens and log_probability if known). The grader finds the answers in the completions and says which are equal.
+"""
+
+import argparse
+
+from hardgrpo.data import completions
+from hardgrpo.grading import graders
+from hardgrpo.runtime import errors, files
+from hardgrpo.selection import signals
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--questions", required=True)
+    parser.add_argument("--completions", required=True, nargs="+", help="one file, or the shards of a probe")
+    parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
+    parser.add_argument("--samples", type=int, help="completions per prompt that choose (default: all)")
+    parser.add_argument("--held-out", type=int, default=0, help="further completions per prompt, which are left out here")
+    parser.add_argument("--recorded", action="store_true", help="completions made elsewhere: their numbers may differ")
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+
+    graders.check_grader(args.grader)
+    questions = files.read_jsonl(args.questions, {"id": str, "question": str})
+    for line, row in enumerate(questions, start=1):
+        if "answer" in row:
+            raise errors.UserError(f"{args.questions}: line {line}: it has an answer; what chooses without labels may not see one")
+    found = completions.read(args.completions, questions, args.samples and args.samples + args.held_out, args.recorded)
+    rows = []
+    for question in questions:
+        samples = sorted(found[question["id"]], key=lambda one: one.get("sample") or 0)[: args.samples]
+        rows.append({"id": question["id"], "samples": len(samples)} | signals.measure(samples, args.grader))
+    files.write_rows(args.output, ["id", "samples", *signals.SIGNALS], rows)
+    mean = sum(row["agreement"] for row in rows) / len(rows)
+    print(f"{args.output}: {len(rows)} prompts, mean agreement {mean:.3f}")
+
+
+if __name__ == "__main__":
+    errors.run(main)

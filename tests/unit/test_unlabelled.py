@@ -1,0 +1,161 @@
+"""Choices without labels: no answer changes a byte of the subset, and of a predicted one only the answers that were bought."""
+
+import json
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+
+from conftest import ROOT, path_of
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import policies, predicted
+
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+UNLABELLED = {name: one for name, one in CONFIG["policies"].items() if one.get("by", "pass_rate") != "pass_rate"}
+COLOURS = ["red", "blue", "pink", "green"]
+
+
+def run(folder, program, *arguments, fails=False) -> subprocess.CompletedProcess:
+    done = subprocess.run([sys.executable, path_of(program), *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode != 0) == fails and "Traceback" not in done.stderr, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def probe(tmp_path_factory):
+    """A pool of 200 prompts, eight samples each: the surer a prompt, the likelier its right answer, but a tenth are surely wrong."""
+    folder, chance = tmp_path_factory.mktemp("probe"), random.Random(3)
+    problems, samples = [], []
+    for number in range(200):
+        answer, sure = chance.choice(COLOURS), chance.random()
+        said = chance.choice([c for c in COLOURS if c != answer]) if number % 10 == 0 else answer
+        problems.append({"id": f"p{number}", "question": f"question {number}", "answer": answer})
+        for sample in range(8):
+            text = "" if chance.random() < 0.05 else f"#### {said if chance.random() < sure else chance.choice(COLOURS)}"
+            samples.append({"id": f"p{number}", "sample": sample, "completion": text, "tokens": 3, "finish_reason": "stop"})
+    files.write_jsonl(folder / "problems.jsonl", problems)
+    files.write_jsonl(folder / "completions.jsonl", samples)
+    return folder
+
+
+def choose(probe, folder, name, changed=lambda problem: problem, seed="0") -> bytes:
+    """The whole way from problems, whose answers may be changed, to the subset."""
+    policy, folder = UNLABELLED[name], folder / name
+    folder.mkdir(parents=True, exist_ok=True)
+    files.write_jsonl(folder / "problems.jsonl", map(changed, files.read_jsonl(probe / "problems.jsonl", {"id": str})))
+    completions = ["--completions", str(probe / "completions.jsonl"), "--grader", "final_word", "--samples", "8"]
+    run(folder, "remove_answers", "--problems", "problems.jsonl", "--output", "questions.jsonl")
+    run(folder, "measure_signals", "--questions", "questions.jsonl", *completions, "--output", "signals.csv")
+    sample = []
+    if "calibrated_on" in policy:
+        run(folder, "measure_difficulty", "--problems", "problems.jsonl", *completions, "--output", "difficulty.csv")
+        drawn = ["--questions", "questions.jsonl", "--share", str(policy["calibrated_on"]), "--seed", seed]
+        run(folder, "annotate_sample", *drawn, "--difficulty", "difficulty.csv", "--output", "sample.csv")
+        sample = ["--sample", "sample.csv"]
+    command = ["--signals", "signals.csv", *sample, "--policy", json.dumps(policy), "--seed", seed, "--output", "subset.csv"]
+    run(folder, "select_subset", *command)
+    return (folder / "subset.csv").read_bytes() + (folder / "subset.json").read_bytes()
+
+
+@pytest.mark.parametrize("name", UNLABELLED)
+def test_nonsense_for_the_answers_changes_no_byte_of_the_subset(name, probe, tmp_path):
+    bought = set()
+    before = choose(probe, tmp_path / "before", name)
+    if (tmp_path / f"before/{name}/sample.csv").exists():
+        bought = {row["id"] for row in files.read_rows(tmp_path / f"before/{name}/sample.csv", {"id": str})}
+        assert len(bought) == 4
+    nonsense = lambda problem: problem if problem["id"] in bought else problem | {"answer": "nonsense"}
+    assert choose(probe, tmp_path / "after", name, nonsense) == before
+    if bought:
+        other = lambda problem: problem | {"answer": "nonsense" if problem["id"] == min(bought) else problem["answer"]}
+        assert choose(probe, tmp_path / "other", name, other) != before, "the answers that were bought do matter"
+
+
+@pytest.mark.parametrize("name", UNLABELLED)
+def test_what_was_bought_and_chosen_is_said(name, probe, tmp_path):
+    choose(probe, tmp_path, name)
+    facts = files.read_json(tmp_path / name / "subset.json")
+    rows = files.read_rows(tmp_path / name / "subset.csv", {"id": str, UNLABELLED[name]["by"]: float})
+    assert (facts["pool"], facts["prompts"], facts["labels"], len(rows)) == (200, 20, 20, 20)
+    signals = {row["id"]: row for row in files.read_rows(tmp_path / name / "signals.csv", {"id": str, "agreement": float})}
+    chosen = np.mean([signals[row["id"]]["agreement"] for row in rows])
+    if name in ("agreement_lowest", "entropy_highest"):
+        assert chosen < sorted(one["agreement"] for one in signals.values())[40]
+
+
+def test_questions_with_answers_are_refused(probe, tmp_path):
+    command = ["--questions", str(probe / "problems.jsonl"), "--completions", str(probe / "completions.jsonl")]
+    done = run(tmp_path, "measure_signals", *command, "--grader", "final_word", "--output", "s.csv", fails=True)
+    assert "line 1: it has an answer" in done.stderr and not (tmp_path / "s.csv").exists()
+
+
+# --- predicted pass rates ----------------------------------------------------------------------------------------------
+
+
+def known_signals(count: int, **more) -> dict[str, dict]:
+    agreement = np.linspace(0, 1, count)
+    blank = dict.fromkeys(policies.SIGNALS)
+    return {
+        f"p{n}": blank | {"agreement": value, "entropy": 1 - value, "answered_share": 1.0} | more
+        for n, value in enumerate(agreement)
+    }
+
+
+def test_predictions_follow_the_sample():
+    signals = known_signals(100)
+    rising = predicted.pass_rates(signals, {f"p{n}": n / 100 for n in range(0, 100, 9)})
+    assert all(rising[f"p{n}"] < rising[f"p{n + 1}"] for n in range(99)) and rising["p50"] == pytest.approx(0.5, abs=0.1)
+    falling = predicted.pass_rates(signals, {f"p{n}": 1 - n / 100 for n in range(0, 100, 9)})
+    assert all(falling[f"p{n}"] > falling[f"p{n + 1}"] for n in range(99)), "a model that is confidently wrong"
+    assert all(0 < rate < 1 for rate in [*rising.values(), *falling.values()])
+
+
+def test_a_sample_that_separates_the_pool_still_gives_finite_predictions():
+    found = predicted.pass_rates(known_signals(50), {"p1": 0.0, "p2": 0.0, "p40": 1.0, "p45": 1.0})
+    assert np.isfinite(list(found.values())).all() and found["p0"] < 0.5 < found["p49"]
+
+
+@pytest.mark.parametrize("rate, word", [(0.0, "wrong"), (1.0, "right")])
+def test_a_sample_of_one_class_tells_nothing_and_says_so(rate, word):
+    with pytest.raises(UserError, match=f"the 2 prompts that were annotated are all {word}"):
+        predicted.pass_rates(known_signals(9), {"p1": rate, "p2": rate})
+
+
+def test_a_sample_is_random_and_never_smaller_than_two():
+    ids = [f"p{n}" for n in range(100)]
+    assert len(set(predicted.sample(ids, 0.1, 0))) == 10 and predicted.sample(ids, 0.1, 0) != predicted.sample(ids, 0.1, 1)
+    assert predicted.sample(ids[::-1], 0.1, 0) == predicted.sample(ids, 0.1, 0), "the file's order does not matter"
+    with pytest.raises(UserError, match="at least two"):
+        predicted.sample(ids, 0.01, 0)
+
+
+# --- rules by a measure ------------------------------------------------------------------------------------------------
+
+
+def test_prompts_whose_measure_is_unknown_count_in_the_pool_and_are_not_chosen():
+    values = {"a": None, "b": 0.3, "c": 0.9, "d": 0.1, "e": None, "f": 0.5}
+    assert policies.select(values, "lowest", 0, budget=0.5).ids == ["d", "b", "f"]
+    assert policies.select(values, "highest", 0, budget=0.34).ids == ["c", "f"]
+    with pytest.raises(UserError, match="asks for 6 prompts, but only 4 qualify"):
+        policies.select(values, "highest", 0, budget=1)
+
+
+@pytest.mark.parametrize(
+    "policy, labels",
+    [
+        ({"rule": "hard", "budget": 0.1}, "pool"),
+        ({"rule": "nearest_half", "budget": 0.1}, "pool"),
+        ({"rule": "base_wrong", "threshold": 0.25}, "pool"),
+        ({"rule": "lowest", "by": "agreement", "budget": 0.1}, "none"),
+        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}, "sample"),
+        ({"rule": "random", "budget": 0.1}, "none"),
+        ({"rule": "low_tiers", "highest_tier": 2}, "none"),
+        ({"rule": "all"}, "none"),
+    ],
+)
+def test_whose_answers_a_choice_needs(policy, labels):
+    assert policies.labels_before(policy) == labels
