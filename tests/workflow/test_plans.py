@@ -24,7 +24,7 @@ OF_STUDY = {  # and what each has something for
     "limits": TRAINED | {"transfer"},
     "mini": TRAINED | {"kinds", "pass_at_k"},
     "mini_reference": TRAINED | {"transfer", "kinds", "pass_at_k", "leads"},
-    "mini_truncation": TRAINED | {"transfer", "truncation"},
+    "mini_truncation": TRAINED | {"transfer", "truncation", "leads"},
     "recordings": FIGURES | {"compared"},
     "trajectories": {"difficulty", "trajectories"},
 }
