@@ -104,8 +104,8 @@ include: "rules/plan.smk"
 
 
 onstart:
-    # Snakemake asks once a second whether its limit of 100 jobs a second lets it start more, and never stops asking: each finished job
-    # adds a timer (9.27, scheduling/job_scheduler.py). After 400 jobs the timers took a third of a core. Without a limit there are none.
+    # Snakemake starts at most 100 jobs a second unless told otherwise. For this it starts a timer after each finished job, and each timer
+    # starts another one a second later (9.27, scheduling/job_scheduler.py). After 365 jobs they took a third of a core.
     limit = workflow.scheduling_settings.max_jobs_per_timespan
     if limit and (limit.max_jobs, limit.timespan) == (100, 1):  # the default; a limit that somebody asks for stays
         workflow.scheduler.job_rate_limiter = None

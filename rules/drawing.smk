@@ -135,6 +135,8 @@ def study_agreement(study):
 def show_results_command():
     study = config["study"]
     tables = f"{drawn_from(study)}/*.csv"
-    compared = [] if drawing_only() else [path for path in study_agreement(study) if Path(path).exists()]  # none yet after a part of a study
+    compared = (
+        [] if drawing_only() else [path for path in study_agreement(study) if Path(path).exists()]
+    )  # none yet after a part of a study
     agreement = " ".join(["", "--agreement", *compared]) if compared else ""
     return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}" + ("" if TEX else " --no-tex")

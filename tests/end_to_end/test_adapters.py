@@ -145,7 +145,8 @@ def test_completions_that_cannot_be_shared_out_are_an_error(folder):
 
 def evaluate(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     arguments = ["--problems", "results/tasks/swaps/test.jsonl", "--prompt", "{question}", "--grader", "final_word", *arguments]
-    arguments += ["--samples", "2", "--greedy", "--completion-tokens", "48", "--seed", "2"]
+    limit = str(yaml.safe_load((folder / "spec.yaml").read_text())["completion_tokens"])
+    arguments += ["--samples", "2", "--greedy", "--completion-tokens", limit, "--seed", "2"]
     arguments += ["--output", "out.csv.gz", "--completions", "out.jsonl.gz"]
     return subprocess.run(
         [sys.executable, path_of("evaluate"), *arguments], cwd=folder, capture_output=True, text=True, check=False

@@ -29,8 +29,9 @@ def one_task(config: dict) -> None:
     task["source"].update(length=[1, 2], train=60, test=40)
     task["probe"].update(samples=6)
     source = config["models"]["tiny"]["source"]
-    source.update(steps=300, layers=2)
-    source["demonstrations"] = {"arithmetic": source["demonstrations"]["arithmetic"] | {"length": [1, 2]}}
+    source.update(steps=300, layers=2, seed=0, batch_size=64)
+    shown = {"length": [1, 2], "slip": dict.fromkeys("+-*/", 0.15)}
+    source["demonstrations"] = {"arithmetic": source["demonstrations"]["arithmetic"] | shown}
     source["demonstrations"]["arithmetic"]["share"] = {"first": 1.0, "last": 1.0}
     config["recipes"]["mini"].update(updates=4, prompts_per_update=4, group_size=4, checkpoint_every=2, learning_rate=5e-3)
     config["recipes"]["mini"]["adapter"] = {"rank": 4, "alpha": 16, "dropout": 0.0}

@@ -261,7 +261,7 @@ def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(on
     for job in jobs(on_slurm):
         by_rule.setdefault(re.match(r"rule_(.*?)(_wildcards|$)", job["Comment"])[1], []).append(job)
     assert {rule: len(found) for rule, found in by_rule.items()} == {
-        "pretrain_model": 1, "probe": 2, "evaluate_base": 2, "sample_reach": 1, "train_grpo": 2, "evaluate_run": 4,
+        "pretrain_model": 1, "probe": 2, "evaluate_base": 2, "sample_reach": 2, "train_grpo": 2, "evaluate_run": 4,
     }  # fmt: skip
     for rule, found in by_rule.items():
         for job in found:

@@ -109,7 +109,7 @@ def break_(path, value):
         (break_("policies/hard/budget", None), ["policies.hard", "needs 'budget'"]),
         (break_("policies/all/budget", 0.5), ["policies.all.budget", "takes no 'budget'"]),
         (break_("tasks/swaps/probe/samples", 10.0), ["tasks.swaps.probe.samples", "10.0 is not of type 'integer'"]),
-        (break_("tasks/swaps/probe/shards", 2000), ["tasks.swaps.probe.shards", "2000 shards for 1000 problems"]),
+        (break_("tasks/swaps/probe/shards", 2000), ["tasks.swaps.probe.shards", "2000 shards for 500 problems"]),
         (break_("tasks/swaps_hard/completion_tokens", 500), ["tasks.swaps_hard.completion_tokens", "context of 192"]),
         (
             break_("studies/recordings/tasks", ["swaps"]),

@@ -117,7 +117,11 @@ def test_what_the_bounds_do_not_decide_is_refused(worlds, policy, seed, words):
 
 
 def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
-    world.configure(lambda config: config["tasks"]["swaps"]["probe"].update(stop={"confidence": 1}))
+    def stop(config: dict) -> None:
+        config["tasks"]["swaps"]["probe"].pop("held_out")
+        config["tasks"]["swaps"]["probe"]["stop"] = {"confidence": 1}
+
+    world.configure(stop)
     world.configure(lambda config: config["subset"].update(model="tiny", task="swaps", policy="hard"))
     done = world.snakemake("-n", "subset")
     assert "tasks.swaps.probe.stop is ignored, so every prompt gets all its samples: " in done.stdout + done.stderr

@@ -156,13 +156,13 @@ def test_calibration_moves_the_plan_and_the_walltimes(finished):
         [sys.executable, "scripts/plan/calibrate.py"], cwd=finished.folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    # 1 model, 2 shards, 2 runs, 2 evaluations of the base and 4 of runs
-    assert "12 finished jobs" in done.stdout
+    # 1 model, 2 shards, 2 runs, 2 evaluations of the base, 2 of its reach and 4 of runs
+    assert "13 finished jobs" in done.stdout
     assert finished.plan() == {}, "calibration makes nothing run again"
     finished.configure(lambda config: config["studies"]["mini"].update(seeds=[0, 1]))
     calibrated, plain = plan(finished, "--profile", "laptop"), plan(finished, "--profile", "laptop", "--uncalibrated")
-    assert "Calibrated on 12 finished jobs" in calibrated["text"] and "Not calibrated" in plain["text"]
-    assert calibrated["setting"]["calibrated_on_jobs"] == 12
+    assert "Calibrated on 13 finished jobs" in calibrated["text"] and "Not calibrated" in plain["text"]
+    assert calibrated["setting"]["calibrated_on_jobs"] == 13
     measured = json.loads((finished.folder / "results/training/tiny/swaps/mini/hard/seed0/provenance.json").read_text())
     (run,) = [job for job in calibrated["jobs"] if job["rule"] == "train_grpo" and job["policy"] == "hard"]
     assert run["seconds"] == pytest.approx(measured["seconds"], rel=0.05, abs=0.2)

@@ -18,6 +18,7 @@ PREDICTORS = {  # column: words
     "zero_share": "pool never solved",
     "mixed_share": "pool solved sometimes",
 }
+UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}  # where `hard` chooses by the pass rates of another task (`probed_on`)
 
 
 def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
@@ -40,7 +41,7 @@ def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
                     first.keys
                     | {"minus": other.policy, "seed": seed, "lead": lead[number] if own else lead.mean()}
                     | _base(first, number)
-                    | pools[settings.own_base(first.model, seed) if own else first.model, first.task]
+                    | pools.get((settings.own_base(first.model, seed) if own else first.model, first.task), UNPROBED)
                 )
     return rows
 

@@ -29,13 +29,20 @@ def joined(items: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
 
 
-def span(numbers, table: str, rows: pd.DataFrame, name: str, key: str, called: Callable = lambda row: row.policy) -> str:
-    """'+1.2 [0.4, 2.0] (hard) to +7.0 [...] (random)': the least and the largest estimate of a column, or the only one."""
+def span(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> str:
+    """'+1.2 [0.4, 2.0] (hard) to +7.0 [...] (random)': the least and the largest estimate of a column, or the only one.
+
+    `key` gives the name of a row's macro.
+    """
     rows = rows[rows[name].notna()]
     ends = [rows.loc[rows[name].idxmin()], rows.loc[rows[name].idxmax()]] if len(rows) else []
     ends = ends[:1] if len(rows) == 1 else ends
-    said = [f"{numbers.add(f'{key}.{cell(row)}', table, row, interval(name), 'gain')} ({escape(called(row))})" for row in ends]
+    said = [f"{numbers.add(key(row), table, row, interval(name), 'gain')} ({escape(row.policy)})" for row in ends]
     return " to ".join(said)
+
+
+def named(prefix: str) -> Callable:
+    return lambda row: f"{prefix}.{cell(row)}"
 
 
 # --- the abstract ------------------------------------------------------------------------------------------------------
@@ -146,7 +153,7 @@ def gains(numbers) -> str:
 
 
 def _gained(numbers, rows: pd.DataFrame) -> str:
-    return span(numbers, "gains", rows, "gain", f"gain.{rows.decoding.iloc[0]}")
+    return span(numbers, "gains", rows, "gain", lambda row: f"gain.{cell(row)}.{row.decoding}")
 
 
 def _resolved(pairs: pd.DataFrame) -> str:
@@ -171,15 +178,15 @@ def made_of(numbers) -> str:
     kinds, paragraphs = _whole(kinds), []
     for (model, task), group in parts.groupby(["model", "task"], sort=False):
         same = lambda frame, model=model, task=task: frame[(frame.model == model) & (frame.task == task)]
-        text = rf"\textbf{{{escape(task)}}} ({escape(model)}): finishing is {span(numbers, 'parts', group, 'finishing', 'finishing')} points"
+        text = rf"\textbf{{{escape(task)}}} ({escape(model)}): finishing is {span(numbers, 'parts', group, 'finishing', named('finishing'))} points"
         if len(of_kind := same(kinds)):
             lost = numbers.add(f"out.of.reach.{model}.{task}", "kinds", of_kind.iloc[0], ["out_of_reach"], "points")
             samples = numbers.add(f"reach.samples.{model}.{task}", "kinds", of_kind.iloc[0], ["reach_samples"], "count")
-            text += f", sharpening {span(numbers, 'kinds', of_kind, 'sharpening', 'sharpening')}, and new solving "
-            text += f"{span(numbers, 'kinds', of_kind, 'new_solving', 'new.solving')}. Out of reach of {samples} samples of the base are {lost}\\,\\% of the problems"
+            text += f", sharpening {span(numbers, 'kinds', of_kind, 'sharpening', named('sharpening'))}, and new solving "
+            text += f"{span(numbers, 'kinds', of_kind, 'new_solving', named('new.solving'))}. Out of reach of {samples} samples of the base are {lost}\\,\\% of the problems"
         else:
-            text += f", and correctness {span(numbers, 'parts', group, 'correctness', 'correctness')}"
-        if len(of_reason := same(reasons)):
+            text += f", and correctness {span(numbers, 'parts', group, 'correctness', named('correctness'))}"
+        if len(of_reason := same(reasons[reasons.sound_share.notna()])):
             before = numbers.add(f"sound.before.{model}.{task}", "reasons", of_reason.iloc[0], ["base_sound_share"], "points")
             ends = [of_reason.loc[of_reason.sound_share.idxmin()], of_reason.loc[of_reason.sound_share.idxmax()]]
             after = [
@@ -273,8 +280,8 @@ def limits_compared(numbers, cut_from: dict[str, str]) -> str:
                     answered = rf"\result{{base.answered.{cell(rows.iloc[0])}}}"
                     sentences.append(
                         f"Trained on {escape(trained)} and tested on {escape(test)} ({escape(model)}, {answered}\\,\\% answered before), finishing is"
-                        f" {span(numbers, 'parts', rows, 'finishing', 'finishing')} and correctness"
-                        f" {span(numbers, 'parts', rows, 'correctness', 'correctness')} points."
+                        f" {span(numbers, 'parts', rows, 'finishing', named('finishing'))} and correctness"
+                        f" {span(numbers, 'parts', rows, 'correctness', named('correctness'))} points."
                     )
     return " ".join(sentences)
 

@@ -146,7 +146,7 @@ TABLES = {
     "parts": Table("parts", ["parts"], "Every gain split into finishing and correctness, percentage points."),
     "kinds": Table("parts", ["kinds"],
         "Every gain split into finishing, sharpening and new solving, percentage points. A problem is out of reach if none of the base"
-        " model's reach samples solves it."),
+        r" model's reach samples solves it (\emph{out}: their share)."),
     "tier_kinds": Table("parts", ["kinds"], "The three kinds of gain within each tier of the test problem, percentage points."),
     "reasons": Table("parts", ["reasons"], "Right for the right reason: right answers with every step right, and with a wrong step, percentage points."),
     "same_answers": Table("parts", ["same_answers"],

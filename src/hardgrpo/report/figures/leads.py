@@ -23,7 +23,7 @@ def draw(leads):
                 axis.plot(100 * ends, 100 * (start + slope * ends), color=look["color"], linestyle=look["linestyle"], linewidth=0.9)
         axis.axhline(0, color="black", linewidth=0.6)
         plotting.title(axis, task)
-        axis.set_xlabel(f"{PREDICTORS[predictor]} (%)")
+        axis.set_xlabel(f"{PREDICTORS[predictor]} ({'points' if predictor == 'greedy_gap' else '%'})")
         if index % len(PREDICTORS) == 0:
             axis.set_ylabel("lead, points")
     plotting.legend(figure, axes)

@@ -28,7 +28,7 @@ def tier_kinds(kinds: pd.DataFrame):
 
 
 def _kinds(frame: pd.DataFrame) -> list[Column]:
-    return [number(frame, "out_of_reach", "out of reach %"), *_parts(frame, ["finishing", "sharpening", "new_solving"])]
+    return [number(frame, "out_of_reach", "out %"), *_parts(frame, ["finishing", "sharpening", "new_solving"])]
 
 
 def reasons(reasons: pd.DataFrame):
