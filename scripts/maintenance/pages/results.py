@@ -205,8 +205,9 @@ def limits(config: dict, tables: dict[str, pd.DataFrame]) -> list[str]:
         cells = []
         for test in tests:
             row = group[group.eval_task == test].iloc[0]
-            cells += [f"{change(row.gain)}", spread(row.finishing, row.finishing_low, row.finishing_high)]
-            cells.append(spread(row.correctness, row.correctness_low, row.correctness_high))
+            finishing, correctness = adding_up(row.gain, [row.finishing, row.correctness])
+            cells += [f"{change(row.gain)}", spread(finishing, row.finishing_low, row.finishing_high)]
+            cells.append(spread(correctness, row.correctness_low, row.correctness_high))
         lines.append(f"| {task} | {policy} | {' | '.join(cells)} |")
     lines += [
         "",
