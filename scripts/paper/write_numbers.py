@@ -103,6 +103,7 @@ def design(study: dict) -> dict[str, str]:
         "budget": f"{100 * study['budget']:g}\\,\\%" if study["budget"] else "",
         "probe.samples": str(study["probe_samples"] or ""),
         "test.samples": str(study["test_samples"] or ""),
+        "test.greedy": "yes" if study["greedy"] else "",
         "origins": escape("; ".join(study["origins"])),
         "chosen.from": listed(map(str, study["chosen_from"])),
         "limits": escape(listed([f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()])),

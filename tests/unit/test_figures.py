@@ -59,6 +59,8 @@ def tables(tmp_path_factory):
 def test_figures_of_the_miniature_are_drawn_from_its_cached_summaries(figure, tmp_path, monkeypatch):
     _, rows = draw(figure, "mini_reference", MINI, tmp_path, monkeypatch, ("pdf", "png", "csv"))
     assert (tmp_path / f"{figure}.pdf").read_bytes().startswith(b"%PDF")
+    if figure == "pipeline":
+        assert "10 base models: tiny" in set(rows.line), "each replicate has its own"
     assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
     assert len(rows)
 

@@ -104,6 +104,7 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
         ["pdftotext", "-layout", f"paper/{study}/paper.pdf", "-"], cwd=world.folder, capture_output=True, text=True
     )
     plain = re.sub(r"-\n\s*", "", said.stdout)
+    assert ("greedy accuracy is reported beside it" in " ".join(plain.split())) == (study in ("mini", "mini_reference"))
     plain = re.sub(r"^\s*\d\.\d\s+[A-Z]", "", plain, flags=re.MULTILINE)  # headings
     sources = [path.read_text() for path in (folder / study).rglob("*") if path.suffix in (".tex", ".csv")]
     sources += [(folder / name).read_text() for name in ("main.tex", "trajectory.tex", "references.bib", "claims.yaml")]

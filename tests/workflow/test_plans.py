@@ -27,7 +27,7 @@ OF_STUDY = {  # and what each has something for
     "mini": TRAINED | {"ahead", "kinds", "pass_at_k"},
     "mini_reference": TRAINED | {"ahead", "transfer", "kinds", "pass_at_k", "leads"},
     "mini_variants": TRAINED | {"ahead", "kinds", "pass_at_k", "leads"},
-    "mini_truncation": TRAINED | {"ahead", "transfer", "truncation"},
+    "mini_truncation": TRAINED | {"ahead", "transfer", "truncation", "leads"},
     "recordings": FIGURES | {"compared"},
     "trajectories": {"difficulty", "trajectories"},
 }

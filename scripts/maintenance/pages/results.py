@@ -14,7 +14,7 @@ from hardgrpo.study import paths, settings
 
 SUMMARIES = Path("results/reference")
 REFERENCE, TRUNCATION = "mini_reference", "mini_truncation"
-NAMES = ("gains", "learnable", "parts", "subsets", "kinds", "lead_regressions")
+NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead_regressions")
 
 
 def read(root: Path, study: str) -> dict[str, pd.DataFrame]:
@@ -43,15 +43,16 @@ def in_short(root: Path, config: dict) -> str:
     """Five lines. Each names the population that it holds for."""
     tables, limited = read(root, REFERENCE), read(root, TRUNCATION)
     where, elsewhere = population(config, tables["gains"]), population(config, limited["gains"])
-    tight, ample = tight_and_ample(limited["gains"], "gain")
-    finishing, _ = tight_and_ample(limited["parts"], "finishing")
+    tight, ample = tight_and_ample(config, limited["gains"], "gain")
+    finishing, _ = tight_and_ample(config, limited["parts"], "finishing")
+    leads = ", ".join(f"over *{minus}* {' and '.join(lead_in_limits(config, limited, minus))}" for minus in ("random", "easy"))
     lines = [
         f"**The papers' primary claims**: {verdicts_on(of_papers(root, config))}.",
         f"**Largest gain**, in points, sampled and greedy: {by_task(tables['gains'], largest)} ({where}).",
         f"**What it is made of**: {by_task(tables['kinds'], made_of)} ({where}).",
         f"**What decides who wins**: {by_task(tables['lead_regressions'], decides)} ({where}).",
         f"**A completion limit alone can make a gain**: policy *hard*, trained and tested under a tight limit, gains {tight} points, of which"
-        f" finishing is {finishing}; tested with room it gains {ample} ({elsewhere}).",
+        f" finishing is {finishing}; tested with room it gains {ample}. Its lead, within the limit and with room: {leads} ({elsewhere}).",
     ]
     return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
 
@@ -108,10 +109,23 @@ def at_home(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame.decoding == "sampled"] if "decoding" in frame else frame
 
 
-def tight_and_ample(frame: pd.DataFrame, name: str) -> list[str]:
+def tight_and_ample(config: dict, frame: pd.DataFrame, name: str) -> list[str]:
     """An estimate of policy `hard`, trained under the tight limit: tested under that limit, and with room."""
-    rows = frame[(frame.policy == "hard") & (frame.task == frame.task.iloc[0])]
-    return [spread(row[name], row[f"{name}_low"], row[f"{name}_high"]) for _, row in rows.iterrows()]
+    tight = next(task for task in config["studies"][TRUNCATION]["tasks"] if "cut_from" in config["tasks"][task])
+    rows = frame[(frame.policy == "hard") & (frame.task == tight)].set_index("eval_task")
+    found = [rows.loc[test] for test in (tight, config["tasks"][tight]["cut_from"])]
+    return [spread(row[name], row[f"{name}_low"], row[f"{name}_high"]) for row in found]
+
+
+def lead_in_limits(config: dict, tables: dict[str, pd.DataFrame], minus: str) -> list[str]:
+    """The lead of `hard` over another policy, both trained under the tight limit: tested under that limit, and with room."""
+    frame = tables["differences"]
+    turned = frame[(frame.policy == minus) & (frame.minus == "hard")].rename(columns={"policy": "minus", "minus": "policy"})
+    turned = turned.assign(
+        difference=-turned.difference, difference_low=-turned.difference_high, difference_high=-turned.difference_low
+    )
+    kept = pd.concat([frame[(frame.policy == "hard") & (frame.minus == minus)], turned])
+    return tight_and_ample(config, kept, "difference")
 
 
 def in_full(root: Path, config: dict) -> str:
@@ -164,13 +178,12 @@ def in_full(root: Path, config: dict) -> str:
         figure = compared.shown(row.test, row.estimate, row.low, row.high)
         test = row.test.replace("R^2", "R²")
         lines.append(f"| {row.paper} | {row.population} | {task} | {row.claim} | {test} | {figure} | {row.verdict} |")
-    return "\n".join([*lines, "", *limits(read(root, TRUNCATION))])
+    return "\n".join([*lines, "", *limits(config, read(root, TRUNCATION))])
 
 
-def limits(tables: dict[str, pd.DataFrame]) -> list[str]:
+def limits(config: dict, tables: dict[str, pd.DataFrame]) -> list[str]:
     """The same runs tested under two completion limits."""
     parts = tables["parts"]
-    seeds, problems = int(parts.seeds.iloc[0]), int(parts.problems.iloc[0])
     tests = list(dict.fromkeys(parts.task))
     base = {test: parts[parts.eval_task == test].iloc[0] for test in tests}
     said = ", ".join(
@@ -180,8 +193,8 @@ def limits(tables: dict[str, pd.DataFrame]) -> list[str]:
     lines = [
         f"## Study `{TRUNCATION}`: what a completion limit alone does",
         "",
-        f"A base model that writes the same solution short or long ({said}: the same problems under a tight"
-        f" limit and with room), {seeds} seeds, {problems} problems. Points, finishing and correctness add up to the gain.",
+        f"Base models that write the same solution short or long ({said}: the same problems under a tight limit and with room)."
+        f" All numbers are {population(config, tables['gains'])}. Points, finishing and correctness add up to the gain.",
         "",
         "![Gain by policy and limit, split into finishing and correctness](images/truncation.png)",
         "",
@@ -192,8 +205,9 @@ def limits(tables: dict[str, pd.DataFrame]) -> list[str]:
         cells = []
         for test in tests:
             row = group[group.eval_task == test].iloc[0]
-            cells += [f"{change(row.gain)}", spread(row.finishing, row.finishing_low, row.finishing_high)]
-            cells.append(spread(row.correctness, row.correctness_low, row.correctness_high))
+            finishing, correctness = adding_up(row.gain, [row.finishing, row.correctness])
+            cells += [f"{change(row.gain)}", spread(finishing, row.finishing_low, row.finishing_high)]
+            cells.append(spread(correctness, row.correctness_low, row.correctness_high))
         lines.append(f"| {task} | {policy} | {' | '.join(cells)} |")
     lines += [
         "",

@@ -48,10 +48,11 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
     pool = [f"{number(len(study['tasks']), 'task')}: {some(study['tasks'])}"]
     training = [number(runs, "run") if runs else ""]
     probe, policies, tests = [], [], []
+    bases = len(study["models"]) * (study["seeds"] if study["own_bases"] else 1)
     if chosen:
         pool.append(f"{between(subsets.pool)} prompts{' each' if len(study['tasks']) > 1 else ''}")
         probe = [
-            f"{number(len(study['models']), 'base model')}: {some(study['models'])}",
+            f"{number(bases, 'base model')}: {some(study['models'])}",
             f"{between(study['probes'].values())} completions a prompt" if study["probes"] else "recorded completions",
             f"at most {between(study['completion_tokens'].values())} tokens",
         ]
