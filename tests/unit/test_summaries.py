@@ -232,7 +232,10 @@ def updates_of(*lengths):
 
 
 def spent(monkeypatch, updates, held_constant):
-    monkeypatch.setattr(training.recipes, "read_spec", lambda path: SimpleNamespace(completion_tokens=48))
+    recipe = {"reward": "correct"}
+    monkeypatch.setattr(training.recipes, "read_spec", lambda path: SimpleNamespace(completion_tokens=48, training=recipe))
+    facts = {"policy": {"rule": "all"}, "pool": 40, "prompts": 40}
+    monkeypatch.setattr(training.files, "read_json", lambda path: facts)
     return training.parity(updates, STUDY | {"recipes": ["slow"], "held_constant": held_constant})
 
 
@@ -247,6 +250,27 @@ def test_what_training_cost_is_told_by_policy(monkeypatch):
     assert (every["policy"], every["tokens"], every["tokens_least"], every["tokens_most"]) == ("all", 192 * 11, 192 * 10, 192 * 12)
     assert (low["seconds"], low["seconds_least"], low["seconds_most"], low["seeds"]) == (10.5, 10.0, 11.0, 2)
     assert training.spent([], {}) == []
+
+
+@pytest.mark.parametrize(
+    "policy, reward, labels",
+    [
+        ({"rule": "hard", "budget": 0.1}, "correct", 500),
+        ({"rule": "hard", "budget": 0.1}, "majority", 500),
+        ({"rule": "random", "budget": 0.1}, "correct", 50),
+        ({"rule": "lowest", "by": "agreement", "budget": 0.1}, "correct", 50),
+        ({"rule": "lowest", "by": "agreement", "budget": 0.1}, "majority", 0),
+        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}, "correct", 50),
+        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}, "majority", 10),
+        ({"rule": "all"}, "finished", 0),
+        ({"rule": "all"}, "correct", 500),
+    ],
+)
+def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
+    prompts = 500 if policy["rule"] == "all" else 50
+    facts = {"policy": policy, "pool": 500, "prompts": prompts, "sample": 10 if "calibrated_on" in policy else None}
+    monkeypatch.setattr(training.files, "read_json", lambda path: facts)
+    assert training.labels_bought(Run("m", "t", "slow", "p", 0, "m"), {"reward": reward}) == labels
 
 
 def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(monkeypatch):

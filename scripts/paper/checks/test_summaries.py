@@ -40,7 +40,7 @@ SHARES |= {
     "with_prompt",
 }
 CHANGES = {"gain", "difference", "finishing", "correctness"}
-COUNTS = {"problems", "samples", "seeds", "updates", "prompts", "rollouts", "completion_tokens", "cells", "k", "pool"}
+COUNTS = {"problems", "samples", "seeds", "updates", "prompts", "rollouts", "completion_tokens", "labels", "cells", "k", "pool"}
 MUST_BE_KNOWN = {"accuracy", "gain", "difference", "finishing", "correctness", "pass", "learnable", "pass_rate"} | COUNTS
 
 

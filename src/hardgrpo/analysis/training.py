@@ -11,6 +11,7 @@ from hardgrpo.analysis.cells import as_columns
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
 from hardgrpo.study.settings import Run
 from hardgrpo.training import recipes
@@ -80,13 +81,15 @@ def _over_seeds(logs: list[pd.DataFrame], name: str) -> statistics.Estimate:
 
 def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     """What each run spent. Raise a `UserError` with both numbers if runs of a task differ in what the study holds constant."""
-    rows = [
-        {"model": run.model, "task": run.task, "policy": settings.arm(study, run), "seed": run.seed}
-        | {"updates": len(frame), "prompts": int(frame.prompts.sum()), "rollouts": int(frame.rollouts.sum())}
-        | {"completion_tokens": recipes.read_spec(f"results/training/{run.path}/spec.yaml").completion_tokens}
-        | {"tokens": round((frame.tokens_mean * frame.rollouts).sum())}
-        for run, frame in updates.items()
-    ]
+    rows = []
+    for run, frame in updates.items():
+        spec = recipes.read_spec(f"results/training/{run.path}/spec.yaml")
+        rows.append(
+            {"model": run.model, "task": run.task, "policy": settings.arm(study, run), "seed": run.seed}
+            | {"updates": len(frame), "prompts": int(frame.prompts.sum()), "rollouts": int(frame.rollouts.sum())}
+            | {"completion_tokens": spec.completion_tokens, "labels": labels_bought(run, spec.training)}
+            | {"tokens": round((frame.tokens_mean * frame.rollouts).sum())}
+        )
     for first, row in itertools.product(rows, rows):
         if (first["model"], first["task"]) != (row["model"], row["task"]):
             continue
@@ -98,6 +101,14 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
                     " train the runs with one recipe or take it out of held_constant"
                 )
     return rows
+
+
+def labels_bought(run: Run, recipe: dict) -> int:
+    """How many prompts' answers a run needed: to choose (the pool's, a sample's or none) and to train (the chosen prompts', or none
+    where the reward is the majority's answer or any answer). A prompt that needs its answer for both counts once."""
+    facts = files.read_json(paths.subset(run.base, run.task, run.policy, run.seed, "json"))
+    before = {"pool": facts["pool"], "sample": facts.get("sample"), "none": 0}[policies.labels_before(facts["policy"])]
+    return max(before, facts["prompts"] if recipe.get("reward", "correct") == "correct" else 0)
 
 
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
@@ -112,7 +123,7 @@ def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
         times = np.array([seconds[(*key, seed)] for seed in group.seed])
         rows.append(
             dict(zip(("model", "task", "policy"), key))
-            | {name: group[name].mean() for name in ("updates", "prompts", "rollouts", "completion_tokens", "tokens")}
+            | {name: group[name].mean() for name in ("updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens")}
             | {"tokens_least": group.tokens.min(), "tokens_most": group.tokens.max()}
             | {"seconds": times.mean(), "seconds_least": times.min(), "seconds_most": times.max(), "seeds": len(group)}
         )

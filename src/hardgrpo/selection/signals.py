@@ -49,5 +49,13 @@ def answer_codes(texts: list[str], grader: str) -> list[int]:
     return codes
 
 
+def majority(texts: list[str], grader: str) -> list[float]:
+    """1.0 for each completion that gives the group's most frequent answer (of equally frequent ones the first that was given), else 0.0:
+    the reward of test-time reinforcement learning (arXiv 2504.16084). All are 0 where no completion gives an answer."""
+    codes = answer_codes(texts, grader)
+    best = max(set(codes) - {-1}, key=lambda code: (codes.count(code), -code), default=None)
+    return [float(code == best) for code in codes]
+
+
 def _mean(values: list) -> float | None:
     return sum(values) / len(values) if None not in values else None

@@ -17,6 +17,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import engines
+from hardgrpo.selection import signals
 from hardgrpo.study import settings
 from hardgrpo.training import recipes, supervised
 from hardgrpo.training.processes import Processes
@@ -89,8 +90,11 @@ def reward_function(grader: str, recipe: dict, processes: int):
     """A function that rewards a completion with 1 or 0, by the grader that probe and evaluation use.
 
     `reward: correct` rewards a correct completion. `reward: finished`, the control, rewards any answer that the grader can read.
+    `reward: majority` needs no label: it rewards the answer that most completions of the group give (`signals.majority`). Reference
+    answers, where there are some, are then only compared for the log.
     """
-    rewarded = {"correct": "correct", "finished": "readable"}[recipe["reward"]]
+    size, by_group = recipe["group_size"], recipe["reward"] == "majority"
+    rewarded = {"correct": "correct", "finished": "readable", "majority": None}[recipe["reward"]]
 
     def reward(completions, answer, log_metric, **_) -> list[float]:
         grades = [graders.grade(grader, messages[0]["content"], a) for messages, a in zip(completions, answer)]
@@ -100,8 +104,16 @@ def reward_function(grader: str, recipe: dict, processes: int):
         log_metric("answered_share", sum(grade.answered for grade in grades) / len(grades))
         log_metric("undecided_share", sum(grade.undecided for grade in grades) / len(grades))
         log_metric("correct_share", sum(grade.correct for grade in grades) / len(grades))
-        rewards = [float(getattr(grade, rewarded)) for grade in grades]
-        size = recipe["group_size"]
+        if by_group and len(grades) % size:
+            raise UserError(
+                f"reward: majority: {len(grades)} completions a process share groups of {size}; choose a number of GPUs that divides"
+                " prompts_per_update"
+            )
+        if by_group:
+            texts = [messages[0]["content"] for messages in completions]
+            rewards = [one for first in range(0, len(texts), size) for one in signals.majority(texts[first : first + size], grader)]
+        else:
+            rewards = [float(getattr(grade, rewarded)) for grade in grades]
         if len(rewards) % size == 0:  # otherwise processes share groups, and none sees whether a group is all right
             groups = [rewards[start : start + size] for start in range(0, len(rewards), size)]
             log_metric("all_right_share", sum(all(group) for group in groups) / len(groups))

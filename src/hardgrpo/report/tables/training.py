@@ -104,7 +104,7 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
 
     return spent, [
         *named(spent, *POLICY),
-        *(number(spent, name, name, whole) for name in ("updates", "prompts", "rollouts")),
+        *(number(spent, name, name, whole) for name in ("updates", "prompts", "rollouts", "labels")),
         number(spent, "completion_tokens", "limit", whole),
         numbers("tokens, millions", spread("tokens", 1e6)),
         numbers("minutes", spread("seconds", 60)),
