@@ -14,7 +14,16 @@ from hardgrpo.analysis import evaluations
 from hardgrpo.runtime import files
 
 TITLE = 'A <b>small</b> study & "more" {{ 7 * 7 }}'
-BASE_ROW = {"tier": None, "truncated": None, "tokens": None, "strict": 0, "lenient": 0, "sound": None, "undecided": 0, "answer": None}
+BASE_ROW = {
+    "tier": None,
+    "truncated": None,
+    "tokens": None,
+    "strict": 0,
+    "lenient": 0,
+    "sound": None,
+    "undecided": 0,
+    "answer": None,
+}
 
 
 class Made:
