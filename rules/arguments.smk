@@ -13,9 +13,8 @@ def expected_samples(w):
         return "--recorded"
     probe = task_of(w.task)["probe"]
     held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
-    return f"--samples {probe['samples']}{held_out}" + (
-        f" --stopped {probe['stop']['confidence']}" if (w.model, w.task) == STOPPED else ""
-    )
+    stopped = f" --stopped {probe['stop']['confidence']}" if (w.model, w.task) == STOPPED else ""
+    return f"--samples {probe['samples']}{held_out}{stopped}"
 
 
 def stop_arguments(w):

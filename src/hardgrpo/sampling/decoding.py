@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer
 
 from hardgrpo.runtime.errors import UserError
 
@@ -27,7 +26,6 @@ def decode(
     ended = torch.zeros(count, dtype=torch.bool, device=ids.device)
     alive = torch.arange(count, device=ids.device)  # rows still in the batch
     cache = DynamicCache(config=model.config)
-    cache.layers = [RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
 
     different, copies = torch.unique_consecutive(torch.cat([ids, mask], dim=1), dim=0, return_inverse=True)
     ids, mask = different.split(ids.shape[1], dim=1)
@@ -60,35 +58,6 @@ def decode(
         ids, positions = ids.unsqueeze(1), positions[:, -1:] + 1
         mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
     return [(row[:length], end) for row, length, end in zip(tokens.tolist(), lengths.tolist(), ended.tolist())]
-
-
-class RoomyLayer(DynamicLayer):
-    """A layer of a cache with room for further tokens, so that a token's keys and values are written where they belong. transformers'
-    layer copies the whole cache for each token, which took half of the time of sampling from a small model."""
-
-    ROOM = 32  # tokens
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.spaces: dict[str, torch.Tensor] = {}  # of which keys and values are the beginnings
-
-    def update(self, key_states, value_states, *args, **kwargs):
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        length, end = self.get_seq_length(), self.get_seq_length() + key_states.shape[-2]
-        for name, states in (("keys", key_states), ("values", value_states)):
-            space = self.spaces.get(name)
-            if space is None or space.shape[-2] < end:
-                space = self.spaces[name] = states.new_empty(*states.shape[:2], end + self.ROOM, states.shape[-1])
-                if length:
-                    space[..., :length, :] = getattr(self, name)
-            space[..., length:end, :] = states
-            setattr(self, name, space[..., :end, :])
-        return self.keys, self.values
-
-    def reorder_cache(self, beam_idx) -> None:
-        super().reorder_cache(beam_idx)
-        self.spaces = {}  # keys and values are copies of their rows now
 
 
 class SeededSampling:
