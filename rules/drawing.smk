@@ -135,8 +135,7 @@ def study_agreement(study):
 def show_results_command():
     study = config["study"]
     tables = f"{drawn_from(study)}/*.csv"
-    compared = (
-        [] if drawing_only() else [path for path in study_agreement(study) if Path(path).exists()]
-    )  # none yet after a part of a study
+    # After a part of a study there is no table of agreement yet.
+    compared = [] if drawing_only() else [path for path in study_agreement(study) if Path(path).exists()]
     agreement = " ".join(["", "--agreement", *compared]) if compared else ""
     return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}" + ("" if TEX else " --no-tex")

@@ -300,7 +300,7 @@ def described(config: dict, study: str) -> dict:
             task: config["tasks"][task]["probe"]["samples"] for model, task in pairs(config, plan) if not is_recorded(config, model)
         },
         "test_samples": first.get("test", {}).get("samples"),
-        "greedy": first.get("test", {}).get("greedy", False),
+        "greedy": first.get("test", {}).get("greedy", False) and not is_recorded(config, plan["models"][0]),
         "completion_tokens": {task: config["tasks"][task]["completion_tokens"] for task in plan["tasks"]},
         "recipe": recipe,
         "chosen_from": sorted({source["chosen_from"] for source in trajectories}),  # epochs; empty unless models are trajectories
