@@ -405,7 +405,7 @@ def test_conditions_say_which_tasks_share_problems():
     related = lambda study, one, other: verdicts.relation(one, other, paths.conditions(CONFIG, study)["tasks"])
     assert related("mini_truncation", "swaps_tight", "swaps_ample") == "roomier"
     assert related("mini_reference", "swaps", "swaps_hard") == related("limits", "math", "math_numeric") == "other"
-    assert paths.conditions(CONFIG, "mini")["weaker"] == ["arithmetic"]
+    assert paths.conditions(CONFIG, "mini_reference")["weaker"] == ["arithmetic"]
 
 
 def test_conditions_say_which_models_have_own_bases():
