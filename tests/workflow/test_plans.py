@@ -190,7 +190,7 @@ def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_
     for target in ("figures", "paper"):
         assert set(world.plan(target)) <= DRAWING | JUDGING | TARGETS
     assert world.plan("figures")["plot_accuracy"] == 1
-    assert world.plan()["train_grpo"] == 18, "`all` asks for the runs as well"
+    assert world.plan()["train_grpo"] == 12, "`all` asks for the runs as well"
 
 
 def test_nothing_is_left_to_do_after_a_run(finished):
