@@ -69,10 +69,16 @@ def break_(path, value):
             break_("policies/hard_by_tight/probed_on", "swaps_tigt"),
             ["policies.hard_by_tight.probed_on", "did you mean 'swaps_tight'"],
         ),
-        (break_("studies/mini/policies", ["hard_by_tight"]), ["studies.mini.policies", "whose problems are not those of 'swaps'"]),
+        (
+            break_("studies/mini/policies", ["hard_by_tight"]),
+            ["studies.mini.policies", "whose problems are not those of 'arithmetic'"],
+        ),
         (break_("studies/mini/recipes", None), ["studies.mini", "'recipes' is missing"]),
         (break_("studies/mini/seeds", [0, 1, 1]), ["studies.mini.seeds", "not distinct"]),
-        (break_("studies/mini/also_tested_on", {"swaps": ["nowhere"]}), ["also_tested_on.swaps", "unknown task 'nowhere'"]),
+        (
+            break_("studies/mini/also_tested_on", {"arithmetic": ["nowhere"]}),
+            ["also_tested_on.arithmetic", "unknown task 'nowhere'"],
+        ),
         (
             break_("studies/paper/exclude/0/model", "qwen"),
             ["studies.paper.exclude.0.model", "'qwen' is not one of the study's models"],
