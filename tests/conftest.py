@@ -18,6 +18,7 @@ import yaml
 from hypothesis import settings
 
 import slurm_cluster
+from hardgrpo.runtime import warm
 
 settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
 settings.load_profile("busy")
@@ -25,6 +26,8 @@ settings.load_profile("busy")
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, handler)
+
+os.environ.setdefault(warm.SOCKET, warm.place())  # all workers and all their worlds share one server
 
 pytest_plugins = ["explorer_pages", "interrupted", "workplace"]  # their fixtures
 
