@@ -47,37 +47,34 @@ def jobs(plan: dict) -> dict:
 
 def test_the_miniature_is_planned_job_by_job(world):
     world.clear()
-    assert (
-        jobs(world.plan())
-        == {
-            "prepare_task": 6,  # train and test of its task, and what pretraining must not show: those of swaps, tests of the harder twins
-            "pretrain_settings": 3,  # each of 3 seeds has a base model of its own
-            "pretrain_model": 3,
-            "probe": 3,
-            "measure_difficulty": 3,
-            "select_subset": 12,  # 4 policies x 3 seeds
-            "write_spec": 12,
-            "train_grpo": 12,
-            "evaluate_base": 3,
-            "sample_reach": 3,
-            "evaluate_run": 12,
-            "summarize": 1,
-            "judge_claims": 1,
-            "verify": 1,
-            "write_explorer": 1,
-            "plot_accuracy": 1,
-            "plot_learnable": 1,
-            "plot_parts": 1,
-            "plot_difficulty": 1,
-            "plot_pipeline": 1,
-            "plot_tiers": 1,
-            "plot_kinds": 1,
-            "plot_pass_at_k": 1,
-            "plot_lengths": 1,
-            "write_tables": 1,
-            "write_numbers": 1,
-        }
-    )
+    assert jobs(world.plan()) == {
+        "prepare_task": 6,  # train and test of its task and of swaps, tests of both harder twins: pretraining must not show them
+        "pretrain_settings": 3,  # each of 3 seeds has a base model of its own
+        "pretrain_model": 3,
+        "probe": 3,
+        "measure_difficulty": 3,
+        "select_subset": 12,  # 4 policies x 3 seeds
+        "write_spec": 12,
+        "train_grpo": 12,
+        "evaluate_base": 3,
+        "sample_reach": 3,
+        "evaluate_run": 12,
+        "summarize": 1,
+        "judge_claims": 1,
+        "verify": 1,
+        "write_explorer": 1,
+        "plot_accuracy": 1,
+        "plot_learnable": 1,
+        "plot_parts": 1,
+        "plot_difficulty": 1,
+        "plot_pipeline": 1,
+        "plot_tiers": 1,
+        "plot_kinds": 1,
+        "plot_pass_at_k": 1,
+        "plot_lengths": 1,
+        "write_tables": 1,
+        "write_numbers": 1,
+    }
 
 
 DRAWN = dict.fromkeys(("write_tables", "write_numbers", "summarize", "judge_claims", "verify", "write_explorer"), 1)
