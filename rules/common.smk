@@ -47,7 +47,8 @@ else:
 for name, value in environments.ALLOCATOR.items():
     os.environ.setdefault(name, value)
 if os.getenv(warm.SOCKET) != warm.OFF:
-    os.environ[warm.SOCKET] = warm.place() if workflow.local_exec and workflow.is_main_process else warm.OFF
+    here = workflow.local_exec and workflow.is_main_process
+    os.environ[warm.SOCKET] = os.getenv(warm.SOCKET, warm.place()) if here else warm.OFF
 
 # Programs import the package of this clone, even if their environment (a container, conda, one shared by clones) has another.
 source = os.path.join(workflow.basedir, "src")

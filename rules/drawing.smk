@@ -135,8 +135,10 @@ def study_agreement(study):
 def show_results_command():
     study = config["study"]
     tables = f"{drawn_from(study)}/*.csv"
-    compared = (
-        [] if drawing_only() else [path for path in study_agreement(study) if Path(path).exists()]
-    )  # none yet after a part of a study
+    # After a part of a study there is no table of agreement yet.
+    compared = [] if drawing_only() else [path for path in study_agreement(study) if Path(path).exists()]
     agreement = " ".join(["", "--agreement", *compared]) if compared else ""
-    return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}" + ("" if TEX else " --no-tex")
+    own_bases = " --own-bases" if paths.conditions(config, study)["own_bases"] else ""
+    return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}{own_bases}" + (
+        "" if TEX else " --no-tex"
+    )

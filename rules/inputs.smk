@@ -154,6 +154,7 @@ rule pretrain_model:
         "results/logs/pretrain_model/{model}.log",
     wildcard_constraints:
         model=any_of(PRETRAINED),
+    priority: 1  # everything else of a base waits for it, so no other job goes first
     conda:
         CONDA["training"]
     container:

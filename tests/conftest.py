@@ -18,11 +18,16 @@ import yaml
 from hypothesis import settings
 
 import slurm_cluster
+from hardgrpo.runtime import warm
 
 settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
 settings.load_profile("busy")
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell has it for what it starts in the background
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # Ctrl-C is tested
+# Signals are tested. A shell has what it starts in the background ignore Ctrl-C, and nohup has it ignore the end of the terminal.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, handler)
+
+os.environ.setdefault(warm.SOCKET, warm.place())  # all workers and all their worlds share one server
 
 pytest_plugins = ["explorer_pages", "interrupted", "workplace"]  # their fixtures
 

@@ -1,6 +1,7 @@
 """A training of 24 updates that tests start, stop, kill and compare with its clean result."""
 
 import hashlib
+import os
 import subprocess
 import sys
 import time
@@ -10,7 +11,9 @@ import pytest
 import yaml
 
 from conftest import path_of
+from hardgrpo.runtime import warm
 
+COLD = os.environ | {warm.SOCKET: warm.OFF}  # of a program that runs in the process that is started, with its limits
 UPDATES, EVERY = 24, 8  # EVERY: of the runs that are told to stop between two checkpoints of the schedule
 
 

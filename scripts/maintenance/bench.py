@@ -26,7 +26,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--repeats", type=int, default=5, help="pairs of measurements (default: %(default)s)")
     parser.add_argument("--data", default=os.environ.get("HARDGRPO_DATA", "data"), help="folder that holds recordings/")
-    parser.add_argument("--model", default="results/models/tiny", help="model folder to sample and train (default: %(default)s)")
+    parser.add_argument(
+        "--model", default="results/models/tiny-seed0", help="model folder to sample and train (default: %(default)s)"
+    )
     parser.add_argument("--before", help="another clone in which `make demo` has run, to compare the seconds of its stages")
     parser.add_argument("--output", default="results/bench", help="folder to write (default: %(default)s)")
     options = parser.parse_args()

@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from hardgrpo.analysis.columns import CELL, interval
-from hardgrpo.analysis.formats import adding_up, change, change_interval, with_interval
+from hardgrpo.analysis.formats import adding_up, change, change_interval, points, with_interval
 from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files
 
@@ -16,6 +16,7 @@ from hardgrpo.runtime import errors, files
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", required=True)
+    parser.add_argument("--own-bases", action="store_true", help="each seed has a base model of its own")
     parser.add_argument("--no-tex", action="store_true", help="say what to install for the PDF")
     parser.add_argument("--agreement", help="CSV that compares this study with its reference")
     files.add_tables(parser)
@@ -29,32 +30,37 @@ def main() -> None:
         show_trajectories(tables["trajectories"])
         look_at(args.study, args.no_tex)
         return
-    gains = read(tables["gains"], [*CELL, "decoding"], ["base_accuracy", "gain", "gain_low", "gain_high", "seeds"])
-    shares = {
-        (row["model"], row["task"], row["policy"]): row["learnable"]
-        for row in read(tables["learnable"], ["model", "task", "policy"], ["learnable"])
-    }
+    gains = read(tables["gains"], [*CELL, "decoding"], ["base_accuracy", *interval("gain"), "seeds"])
     key = itemgetter(*CELL)
     parts = {key(row): row for row in read(tables["parts"], CELL, ["finishing", "correctness"])}
+    greedy = {key(row): row for row in gains if row["decoding"] == "greedy"}
+    several = {}  # pass@k with the largest k
+    for row in read(tables["pass_at_k"], CELL, ["k", *interval("gain")]):
+        several[key(row)] = max(row, several.get(key(row), row), key=itemgetter("k"))
+    own = [row for row in gains if row["decoding"] == "sampled" and row["task"] == row["eval_task"]]
+    task, policy = (2 + max([len(name)] + [len(row[name]) for row in own]) for name in ("task", "policy"))
+    most = f"pass@{max((row['k'] for row in several.values()), default=1):.0f}"
 
-    print(f"\nStudy {args.study}: accuracy at temperature 1, gain over the base model in points with 95 % interval\n")
-    head = f"{'task':<24}{'policy':<16}{'base %':>7}  {'gain':<22}{'finishing':>10}{'correctness':>12}{'learnable %':>12}"
-    print(head + "\n" + "-" * len(head))
-    for row in gains:
-        if row["decoding"] != "sampled" or row["task"] != row["eval_task"]:
-            continue
+    print(
+        f"\nStudy {args.study}: gains over the base model in points with 95 % intervals; sampled at temperature 1, greedy, and in {most}\n"
+    )
+    head = f"{'task':<{task}}{'policy':<{policy}}{'base % (greedy)':>15}  {'gain':<20}{'finishing':>9}{'correctness':>12}"
+    print(head + f"  {'greedy gain':<23}{most} gain\n" + "-" * (len(head) + 44))
+    for row in own:
         finishing, correctness = adding_up(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")])
-        share = shares.get((row["model"], row["task"], row["policy"]))
+        twin = greedy.get(key(row))
+        base = points(row["base_accuracy"]) + (f" ({points(twin['base_accuracy'])})" if twin else "")
+        others = (change_interval(*spread(one, "gain")) if one else "-" for one in (twin, several.get(key(row))))
         print(
-            f"{row['task']:<24}{row['policy']:<16}{100 * row['base_accuracy']:>7.1f}  {change_interval(*spread(row, 'gain')):<22}"
-            f"{change(finishing, '-'):>10}{change(correctness, '-'):>12}"
-            f"{'-' if share is None else format(100 * share, '.1f'):>12}"
+            f"{row['task']:<{task}}{row['policy']:<{policy}}{base:>15}  {change_interval(*spread(row, 'gain')):<20}"
+            f"{change(finishing, '-'):>9}{change(correctness, '-'):>12}  " + "".join(f"{one:<23}" for one in others).rstrip()
         )
     seeds = gains[0]["seeds"]
     if seeds == 1:
         print("\nOne seed: the intervals are over problems only and say nothing about another run.")
     else:
-        print(f"\n{seeds:.0f} seeds; the intervals cover new seeds and new problems.")
+        bases = "new base models of this kind, " if args.own_bases else ""
+        print(f"\n{seeds:.0f} seeds; the intervals cover {bases}new seeds and new problems.")
     if args.agreement:
         show_agreement(args.agreement)
     look_at(args.study, args.no_tex)

@@ -111,8 +111,15 @@ def design(study: dict) -> dict[str, str]:
         "pretrained": "yes" if study["pretrained"] else "",
         "own.bases": "yes" if study["own_bases"] else "",
         "shared.bases": "" if study["own_bases"] else "yes",
+        "other.recipes": escape("; ".join(f"{name}: {said(differs)}" for name, differs in study["other_recipes"].items())),
         "recorded": "" if recipe or study["chosen_from"] else "yes",
     } | {f"recipe.{key}": escape(value) for key, value in recipe.items()}
+
+
+def said(settings: dict) -> str:
+    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'; a key of None is one that the recipe lacks."""
+    words = {key: f"({said(value)})" if isinstance(value, dict) else value for key, value in settings.items() if value is not None}
+    return ", ".join([f"{key.replace('_', ' ')} {value}" for key, value in words.items()])
 
 
 def define(numbers: Numbers) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from interrupted import EVERY, UPDATES, command, contents, latest, scheduled, start, states, wait_for, whole
+from interrupted import COLD, EVERY, UPDATES, command, contents, latest, scheduled, start, states, wait_for, whole
 
 
 def test_the_same_run_twice_gives_the_same_files(run):
@@ -65,7 +65,7 @@ def test_half_written_checkpoints_are_recognised_and_thrown_away(run):
 
 
 def test_a_second_process_on_the_same_run_is_turned_away(run):
-    first = start(run, "locked")
+    first = start(run, "locked", env=COLD)
     wait_for(lambda: states(run, "locked"), first)
     first.send_signal(signal.SIGSTOP)  # so that it is not done before the second has started
     second = subprocess.run(command("locked"), cwd=run, capture_output=True, text=True, check=False)
@@ -217,7 +217,7 @@ def test_a_disk_that_fills_up_is_one_clear_line_and_loses_nothing(run):
     def small_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    process = start(run, name, preexec_fn=small_disk)
+    process = start(run, name, preexec_fn=small_disk, env=COLD)
     assert process.wait() == 1
     last = (run / "full.log").read_text().strip().splitlines()[-1]
     assert last.startswith("error: the disk is full") and "run the same command again" in last

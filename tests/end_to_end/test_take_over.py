@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from interrupted import command, contents, start, states, wait_for
+from interrupted import COLD, command, contents, start, states, wait_for
 
 
 def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):
-    orphan = start(run, "taken")
+    orphan = start(run, "taken", env=COLD)
     wait_for(lambda: states(run, "taken"), orphan)
     orphan.send_signal(signal.SIGSTOP)  # so that it is not done before it is asked to stop
     log = run / "taking.log"

@@ -402,13 +402,10 @@ def test_a_file_that_is_no_list_of_claims_is_told(tmp_path):
 
 
 def test_conditions_say_which_tasks_share_problems():
-    tasks = paths.conditions(CONFIG, "mini_truncation")["tasks"]
-    assert verdicts.relation("swaps_tight", "swaps_ample", tasks) == "roomier"
-    tasks = paths.conditions(CONFIG, "mini_reference")["tasks"]
-    assert verdicts.relation("swaps", "swaps_hard", tasks) == "other"
-    assert paths.conditions(CONFIG, "mini")["weaker"] == ["arithmetic"]
-    tasks = paths.conditions(CONFIG, "limits")["tasks"]
-    assert verdicts.relation("math", "math_numeric", tasks) == "other"
+    related = lambda study, one, other: verdicts.relation(one, other, paths.conditions(CONFIG, study)["tasks"])
+    assert related("mini_truncation", "swaps_tight", "swaps_ample") == "roomier"
+    assert related("mini_reference", "swaps", "swaps_hard") == related("limits", "math", "math_numeric") == "other"
+    assert paths.conditions(CONFIG, "mini_reference")["weaker"] == ["arithmetic"]
 
 
 def test_conditions_say_which_models_have_own_bases():

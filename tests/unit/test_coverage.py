@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import simulate_coverage as simulation
+import variance_components as variance
 from conftest import ROOT
 from hardgrpo.analysis import statistics
 from hardgrpo.report import plotting
@@ -130,17 +131,17 @@ def test_holm_finds_something_where_the_smallest_p_is_small_enough():
 def test_simulated_studies_have_the_components_that_they_were_given():
     """Estimated from a simulated study with many problems, the components come out as they went in."""
     arms = len(SWAPS.policies.item().split()) + 1
-    none = simulation._text(np.zeros(arms * arms))
+    none = variance.text_of(np.zeros(arms * arms))
     alone = {"replicate": none, "problem_in_replicate": none, "number_in_replicate": none}
-    row = next(SWAPS.assign(problems=4000, design=simulation.SHARED, **alone).itertuples())
+    row = next(SWAPS.assign(problems=4000, design=variance.SHARED, **alone).itertuples())
     base, runs, truths = simulation.simulate(row, 2, 1, np.random.default_rng(1))
     rates = [float(rate) for rate in row.accuracies.split()]
     assert base.mean() == pytest.approx(row.base_accuracy, abs=0.02)
     assert runs.mean(axis=(0, 2, 3, 4)) == pytest.approx(rates, abs=0.02)
     assert truths["B"] == pytest.approx(np.array(rates) - row.base_accuracy)
     assert truths["A"][0] == pytest.approx(truths["B"], abs=0.02), "of many problems the two targets are one"
-    latent = lambda one, other, own=False: simulation._latent(one.astype(float), other.astype(float), own)
-    problem, number = simulation._matrix(row.problem), simulation._matrix(row.number)
+    latent = lambda one, other, own=False: variance.latent(one.astype(float), other.astype(float), own)
+    problem, number = variance.matrix_of(row.problem), variance.matrix_of(row.number)
     assert latent(base[0, 0], base[0, 0], own=True)[0] == pytest.approx(problem[0, 0], abs=0.06)
     different, same = latent(runs[0, 0, 0], runs[0, 1, 1])
     assert (different, same - different) == pytest.approx((problem[1, 2], number[1, 2]), abs=0.06)
@@ -157,32 +158,32 @@ def cells_like(base, runs):
     ]
 
 
-@pytest.mark.parametrize("design", [simulation.SHARED, simulation.OWN])
+@pytest.mark.parametrize("design", [variance.SHARED, variance.OWN])
 def test_components_are_estimated_back_from_a_study_that_was_made_with_them(design):
     row = next(SWAPS.itertuples())._replace(problems=3000, design=design)
     arms = len(row.policies.split()) + 1
     parts = {"replicate": 0.02 + 0.005 * np.eye(arms), "problem_in_replicate": 0.05 + 0.02 * np.eye(arms)}
-    if design == simulation.SHARED:  # nothing of the base varies; otherwise its policies keep a part of what it makes of a problem
-        parts["number_in_replicate"] = simulation._matrix(row.number_in_replicate)
+    if design == variance.SHARED:  # nothing of the base varies; otherwise its policies keep a part of what it makes of a problem
+        parts["number_in_replicate"] = variance.matrix_of(row.number_in_replicate)
         for matrix in parts.values():
             matrix[0, :] = matrix[:, 0] = 0.0
-    row = row._replace(**{name: simulation._text(matrix.ravel()) for name, matrix in parts.items()})
+    row = row._replace(**{name: variance.text_of(matrix.ravel()) for name, matrix in parts.items()})
     bases, runs, truths = simulation.simulate(row, 8, 1, np.random.default_rng(1))
-    assert bases.shape[1] == (8 if design == simulation.OWN else 1)
-    (found,) = simulation.estimate(cells_like(bases[0].astype(int), runs[0].astype(int)))
+    assert bases.shape[1] == (8 if design == variance.OWN else 1)
+    (found,) = variance.estimate(cells_like(bases[0].astype(int), runs[0].astype(int)))
     assert found["design"] == design and found["base_accuracy"] == pytest.approx(row.base_accuracy, abs=0.08)
-    for name in simulation.PARTS:
-        matrix, made = simulation._matrix(found[name]), simulation._matrix(getattr(row, name))
+    for name in variance.PARTS:
+        matrix, made = variance.matrix_of(found[name]), variance.matrix_of(getattr(row, name))
         assert np.abs(matrix - made).max() < 0.09, name
         assert np.linalg.eigvalsh(matrix).min() > -1e-6, name
 
 
 def test_intervals_cover_where_each_replicate_has_its_own_base():
     """150 studies: wide bounds. Half of a base's luck goes over to its policies."""
-    row = SWAPS.assign(design=simulation.OWN)
+    row = SWAPS.assign(design=variance.OWN)
     arms = len(row.policies.item().split()) + 1
-    row["replicate"] = simulation._text((0.03 + 0.01 * np.eye(arms)).ravel())
-    row["problem_in_replicate"] = simulation._text((0.05 + 0.05 * np.eye(arms)).ravel())
+    row["replicate"] = variance.text_of((0.03 + 0.01 * np.eye(arms)).ravel())
+    row["problem_in_replicate"] = variance.text_of((0.05 + 0.05 * np.eye(arms)).ravel())
     rows = simulation.coverage(row, 150, seeds_tried=(3, 10), seed=3)
     for found in rows:
         if found["method"] in simulation.REPORTED.values():

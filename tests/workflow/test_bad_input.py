@@ -82,7 +82,10 @@ def break_(path, value):
             break_("policies/hard_by_tight/probed_on", "swaps_tigt"),
             ["policies.hard_by_tight.probed_on", "did you mean 'swaps_tight'"],
         ),
-        (break_("studies/mini/policies", ["hard_by_tight"]), ["studies.mini.policies", "whose problems are not those of 'swaps'"]),
+        (
+            break_("studies/mini/policies", ["hard_by_tight"]),
+            ["studies.mini.policies", "whose problems are not those of 'arithmetic'"],
+        ),
         (
             break_("tasks/facts/source/train", 600),
             ["tasks.facts.source", "600 + 150 problems, but there are 650 different facts", "lower train or test"],
@@ -124,12 +127,15 @@ def break_(path, value):
             ["models.knowing.source.demonstrations", "facts and other_facts give different answers", "keep one"],
         ),
         (
-            break_("studies/mini/also_tested_on", {"swaps": ["facts"]}),
+            break_("studies/mini/also_tested_on", {"arithmetic": ["facts"]}),
             ["studies.mini.also_tested_on", "model 'tiny' was never shown the facts of task 'facts'", "demonstrations"],
         ),
         (break_("studies/mini/recipes", None), ["studies.mini", "'recipes' is missing"]),
         (break_("studies/mini/seeds", [0, 1, 1]), ["studies.mini.seeds", "not distinct"]),
-        (break_("studies/mini/also_tested_on", {"swaps": ["nowhere"]}), ["also_tested_on.swaps", "unknown task 'nowhere'"]),
+        (
+            break_("studies/mini/also_tested_on", {"arithmetic": ["nowhere"]}),
+            ["also_tested_on.arithmetic", "unknown task 'nowhere'"],
+        ),
         (
             break_("studies/paper/exclude/0/model", "qwen"),
             ["studies.paper.exclude.0.model", "'qwen' is not one of the study's models"],

@@ -51,17 +51,17 @@ def jobs(plan: dict) -> dict:
 def test_the_miniature_is_planned_job_by_job(world):
     world.clear()
     assert jobs(world.plan()) == {
-        "prepare_task": 6,  # train and test of two tasks, and what pretraining must not show: test of their harder twins
+        "prepare_task": 6,  # train and test of its task and of swaps, tests of both harder twins: pretraining must not show them
         "pretrain_settings": 3,  # each of 3 seeds has a base model of its own
         "pretrain_model": 3,
-        "probe": 6,
-        "measure_difficulty": 6,
-        "select_subset": 18,  # 2 tasks x 3 policies x 3 seeds
-        "write_spec": 18,
-        "train_grpo": 18,
-        "evaluate_base": 6,
-        "sample_reach": 6,
-        "evaluate_run": 18,
+        "probe": 3,
+        "measure_difficulty": 3,
+        "select_subset": 12,  # 4 policies x 3 seeds
+        "write_spec": 12,
+        "train_grpo": 12,
+        "evaluate_base": 3,
+        "sample_reach": 3,
+        "evaluate_run": 12,
         "summarize": 1,
         "judge_claims": 1,
         "verify": 1,
@@ -213,7 +213,7 @@ def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_
     for target in ("figures", "paper"):
         assert set(world.plan(target)) <= DRAWING | JUDGING | TARGETS
     assert world.plan("figures")["plot_accuracy"] == 1
-    assert world.plan()["train_grpo"] == 18, "`all` asks for the runs as well"
+    assert world.plan()["train_grpo"] == 12, "`all` asks for the runs as well"
 
 
 def test_nothing_is_left_to_do_after_a_run(finished):

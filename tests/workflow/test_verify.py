@@ -51,26 +51,38 @@ def test_committed_summaries_alone_are_verified_as_far_as_they_go(world, monkeyp
 
 
 BREAKS = [  # table, row, column, what becomes of the number, what is said
-    ("gains", 0, "gain", lambda old: str(float(old) + 0.001), "gains.csv: row 2 (tiny swaps swaps hard 20): gain is"),
-    ("gains", 3, "gain_low", lambda old: "0.9", "gains.csv: row 5 (tiny swaps swaps random 20): gain is"),
-    ("gains", 4, "seeds", lambda old: "2", "gains.csv: tiny swaps easy swaps: 2 seeds, the study has 3"),
-    ("parts", 0, "finishing", lambda old: str(float(old) + 1e-6), "parts.csv: row 2 (tiny swaps swaps hard 20): finishing"),
-    ("accuracy", 0, "answered_mean", lambda old: "1.5", "accuracy.csv: row 2 (tiny swaps swaps hard 0): answered_mean is 1.5"),
-    ("accuracy", 1, "accuracy", lambda old: "", "accuracy.csv: row 3 (tiny swaps swaps hard 10): accuracy is empty"),
-    ("differences", 0, "p", lambda old: "0.0001", "differences.csv: row 2 (tiny arithmetic arithmetic hard random): p is 0.0001"),
+    ("gains", 0, "gain", lambda old: str(float(old) + 0.001), "gains.csv: row 2 (tiny arithmetic arithmetic hard 20): gain is"),
+    ("gains", 3, "gain_low", lambda old: "0.9", "gains.csv: row 5 (tiny arithmetic arithmetic middle 20): gain is"),
+    ("gains", 4, "seeds", lambda old: "2", "gains.csv: tiny arithmetic random arithmetic: 2 seeds, the study has 3"),
+    (
+        "parts",
+        0,
+        "finishing",
+        lambda old: str(float(old) + 1e-6),
+        "parts.csv: row 2 (tiny arithmetic arithmetic hard 20): finishing",
+    ),
+    (
+        "accuracy",
+        0,
+        "answered_mean",
+        lambda old: "1.5",
+        "accuracy.csv: row 2 (tiny arithmetic arithmetic hard 0): answered_mean is 1.5",
+    ),
+    ("accuracy", 1, "accuracy", lambda old: "", "accuracy.csv: row 3 (tiny arithmetic arithmetic hard 10): accuracy is empty"),
+    ("differences", 0, "p", lambda old: "0.0001", "differences.csv: row 2 (tiny arithmetic arithmetic hard middle): p is 0.0001"),
     (
         "differences",
         1,
         "difference",
         lambda old: "0.01",
-        "differences.csv: row 3 (tiny arithmetic arithmetic hard easy): difference is 0.01",
+        "differences.csv: row 3 (tiny arithmetic arithmetic hard random): difference is 0.01",
     ),
     (
         "parity",
         1,
         "rollouts",
         lambda old: "7",
-        "parity.csv: row 3 (tiny swaps hard 1): rollouts is 7, but 1280 in parity.csv: row 2",
+        "parity.csv: row 3 (tiny arithmetic hard 1): rollouts is 7, but 1280 in parity.csv: row 2",
     ),
     (
         "parity",

@@ -30,7 +30,7 @@ SAMPLES, UPDATES, BATCH = 4, 4, {"transformers": 512, "vllm": 256}
 
 def run(options) -> list[dict]:
     folder = LARGER if (ROOT / LARGER / "manifest.json").is_file() else options.model
-    made, _ = from_demo("results/training/tiny/swaps/mini/hard/seed*/spec.yaml", f"{folder}/manifest.json")
+    made, _ = from_demo("results/training/tiny*/*/mini/hard/seed*/spec.yaml", f"{folder}/manifest.json")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     import torch
     from transformers import AutoTokenizer

@@ -32,7 +32,7 @@ CASES = [(0.0, None, False), (0.0, None, True), (0.04, None, False), (0.0, 8, Fa
 
 
 def run(options) -> list[dict]:
-    made, _ = from_demo("results/training/tiny/swaps/mini/hard/seed*/spec.yaml", f"{options.model}/manifest.json")
+    made, _ = from_demo("results/training/tiny*/*/mini/hard/seed*/spec.yaml", f"{options.model}/manifest.json")
     rows = []
     with benchmarks.scratch() as temporary:
         for beta, micro_batch, checkpointing in CASES:

@@ -120,12 +120,7 @@ def tight_and_ample(config: dict, frame: pd.DataFrame, name: str) -> list[str]:
 def lead_in_limits(config: dict, tables: dict[str, pd.DataFrame], minus: str) -> list[str]:
     """The lead of `hard` over another policy, both trained under the tight limit: tested under that limit, and with room."""
     frame = tables["differences"]
-    turned = frame[(frame.policy == minus) & (frame.minus == "hard")].rename(columns={"policy": "minus", "minus": "policy"})
-    turned = turned.assign(
-        difference=-turned.difference, difference_low=-turned.difference_high, difference_high=-turned.difference_low
-    )
-    kept = pd.concat([frame[(frame.policy == "hard") & (frame.minus == minus)], turned])
-    return tight_and_ample(config, kept, "difference")
+    return tight_and_ample(config, frame[frame.minus == minus], "difference")
 
 
 def in_full(root: Path, config: dict) -> str:

@@ -204,7 +204,7 @@ def test_paired_differences(tables):
             wrong.append(f"{place}: points is {row['points']}, tiers.csv has {easy['gain']} and {hard['gain']}")
         odds = [logit(tier["accuracy"]) - logit(tier["base_accuracy"]) for tier in (easy, hard)]
         shares = [tier[name] for tier in (easy, hard) for name in ("accuracy", "base_accuracy")]
-        # Near 0 and 1 log odds enlarge the rounding of the shares in the table.
+        # The table rounds shares. Near 0 and 1 a small step of a share is a large step of its log odds.
         slack = TOLERANCE * sum(1 / (share * (1 - share)) for share in shares if 0 < share < 1)
         if known(row["log_odds"]) and not abs(odds[0] - odds[1] - row["log_odds"]) <= slack:
             wrong.append(f"{place}: log_odds is {row['log_odds']}, from tiers.csv {odds[0] - odds[1]}")

@@ -2,7 +2,8 @@
 
 Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`). When Snakemake runs its jobs on
 this machine, it sets HARDGRPO_WARM to the path of a socket (rules/common.smk); `off` turns this off. The first program starts
-the server, which ends with Snakemake. The server loads only libraries, so that each program reads the current code of this project.
+the server, which ends with Snakemake. A path that is set already is kept: so the tests share one server. It loads only libraries, so
+that each program reads the current code of its own clone.
 
 A program sends its arguments, environment, folder and streams to the server, forwards signals to the forked process, and exits with
 its status. If there is no server, the program does the work itself. So do programs that need GPUs: CUDA fails in a process whose
@@ -33,6 +34,7 @@ from hardgrpo.runtime import environments, errors
 SOCKET = "HARDGRPO_WARM"  # FOLDER/PID: a folder that only this user can enter, and the process id of Snakemake
 OFF = "off"
 LIBRARIES = "import torch, datasets, peft, transformers.models.qwen3.modeling_qwen3, trl.trainer.grpo_trainer"
+SOURCE = str(Path(__file__).parents[2])  # where this package is
 READ_WHEN_LOADED = ("CUDA", "GOMP_", "HF_", "KMP_", "LD_", "MALLOC_", "MKL_", "OMP_", "OPENBLAS_", "PYTHON", "TORCH", "TRL_")
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
@@ -58,6 +60,11 @@ def run(main: Callable[[], None]) -> None:
     sys.exit(status)
 
 
+def others(paths: list[str], source: str) -> list[str]:
+    """Paths without that of this package: clones may share a server, which has loaded none of their code."""
+    return [path for path in paths if path != source]
+
+
 def wants_gpus() -> bool:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--gpus", default="0")
@@ -66,7 +73,8 @@ def wants_gpus() -> bool:
 
 def connect(path: Path) -> socket.socket | None:
     """A connection to the server, which is started if it does not run yet; None if that fails."""
-    settings = sorted((name, value) for name, value in os.environ.items() if name.startswith(READ_WHEN_LOADED))
+    read = os.environ | {"PYTHONPATH": os.pathsep.join(others(os.getenv("PYTHONPATH", "").split(os.pathsep), SOURCE))}
+    settings = sorted((name, value) for name, value in read.items() if name.startswith(READ_WHEN_LOADED))
     path = path.with_name(f"{path.name}-{hashlib.sha256(repr((sys.executable, settings)).encode()).hexdigest()[:8]}")
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -90,7 +98,7 @@ def start(path: Path) -> None:
     waiting, listening = os.pipe()
     subprocess.Popen(
         [sys.executable, "-m", "hardgrpo.runtime.warm", str(path), str(listening)],
-        cwd=Path(__file__).parents[2],
+        cwd=SOURCE,
         env=os.environ | environments.OFFLINE,
         pass_fds=[listening],
         stdin=subprocess.DEVNULL,
@@ -107,7 +115,7 @@ def hand_over(connection: socket.socket) -> int:
     for number in PASSED_ON:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
-    told = {"arguments": sys.argv, "folder": os.getcwd(), "environment": dict(os.environ)}
+    told = {"arguments": sys.argv, "folder": os.getcwd(), "environment": dict(os.environ), "source": SOURCE, "niceness": os.nice(0)}
     text = json.dumps(told).encode()
     socket.send_fds(connection, [b"%8d" % len(text)], [0, 1, 2])
     connection.sendall(text)
@@ -146,6 +154,8 @@ def serve(path: Path, listening: int) -> None:
                 except OSError:
                     asked = b""
                 os.kill(child, asked[0] if asked else signal.SIGKILL)  # no byte: the program is gone
+                if not asked:  # what is started next must not meet it
+                    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         for child in list(running):
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
@@ -179,9 +189,10 @@ def is_alive(process: int) -> bool:
     return True
 
 
-def become(arguments: list[str], folder: str, environment: dict[str, str], streams: list[int]) -> None:
-    """Turn this forked process into the program: its process group, signals, streams, folder, environment, arguments and modules."""
+def become(arguments: list[str], folder: str, environment: dict[str, str], source: str, niceness: int, streams: list[int]) -> None:
+    """Turn this forked process into the program: its process group, priority, signals, streams, folder, environment, arguments and modules."""
     os.setpgid(0, 0)  # a terminal's signals come once, through the program
+    os.nice(max(0, niceness - os.nice(0)))
     with contextlib.suppress(AttributeError):  # Linux only: end with the server, which reports this process's status
         ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
     signal.set_wakeup_fd(-1)
@@ -195,7 +206,7 @@ def become(arguments: list[str], folder: str, environment: dict[str, str], strea
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = arguments
-    sys.path[0] = str(Path(sys.argv[0]).absolute().parent)
+    sys.path[:] = [str(Path(sys.argv[0]).absolute().parent), source, *others(sys.path[1:], SOURCE)]
     for name in [name for name in sys.modules if name.partition(".")[0] == "hardgrpo"]:
         del sys.modules[name]  # reload them: this project's code may have changed
 

@@ -273,6 +273,11 @@ def training_gpus(config: dict, model: str, recipe: str) -> dict:
     return gpus(config, model, "adapter" if config["recipes"][recipe].get("adapter") else "full")
 
 
+def differing(recipe: dict, first: dict) -> dict:
+    """Where a recipe differs from another: {key: its value}; None for a key that it lacks."""
+    return {key: recipe.get(key) for key in sorted(recipe | first) if recipe.get(key) != first.get(key)}
+
+
 def described(config: dict, study: str) -> dict:
     """The design of a study, for the text of its paper. It comes from the configuration, not from results."""
     plan = config["studies"][study]
@@ -300,9 +305,10 @@ def described(config: dict, study: str) -> dict:
             task: config["tasks"][task]["probe"]["samples"] for model, task in pairs(config, plan) if not is_recorded(config, model)
         },
         "test_samples": first.get("test", {}).get("samples"),
-        "greedy": first.get("test", {}).get("greedy", False),
+        "greedy": first.get("test", {}).get("greedy", False) and not is_recorded(config, plan["models"][0]),
         "completion_tokens": {task: config["tasks"][task]["completion_tokens"] for task in plan["tasks"]},
         "recipe": recipe,
+        "other_recipes": {name: differing(config["recipes"][name], recipe) for name in plan.get("recipes", [])[1:]},
         "chosen_from": sorted({source["chosen_from"] for source in trajectories}),  # epochs; empty unless models are trajectories
         "origins": [source["origin"] for source in trajectories],
     }
