@@ -114,9 +114,9 @@ def test_what_if(world):
 
 
 def test_pruned_checkpoints_leave_less_on_the_disk(world):
-    kept = plan(world, "--study", "budget")
+    kept = plan(world, "--study", "limits")
     world.configure(lambda config: config.update(keep_checkpoints="last"))
-    pruned = plan(world, "--study", "budget")
+    pruned = plan(world, "--study", "limits")
     of_runs = sum(row["kept_gb"] for row in kept["table"] if row["stage"] == "training")
     assert pruned["totals"]["kept_gb"] == pytest.approx(kept["totals"]["kept_gb"] - 0.9 * of_runs), "one checkpoint of ten"
     assert pruned["totals"]["peak_disk_gb"] < kept["totals"]["peak_disk_gb"]
