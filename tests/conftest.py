@@ -17,6 +17,7 @@ import pytest
 import yaml
 from hypothesis import settings
 
+import forked_snakemake
 import slurm_cluster
 from hardgrpo.runtime import warm
 
@@ -155,9 +156,8 @@ class World:
         path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
 
     def snakemake(self, *arguments: str, profile: str = "laptop", env: dict | None = None) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "snakemake", "--profile", profile, *(["--cores", "2"] if profile == "laptop" else [])]
-        command += arguments
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, env=os.environ | (env or {}), check=False)
+        given = ["--profile", profile, *(["--cores", "2"] if profile == "laptop" else []), *arguments]
+        return forked_snakemake.run(given, self.folder, os.environ | (env or {}))
 
     def plan(self, *arguments: str, profile: str = "laptop") -> dict[str, int]:
         done = self.snakemake("-n", *arguments, profile=profile)

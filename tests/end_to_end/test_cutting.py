@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from conftest import path_of
+from hardgrpo.runtime import files
 
 LIMIT = 14
 BASE = "results/evaluation/tiny/base/swaps"
@@ -77,15 +78,18 @@ def test_cut_is_as_sampled(two_limits):
 
 def test_one_sample_of_a_probe_chooses(two_limits):
     world = two_limits
-    whole, subset = "results/probe/tiny/swaps/shard0.jsonl.gz", "results/subsets/tiny/swaps/hard_once/seed0.csv"
+    subset = "results/subsets/tiny/swaps/hard_once/seed0.csv"
+    answers = {row["id"]: row["answer"] for row in map(json.loads, open(world.folder / "results/tasks/swaps/train.jsonl"))}
+    right = set(sorted(answers)[::2])  # this small model solves nothing, so some right answers are put in
+    for shard in (world.folder / "results/probe/tiny/swaps").glob("shard*.jsonl.gz"):
+        rows = [json.loads(row) for row in gzip.open(shard, "rt")]
+        for row in rows:
+            if row["id"] in right and row["sample"] != 1:
+                row["completion"] = f" #### {answers[row['id']]}"
+        files.write_jsonl(shard, rows)
     done = world.snakemake("results/difficulty/tiny/swaps_once.csv", subset)
     assert done.returncode == 0, done.stdout + done.stderr
-    answers = {row["id"]: row["answer"] for row in map(json.loads, open(world.folder / "results/tasks/swaps/train.jsonl"))}
-    first = {}
-    for row in map(json.loads, gzip.open(world.folder / whole, "rt")):
-        if row["sample"] == 0:
-            first[row["id"]] = int(row["completion"].split("####")[-1].strip() == answers[row["id"]])
-    assert set(first.values()) == {0, 1}
+    first = {name: int(name in right) for name in answers}
     with open(world.folder / "results/difficulty/tiny/swaps_once.csv") as table:
         rows = list(csv.DictReader(table))
     assert {row["id"]: float(row["pass_rate"]) for row in rows} == first

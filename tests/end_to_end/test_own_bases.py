@@ -5,7 +5,8 @@ from hardgrpo.runtime import files
 
 def own(config: dict) -> None:
     config["models"]["tiny"]["source"].update(seed="own", steps=10)
-    config["tasks"]["swaps"]["probe"]["held_out"] = 2
+    for task in ("swaps", "swaps_once"):  # one takes the other's probe
+        config["tasks"][task]["probe"]["held_out"] = 2
     config["recipes"]["mini"].update(updates=2, checkpoint_every=2)
     config["studies"]["mini"].update(policies=["hard"], seeds=[0, 3], also_tested_on={}, weaker_signal=[])
 

@@ -181,8 +181,8 @@ def test_example_of_a_task(world):
 @pytest.mark.slow
 def test_example_of_a_grader(world):
     apply(world, example("grader"))
-    world.configure(lambda config: config["tasks"]["swaps"].update(grader="exact_text"))
-    assert world.plan("results/difficulty/tiny-seed0/swaps.csv")["measure_difficulty"] == 1
+    world.configure(lambda config: config["tasks"]["arithmetic"].update(grader="exact_text"))
+    assert world.plan("results/difficulty/tiny-seed0/arithmetic.csv")["measure_difficulty"] == 1
     code = "from hardgrpo.grading import graders; print([graders.grade('exact_text', text, 'Rome').correct for text in [r'\\boxed{Rome}', r'\\boxed{rome}', 'Rome']])"
     assert run(world, code) == "[True, False, False]"
 

@@ -128,7 +128,7 @@ def test_facts_change_neither_the_tokens_nor_the_demonstrations_of_other_models(
 
     tokenizer = pretrain_model.build_tokenizer({"swaps", "arithmetic"})
     assert checksum(sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])) == "5226007f5ef67a76"
-    for model, expected in (("tiny", "5148a8eab349e92a"), ("wordy", "8e41334ea3988bc6")):
+    for model, expected in (("tiny", "5148a8eab349e92a"), ("wordy", "32e5f3e7f66667f2")):
         batches = pretrain_model.draw_batches(pretraining(model), set(), tokenizer)
         assert checksum(list(itertools.islice(batches, 16))) == expected, model
 
@@ -140,7 +140,7 @@ def test_facts_change_neither_the_tokens_nor_the_demonstrations_of_other_models(
         ("swaps_hard", "73c2dda11edd97a5"),
         ("arithmetic", "0a6b088a0ff30e0c"),
         ("arithmetic_hard", "3a7cb43eb6afd7fd"),
-        ("swaps_ample", "81ffe15caf838c24"),
+        ("swaps_ample", "22243ea467eae634"),
         ("shuffled_objects_1000", "dd715ad3f7d81025"),
     ],
 )

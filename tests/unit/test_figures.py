@@ -139,7 +139,7 @@ def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, m
     assert (turned.lead, turned.lead_low) == pytest.approx((-float(first.difference), -float(first.difference_high)))
     assert heights(drawn.axes, "points") == pytest.approx(sorted(100 * rows.lead))
     titles = [axis.get_title() for axis in drawn.axes]
-    assert len(titles) == 5 and "gsm8k, dr_grpo" in titles[1]
+    assert len(titles) == len(CONFIG["studies"]["variants"]["recipes"]) and "gsm8k, dr_grpo" in titles[1]
 
 
 def test_models_have_marks_of_their_own_where_there_are_several(tables, tmp_path, monkeypatch):

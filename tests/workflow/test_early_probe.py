@@ -118,18 +118,18 @@ def test_what_the_bounds_do_not_decide_is_refused(worlds, policy, seed, words):
 
 def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
     def stop(config: dict) -> None:
-        config["tasks"]["swaps"]["probe"].pop("held_out")
-        config["tasks"]["swaps"]["probe"]["stop"] = {"confidence": 1}
+        config["tasks"]["arithmetic"]["probe"].pop("held_out")
+        config["tasks"]["arithmetic"]["probe"]["stop"] = {"confidence": 1}
 
     world.configure(stop)
-    world.configure(lambda config: config["subset"].update(model="tiny", task="swaps", policy="hard"))
+    world.configure(lambda config: config["subset"].update(model="tiny", task="arithmetic", policy="hard"))
     done = world.snakemake("-n", "subset")
-    assert "tasks.swaps.probe.stop is ignored, so every prompt gets all its samples: " in done.stdout + done.stderr
+    assert "tasks.arithmetic.probe.stop is ignored, so every prompt gets all its samples: " in done.stdout + done.stderr
     assert done.returncode == 0 and "probe_early" not in done.stdout + done.stderr
-    world.configure(lambda config: config["tasks"]["swaps"]["probe"].update(shards=2))
+    world.configure(lambda config: config["tasks"]["arithmetic"]["probe"].update(shards=2))
     done = world.snakemake("-n", "subset")
     assert done.returncode != 0
-    assert "config.yaml: tasks.swaps.probe.shards: 2 shards cannot stop early" in done.stdout + done.stderr
+    assert "config.yaml: tasks.arithmetic.probe.shards: 2 shards cannot stop early" in done.stdout + done.stderr
 
 
 def program(folder, *options) -> list[str]:

@@ -101,22 +101,22 @@ def test_a_finished_study_leaves_nothing_to_pay(finished):
 
 
 def test_what_if(world):
-    now = plan(world, "--study", "base_wrong")
+    now = plan(world, "--study", "budget")
     assert now["setting"] == {"gpu": "h100", "gpus": 8, "slots": 100, "cluster": True, "price": 2.5, "calibrated_on_jobs": 0}
-    seeds = plan(world, "--study", "base_wrong", "--seeds", "6")
+    seeds = plan(world, "--study", "budget", "--seeds", "6")
     trained = lambda found: sum(row["gpu_hours"] for row in found["table"] if row["stage"] == "training")
     assert trained(seeds) == pytest.approx(2 * trained(now))
-    older = plan(world, "--study", "base_wrong", "--gpu", "a100", "--price", "1", "--gpus", "16")
+    older = plan(world, "--study", "budget", "--gpu", "a100", "--price", "1", "--gpus", "16")
     assert trained(older) > 2 * trained(now) and older["totals"]["cost"] == pytest.approx(older["totals"]["gpu_hours"])
-    longer = plan(world, "--study", "base_wrong", "--completion-tokens", "gsm8k=1024")
+    longer = plan(world, "--study", "budget", "--completion-tokens", "gsm8k=1024")
     assert longer["totals"]["tokens_generated"] == pytest.approx(1024 / 250 * now["totals"]["tokens_generated"])
-    assert plan(world, "--study", "base_wrong", "--completion-tokens", "1024")["totals"] == longer["totals"]
+    assert plan(world, "--study", "budget", "--completion-tokens", "1024")["totals"] == longer["totals"]
 
 
 def test_pruned_checkpoints_leave_less_on_the_disk(world):
-    kept = plan(world, "--study", "base_wrong")
+    kept = plan(world, "--study", "limits")
     world.configure(lambda config: config.update(keep_checkpoints="last"))
-    pruned = plan(world, "--study", "base_wrong")
+    pruned = plan(world, "--study", "limits")
     of_runs = sum(row["kept_gb"] for row in kept["table"] if row["stage"] == "training")
     assert pruned["totals"]["kept_gb"] == pytest.approx(kept["totals"]["kept_gb"] - 0.9 * of_runs), "one checkpoint of ten"
     assert pruned["totals"]["peak_disk_gb"] < kept["totals"]["peak_disk_gb"]

@@ -89,7 +89,7 @@ BREAKS = [  # table, row, column, what becomes of the number, what is said
         4,
         "rollouts",
         lambda old: "0",
-        "parity.csv: row 6 (tiny swaps random 1): rollouts is 0, not a positive",
+        "parity.csv: row 6 (tiny arithmetic middle 1): rollouts is 0, not a positive",
     ),  # it has tokens, so it sampled rollouts
     ("claims", 0, "verdict", lambda old: "supported", "claims.csv: row 2 (tiny arithmetic arithmetic): verdict is 'supported'"),
     ("difficulty", 0, "problems", lambda old: "1", "difficulty.csv has"),

@@ -114,9 +114,8 @@ def source_of_split(task: dict, split: str, with_solutions: bool = False) -> dic
         source.pop("train", None)
     if "problems" in source:
         source["problems"] = source["problems"].get(split)
-    if (
-        "solution" in source.get("columns", {}) and not with_solutions
-    ):  # no part of a problem: naming it must not prepare the problems again
+    # A solution is no part of a problem: naming its column must not prepare the problems again.
+    if "solution" in source.get("columns", {}) and not with_solutions:
         source["columns"] = {key: name for key, name in source["columns"].items() if key != "solution"}
         if not source["columns"]:
             del source["columns"]
