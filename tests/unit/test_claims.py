@@ -1,4 +1,4 @@
-"""Estimates and verdicts on hand-made tables; the claims' file and what it may say."""
+"""Estimates and verdicts on hand-made tables."""
 
 import math
 
@@ -9,8 +9,6 @@ import yaml
 from conftest import ROOT
 from hardgrpo.analysis import claims, statistics, verdicts
 from hardgrpo.report import registry
-from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import paths
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 TASKS = {
@@ -318,100 +316,3 @@ def test_base_accuracy_against_gain_needs_several_models():
     (found,) = judged(claim, gains=rows("aabbc"))
     assert found["estimate"] == pytest.approx(1) and found["verdict"] == D and math.isnan(found["low"])
     assert judged(claim, gains=rows("aaaaa")) == []
-
-
-# --- the file ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def published_claims():
-    return claims.read(ROOT / "paper/claims.yaml")
-
-
-def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_claims):
-    assert {claim["paper"] for claim in published_claims} == {"HE", "LDS", "here"}
-    for claim in published_claims:
-        named = [claim[key] for key in ("policy", "minus") if key in claim and claim["test"] != "transfer"]
-        named += claim.get("policies", [])
-        assert set(named) <= CONFIG["policies"].keys(), claim["id"]
-        assert set(claim.get("only", {}).get("model", [])) <= CONFIG["models"].keys(), claim["id"]
-        tasks = {name for key in ("task", "eval_task") for name in claim.get("only", {}).get(key, [])}
-        assert tasks | ({claim["trained_on"], claim["minus"]} if claim["test"] == "transfer" else set()) <= CONFIG["tasks"].keys()
-    assert {claim["test"] for claim in published_claims} == claims.TESTS.keys(), "no test without a claim"
-
-
-def test_each_paper_has_one_primary_claim_and_no_estimate_is_there_twice(published_claims):
-    primary = {claim["paper"]: claim for claim in published_claims if claim.get("primary")}
-    assert {paper: (claim["id"], claim["replicates"]) for paper, claim in primary.items()} == {
-        "HE": ("hard_over_random", 10), "LDS": ("no_new_solving", 10),
-    }  # fmt: skip
-    seen = set()
-    for claim in published_claims:
-        policies = frozenset({claim.get("policy"), claim.get("minus")}), tuple(claim.get("policies", ()))
-        estimate = (claim["test"], *policies, claim.get("tested", "same"))  # a difference and its negative are one
-        assert estimate not in seen, claim["id"]
-        seen.add(estimate)
-
-
-def test_claims_test_what_they_name(published_claims):
-    by_id = {claim["id"]: claim for claim in published_claims}
-    assert by_id["order_as_published"]["only"] == {"task": ["gsm8k"]}
-    assert not any("easy" in (claim.get("policy"), claim.get("minus")) for claim in published_claims if claim["paper"] == "LDS")
-
-
-@pytest.mark.parametrize(
-    "change, said",
-    [
-        ({"test": "differenec"}, "unknown test 'differenec'; expected one of difference,"),
-        ({"minus": None}, "test 'difference' needs 'minus', a str"),
-        ({"margin": 0.02}, "test 'difference' does not read 'margin'"),
-        ({"tested": "elsewhere"}, "tested is 'elsewhere', expected one of same,"),
-        ({"only": {"seed": [0]}}, "'only' must hold lists of names under model, task, eval_task"),
-        ({"id": None}, "'id' is missing"),
-        ({"replicates": 10}, "'replicates' is for primary claims"),
-        ({"primary": False}, "'primary' must be true"),
-        ({"primary": True}, "needs 'replicates'"),
-        ({"primary": True, "replicates": 1}, "2 or more"),
-        (
-            {"primary": True, "replicates": 10, "test": "ahead", "share": 0.3},
-            "'ahead' gives no verdict; a primary claim has one of difference,",
-        ),
-    ],
-)
-def test_a_wrong_claim_is_told_with_its_place(tmp_path, change, said):
-    right = {"id": "one", "paper": "HE", "claim": "so", "test": "difference", "policy": "hard", "minus": "easy"}
-    wrong = {key: value for key, value in (right | {"id": "two"} | change).items() if value is not None}
-    (tmp_path / "claims.yaml").write_text(yaml.safe_dump([right, wrong]))
-    with pytest.raises(UserError, match=r"claims\.yaml: claim 2 \((two|without an id)\): ") as error:
-        claims.read(tmp_path / "claims.yaml")
-    assert said in str(error.value)
-
-
-def test_a_second_primary_claim_of_a_paper_is_refused(tmp_path):
-    one = {"id": "one", "paper": "HE", "claim": "so", "test": "difference", "policy": "hard", "minus": "easy"} | PRIMARY
-    (tmp_path / "claims.yaml").write_text(yaml.safe_dump([one, one | {"id": "two", "paper": "LDS"}, one | {"id": "three"}]))
-    with pytest.raises(UserError, match=r"claim 3 \(three\): 'one' is the primary claim of HE already; a paper has one"):
-        claims.read(tmp_path / "claims.yaml")
-
-
-def test_a_file_that_is_no_list_of_claims_is_told(tmp_path):
-    for text in ("", "a: [", "[1]"):
-        (tmp_path / "claims.yaml").write_text(text)
-        with pytest.raises(UserError, match=r"claims\.yaml:"):
-            claims.read(tmp_path / "claims.yaml")
-
-
-def test_conditions_say_which_tasks_share_problems():
-    related = lambda study, one, other: verdicts.relation(one, other, paths.conditions(CONFIG, study)["tasks"])
-    assert related("mini_truncation", "swaps_tight", "swaps_ample") == "roomier"
-    assert related("mini_reference", "swaps", "swaps_hard") == related("limits", "math", "math_numeric") == "other"
-    assert paths.conditions(CONFIG, "mini_reference")["weaker"] == ["arithmetic"]
-
-
-def test_conditions_say_which_models_have_own_bases():
-    """The population of a row: new base models where each seed pretrains one, this model otherwise."""
-    with_seed = lambda seed: (
-        CONFIG | {"models": CONFIG["models"] | {"tiny": {"source": CONFIG["models"]["tiny"]["source"] | {"seed": seed}}}}
-    )
-    assert paths.conditions(with_seed("own"), "mini")["own_bases"] == ["tiny"]
-    assert paths.conditions(with_seed(0), "mini")["own_bases"] == [] == paths.conditions(with_seed("own"), "limits")["own_bases"]

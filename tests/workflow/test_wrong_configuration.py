@@ -1,0 +1,283 @@
+"""What is wrong in a configuration is one clear line with the place and the remedy; exit status not 0, results untouched."""
+
+import copy
+import os
+
+import pytest
+import yaml
+
+from conftest import ROOT
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import checks, schema
+
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
+
+
+def break_(path, value):
+    """A change of the configuration: set the entry at a dotted path (None: delete it)."""
+
+    def change(config):
+        *parents, last = path.split("/")
+        for key in parents:
+            config = config[int(key) if isinstance(config, list) else key]
+        last = int(last) if isinstance(config, list) else last
+        if value is None:
+            del config[last]
+        else:
+            config[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (break_("keep_checkpoints", "two"), ["keep_checkpoints: 'two' is not one of ['all', 'last']", "all, or last"]),
+        (break_("tasks/swaps/grdaer", "x"), ["tasks.swaps", "unknown key 'grdaer'", "did you mean 'grader'"]),
+        (break_("recipes/mini/learning_rte", 1.0), ["recipes.mini", "learning_rte", "did you mean 'learning_rate'"]),
+        (break_("models/tiny/source/stpes", 1), ["models.tiny.source", "stpes", "did you mean 'steps'"]),
+        (break_("tasks/swaps/source/familly", "swaps"), ["tasks.swaps.source", "familly", "did you mean 'family'"]),
+        (break_("modles", {}), ["top level", "modles", "did you mean 'models'"]),
+        (break_("tasks/swaps/source/kind", "generate"), ["tasks.swaps.source.kind", "generated", "files"]),
+        (break_("study", "minni"), ["study", "unknown study 'minni'", "did you mean 'mini'"]),
+        (break_("studies/mini/models", ["tinny"]), ["studies.mini.models", "unknown model 'tinny'", "did you mean 'tiny'"]),
+        (break_("studies/mini/tasks", ["swap"]), ["studies.mini.tasks", "unknown task 'swap'", "did you mean 'swaps'"]),
+        (break_("studies/mini/policies", ["hrad"]), ["studies.mini.policies", "unknown policy 'hrad'", "did you mean 'hard'"]),
+        (
+            break_("studies/mini/recipes", ["as_writen"]),
+            ["studies.mini.recipes", "unknown recipe 'as_writen'", "did you mean 'as_written'"],
+        ),
+        (
+            break_("tasks/swaps_tight/completion_tokens", 192),
+            ["tasks.swaps_tight.completion_tokens", "192 is not below the 192 of 'swaps_ample'"],
+        ),
+        (
+            break_("tasks/swaps_once/probe/samples", 9),
+            ["tasks.swaps_once.probe.samples", "9 is more than the 8 of 'swaps'"],
+        ),
+        (
+            break_("tasks/swaps_once/probe/samples", 8),
+            ["tasks.swaps_once.completion_tokens", "is not below the"],
+        ),
+        (
+            break_("tasks/swaps_once/probe/seed", 7),
+            ["tasks.swaps_once.probe.seed", "whose probe it takes"],
+        ),
+        (
+            break_("tasks/swaps/test/reach", {"samples": 64, "seed": 2}),
+            ["tasks.swaps.test.reach.seed", "is that of the test", "give another"],
+        ),
+        (
+            break_("models/tiny-seed3", {"source": CONFIG["models"]["tiny"]["source"]}),
+            ["models.tiny-seed3", "replicates' own bases"],
+        ),
+        (break_("tasks/swaps_tight/grader", "final_number"), ["tasks.swaps_tight.grader", "differs from that of 'swaps_ample'"]),
+        (break_("tasks/swaps_tight/cut_from", "swaps_tight"), ["tasks.swaps_tight.cut_from", "name one that is sampled"]),
+        (
+            break_("policies/hard_by_tight/probed_on", "swaps_tigt"),
+            ["policies.hard_by_tight.probed_on", "did you mean 'swaps_tight'"],
+        ),
+        (
+            break_("studies/mini/policies", ["hard_by_tight"]),
+            ["studies.mini.policies", "whose problems are not those of 'arithmetic'"],
+        ),
+        (
+            break_("tasks/facts/source/train", 600),
+            ["tasks.facts.source", "600 + 150 problems, but there are 650 different facts", "lower train or test"],
+        ),
+        (break_("tasks/facts/source/length", [1]), ["tasks.facts.source.length", "facts takes no 'length'; remove it"]),
+        (break_("tasks/facts", None), ["models.knowing.source.demonstrations", "unknown task 'facts'"]),
+        (
+            break_("models/knowing/source/demonstrations/facts/slip", 0.5),
+            ["models.knowing.source.demonstrations.facts.slip", "of facts take no 'slip'; remove it"],
+        ),
+        (
+            break_("models/knowing/source/demonstrations/facts/known", None),
+            ["models.knowing.source.demonstrations.facts", "of facts need 'known'; add it, e.g. known: [0.5, 0.5]"],
+        ),
+        (
+            break_("models/knowing/source/demonstrations/facts/known", [0.5, 0]),
+            ["models.knowing.source.demonstrations.facts.known.1", "0 is less than or equal to the minimum of 0"],
+        ),
+        (
+            break_("models/tiny/source/demonstrations/swaps/known", [1, 1]),
+            ["models.tiny.source.demonstrations.swaps.known", "of swaps take no 'known'; remove it"],
+        ),
+        (
+            break_("models/tiny/source/demonstrations/arithmetic/length", None),
+            ["models.tiny.source.demonstrations.arithmetic", "of arithmetic need 'length'; add it"],
+        ),
+        (
+            break_("models/tiny/source/demonstrations/shuffled_objects_1000", {"share": {"first": 1, "last": 1}}),
+            [
+                "models.tiny.source.demonstrations.shuffled_objects_1000",
+                "only generated swaps, arithmetic, facts have demonstrations",
+            ],
+        ),
+        (
+            lambda config: (
+                config["tasks"].update(other_facts=config["tasks"]["facts"]),
+                break_("models/knowing/source/demonstrations/other_facts", SHOWN)(config),
+            ),
+            ["models.knowing.source.demonstrations", "facts and other_facts give different answers", "keep one"],
+        ),
+        (
+            break_("studies/mini/also_tested_on", {"arithmetic": ["facts"]}),
+            ["studies.mini.also_tested_on", "model 'tiny' was never shown the facts of task 'facts'", "demonstrations"],
+        ),
+        (break_("studies/mini/recipes", None), ["studies.mini", "'recipes' is missing"]),
+        (break_("studies/mini/seeds", [0, 1, 1]), ["studies.mini.seeds", "not distinct"]),
+        (
+            break_("studies/mini/also_tested_on", {"arithmetic": ["nowhere"]}),
+            ["also_tested_on.arithmetic", "unknown task 'nowhere'"],
+        ),
+        (
+            break_("studies/paper/exclude/0/model", "qwen"),
+            ["studies.paper.exclude.0.model", "'qwen' is not one of the study's models"],
+        ),
+        (break_("studies/paper/exclude/0/modle", "qwen"), ["studies.paper.exclude.0", "modle", "did you mean 'model'"]),
+        (break_("studies/paper/weaker_signal", ["x"]), ["studies.paper.weaker_signal", "neither a task nor a model"]),
+        (break_("studies/paper/tasks", ["gsm8k", "aime2025"]), ["studies.paper.tasks", "'aime2025' has no train split"]),
+        (break_("subset/task", "aime2025"), ["subset.task", "no train split to choose from"]),
+        (break_("subset/model", "smollm"), ["subset.model", "unknown model 'smollm'", "did you mean 'smollm2-135m'"]),
+        (break_("models/qwen3-4b/source/revision", "main"), ["models.qwen3-4b.source.revision", "40 hexadecimal"]),
+        (break_("models/qwen3-4b/source/kind", "hugging"), ["models.qwen3-4b.source.kind", "hub", "folder", "package"]),
+        (break_("models/qwen3-4b/engine", "sglang"), ["models.qwen3-4b.engine", "vllm"]),
+        (break_("models/qwen3-4b/shape", None), ["models.qwen3-4b.shape", "needs its shape"]),
+        (break_("tasks/gsm8k/source/train/0/rows", {"onyl": [1]}), ["tasks.gsm8k.source.train.0.rows", "did you mean 'only'"]),
+        (break_("tasks/gsm8k_concise/test", None), ["tasks.gsm8k_concise", "a study tests on it"]),
+        (break_("tasks/gsm8k_concise/difficulty", "agreement"), ["tasks", "'gsm8k_concise' has no reference answers"]),
+        (break_("recipes/as_released_july/adapter", None), ["recipes.as_released_july.base", "cannot be trained", "adapter"]),
+        (break_("recipes/as_released_july/generation", "vllm"), ["recipes.as_released_july.generation", "4-bit"]),
+        (break_("recipes/lora_slm/adapter/rnak", 8), ["recipes.lora_slm.adapter", "rnak", "did you mean 'rank'"]),
+        (break_("policies/low_tiers/highest_tier", None), ["policies.low_tiers", "needs 'highest_tier'"]),
+        (
+            break_("studies/paper/exclude/1", {"tested_on": "aime2025", "policy": "hard"}),
+            ["studies.paper.exclude.1", "not for a policy or recipe"],
+        ),
+        (break_("tasks/aime2025/difficulty", "agreement"), ["also_tested_on.gsm8k", "'aime2025' has no reference answers"]),
+        (
+            break_("tasks/math/source/columns", {"question": "q"}),
+            ["tasks.math.source.columns", "format math knows its own columns"],
+        ),
+        (break_("track", "tensorbord"), ["track", "tensorboard"]),
+        (break_("studies/mini/models", ["tiny", "qwen3-4b-recorded"]), ["studies.mini.models", "cannot share a study"]),
+        (break_("policies/hard/budget", 0), ["policies.hard.budget", "(0, 1]"]),
+        (break_("policies/hard/budget", 1.5), ["policies.hard.budget", "(0, 1]"]),
+        (break_("policies/hard/budget", None), ["policies.hard", "needs 'budget'"]),
+        (break_("policies/all/budget", 0.5), ["policies.all.budget", "takes no 'budget'"]),
+        (break_("tasks/swaps/probe/samples", 10.0), ["tasks.swaps.probe.samples", "10.0 is not of type 'integer'"]),
+        (break_("tasks/swaps/probe/shards", 2000), ["tasks.swaps.probe.shards", "2000 shards for 500 problems"]),
+        (break_("tasks/swaps_hard/completion_tokens", 500), ["tasks.swaps_hard.completion_tokens", "context of 192"]),
+        (
+            break_("studies/recordings/tasks", ["swaps"]),
+            ["studies.recordings.tasks", "no model of the study has recordings of 'swaps'"],
+        ),
+        (
+            break_("models/qwen2.5-math-1.5b-trajectory/source/prompts", "swaps"),
+            ["models.qwen2.5-math-1.5b-trajectory.source.prompts", "'swaps' is a task; give the prompts"],
+        ),
+        (
+            break_("models/qwen2.5-math-1.5b-trajectory/source/chosen_from", 0),
+            ["models.qwen2.5-math-1.5b-trajectory.source.chosen_from", "How many epochs of each prompt"],
+        ),
+        (break_("models/qwen2.5-math-1.5b-trajectory/source/origin", None), ["source", "'origin' is missing", "its licence"]),
+        (break_("studies/trajectories/tasks", ["swaps"]), ["studies.trajectories.tasks", "neither tasks nor runs; write []"]),
+        (break_("studies/trajectories/recipes", ["mini"]), ["studies.trajectories.recipes", "neither tasks nor runs; remove it"]),
+        (
+            break_("studies/trajectories/policies", ["low_tiers"]),
+            ["studies.trajectories.policies", "'low_tiers' needs another task or tiers"],
+        ),
+        (
+            break_("studies/trajectories/policies", ["hard_by_tight"]),
+            ["studies.trajectories.policies", "'hard_by_tight' needs another task"],
+        ),
+        (
+            break_("studies/trajectories/models", ["qwen2.5-math-1.5b-trajectory", "tiny"]),
+            ["trajectories.models", "cannot share a study"],
+        ),
+        (break_("studies/recordings/tasks", []), ["studies.recordings.tasks", "there is none, which is for trajectories alone"]),
+        (break_("subset/model", "qwen2.5-math-1.5b-trajectory"), ["subset.model", "is a trajectory, whose prompts have no texts"]),
+        (break_("tasks/swaps/probe/samples", 0), ["tasks.swaps.probe.samples", "K"]),
+        (break_("recipes/mini/group_size", 1), ["recipes.mini.group_size", "at least 2"]),
+        (break_("recipes/mini/checkpoint_every", 7), ["recipes.mini.checkpoint_every", "does not divide"]),
+        (break_("recipes/mini/learning_rate", "1e-4"), ["recipes.mini.learning_rate", "'1e-4' is not of type 'number'"]),
+        (break_("tasks/swaps/prompt", "no place for it"), ["tasks.swaps.prompt", "{question}"]),
+        (break_("tasks/swaps/grader", "oracle"), ["tasks.swaps.grader", "'oracle' is not one of", "final_word"]),
+        (break_("tasks/swaps/source/train", None), ["tasks.swaps.source", "'train' is missing"]),
+        (break_("tasks/swaps/source/objects", None), ["tasks.swaps.source", "'objects'"]),
+    ],
+)
+def test_a_wrong_configuration_names_file_and_place(change, words):
+    config = copy.deepcopy(CONFIG)
+    change(config)
+    with pytest.raises(UserError) as caught:
+        checks.check(config, "config.yaml")
+    message = str(caught.value)
+    assert message.startswith("config.yaml: ") and "\n" not in message
+    for word in words:
+        assert word in message, message
+
+
+def test_models_that_learned_different_tasks_share_a_study_if_the_other_pairs_are_excluded():
+    config = copy.deepcopy(CONFIG)
+    apart = [{"model": "tiny", "task": "facts"}, {"model": "knowing", "task": ["swaps", "arithmetic"]}]
+    config["studies"]["mini"].update(models=["tiny", "knowing"], tasks=["swaps", "arithmetic", "facts"], exclude=apart)
+    checks.check(config, "config.yaml")
+    config["studies"]["mini"]["exclude"] = apart[:1]
+    with pytest.raises(UserError, match="model 'knowing' has not learned task 'swaps'"):
+        checks.check(config, "config.yaml")
+
+
+def test_the_configuration_as_it_is_is_right():
+    checks.check(copy.deepcopy(CONFIG), "config.yaml")
+
+
+def test_every_key_of_the_schema_is_described():
+    whole = schema.read()
+    undescribed = []
+
+    def walk(node, place):
+        for name, entry in node.get("properties", {}).items():
+            if "description" not in entry and "$ref" not in entry:
+                undescribed.append(f"{place}.{name}")
+        for name, entry in node.items():
+            if isinstance(entry, dict):
+                walk(entry, f"{place}.{name}")
+            elif isinstance(entry, list):
+                for item in entry:
+                    if isinstance(item, dict):
+                        walk(item, place)
+
+    walk(whole, "")
+    assert undescribed == []
+
+
+def test_snakemake_stops_with_one_line_and_leaves_results_alone(finished):
+    before = {path: path.stat().st_mtime_ns for path in (finished.folder / "results").rglob("*") if path.is_file()}
+    finished.configure(break_("policies/hard/budget", 1.5))
+    done = finished.snakemake()
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said
+    assert sum("policies.hard.budget" in line for line in said.splitlines()) == 1
+    assert {path: path.stat().st_mtime_ns for path in (finished.folder / "results").rglob("*") if path.is_file()} == before
+
+
+def test_results_that_cannot_be_written_are_told_before_the_first_job(world):
+    import shutil
+
+    shutil.rmtree(world.folder / "results")
+    (world.folder / "results").write_text("in the way")
+    done = world.snakemake()
+    assert done.returncode != 0 and "results: expected a folder for results, found a file" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_folder_without_permission_is_told(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # permissions do not bind root
+    with pytest.raises(UserError, match="results: cannot be written"):
+        checks.check_writable("results")
