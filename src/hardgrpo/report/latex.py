@@ -43,6 +43,11 @@ def noted(note: Cell, cell: str) -> str:
     return render(note).replace("{}", escape(cell)) if isinstance(note, Math) else escape(note.format(cell))
 
 
+def wrapped(cell: str, column: Column) -> str:
+    """A cell whose long names may break after an underscore, where the column wraps its text."""
+    return cell.replace(r"\_", r"\_\allowbreak{}") if column.width else cell
+
+
 def table(columns: list[Column]) -> str:
     r"""A booktabs longtable, which may break over pages; empty if there are no rows.
 
@@ -61,7 +66,7 @@ def table(columns: list[Column]) -> str:
     # In the columns that name the row, a cell that repeats the one above is left empty.
     names = sum(1 for _ in itertools.takewhile(lambda column: column.align == "l" and not column.width, kept))
     lines, above = [], [None] * len(kept)
-    for row in zip(*([render(cell, column.number) for cell in column.cells] for column in kept)):
+    for row in zip(*([wrapped(render(cell, column.number), column) for cell in column.cells] for column in kept)):
         same = list(itertools.accumulate((a == b for a, b in zip(row, above)), lambda x, y: x and y))
         lines.append([("" if same[i] and i < names - 1 else cell) for i, cell in enumerate(row)])
         above = row

@@ -165,7 +165,7 @@ def inputs(config: dict, study: str) -> list[str]:
     weighted = [model for model in plan["models"] if settings.has_weights(config, model)]
     pretrained = [model for model in weighted if config["models"][model]["source"]["kind"] == "pretrain"]
     splits = [(task, "train") for _, task, _ in probed(config, study) if task in config["tasks"]]
-    by = (config["policies"][run.policy].get("probed_on") for run in runs(config, study))
+    by = (config["policies"].get(run.policy, {}).get("probed_on") for run in runs(config, study))  # recorded policies are not in it
     splits += [(task, "train") for task in dict.fromkeys(by) if task]
     splits += [(test, "test") for model, task in settings.pairs(config, plan) for test in eval_tasks(config, study, task, model)]
     splits += [split for model in pretrained for split in settings.never_shown(config, model)]
