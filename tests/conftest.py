@@ -85,7 +85,8 @@ def pytest_report_header(config):
 
 
 # Files that take minutes start first, so that no worker is left alone with one of them at the end.
-LONGEST = ["test_slurm", "test_interruption", "test_small_study", "test_plans"]
+LONGEST = ["test_slurm", "test_interruption", "test_small_study", "test_plans", "test_plan", "test_adapters", "test_containers"]
+LONGEST += ["test_early_stopping", "test_models", "test_recordings", "test_offline", "test_paper", "test_registry", "test_verify"]
 
 
 def pytest_collection_modifyitems(config, items):
