@@ -1,5 +1,5 @@
 # make demo     the whole study in miniature, trained on this machine's CPU
-# make test     the project's tests, for two cores (WORKERS=6: for four; some wait, so there are more workers than cores)
+# make test     the project's tests, on two cores (WORKERS=4: on four)
 # make check    the quick ones of them: units and dry-runs
 # make figures  the figures and tables again, from the committed summaries, without torch
 #               (make figures STUDY=paper: those of another study)
@@ -17,7 +17,7 @@
 
 PYTHON ?= python3
 CORES ?= all
-WORKERS ?= 3
+WORKERS ?= 2
 STUDY ?= mini
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
