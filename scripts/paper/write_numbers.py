@@ -117,7 +117,7 @@ def design(study: dict) -> dict[str, str]:
 
 
 def said(settings: dict) -> str:
-    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'; a key of None is one that the recipe lacks."""
+    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'. A key whose value is None is left out: the recipe lacks it."""
     words = {key: f"({said(value)})" if isinstance(value, dict) else value for key, value in settings.items() if value is not None}
     return ", ".join([f"{key.replace('_', ' ')} {value}" for key, value in words.items()])
 

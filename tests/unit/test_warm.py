@@ -214,3 +214,9 @@ def gone(process: psutil.Process) -> bool:
     except psutil.TimeoutExpired:
         return False
     return True
+
+
+def test_a_fork_has_the_priority_of_its_program(world):
+    command = ["nice", "-n", "5", sys.executable, "program.py", "print(os.nice(0))"]
+    done = subprocess.run(command, cwd=world.folder, env=world.environment, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("warm") and done.stdout.splitlines()[-1] == str(min(19, os.nice(0) + 5))

@@ -2,8 +2,8 @@
 
 Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`). When Snakemake runs its jobs on
 this machine, it sets HARDGRPO_WARM to the path of a socket (rules/common.smk); `off` turns this off. The first program starts
-the server, which ends with Snakemake. A path that is set already is kept: so the tests share one server. It loads only libraries, so
-that each program reads the current code of its own clone.
+the server, which ends with Snakemake. Snakemake keeps a path that is set already; the tests set one, and so share a server. The
+server loads only libraries, and each program reads the current code of its own clone.
 
 A program sends its arguments, environment, folder and streams to the server, forwards signals to the forked process, and exits with
 its status. If there is no server, the program does the work itself. So do programs that need GPUs: CUDA fails in a process whose
@@ -60,9 +60,9 @@ def run(main: Callable[[], None]) -> None:
     sys.exit(status)
 
 
-def others(paths: list[str], source: str) -> list[str]:
-    """Paths without that of this package: clones may share a server, which has loaded none of their code."""
-    return [path for path in paths if path != source]
+def others(paths: list[str]) -> list[str]:
+    """Paths without that of this package. They decide what the server loads; where a clone's own code is does not."""
+    return [path for path in paths if path != SOURCE]
 
 
 def wants_gpus() -> bool:
@@ -73,7 +73,7 @@ def wants_gpus() -> bool:
 
 def connect(path: Path) -> socket.socket | None:
     """A connection to the server, which is started if it does not run yet; None if that fails."""
-    read = os.environ | {"PYTHONPATH": os.pathsep.join(others(os.getenv("PYTHONPATH", "").split(os.pathsep), SOURCE))}
+    read = os.environ | {"PYTHONPATH": os.pathsep.join(others(os.getenv("PYTHONPATH", "").split(os.pathsep)))}
     settings = sorted((name, value) for name, value in read.items() if name.startswith(READ_WHEN_LOADED))
     path = path.with_name(f"{path.name}-{hashlib.sha256(repr((sys.executable, settings)).encode()).hexdigest()[:8]}")
     try:
@@ -190,7 +190,8 @@ def is_alive(process: int) -> bool:
 
 
 def become(arguments: list[str], folder: str, environment: dict[str, str], source: str, niceness: int, streams: list[int]) -> None:
-    """Turn this forked process into the program: its process group, priority, signals, streams, folder, environment, arguments and modules."""
+    """Turn this forked process into the program: its process group, priority, signals, streams, folder, environment, arguments and
+    modules."""
     os.setpgid(0, 0)  # a terminal's signals come once, through the program
     os.nice(max(0, niceness - os.nice(0)))
     with contextlib.suppress(AttributeError):  # Linux only: end with the server, which reports this process's status
@@ -206,7 +207,7 @@ def become(arguments: list[str], folder: str, environment: dict[str, str], sourc
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = arguments
-    sys.path[:] = [str(Path(sys.argv[0]).absolute().parent), source, *others(sys.path[1:], SOURCE)]
+    sys.path[:] = [str(Path(sys.argv[0]).absolute().parent), source, *others(sys.path[1:])]
     for name in [name for name in sys.modules if name.partition(".")[0] == "hardgrpo"]:
         del sys.modules[name]  # reload them: this project's code may have changed
 
