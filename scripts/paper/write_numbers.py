@@ -8,6 +8,7 @@ configuration and are listed without a table.
 """
 
 import argparse
+import functools
 import json
 from pathlib import Path
 
@@ -27,6 +28,7 @@ FORMATS = {
     "slope": formats.r_squared,  # points a point
     "p": lambda value: formats.probability(value) if not value >= 0.001 else f"={formats.probability(value)}",  # after the letter p
     "count": lambda value: f"{value:.0f}",
+    **{f"part {index + 1}": functools.partial(formats.part, index) for index in range(3)},  # of a gain
 }
 PARAGRAPHS = {  # macro: function of paragraphs.py
     "verdicts": "judged",

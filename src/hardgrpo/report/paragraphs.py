@@ -102,11 +102,13 @@ def made_of_in_short(numbers) -> str:
     table = "kinds" if len(kinds) else "parts"
     said = []
     for row in best:
-        parts = [
-            f"{numbers.add(f'{table}.{name}.{cell(row)}', table, row, interval(name), 'gain')} {name.replace('_', ' ')}"
-            for name in names
-        ]
-        gain = numbers.add(f"{table}.gain.{cell(row)}", table, row, ["gain"], "points")
+        parts = []
+        for place, name in enumerate(names, 1):
+            columns = ["gain", *interval(name)[1:], *names]  # all parts: rounded, they add up
+            parts.append(
+                f"{numbers.add(f'made.{name}.{cell(row)}', table, row, columns, f'part {place}')} {name.replace('_', ' ')}"
+            )
+        gain = numbers.add(f"made.gain.{cell(row)}", table, row, ["gain"], "points")
         said.append(f"on {escape(row.task)} the {gain} points of {escape(row.policy)} are {joined(parts)}")
     return "Of the largest gains, " + "; ".join(said) + "."
 

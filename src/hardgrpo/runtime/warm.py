@@ -1,8 +1,8 @@
 """Start programs with torch, transformers and TRL already loaded: a server process imports them once and forks for each program.
 
 Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`). When Snakemake runs its jobs on
-this machine, it sets HARDGRPO_WARM to the path of a socket (rules/common.smk); `off` turns this off. The first program starts
-the server, which ends with Snakemake. Snakemake keeps a path that is set already; the tests set one, and so share a server. The
+this machine, it sets HARDGRPO_WARM to the path of a socket (rules/common.smk); `off` turns this off. The first program that needs torch
+starts the server, which ends with Snakemake. Snakemake keeps a path that is set already; the tests set one, and so share a server. The
 server loads only libraries, and each program reads the current code of its own clone.
 
 A program sends its arguments, environment, folder and streams to the server, forwards signals to the forked process, and exits with
@@ -33,9 +33,9 @@ from hardgrpo.runtime import environments, errors
 
 SOCKET = "HARDGRPO_WARM"  # FOLDER/PID: a folder that only this user can enter, and the process id of Snakemake
 OFF = "off"
-LIBRARIES = "import torch, datasets, peft, transformers.models.qwen3.modeling_qwen3, trl.trainer.grpo_trainer"
+LIBRARIES = "import torch, datasets, peft, matplotlib.pyplot, transformers.models.qwen3.modeling_qwen3, trl.trainer.grpo_trainer"
 SOURCE = str(Path(__file__).parents[2])  # where this package is
-READ_WHEN_LOADED = ("CUDA", "GOMP_", "HF_", "KMP_", "LD_", "MALLOC_", "MKL_", "OMP_", "OPENBLAS_", "PYTHON", "TORCH", "TRL_")
+READ_WHEN_LOADED = ("CUDA", "GOMP_", "HF_", "KMP_", "LD_", "MALLOC_", "MKL_", "MPL", "OMP_", "OPENBLAS_", "PYTHON", "TORCH", "TRL_")
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
@@ -45,10 +45,11 @@ def place() -> str:
     return f"{tempfile.gettempdir()}/hardgrpo-{os.getuid()}/{os.getpid()}"
 
 
-def run(main: Callable[[], None]) -> None:
-    """`errors.run(main)`, in a fork of the server if there is one."""
+def run(main: Callable[[], None], starts: bool = True) -> None:
+    """`errors.run(main)`, in a fork of the server if there is one. If there is none, the program starts it, or with `starts` False does
+    without: a program that needs no torch would wait for it longer than it works."""
     path = os.environ.pop(SOCKET, None)  # processes that this program starts (torchrun) do without the server
-    connection = connect(Path(path)) if path not in (None, OFF) and not wants_gpus() else None
+    connection = connect(Path(path), starts) if path not in (None, OFF) and not wants_gpus() else None
     if connection is None:
         errors.run(main)
         return
@@ -71,8 +72,8 @@ def wants_gpus() -> bool:
     return parser.parse_known_args()[0].gpus != "0"
 
 
-def connect(path: Path) -> socket.socket | None:
-    """A connection to the server, which is started if it does not run yet; None if that fails."""
+def connect(path: Path, starts: bool = True) -> socket.socket | None:
+    """A connection to the server, which is started if it does not run yet and `starts` is True; None if there is none."""
     read = os.environ | {"PYTHONPATH": os.pathsep.join(others(os.getenv("PYTHONPATH", "").split(os.pathsep)))}
     settings = sorted((name, value) for name, value in read.items() if name.startswith(READ_WHEN_LOADED))
     path = path.with_name(f"{path.name}-{hashlib.sha256(repr((sys.executable, settings)).encode()).hexdigest()[:8]}")
@@ -85,6 +86,8 @@ def connect(path: Path) -> socket.socket | None:
         with open(path.parent / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # only one of several programs starts the server
             if connection.connect_ex(str(path)):
+                if not starts:
+                    return None
                 path.unlink(missing_ok=True)
                 start(path)
                 connection.connect(str(path))
