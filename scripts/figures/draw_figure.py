@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
     args = parser.parse_args()
 
-    from hardgrpo.analysis import summaries  # here, because a forked process has pandas and matplotlib already
+    from hardgrpo.analysis import summaries  # here: see hardgrpo.runtime.warm
     from hardgrpo.report import plotting
 
     entry = registry.FIGURES[args.figure]

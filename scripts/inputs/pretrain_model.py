@@ -27,7 +27,7 @@ def main() -> None:
     settings = json.loads(files.read_text(args.settings))
     excluded = {problem["question"] for path in args.exclude for problem in tasks.read_problems(path)}
 
-    import torch  # here, because a forked process has it already
+    import torch  # here: see hardgrpo.runtime.warm
     from transformers import logging
 
     from hardgrpo.training import pretraining

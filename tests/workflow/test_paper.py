@@ -9,8 +9,9 @@ import sys
 import pandas as pd
 import pytest
 
-import write_numbers
 from conftest import ROOT, World
+from hardgrpo.analysis.formats import MINUS
+from hardgrpo.report import numbers
 
 PARTS = ("finishing", "correctness", "sharpening", "new_solving")
 STUDIES = ["mini", "mini_reference", "mini_truncation", "recordings", "trajectories"]
@@ -59,12 +60,12 @@ def test_every_number_is_that_of_the_row_it_names(written):
         values = [cells[column] for column in row["columns"].split()]
         if row["written"] != "text":
             values = [float(value) if value else float("nan") for value in values]
-        assert row["text"] == write_numbers.written(row["written"], *values), row["key"]
+        assert row["text"] == numbers.written(row["written"], *values), row["key"]
 
 
 def test_the_parts_of_a_gain_in_the_abstract_add_up_as_they_are_printed(written):
     world, study = written
-    texts = {row["key"]: row["text"].replace("$", "").replace(write_numbers.formats.MINUS, "-") for row in origins(world, study)}
+    texts = {row["key"]: row["text"].replace("$", "").replace(MINUS, "-") for row in origins(world, study)}
     gains = {key: float(text) for key, text in texts.items() if key.startswith("made.gain.")}
     for key, gain in gains.items():
         cell = key.removeprefix("made.gain.")

@@ -1,4 +1,4 @@
-"""The paragraphs of a study's paper that depend on its results. Every number is a macro of scripts/paper/write_numbers.py.
+"""The paragraphs of a study's paper that depend on its results. Every number is a macro of numbers.py.
 
 Each function gets `numbers`, whose `tables` are the summaries and whose `add` makes a macro of a row, and returns LaTeX. It returns
 nothing where the study has no such result. A paragraph says what was found and leaves the list of all numbers to the table beside it.

@@ -7,10 +7,12 @@ server loads only libraries, and each program reads the current code of its own 
 
 A program sends its arguments, environment, folder and streams to the server, forwards signals to the forked process, and exits with
 its status. If there is no server, the program does the work itself. So do programs that need GPUs: CUDA fails in a process whose
-parent has looked for a GPU, which the libraries may do on import.
+parent has looked for a GPU, which the libraries may do on import. A program imports what takes long inside its `main`, so that it is
+imported only where the work is done.
 """
 
 import argparse
+import atexit
 import contextlib
 import ctypes
 import fcntl
@@ -33,7 +35,10 @@ from hardgrpo.runtime import environments, errors
 
 SOCKET = "HARDGRPO_WARM"  # FOLDER/PID: a folder that only this user can enter, and the process id of Snakemake
 OFF = "off"
-LIBRARIES = "import torch, datasets, peft, matplotlib.pyplot, transformers.models.qwen3.modeling_qwen3, trl.trainer.grpo_trainer"
+LIBRARIES = (
+    "import torch, datasets, peft, transformers.models.qwen3.modeling_qwen3, trl.trainer.grpo_trainer"
+    "; import matplotlib.backends.backend_pdf, matplotlib.pyplot, statsmodels.api"
+)
 SOURCE = str(Path(__file__).parents[2])  # where this package is
 READ_WHEN_LOADED = ("CUDA", "GOMP_", "HF_", "KMP_", "LD_", "MALLOC_", "MKL_", "MPL", "OMP_", "OPENBLAS_", "PYTHON", "TORCH", "TRL_")
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -215,7 +220,33 @@ def become(arguments: list[str], folder: str, environment: dict[str, str], sourc
         del sys.modules[name]  # reload them: this project's code may have changed
 
 
-if __name__ == "__main__":
+class Ending:
+    """Ends this process when all exit handlers have been called. To take down all that the server has loaded, as Python does otherwise,
+    took longer than to draw a figure."""
+
+    def __init__(self):
+        self.status: int | None = None
+        atexit.register(self.leave)  # before all others: it is called last
+
+    def leave(self) -> None:
+        if self.status is not None:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self.status)
+
+
+def main() -> None:
+    ending = Ending()
     serve(Path(sys.argv[1]), int(sys.argv[2]))
-    if sys.argv[0] != __file__:
+    if sys.argv[0] == __file__:
+        return
+    try:
         runpy.run_path(sys.argv[0], run_name="__main__")
+        ending.status = 0
+    except SystemExit as end:  # a code that is neither a number nor None is a message
+        ending.status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
+
+
+if __name__ == "__main__":
+    main()
