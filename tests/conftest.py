@@ -17,7 +17,7 @@ import pytest
 import yaml
 from hypothesis import settings
 
-import forked_snakemake
+import forked
 import slurm_cluster
 from hardgrpo.runtime import warm
 
@@ -158,7 +158,7 @@ class World:
 
     def snakemake(self, *arguments: str, profile: str = "laptop", env: dict | None = None) -> subprocess.CompletedProcess:
         given = ["--profile", profile, *(["--cores", "2"] if profile == "laptop" else []), *arguments]
-        return forked_snakemake.run(given, self.folder, os.environ | (env or {}))
+        return forked.run("snakemake", given, self.folder, os.environ | (env or {}))
 
     def plan(self, *arguments: str, profile: str = "laptop") -> dict[str, int]:
         done = self.snakemake("-n", *arguments, profile=profile)
