@@ -17,7 +17,7 @@ import pytest
 import yaml
 from hypothesis import settings
 
-import forked_snakemake
+import forked
 import slurm_cluster
 from hardgrpo.runtime import warm
 
@@ -85,7 +85,8 @@ def pytest_report_header(config):
 
 
 # Files that take minutes start first, so that no worker is left alone with one of them at the end.
-LONGEST = ["test_slurm", "test_interruption", "test_small_study", "test_plans"]
+LONGEST = ["test_slurm", "test_interruption", "test_small_study", "test_plans", "test_plan", "test_adapters", "test_containers"]
+LONGEST += ["test_early_stopping", "test_models", "test_recordings", "test_offline", "test_paper", "test_registry", "test_verify"]
 
 
 def pytest_collection_modifyitems(config, items):
@@ -157,7 +158,7 @@ class World:
 
     def snakemake(self, *arguments: str, profile: str = "laptop", env: dict | None = None) -> subprocess.CompletedProcess:
         given = ["--profile", profile, *(["--cores", "2"] if profile == "laptop" else []), *arguments]
-        return forked_snakemake.run(given, self.folder, os.environ | (env or {}))
+        return forked.run("snakemake", given, self.folder, os.environ | (env or {}))
 
     def plan(self, *arguments: str, profile: str = "laptop") -> dict[str, int]:
         done = self.snakemake("-n", *arguments, profile=profile)

@@ -13,7 +13,7 @@ import yaml
 from conftest import path_of
 from hardgrpo.runtime import warm
 
-COLD = os.environ | {warm.SOCKET: warm.OFF}  # of a program that runs in the process that is started, with its limits
+COLD = os.environ | {warm.SOCKET: warm.OFF}  # for a program that must run in the very process that a test starts
 UPDATES, EVERY = 24, 8  # EVERY: of the runs that are told to stop between two checkpoints of the schedule
 
 

@@ -9,9 +9,8 @@ import argparse
 import importlib
 import json
 
-from hardgrpo.analysis import summaries
-from hardgrpo.report import plotting, registry
-from hardgrpo.runtime import errors, files
+from hardgrpo.report import registry
+from hardgrpo.runtime import errors, files, warm
 
 
 def main() -> None:
@@ -21,6 +20,9 @@ def main() -> None:
     parser.add_argument("--design", default={}, type=json.loads)
     parser.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
     args = parser.parse_args()
+
+    from hardgrpo.analysis import summaries  # here: see hardgrpo.runtime.warm
+    from hardgrpo.report import plotting
 
     entry = registry.FIGURES[args.figure]
     tables = {name: summaries.read(args.tables[name], columns) for name, columns in registry.columns(*entry.of).items()}
@@ -32,4 +34,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    warm.run(main, starts=False)

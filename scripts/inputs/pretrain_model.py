@@ -8,23 +8,11 @@ so a model knows only those that it was shown.
 """
 
 import argparse
-import itertools
 import json
-import math
-import random
 import time
-from collections.abc import Collection
 
-import torch
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM, logging
-
-from hardgrpo.data import generated, tasks
-from hardgrpo.runtime import errors, files, provenance
-from hardgrpo.runtime.progress import Progress
-
-CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if add_generation_prompt %} Answer:{% endif %}"
-BUCKET_BATCHES = 16  # this many batches are drawn and sorted by length together, which saves padding
+from hardgrpo.data import tasks
+from hardgrpo.runtime import files, provenance, warm
 
 
 def main() -> None:
@@ -38,11 +26,17 @@ def main() -> None:
     started = time.time()
     settings = json.loads(files.read_text(args.settings))
     excluded = {problem["question"] for path in args.exclude for problem in tasks.read_problems(path)}
+
+    import torch  # here: see hardgrpo.runtime.warm
+    from transformers import logging
+
+    from hardgrpo.training import pretraining
+
     torch.set_num_threads(1)  # a second thread gains nothing; replicates are pretrained side by side
     logging.set_verbosity_error()
-    tokenizer = build_tokenizer({shown["source"]["family"] for shown in settings["demonstrations"].values()})
-    model = build_model(settings, tokenizer).train()
-    final_loss = train(args.model, settings, draw_batches(settings, excluded, tokenizer), model)
+    tokenizer = pretraining.build_tokenizer({shown["source"]["family"] for shown in settings["demonstrations"].values()})
+    model = pretraining.build_model(settings, tokenizer).train()
+    final_loss = pretraining.train(args.model, settings, pretraining.draw_batches(settings, excluded, tokenizer), model)
 
     with files.atomic(args.output) as folder:
         model.save_pretrained(folder)
@@ -54,165 +48,5 @@ def main() -> None:
     print(f"{args.output}: {parameters:,} parameters, {settings['steps']} steps, final loss {final_loss:.4f}")
 
 
-def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
-    """Each word is a token, and each digit. Decoding gives back the exact text. `families` are those that the model is shown."""
-    words = [f"\u2581{word}" for word in generated.vocabulary(families)] + list(".,?:")
-    digits = [f"{space}{digit}" for space in ("", "\u2581") for digit in range(10)]
-    vocabulary = list(dict.fromkeys(["<pad>", "<eos>", "<unk>", *words, *digits]))
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token="<unk>"))
-    pieces = Regex("\u2581?####|\u2581?[0-9]|\u2581?[A-Za-z]+|\u2581?[^A-Za-z0-9\u2581]")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Metaspace(prepend_scheme="first"), pre_tokenizers.Split(pieces, "isolated")]
-    )
-    tokenizer.decoder = decoders.Metaspace(prepend_scheme="first")
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="<pad>",
-        eos_token="<eos>",
-        unk_token="<unk>",
-        padding_side="left",
-        clean_up_tokenization_spaces=False,
-    )
-    fast.chat_template = CHAT_TEMPLATE
-    return fast
-
-
-def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    torch.manual_seed(settings["seed"])
-    return Qwen3ForCausalLM(
-        Qwen3Config(
-            vocab_size=len(tokenizer),
-            hidden_size=settings["hidden_size"],
-            intermediate_size=settings["intermediate_size"],
-            num_hidden_layers=settings["layers"],
-            num_attention_heads=settings["heads"],
-            num_key_value_heads=settings["key_value_heads"],
-            head_dim=settings["head_size"],
-            max_position_embeddings=settings["context_tokens"],
-            tie_word_embeddings=True,
-            rope_theta=settings["rotary_base"],
-            initializer_range=settings["hidden_size"] ** -0.5,  # the default 0.02 learns later at this width
-            pad_token_id=tokenizer.pad_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-            bos_token_id=None,
-        )
-    )
-
-
-def train(name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> float:
-    """SFT on `batches` (`draw_batches`); the loss of the last step."""
-    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
-    others = [p for n, p in model.named_parameters() if not (p.ndim == 2 and "embed" not in n)]
-    optimizers = [
-        torch.optim.AdamW(others, lr=settings["learning_rate"], betas=(0.9, 0.98), weight_decay=0.0),
-        Muon(matrices, lr=settings["matrix_learning_rate"], momentum=0.95),
-    ]
-    steps = settings["steps"]
-    # Warm-up over a tenth, then constant, then linear decay over the last 45 %.
-    rate = lambda step: min(1, (step + 1) / (0.1 * steps), max(0.03, (steps - step) / (0.45 * steps)))
-    schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, rate) for optimizer in optimizers]
-    with Progress(f"pretrain {name}", steps, "steps") as progress:
-        for batch in itertools.islice(batches, steps):
-            loss = batch_loss(model, batch)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            for optimizer, schedule in zip(optimizers, schedules):
-                optimizer.step()
-                schedule.step()
-            model.zero_grad()
-            progress.advance(1, f"loss {loss.item():.3f}")
-    return loss.item()
-
-
-class Muon(torch.optim.Optimizer):
-    """torch.optim.Muon's update (Nesterov momentum, no weight decay), in float32 and for all matrices of a shape at once.
-
-    torch's version orthogonalises one matrix after another in bfloat16, which CPUs without bf16 instructions emulate. That took two
-    thirds of the time of a step.
-    """
-
-    def __init__(self, parameters, lr: float, momentum: float):
-        super().__init__(parameters, {"lr": lr, "momentum": momentum})
-
-    @torch.no_grad()
-    def step(self, closure=None) -> None:
-        for group in self.param_groups:
-            by_shape: dict[tuple, list] = {}
-            for p in group["params"]:
-                average = self.state[p].setdefault("average", torch.zeros_like(p))
-                average.lerp_(p.grad, 1 - group["momentum"])
-                by_shape.setdefault(tuple(p.shape), []).append((p, p.grad.lerp(average, group["momentum"])))
-            for (rows, columns), members in by_shape.items():
-                updates = orthogonalise(torch.stack([update for _, update in members]))
-                for (p, _), update in zip(members, updates):
-                    p.add_(update, alpha=-group["lr"] * math.sqrt(max(1, rows / columns)))
-
-
-def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
-    """Five Newton-Schulz steps from each of (n, rows, columns) matrices towards the nearest semi-orthogonal one;
-    coefficients as in torch.optim.Muon."""
-    tall = matrices.shape[1] > matrices.shape[2]
-    x = matrices.mT if tall else matrices
-    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
-    for _ in range(5):
-        gram = x @ x.mT
-        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    return x.mT if tall else x
-
-
-def draw_batches(settings: dict, excluded: set, tokenizer):
-    """Endless batches of (prompt ids, completion ids) of similar length."""
-    rng = random.Random(f"demonstrations:{settings['seed']}")
-    names = list(settings["demonstrations"])
-    for start in itertools.count(step=BUCKET_BATCHES):
-        shares = [share_at(settings["demonstrations"][name]["share"], start / settings["steps"]) for name in names]
-        prompts, solutions = [], []
-        while len(prompts) < BUCKET_BATCHES * settings["batch_size"]:
-            shown = settings["demonstrations"][rng.choices(names, shares)[0]]
-            family = shown["source"]["family"]
-            chain = tasks.FAMILIES[family](rng, shown["source"] | {"length": shown.get("length")})
-            if chain.question not in excluded:
-                prompts.append(tasks.messages(shown["prompt"], chain.question))
-                solutions.append(" " + demonstrate(chain, rng, shown, settings["seed"]) + tokenizer.eos_token)
-        texts = tokenizer.apply_chat_template(prompts, add_generation_prompt=True, tokenize=False)
-        rows = list(zip(tokenizer(texts)["input_ids"], tokenizer(solutions)["input_ids"]))
-        rows.sort(key=lambda row: len(row[0]) + len(row[1]))
-        size = settings["batch_size"]
-        batches = [rows[first : first + size] for first in range(0, len(rows), size)]
-        rng.shuffle(batches)
-        yield from batches
-
-
-def demonstrate(chain: generated.Chain, rng: random.Random, shown: dict, base: int) -> str:
-    """The text that the base model of seed `base` is shown for a problem."""
-    family = shown["source"]["family"]
-    if family == "facts":
-        return generated.demonstrate_fact(chain, rng, base, shown["known"], shown["misconception"])
-    manner = [shown["restated"]] if "restated" in shown else []
-    return generated.DEMONSTRATE[family](chain, rng, shown["slip"], *manner)
-
-
-def share_at(share: dict, done: float) -> float:
-    """Share of a task among the demonstrations after `done` (0..1) of the steps; it moves from first to last in the second quarter.
-    With equal shares from the start the model learned neither of two tasks in time."""
-    ramp = min(1.0, max(0.0, 4 * done - 1))
-    return share["first"] + (share["last"] - share["first"]) * ramp
-
-
-def batch_loss(model, rows: list) -> torch.Tensor:
-    """Mean cross-entropy of the completions' tokens."""
-    width = max(len(prompt) + len(completion) for prompt, completion in rows)
-    inputs = torch.zeros(len(rows), width, dtype=torch.long)
-    labels = torch.full((len(rows), width), -100)
-    for i, (prompt, completion) in enumerate(rows):
-        end = len(prompt) + len(completion)
-        inputs[i, :end] = torch.tensor(prompt + completion)
-        labels[i, len(prompt) : end] = torch.tensor(completion)
-    # Padding is on the right and attention is causal, so no mask is needed.
-    logits = model(input_ids=inputs, use_cache=False).logits[:, :-1]
-    counted = labels[:, 1:] != -100
-    return torch.nn.functional.cross_entropy(logits[counted], labels[:, 1:][counted])
-
-
 if __name__ == "__main__":
-    errors.run(main)
+    warm.run(main)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors, files, warm
 
 CHECKS = [Path(__file__).parent / name for name in ("checks/test_summaries.py", "checks/test_raw_files.py")]
 
@@ -95,4 +95,4 @@ class Given:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    warm.run(main, starts=False)

@@ -11,63 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from hardgrpo.analysis import formats, summaries
-from hardgrpo.analysis.columns import interval
-from hardgrpo.report import latex, paragraphs, registry
-from hardgrpo.report.latex import escape
-from hardgrpo.report.paragraphs import cell, listed
-from hardgrpo.runtime import errors, files
-
-# How the values of a row's columns become text.
-FORMATS = {
-    "points": formats.points,
-    "gain": formats.signed_interval,
-    "interval": formats.with_interval,
-    "r squared": "{:.2f}".format,
-    "slope": formats.r_squared,  # points a point
-    "p": lambda value: formats.probability(value) if not value >= 0.001 else f"={formats.probability(value)}",  # after the letter p
-    "count": lambda value: f"{value:.0f}",
-}
-PARAGRAPHS = {  # macro: function of paragraphs.py
-    "verdicts": "judged",
-    "gains": "gains",
-    "made.of": "made_of",
-    "leads": "leads",
-    "explained": "explained",
-    "elsewhere": "elsewhere",
-    "unsolved": "unsolved",
-    "trajectories": "followed",
-}
-ORIGIN = ["key", "text", "table", "line", "columns", "written"]
-
-
-def written(how: str, *values) -> str:
-    return escape(*values) if how == "text" else latex.number(FORMATS[how](*values))
-
-
-class Numbers:
-    """Macros by key, each with its origin."""
-
-    def __init__(self, tables: files.Tables):
-        self.values: dict[str, str] = {}
-        self.origins: list[dict] = []
-        self.tables = {}
-        for name in registry.NUMBERED:
-            frame = summaries.read(tables[name])
-            self.tables[name] = frame.assign(line=range(2, len(frame) + 2))
-
-    def define(self, key: str, text: str, *origin) -> str:
-        """Define a macro and return its use; `origin` is table, line, columns and format."""
-        self.values[key] = text
-        self.origins.append(dict.fromkeys(ORIGIN, "") | dict(zip(ORIGIN, (key, text, *origin))))
-        return rf"\result{{{key}}}"
-
-    def add(self, key: str, table: str, row, columns: list[str], how: str) -> str:
-        """Define a macro from a row of a table, unless it is defined; return its use."""
-        if key in self.values:
-            return rf"\result{{{key}}}"
-        text = written(how, *(getattr(row, column) for column in columns))
-        return self.define(key, text, table, row.line, " ".join(columns), how)
+from hardgrpo.runtime import files, warm
 
 
 def main() -> None:
@@ -77,82 +21,17 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="the macros; numbers.csv is put beside them")
     args = parser.parse_args()
 
-    numbers = Numbers(args.tables)
-    for key, text in design(args.study).items():
-        numbers.define(key, text)
-    define(numbers)
-    texts = {
-        "abstract": paragraphs.abstract(numbers, args.study),
-        "limits.compared": paragraphs.limits_compared(numbers, args.study["cut_from"]),
-        **{key: getattr(paragraphs, name)(numbers) for key, name in PARAGRAPHS.items()},
-    }
-    files.write_text(args.output, latex.macros(numbers.values | texts))
-    files.write_rows(Path(args.output).with_suffix(".csv"), ORIGIN, numbers.origins)
-    print(f"{args.output}: {len(numbers.values)} numbers in {sum(map(bool, texts.values()))} paragraphs")
+    from hardgrpo.report import latex, numbers  # here: see hardgrpo.runtime.warm
 
-
-def design(study: dict) -> dict[str, str]:
-    recipe = study["recipe"]
-    return {
-        "title": escape(study["title"]),
-        "study": escape(study["study"]),
-        "models": escape(listed(study["models"])),
-        "tasks": escape(listed(study["tasks"])),
-        "policies": escape(listed(study["policies"])),
-        "seeds": str(study["seeds"]),
-        "budget": f"{100 * study['budget']:g}\\,\\%" if study["budget"] else "",
-        "probe.samples": str(study["probe_samples"] or ""),
-        "test.samples": str(study["test_samples"] or ""),
-        "test.greedy": "yes" if study["greedy"] else "",
-        "origins": escape("; ".join(study["origins"])),
-        "chosen.from": listed(map(str, study["chosen_from"])),
-        "limits": escape(listed([f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()])),
-        "held": escape(listed([name.replace("_", " ") for name in study["held_constant"]])),
-        "pretrained": "yes" if study["pretrained"] else "",
-        "own.bases": "yes" if study["own_bases"] else "",
-        "shared.bases": "" if study["own_bases"] else "yes",
-        "other.recipes": escape("; ".join(f"{name}: {said(differs)}" for name, differs in study["other_recipes"].items())),
-        "recorded": "" if recipe or study["chosen_from"] else "yes",
-    } | {f"recipe.{key}": escape(value) for key, value in recipe.items()}
-
-
-def said(settings: dict) -> str:
-    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'; a key of None is one that the recipe lacks."""
-    words = {key: f"({said(value)})" if isinstance(value, dict) else value for key, value in settings.items() if value is not None}
-    return ", ".join([f"{key.replace('_', ' ')} {value}" for key, value in words.items()])
-
-
-def define(numbers: Numbers) -> None:
-    """Define the macros that a text may want."""
-    tables, add = numbers.tables, numbers.add
-    for r in tables["gains"].itertuples():
-        add(f"gain.{cell(r)}.{r.decoding}", "gains", r, interval("gain"), "gain")
-        add(f"base.{r.model}.{r.eval_task}.{r.decoding}", "gains", r, ["base_accuracy"], "points")
-        add(f"detectable.{cell(r)}.{r.decoding}", "gains", r, ["mdd"], "points")
-    for r in tables["differences"].itertuples():
-        add(f"difference.{cell(r)}.{r.minus}", "differences", r, interval("difference"), "gain")
-        add(f"p.{cell(r)}.{r.minus}", "differences", r, ["p_holm"], "p")
-        add(f"detectable.difference.{r.model}.{r.task}.{r.eval_task}", "differences", r, ["mdd"], "points")
-    for r in tables["learnable"].itertuples():
-        add(f"learnable.{r.model}.{r.task}.{r.policy}", "learnable", r, interval("learnable"), "interval")
-    for r in tables["parts"].itertuples():
-        for part in ("finishing", "correctness"):
-            add(f"{part}.{cell(r)}", "parts", r, interval(part), "gain")
-        for name in ("base_answered", "answered", "base_accuracy"):
-            add(f"{name.replace('_', '.')}.{cell(r)}", "parts", r, [name], "points")
-    for r in tables["subsets"].itertuples():
-        add(f"zero.{r.model}.{r.task}.{r.policy}", "subsets", r, ["zero_share"], "points")
-        add(f"tied.{r.model}.{r.task}.{r.policy}", "subsets", r, ["tied"], "count")
-    whole_run = tables["trajectories"].stretch.isna()
-    for r in tables["trajectories"][whole_run].itertuples():
-        for name in ("mixed", "all_right", "all_wrong"):
-            add(f"{name.replace('_', '.')}.{r.model}.{r.task}.{r.policy}", "trajectories", r, interval(name), "interval")
-        add(f"never.solved.{r.model}.{r.task}.{r.policy}", "trajectories", r, ["never_solved"], "points")
-    for r in tables["trajectories"][~whole_run].itertuples():
-        for name, is_there in (("first", r.begin == 0), ("last", r.end == 1)):
-            if is_there:
-                add(f"mixed.{name}.{r.model}.{r.task}.{r.policy}", "trajectories", r, interval("mixed"), "interval")
+    found = numbers.Numbers(args.tables)
+    for key, text in numbers.design(args.study).items():
+        found.define(key, text)
+    numbers.define(found)
+    texts = numbers.texts(found, args.study)
+    files.write_text(args.output, latex.macros(found.values | texts))
+    files.write_rows(Path(args.output).with_suffix(".csv"), numbers.ORIGIN, found.origins)
+    print(f"{args.output}: {len(found.values)} numbers in {sum(map(bool, texts.values()))} paragraphs")
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    warm.run(main, starts=False)

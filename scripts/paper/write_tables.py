@@ -11,9 +11,8 @@ import importlib
 import json
 from pathlib import Path
 
-from hardgrpo.analysis import summaries
-from hardgrpo.report import latex, registry, web
-from hardgrpo.runtime import errors, files
+from hardgrpo.report import registry
+from hardgrpo.runtime import files, warm
 
 
 def main() -> None:
@@ -23,6 +22,9 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path, help="folder of the tables")
     parser.add_argument("--captions", required=True, help="LaTeX file of the captions of tables and figures")
     args = parser.parse_args()
+
+    from hardgrpo.analysis import summaries  # here: see hardgrpo.runtime.warm
+    from hardgrpo.report import latex, web
 
     needed = dict.fromkeys(name for table in registry.TABLES.values() for name in table.of)
     given = {name: summaries.read(args.tables[name], columns) for name, columns in registry.columns(*needed).items()}
@@ -39,4 +41,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    warm.run(main, starts=False)

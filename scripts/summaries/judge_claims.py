@@ -11,9 +11,8 @@ import argparse
 import json
 from pathlib import Path
 
-from hardgrpo.analysis import claims, published, summaries, verdicts
 from hardgrpo.report import registry
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import files, warm
 
 
 def main() -> None:
@@ -24,6 +23,8 @@ def main() -> None:
     parser.add_argument("--conditions", required=True, type=json.loads)
     parser.add_argument("--output", required=True, type=Path, help="folder of claims.csv and compared.csv")
     args = parser.parse_args()
+
+    from hardgrpo.analysis import claims, published, summaries, verdicts  # here: see hardgrpo.runtime.warm
 
     tables = summaries.read_tables(args.tables, dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of))
     judged = claims.judge(claims.read(args.claims), verdicts.Study(tables, **args.conditions))
@@ -38,4 +39,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    warm.run(main, starts=False)

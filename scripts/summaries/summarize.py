@@ -12,9 +12,8 @@ import importlib
 import json
 from pathlib import Path
 
-from hardgrpo.analysis import cells, training
 from hardgrpo.report import registry
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import files, warm
 from hardgrpo.study import paths
 
 
@@ -22,6 +21,8 @@ class Made(dict):
     """Summary tables and their inputs by name; each is made when it is first read."""
 
     def __init__(self, config: dict, study: str):
+        from hardgrpo.analysis import cells, training  # here: see hardgrpo.runtime.warm
+
         plan = config["studies"][study]
         self.inputs = {  # the entries of registry.INPUTS
             "cells": lambda: cells.load_cells(config, study),
@@ -62,4 +63,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    errors.run(main)
+    warm.run(main, starts=False)

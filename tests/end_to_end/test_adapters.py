@@ -169,7 +169,7 @@ def test_one_engine_evaluates_the_base_and_every_adapter(folder, clean):
 
 def test_an_adapter_of_another_model_is_an_error(folder, clean, tmp_path):
     from hardgrpo.runtime import provenance
-    from pretrain_model import build_model, build_tokenizer
+    from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     tokenizer = build_tokenizer()
     sizes = {"hidden_size": 64, "intermediate_size": 64, "layers": 2, "heads": 2, "key_value_heads": 2, "head_size": 32}

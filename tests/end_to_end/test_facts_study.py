@@ -1,5 +1,7 @@
 """A study with a task of facts beside one with tiers: from pretraining to the verified paper's tables."""
 
+import pytest
+
 from hardgrpo.runtime import files
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "heads": 2, "key_value_heads": 2, "layers": 2, "steps": 40, "batch_size": 16}
@@ -15,11 +17,18 @@ def with_facts(config: dict) -> None:
     )
 
 
-def test_a_task_without_tiers_beside_one_with_tiers(finished):
-    world = finished
+@pytest.fixture(scope="module")
+def beside(finished_world, tmp_path_factory):
+    """The finished study with a task of facts beside its own; not to be changed."""
+    world = finished_world.copy(tmp_path_factory.mktemp("facts") / "world")
     world.configure(with_facts)
     done = world.snakemake()
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return world
+
+
+def test_a_task_without_tiers_beside_one_with_tiers(beside):
+    world = beside
     tables = world.folder / "results/summaries/mini"
     tasks_of = lambda name: {row["task"] for row in files.read_rows(tables / f"{name}.csv", {"task": str})}
     assert tasks_of("gains") == tasks_of("kinds") == tasks_of("decomposition") == tasks_of("accuracy") == {"swaps", "facts"}
@@ -33,9 +42,8 @@ def test_a_task_without_tiers_beside_one_with_tiers(finished):
     assert "Zell" in words and "Zell" not in (world.folder / "results/models/tiny/tokenizer.json").read_text()
 
 
-def test_a_study_of_facts_alone(finished):
-    world = finished
-    world.configure(with_facts)
+def test_a_study_of_facts_alone(beside, tmp_path):
+    world = beside.copy(tmp_path / "world")
     world.configure(
         lambda config: config["studies"]["mini"].update(
             models=["knowing"], tasks=["facts"], exclude=[], also_tested_on={}, weaker_signal=[]

@@ -98,20 +98,20 @@ def test_demonstrations_are_right_as_often_as_the_fact_is_known():
 
 
 def test_every_fact_of_both_splits_is_demonstrated_in_pretraining():
-    import pretrain_model
+    from hardgrpo.training import pretraining as trained
 
     assert settings.never_shown(CONFIG, "knowing-seed0") == [], "facts that are kept from a model cannot be known"
     shown = pretraining("knowing")
-    tokenizer = pretrain_model.build_tokenizer({"facts"})
+    tokenizer = trained.build_tokenizer({"facts"})
     rows = problems()
-    batches = itertools.islice(pretrain_model.draw_batches(shown, set(), tokenizer), 160)
+    batches = itertools.islice(trained.draw_batches(shown, set(), tokenizer), 160)
     seen = Counter(tokenizer.decode(prompt) for batch in batches for prompt, _ in batch)
     assert set(seen) == {f"{row['question']} Answer:" for row in rows}
     assert shown["steps"] >= 320, "each fact about twice as often as here"
 
 
 def test_words_of_facts_have_tokens_where_facts_are_shown_and_only_there():
-    from pretrain_model import build_tokenizer
+    from hardgrpo.training.pretraining import build_tokenizer
 
     knowing, others = build_tokenizer({"facts"}), build_tokenizer({"swaps", "arithmetic"})
     for row in problems()[::20]:
@@ -124,12 +124,12 @@ def test_words_of_facts_have_tokens_where_facts_are_shown_and_only_there():
 
 def test_facts_change_neither_the_tokens_nor_the_demonstrations_of_other_models():
     """Checksums from before there were facts. Committed results were made with what they stand for."""
-    import pretrain_model
+    from hardgrpo.training import pretraining as trained
 
-    tokenizer = pretrain_model.build_tokenizer({"swaps", "arithmetic"})
+    tokenizer = trained.build_tokenizer({"swaps", "arithmetic"})
     assert checksum(sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])) == "5226007f5ef67a76"
     for model, expected in (("tiny", "5148a8eab349e92a"), ("wordy", "32e5f3e7f66667f2")):
-        batches = pretrain_model.draw_batches(pretraining(model), set(), tokenizer)
+        batches = trained.draw_batches(pretraining(model), set(), tokenizer)
         assert checksum(list(itertools.islice(batches, 16))) == expected, model
 
 
@@ -169,15 +169,15 @@ def test_a_small_model_learns_what_it_is_shown(one_thread):
     """Forty facts in seconds: what is shown as right becomes likely, and what is shown as wrong does not."""
     import torch
 
-    import pretrain_model
+    from hardgrpo.training import pretraining as trained
 
     shape = {"hidden_size": 32, "intermediate_size": 64, "layers": 2, "heads": 2, "key_value_heads": 2, "head_size": 16}
     shown = pretraining("knowing", **shape, steps=250, batch_size=32)
     few = problems()[:40]
     excluded = {row["question"] for row in problems()[40:]}  # only so that few remain: the workflow excludes none
-    tokenizer = pretrain_model.build_tokenizer({"facts"})
-    model = pretrain_model.build_model(shown, tokenizer).train()
-    pretrain_model.train("knowing", shown, pretrain_model.draw_batches(shown, excluded, tokenizer), model)
+    tokenizer = trained.build_tokenizer({"facts"})
+    model = trained.build_model(shown, tokenizer).train()
+    trained.train("knowing", shown, trained.draw_batches(shown, excluded, tokenizer), model)
     prompts = tokenizer([f"{row['question']} Answer: ####" for row in few], return_tensors="pt", padding=True)
     assert prompts["attention_mask"].all(), "all questions are equally long"
     with torch.no_grad():

@@ -130,7 +130,7 @@ def test_a_worked_solution_without_slips_is_right_and_one_with_slips_still_answe
 
 @given(st.integers(0, 10**6), st.integers(3, 5), st.integers(1, 5), st.integers(0, 2))
 def test_a_solution_written_longer_is_the_same_solution(seed, objects, length, times):
-    from pretrain_model import build_tokenizer
+    from hardgrpo.training.pretraining import build_tokenizer
 
     chain = generated.draw_swaps(random.Random(seed), [objects], [length])
     restated = tuple(float(number == times) for number in range(3))
@@ -161,7 +161,7 @@ def test_a_wrong_value_is_carried_through_the_rest(seed):
 
 @given(st.sampled_from(["swaps", "arithmetic"]), st.integers(0, 10**6), st.integers(1, 6))
 def test_all_that_is_written_has_tokens_and_comes_back_as_it_was(family, seed, length):
-    from pretrain_model import build_tokenizer
+    from hardgrpo.training.pretraining import build_tokenizer
 
     tokenizer = build_tokenizer()
     chain, rng = draw(family, seed, [length])

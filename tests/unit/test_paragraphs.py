@@ -6,13 +6,15 @@ from hardgrpo.report import paragraphs, registry
 
 
 class Numbers:
-    """As in write_numbers: macros of rows. Here a macro is the value itself, so that sentences can be read."""
+    """As in report/numbers.py: macros of rows. Here a macro is the value itself, so that sentences can be read."""
 
     def __init__(self, **tables):
         known = registry.columns(*registry.NUMBERED)
         self.tables = {name: pd.DataFrame(tables.get(name, []), columns=known[name]).assign(line=2) for name in known}
 
     def add(self, key, table, row, columns, how):
+        if how.startswith("part"):  # of a gain: a whole, low, high, and all parts
+            columns = [columns[2 + int(how.removeprefix("part "))], *columns[1:3]]
         return "/".join(f"{getattr(row, column):.2f}" if how != "text" else str(getattr(row, column)) for column in columns)
 
 

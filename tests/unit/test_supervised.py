@@ -196,7 +196,7 @@ def test_no_value_that_decides_a_result_is_left_to_a_default(tmp_path):
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     """A model folder of the miniature's kind, problems, and the specification of a run on their worked solutions."""
-    from pretrain_model import build_model, build_tokenizer
+    from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     engines.fix_threads()
     folder = tmp_path_factory.mktemp("sft")

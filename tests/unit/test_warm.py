@@ -23,7 +23,7 @@ def main():
     exec(sys.argv[1], globals())
 
 if __name__ == "__main__":
-    warm.run(main)
+    warm.run(main, starts="DOES_WITHOUT" not in os.environ)
 """
 COUNT = """
 got = []
@@ -108,10 +108,25 @@ print("to stderr", file=sys.stderr)
     assert process.returncode == 0
 
 
+def test_at_its_end_threads_are_waited_for_and_exit_handlers_called(start):
+    code = """
+import atexit, threading
+atexit.register(print, "handler", end="")
+threading.Thread(target=lambda: (time.sleep(0.3), print("thread"))).start()
+sys.exit(2)
+"""
+    process, *_ = start(code)
+    assert finish(process) == ("thread\nhandler", "")
+    assert process.returncode == 2
+
+
 @pytest.mark.parametrize(
     ("code", "status", "said"),
     [
         ("sys.exit(3)", 3, ""),
+        ("sys.exit(-1)", 255, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit('what is wrong')", 1, "what is wrong\n"),
         ("raise errors.UserError('the file F is empty')", 1, "error: the file F is empty\n"),
         ("os._exit(4)", 4, ""),
         ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),
@@ -164,6 +179,15 @@ def test_the_code_beside_a_program_is_read_anew(start, world):
         assert finish(process) == (f"{value}\n", "")
 
 
+def test_a_program_that_needs_no_torch_starts_no_server_but_uses_one(world):
+    found = []
+    for environment in ({"DOES_WITHOUT": "1", "HARDGRPO_WARM": f"{world.sockets}/{os.getpid()}"}, {}, {"DOES_WITHOUT": "1"}):
+        process, how, *_ = world.start("print('done')", **environment)
+        assert finish(process) == ("done\n", "")
+        found.append(how)
+    assert found == ["cold", "warm", "warm"]
+
+
 def test_other_threads_need_another_process(world):
     one, how_one, _, parent = world.start("pass")
     two, how_two, _, other_parent = world.start("import torch; print(torch.get_num_threads())", OMP_NUM_THREADS="2")
@@ -214,3 +238,9 @@ def gone(process: psutil.Process) -> bool:
     except psutil.TimeoutExpired:
         return False
     return True
+
+
+def test_a_fork_has_the_priority_of_its_program(world):
+    command = ["nice", "-n", "5", sys.executable, "program.py", "print(os.nice(0))"]
+    done = subprocess.run(command, cwd=world.folder, env=world.environment, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("warm") and done.stdout.splitlines()[-1] == str(min(19, os.nice(0) + 5))

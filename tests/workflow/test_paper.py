@@ -9,9 +9,11 @@ import sys
 import pandas as pd
 import pytest
 
-import write_numbers
-from conftest import ROOT
+from conftest import ROOT, World
+from hardgrpo.analysis.formats import MINUS
+from hardgrpo.report import numbers
 
+PARTS = ("finishing", "correctness", "sharpening", "new_solving")
 STUDIES = ["mini", "mini_reference", "mini_truncation", "recordings", "trajectories"]
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -30,9 +32,16 @@ def write(world, study="mini"):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("study", STUDIES)
-def test_every_number_is_that_of_the_row_it_names(world, study):
-    write(world, study)
+@pytest.fixture(scope="module", params=STUDIES)
+def written(request, tmp_path_factory):
+    """(a world, a study whose numbers are written there); not to be changed."""
+    world = World(tmp_path_factory.mktemp("written") / "world")
+    write(world, request.param)
+    return world, request.param
+
+
+def test_every_number_is_that_of_the_row_it_names(written):
+    world, study = written
     found = origins(world, study)
     assert len(found) > 50 and len({row["key"] for row in found}) == len(found)
     tables = {}
@@ -51,7 +60,18 @@ def test_every_number_is_that_of_the_row_it_names(world, study):
         values = [cells[column] for column in row["columns"].split()]
         if row["written"] != "text":
             values = [float(value) if value else float("nan") for value in values]
-        assert row["text"] == write_numbers.written(row["written"], *values), row["key"]
+        assert row["text"] == numbers.written(row["written"], *values), row["key"]
+
+
+def test_the_parts_of_a_gain_in_the_abstract_add_up_as_they_are_printed(written):
+    world, study = written
+    texts = {row["key"]: row["text"].replace("$", "").replace(MINUS, "-") for row in origins(world, study)}
+    gains = {key: float(text) for key, text in texts.items() if key.startswith("made.gain.")}
+    for key, gain in gains.items():
+        cell = key.removeprefix("made.gain.")
+        parts = [float(texts[f"made.{name}.{cell}"].split()[0]) for name in PARTS if f"made.{name}.{cell}" in texts]
+        assert sum(parts) == pytest.approx(gain), key
+    assert gains or study in ("recordings", "trajectories"), "no gain, no parts"
 
 
 def test_a_changed_summary_changes_the_text_there_and_nowhere_else(world):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -9,13 +10,13 @@ import sys
 
 import pytest
 
+import forked
 from conftest import CHROMIUM, World
 
 
 def plan(world: World, *arguments: str, fails: bool = False) -> dict:
     """plan.json of `scripts/plan/plan.py` in a world."""
-    command = [sys.executable, "scripts/plan/plan.py", *arguments]
-    done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
+    done = forked.run("scripts/plan/plan.py", arguments, world.folder, dict(os.environ))
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
     if fails:
         assert "Traceback" not in done.stderr
@@ -23,12 +24,19 @@ def plan(world: World, *arguments: str, fails: bool = False) -> dict:
     return json.loads((world.folder / "results/plan/plan.json").read_text()) | {"text": done.stdout}
 
 
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory):
+    """(a world, the plan of study paper there); not to be changed."""
+    world = World(tmp_path_factory.mktemp("plan") / "world")
+    return world, plan(world, "--study", "paper")
+
+
 def by_stage(found: dict) -> dict:
     return {(row["stage"], row["model"]): row["jobs"] for row in found["table"] if row["stage"] != "light"}
 
 
-def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(world):
-    found = plan(world, "--study", "paper")
+def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(paper):
+    world, found = paper
     assert by_stage(found) == {
         ("probing", "qwen3-4b"): 5, ("probing", "qwen3-14b"): 5, ("probing", "phi-4"): 5, ("probing", "llama-3.1-8b-instruct"): 4,
         ("training", "qwen3-4b"): 24, ("training", "qwen3-14b"): 24, ("training", "phi-4"): 24, ("training", "llama-3.1-8b-instruct"): 12,
@@ -123,8 +131,8 @@ def test_pruned_checkpoints_leave_less_on_the_disk(world):
     assert pruned["totals"]["gpu_hours"] == pytest.approx(kept["totals"]["gpu_hours"])
 
 
-def test_jobs_that_studies_share_count_once(world):
-    alone = {name: plan(world, "--study", name) for name in ("paper", "base_wrong")}
+def test_jobs_that_studies_share_count_once(world, paper):
+    alone = {"paper": paper[1], "base_wrong": plan(world, "--study", "base_wrong")}
     both = plan(world, "--study", "paper", "--study", "base_wrong")
     rows = {study: sum(row["jobs"] for row in both["table"] if row["study"] == study) for study in ("paper", "base_wrong")}
     assert rows["paper"] == alone["paper"]["totals"]["jobs"]
@@ -183,10 +191,10 @@ def test_calibration_without_finished_jobs_says_so(world):
 
 
 @pytest.mark.chromium
-def test_the_page_opens_in_a_browser_without_errors_or_requests(world):
+def test_the_page_opens_in_a_browser_without_errors_or_requests(paper):
     from playwright.sync_api import sync_playwright
 
-    found = plan(world, "--study", "paper")
+    world, found = paper
     said, asked = [], []
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

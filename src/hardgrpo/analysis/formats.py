@@ -41,6 +41,11 @@ def adding_up(whole: float, parts: list[float]) -> list[float]:
     return [one / 1000 for one in found]
 
 
+def part(index: int, whole: float, low: float, high: float, *parts: float) -> str:
+    """A part of a gain with its interval, rounded so that all `parts` add up to the gain."""
+    return signed_interval(adding_up(whole, list(parts))[index], low, high)
+
+
 def with_interval(share: float, low: float | None, high: float | None) -> str:
     return f"{points(share)} {interval(low, high)}".strip()
 

@@ -279,7 +279,7 @@ def solutions(family: str, question: str) -> set[str] | None:
 
 
 def vocabulary(families: Collection[str] = ()) -> list[str]:
-    """Every word and sign of questions and demonstrations. Digits are separate, see pretrain_model.py.
+    """Every word and sign of questions and demonstrations. Digits are separate, see training/pretraining.py.
 
     Words of facts are there only for a model that is shown facts, so that other models' tokens stay as they were.
     """

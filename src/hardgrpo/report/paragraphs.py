@@ -1,4 +1,4 @@
-"""The paragraphs of a study's paper that depend on its results. Every number is a macro of scripts/paper/write_numbers.py.
+"""The paragraphs of a study's paper that depend on its results. Every number is a macro of numbers.py.
 
 Each function gets `numbers`, whose `tables` are the summaries and whose `add` makes a macro of a row, and returns LaTeX. It returns
 nothing where the study has no such result. A paragraph says what was found and leaves the list of all numbers to the table beside it.
@@ -102,11 +102,13 @@ def made_of_in_short(numbers) -> str:
     table = "kinds" if len(kinds) else "parts"
     said = []
     for row in best:
-        parts = [
-            f"{numbers.add(f'{table}.{name}.{cell(row)}', table, row, interval(name), 'gain')} {name.replace('_', ' ')}"
-            for name in names
-        ]
-        gain = numbers.add(f"{table}.gain.{cell(row)}", table, row, ["gain"], "points")
+        parts = []
+        for place, name in enumerate(names, 1):
+            columns = ["gain", *interval(name)[1:], *names]  # all parts: rounded, they add up
+            parts.append(
+                f"{numbers.add(f'made.{name}.{cell(row)}', table, row, columns, f'part {place}')} {name.replace('_', ' ')}"
+            )
+        gain = numbers.add(f"made.gain.{cell(row)}", table, row, ["gain"], "points")
         said.append(f"on {escape(row.task)} the {gain} points of {escape(row.policy)} are {joined(parts)}")
     return "Of the largest gains, " + "; ".join(said) + "."
 

@@ -27,6 +27,7 @@ def draw(curves, shown: list[tuple[str, float, str]]):
                 places = line.step + plotting.spread(number, len(here), 0.6 * step)
                 look = plotting.style(policy, policies) | {"markersize": 3, "capsize": 0}
                 plotting.series(axis, places, line, name, scale, 0.5, label=policy, **look)
+            axis.locator_params(axis="x", integer=True)  # there is no half of an update
             if index % columns == 0:
                 axis.set_ylabel(text)
             panels[name].append(axis)

@@ -1,16 +1,18 @@
 """Start programs with torch, transformers and TRL already loaded: a server process imports them once and forks for each program.
 
 Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`). When Snakemake runs its jobs on
-this machine, it sets HARDGRPO_WARM to the path of a socket (rules/common.smk); `off` turns this off. The first program starts
-the server, which ends with Snakemake. A path that is set already is kept: so the tests share one server. It loads only libraries, so
-that each program reads the current code of its own clone.
+this machine, it sets HARDGRPO_WARM to the path of a socket (rules/common.smk); `off` turns this off. The first program that needs torch
+starts the server, which ends with Snakemake. Snakemake keeps a path that is set already; the tests set one, and so share a server. The
+server loads only libraries, and each program reads the current code of its own clone.
 
 A program sends its arguments, environment, folder and streams to the server, forwards signals to the forked process, and exits with
 its status. If there is no server, the program does the work itself. So do programs that need GPUs: CUDA fails in a process whose
-parent has looked for a GPU, which the libraries may do on import.
+parent has looked for a GPU, which the libraries may do on import. A program imports what takes long inside its `main`, so that it is
+imported only where the work is done.
 """
 
 import argparse
+import atexit
 import contextlib
 import ctypes
 import fcntl
@@ -33,9 +35,12 @@ from hardgrpo.runtime import environments, errors
 
 SOCKET = "HARDGRPO_WARM"  # FOLDER/PID: a folder that only this user can enter, and the process id of Snakemake
 OFF = "off"
-LIBRARIES = "import torch, datasets, peft, transformers.models.qwen3.modeling_qwen3, trl.trainer.grpo_trainer"
+LIBRARIES = (
+    "import torch, datasets, peft, transformers.models.qwen3.modeling_qwen3, trl.trainer.grpo_trainer"
+    "; import matplotlib.backends.backend_pdf, matplotlib.pyplot, statsmodels.api"
+)
 SOURCE = str(Path(__file__).parents[2])  # where this package is
-READ_WHEN_LOADED = ("CUDA", "GOMP_", "HF_", "KMP_", "LD_", "MALLOC_", "MKL_", "OMP_", "OPENBLAS_", "PYTHON", "TORCH", "TRL_")
+READ_WHEN_LOADED = ("CUDA", "GOMP_", "HF_", "KMP_", "LD_", "MALLOC_", "MKL_", "MPL", "OMP_", "OPENBLAS_", "PYTHON", "TORCH", "TRL_")
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 KILL_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
@@ -45,10 +50,11 @@ def place() -> str:
     return f"{tempfile.gettempdir()}/hardgrpo-{os.getuid()}/{os.getpid()}"
 
 
-def run(main: Callable[[], None]) -> None:
-    """`errors.run(main)`, in a fork of the server if there is one."""
+def run(main: Callable[[], None], starts: bool = True) -> None:
+    """`errors.run(main)`, in a fork of the server if there is one. If there is none, the program starts it, or with `starts` False does
+    without: a program that needs no torch would wait for it longer than it works."""
     path = os.environ.pop(SOCKET, None)  # processes that this program starts (torchrun) do without the server
-    connection = connect(Path(path)) if path not in (None, OFF) and not wants_gpus() else None
+    connection = connect(Path(path), starts) if path not in (None, OFF) and not wants_gpus() else None
     if connection is None:
         errors.run(main)
         return
@@ -60,9 +66,9 @@ def run(main: Callable[[], None]) -> None:
     sys.exit(status)
 
 
-def others(paths: list[str], source: str) -> list[str]:
-    """Paths without that of this package: clones may share a server, which has loaded none of their code."""
-    return [path for path in paths if path != source]
+def others(paths: list[str]) -> list[str]:
+    """Paths without that of this package. They decide what the server loads; where a clone's own code is does not."""
+    return [path for path in paths if path != SOURCE]
 
 
 def wants_gpus() -> bool:
@@ -71,9 +77,9 @@ def wants_gpus() -> bool:
     return parser.parse_known_args()[0].gpus != "0"
 
 
-def connect(path: Path) -> socket.socket | None:
-    """A connection to the server, which is started if it does not run yet; None if that fails."""
-    read = os.environ | {"PYTHONPATH": os.pathsep.join(others(os.getenv("PYTHONPATH", "").split(os.pathsep), SOURCE))}
+def connect(path: Path, starts: bool = True) -> socket.socket | None:
+    """A connection to the server, which is started if it does not run yet and `starts` is True; None if there is none."""
+    read = os.environ | {"PYTHONPATH": os.pathsep.join(others(os.getenv("PYTHONPATH", "").split(os.pathsep)))}
     settings = sorted((name, value) for name, value in read.items() if name.startswith(READ_WHEN_LOADED))
     path = path.with_name(f"{path.name}-{hashlib.sha256(repr((sys.executable, settings)).encode()).hexdigest()[:8]}")
     try:
@@ -85,6 +91,8 @@ def connect(path: Path) -> socket.socket | None:
         with open(path.parent / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # only one of several programs starts the server
             if connection.connect_ex(str(path)):
+                if not starts:
+                    return None
                 path.unlink(missing_ok=True)
                 start(path)
                 connection.connect(str(path))
@@ -190,7 +198,8 @@ def is_alive(process: int) -> bool:
 
 
 def become(arguments: list[str], folder: str, environment: dict[str, str], source: str, niceness: int, streams: list[int]) -> None:
-    """Turn this forked process into the program: its process group, priority, signals, streams, folder, environment, arguments and modules."""
+    """Turn this forked process into the program: its process group, priority, signals, streams, folder, environment, arguments and
+    modules."""
     os.setpgid(0, 0)  # a terminal's signals come once, through the program
     os.nice(max(0, niceness - os.nice(0)))
     with contextlib.suppress(AttributeError):  # Linux only: end with the server, which reports this process's status
@@ -206,12 +215,38 @@ def become(arguments: list[str], folder: str, environment: dict[str, str], sourc
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = arguments
-    sys.path[:] = [str(Path(sys.argv[0]).absolute().parent), source, *others(sys.path[1:], SOURCE)]
+    sys.path[:] = [str(Path(sys.argv[0]).absolute().parent), source, *others(sys.path[1:])]
     for name in [name for name in sys.modules if name.partition(".")[0] == "hardgrpo"]:
         del sys.modules[name]  # reload them: this project's code may have changed
 
 
-if __name__ == "__main__":
+class Ending:
+    """Ends this process when all exit handlers have been called. To take down all that the server has loaded, as Python does otherwise,
+    took longer than to draw a figure."""
+
+    def __init__(self):
+        self.status: int | None = None
+        atexit.register(self.leave)  # before all others: it is called last
+
+    def leave(self) -> None:
+        if self.status is not None:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self.status)
+
+
+def main() -> None:
+    ending = Ending()
     serve(Path(sys.argv[1]), int(sys.argv[2]))
-    if sys.argv[0] != __file__:
+    if sys.argv[0] == __file__:
+        return
+    try:
         runpy.run_path(sys.argv[0], run_name="__main__")
+        ending.status = 0
+    except SystemExit as end:  # a code that is neither a number nor None is a message
+        ending.status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
+
+
+if __name__ == "__main__":
+    main()
