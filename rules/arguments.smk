@@ -26,7 +26,7 @@ def fewer_samples(w):
 def stop_arguments(w):
     """Arguments of a probe that stops as soon as the subset of `snakemake subset` is decided."""
     chosen, stop = config["subset"], task_of(w.task)["probe"]["stop"]
-    policy = {key: value for key, value in config["policies"][chosen["policy"]].items() if key != "probed_on"}
+    policy = asked_of(chosen["policy"])
     batch = f" --batch {stop['batch']}" if "batch" in stop else ""
     return f"--stop-for {shlex.quote(as_json([policy | {'seed': chosen['seed']}]))} --confidence {stop['confidence']}{batch}"
 
@@ -63,13 +63,27 @@ def run_evaluations(w):
     return paths.evaluations_of_run(config, config["study"], run)
 
 
+def probe_of(w):
+    """(base, task) whose probe decides a subset."""
+    policy = config["policies"][w.policy]
+    return settings.probing_base(config, settings.model_of(w.model), policy, int(w.seed)), policy.get("probed_on", w.task)
+
+
+def pass_rates_for(w):
+    return paths.difficulty(*probe_of(w))
+
+
 def chosen_by(w):
     """What a policy reads: pass rates, or signals that were measured without answers, and with them the sample of a prediction."""
     policy = config["policies"][w.policy]
-    task = policy.get("probed_on", w.task)
     if policy.get("by", "pass_rate") == "pass_rate":
-        return {"difficulty": paths.difficulty(w.model, task)}
-    found = {"signals": paths.signals(w.model, task)}
+        return {"difficulty": pass_rates_for(w)}
+    found = {"signals": paths.signals(*probe_of(w))}
     if policy["by"] == "predicted":
         found["sample"] = paths.subset(w.model, w.task, w.policy, w.seed, "sample.csv")
     return found
+
+
+def asked_of(policy):
+    """The part of a policy that the programs of scripts/subsets read; the workflow reads the rest."""
+    return {key: value for key, value in config["policies"][policy].items() if key not in ("probed_on", "probed_by")}

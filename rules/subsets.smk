@@ -20,7 +20,7 @@ rule select_subset:
     container:
         IMAGE["figures"]
     params:
-        policy=lambda w: as_json({key: value for key, value in config["policies"][w.policy].items() if key != "probed_on"}),
+        policy=lambda w: as_json(asked_of(w.policy)),
         measured=lambda w, input: " ".join(f"--{name} {path}" for name, path in input.items()),
     message:
         "Choose subset {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
@@ -33,7 +33,7 @@ rule select_subset:
 rule annotate_sample:
     input:
         questions="results/tasks/{task}/questions.jsonl",
-        difficulty=lambda w: paths.difficulty(w.model, config["policies"][w.policy].get("probed_on", w.task)),
+        difficulty=lambda w: pass_rates_for(w),
     output:
         "results/subsets/{model}/{task}/{policy}/seed{seed}.sample.csv",
     log:

@@ -30,6 +30,7 @@ class Made(dict):
             "seconds": lambda: training.read_seconds(self["updates"], plan),
             "plan": lambda: plan,
             "subset_files": lambda: paths.subsets(config, study),
+            "signal_files": lambda: paths.signal_files(config, study),
             "difficulty_files": lambda: paths.difficulties(config, study),
             "recorded_probes": lambda: paths.recorded_probes(config, study),
             "trajectory_files": lambda: paths.trajectories(config, study),

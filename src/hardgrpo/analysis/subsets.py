@@ -35,16 +35,79 @@ def subsets(subset_files: list[str]) -> list[dict]:
     return (grouped[numbers].mean().assign(seeds=grouped.size()).reset_index()).to_dict("records")
 
 
-def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dict]:
-    """Histogram of pass rates: the pool (mean over base models), and each subset (mean over seeds): how many problems have each pass rate."""
-    read = lambda path: [row["pass_rate"] for row in files.read_rows(path, {"pass_rate": float})]
-    groups: dict[tuple, list[list[float]]] = {}
-    for path in difficulty_files:
-        base, task = paths.pair_of(path)
-        groups.setdefault((settings.model_of(base), task, "pool"), []).append(read(path))
+CONFIDENT, WRONG = 0.5, 0.2  # confidently wrong: so many samples agree at least, and so many are right at most
+
+
+def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: list[str]) -> list[dict]:
+    """What each policy chose, by the reference answers; `pool` is what there was to choose from. Means over seeds.
+
+    Pass rates are those of the held-out completions, which chose nothing, where a probe has them. `mixed`: share of the prompts whose
+    samples are neither all right nor all wrong. `confidently_wrong`: share whose samples agree (CONFIDENT) and are not right (WRONG);
+    unknown where no policy goes by a signal. Empty for prompts whose answers nobody knows.
+    """
+    pools = {paths.pair_of(path): _measured(path) for path in difficulty_files}
+    for path in signal_files:
+        agreement = {row["id"]: row["agreement"] for row in files.read_rows(path, {"id": str, "agreement": float})}
+        pool = pools[paths.pair_of(path)]
+        pool["confidently_wrong"] = (pool.index.map(agreement) >= CONFIDENT) & (pool.pass_rate <= WRONG)
+    rows = []
+    for (base, task), pool in pools.items():
+        rows.append({"model": settings.model_of(base), "task": task, "policy": "pool", "prompts": len(pool)} | _means(pool, pool))
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
-        groups.setdefault((settings.model_of(base), task, policy), []).append(read(path.removesuffix(".json") + ".csv"))
+        ids = [row["id"] for row in files.read_rows(path.removesuffix(".json") + ".csv", {"id": str})]
+        if (base, task) in pools:
+            pool = pools[base, task]
+            rows.append(
+                {"model": settings.model_of(base), "task": task, "policy": policy, "prompts": len(ids)}
+                | _means(pool.loc[ids], pool)
+            )
+    if not rows:
+        return []
+    keys = ["model", "task", "policy"]
+    grouped = pd.DataFrame(rows).astype({"confidently_wrong": float}).groupby(keys, sort=False)
+    return grouped.mean().assign(seeds=grouped.size()).reset_index().to_dict("records")
+
+
+def _measured(path: str) -> pd.DataFrame:
+    """By id: pass rate and number of samples, by held-out completions where there are some."""
+    of = {"held_out": int, "held_out_correct": int, "samples": int}
+    found = files.read_rows(path, {"id": str, "pass_rate": float}, of)
+    held = bool(found) and all(row["held_out"] for row in found)
+    rates = [row["held_out_correct"] / row["held_out"] if held else row["pass_rate"] for row in found]
+    samples = [row["held_out"] if held else row["samples"] for row in found]
+    columns = {"pass_rate": rates, "samples": samples, "confidently_wrong": None}
+    return pd.DataFrame(columns, index=[row["id"] for row in found]).astype({"pass_rate": float, "samples": float})
+
+
+def _means(some: pd.DataFrame, pool: pd.DataFrame) -> dict:
+    known = some.pass_rate.dropna()
+    return {
+        "pool": len(pool),
+        "samples": pool.samples.mean(),
+        "pass_rate": known.mean(),
+        "never_solved": (known == 0).mean() if len(known) else None,
+        "mixed": ((known > 0) & (known < 1)).mean() if len(known) else None,
+        "confidently_wrong": some.confidently_wrong.astype(float).mean(),
+    }
+
+
+def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dict]:
+    """Histogram of pass rates: the pool (mean over base models), and each subset (mean over seeds): how many problems have each pass rate.
+
+    A subset that was chosen without pass rates has none in its file; they are those of the pool of its task, where they are known."""
+    groups: dict[tuple, list[list[float]]] = {}
+    pools: dict[tuple, dict[str, float]] = {}
+    for path in difficulty_files:
+        base, task = paths.pair_of(path)
+        pools[base, task] = {row["id"]: row["pass_rate"] for row in files.read_rows(path, {"id": str, "pass_rate": float})}
+        groups.setdefault((settings.model_of(base), task, "pool"), []).append(list(pools[base, task].values()))
+    for path in subset_files:
+        base, task, policy = paths.choice_of(path)
+        found = files.read_rows(path.removesuffix(".json") + ".csv", {"id": str}, {"pass_rate": float})
+        known = pools.get((base, task), {})
+        rates = [known.get(row["id"]) if row["pass_rate"] is None else row["pass_rate"] for row in found]
+        groups.setdefault((settings.model_of(base), task, policy), []).append(rates)
     rows = []
     pools = list(dict.fromkeys(key[:2] for key in groups))
     for (model, task, group), lists in sorted(groups.items(), key=lambda item: pools.index(item[0][:2])):

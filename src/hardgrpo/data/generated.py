@@ -129,8 +129,12 @@ def apply(step: tuple, value: int) -> int:
     raise ValueError(f"unknown step {step!r}")
 
 
-def demonstrate_arithmetic(chain: Chain, rng: random.Random, slip: dict[str, float]) -> str:
-    """`slip` is the probability of a wrong result for each of + - * /. The following steps use the wrong value."""
+def demonstrate_arithmetic(chain: Chain, rng: random.Random, slip: dict[str, float], misconception: float = 0.0) -> str:
+    """`slip` is the probability of a wrong result for each of + - * /. The following steps use the wrong value.
+
+    With probability `misconception` a tripling is worked as a doubling, always in the same way: a model that is shown this agrees with
+    itself where it is wrong.
+    """
 
     def result(operation: str, true: int) -> int:
         return max(0, true + rng.choice((-10, -2, -1, 1, 2, 10))) if rng.random() < slip[operation] else true
@@ -139,7 +143,8 @@ def demonstrate_arithmetic(chain: Chain, rng: random.Random, slip: dict[str, flo
     lines = []
     for step in chain.steps:
         operation, operand = step
-        after = result(operation, apply(step, value))
+        believed = ("*", 2) if step == ("*", 3) and misconception and rng.random() < misconception else step
+        after = result(operation, apply(believed, value))
         lines.append(f"{value} {operation} {operand} = {after} ;")
         value = after
     return " ".join(lines) + f" #### {value}"

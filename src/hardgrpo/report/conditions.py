@@ -1,6 +1,9 @@
 """Which studies have data for a figure: decided by the configuration alone, before anything is run."""
 
+import json
+
 from hardgrpo.analysis import published
+from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
 
 
@@ -46,9 +49,36 @@ def has_tiers(config: dict, study: str) -> bool:
 
 def has_budgets(config: dict, study: str) -> bool:
     """Whether a rule chooses subsets of more than one size."""
-    policies = [config["policies"][name] for name in config["studies"][study]["policies"]]
-    pairs = {(policy["rule"], policy["budget"]) for policy in policies if "budget" in policy and "probed_on" not in policy}
+    named = [config["policies"][name] for name in config["studies"][study]["policies"]]
+    pairs = {(policy["rule"], policy["budget"]) for policy in named if "budget" in policy and "probed_on" not in policy}
     return trained(config, study) and len(pairs) > len({rule for rule, _ in pairs})
+
+
+def lines(config: dict, study: str) -> dict[str, str]:
+    """{policy: the policy with the largest budget among those that choose in the same way}."""
+    way = lambda name: json.dumps(
+        {key: value for key, value in config["policies"][name].items() if key != "budget"}, sort_keys=True
+    )
+    chosen = sorted(config["studies"][study]["policies"], key=lambda name: -config["policies"].get(name, {}).get("budget", 0))
+    most: dict[str, str] = {}
+    for name in chosen:
+        most.setdefault(way(name), name)
+    return {name: most[way(name)] for name in config["studies"][study]["policies"]}
+
+
+def has_labels(config: dict, study: str) -> bool:
+    """Whether runs differ in the labels that they need: for the whole pool, for the chosen prompts, or for none."""
+    plan = config["studies"][study]
+    needs = {
+        (
+            policies.labels_before(config["policies"][run.policy]),
+            config["recipes"][run.recipe].get("reward", "correct") == "correct",
+        )
+        for run in paths.runs(config, study)
+        if run.recipe in config["recipes"]
+    }
+    by = {config["policies"][name].get("by", "pass_rate") for name in plan["policies"] if name in config["policies"]}
+    return trained(config, study) and len(needs) > 1 and by != {"pass_rate"}
 
 
 def limits(config: dict, study: str) -> dict[str, int]:

@@ -58,10 +58,10 @@ def abstract(numbers, study: dict) -> str:
         rf" with \result{{seeds}} replicates{base}."
     ]
     claims = numbers.tables["claims"]
-    for paper in ("HE", "LDS"):
+    for paper, said in (("HE", " (HE)"), ("LDS", " (LDS)"), ("here", "")):
         rows = claims[(claims.primary == 1) & (claims.paper == paper)]
         if len(rows):
-            sentences.append(f"That {escape(rows.claim.iloc[0])} ({paper}) is {verdicts(numbers, rows)}.")
+            sentences.append(f"That {escape(rows.claim.iloc[0])}{said} is {verdicts(numbers, rows)}.")
     sentences += [made_of_in_short(numbers), holds_for(numbers, study)]
     return " ".join(filter(None, sentences))
 

@@ -28,6 +28,7 @@ INPUTS = {
     "seconds": "wall time of each run's updates",
     "plan": "the study's entry in the configuration",
     "subset_files": "how each subset was chosen",
+    "signal_files": "what the probe tells of the pool without its answers, where a policy goes by it",
     "difficulty_files": "pass rates of the pool",
     "recorded_probes": "recorded completions of the pool",
     "trajectory_files": "right answers in the later epochs of recorded training runs",
@@ -90,6 +91,7 @@ SUMMARIES = {
     "parity": Summary("training", ["updates", "plan"], [*POLICY, "seed", "updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens"]),
     "spent": Summary("training", ["parity", "seconds"], [*POLICY, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
     "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *CHOSEN, "seeds"]),
+    "chosen": Summary("subsets", ["subset_files", "difficulty_files", "signal_files"], [*POLICY, "pool", "prompts", "samples", "pass_rate", "never_solved", "mixed", "confidently_wrong", "seeds"]),
     "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
     "trajectories": Summary("trajectories", ["trajectory_files", "difficulty_files", "subset_files"], [*POLICY, "stretch", "begin", "end", *interval("mixed"), *interval("all_right"), *interval("all_wrong"), *interval("pass_rate"), "never_solved", "epochs", "prompts", "seeds"]),
     "recorded_rates": Summary("subsets", ["recorded_probes"], ["model", "task", "id", "published", "with_prompt", "alone"]),
@@ -188,6 +190,10 @@ TABLES = {
     "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
     "reach": Table("gains", ["reach"], "The first checkpoint that is as accurate as training on all prompts is at its end."),
     "subsets": Table("training", ["subsets"], "The subsets: mean pass rate, share never solved by the base model, and the ties at the edge of the choice."),
+    "chosen": Table("training", ["chosen"],
+        "What the policies choose, by the reference answers and by samples that chose nothing: mean pass rate, share never solved, share whose"
+        r" samples are neither all right nor all wrong, and share of which the base model is confidently wrong (samples agree in at least half,"
+        r" and at most a fifth of them is right), per cent."),
     "spent": Table("training", ["spent", "gains"],
         "What a run spent, by policy: mean over seeds, and the least and the most of tokens and time. Runs of a task have the same updates"
         " and, by one recipe, the same rollouts, not the same tokens: the last columns are the gain, and the gain per million tokens that"
@@ -339,6 +345,16 @@ FIGURES = {
         "Gain against the share of the pool that is trained on (logarithmic), one line for each rule; updates and rollouts are the same"
         " at every share. Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
         when=conditions.has_budgets,
+    ),
+    "labels": Figure(
+        ["gains", "spent"], "Results", "Gain against labels bought",
+        r"Gain against the labels that were bought for it, to choose the prompts and to train on them, with 95\,\% intervals.",
+        "Gain against the number of answers that somebody must give for it (logarithmic), to choose the prompts and to train on them."
+        " Policies by pass rate need the answers of the whole pool before they choose; the others buy those of the chosen prompts alone; a"
+        " reward by majority buys none. A line joins the budgets of one way of choosing; updates and rollouts are the same everywhere."
+        " Bars are 95 % intervals for new problems and, with several seeds, new seeds.",
+        when=conditions.has_labels,
+        design=lambda config, study: {"lines": conditions.lines(config, study)},
     ),
     "trajectories": Figure(
         ["trajectories"], "Results", "Mixed groups over training",

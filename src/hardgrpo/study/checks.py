@@ -27,7 +27,7 @@ from hardgrpo.study.settings import (
 # For each family what its demonstrations need, with an example, and what they may have besides.
 DEMONSTRATIONS = {
     "swaps": ({"length": "[1, 2, 3]", "slip": 0.2}, {"restated"}),
-    "arithmetic": ({"length": "[1, 2, 3]", "slip": '{"+": 0.1, "-": 0.1, "*": 0.5, "/": 0.5}'}, set()),
+    "arithmetic": ({"length": "[1, 2, 3]", "slip": '{"+": 0.1, "-": 0.1, "*": 0.5, "/": 0.5}'}, {"misconception"}),
     "facts": ({"known": "[0.5, 0.5]", "misconception": 0.7}, set()),
 }
 SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes": "recipe", "studies": "study"}
@@ -131,12 +131,15 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
     for name, policy in config["policies"].items():
         rule, place = policy["rule"], f"policies.{name}"
         yield from unknown(f"{place}.probed_on", "tasks", [policy["probed_on"]] if "probed_on" in policy else [])
+        yield from unknown(f"{place}.probed_by", "models", [policy["probed_by"]] if "probed_by" in policy else [])
         needs = policies.NEEDS.get(rule, set())
         for key in sorted(needs - set(policy)):
             example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3, "by": "agreement"}[key]
             yield place, f"rule '{rule}' needs '{key}'; add it, e.g. {key}: {example}"
         by = policy.get("by", "pass_rate") if rule in policies.BY_MEASURE else None
-        allowed = {"rule", "probed_on"} | ({"by"} if by else set()) | ({"calibrated_on"} if by == "predicted" else set())
+        allowed = (
+            {"rule", "probed_on", "probed_by"} | ({"by"} if by else set()) | ({"calibrated_on"} if by == "predicted" else set())
+        )
         for key in sorted(set(policy) - needs - allowed):
             yield f"{place}.{key}", f"rule '{rule}' takes no '{key}'{f' by {by}' if by else ''}; remove it"
         if by == "predicted" and "calibrated_on" not in policy:
@@ -189,6 +192,8 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                         f"'{policy}' is probed on '{other}', whose problems are not those of '{task}'; exclude the pair, or name a task"
                         " with the same cut_from",
                     )
+        for problem in _cannot_choose(config, study):
+            yield f"{place}.policies", problem
         kinds = {(has_weights(config, model), is_trajectory(config, model)) for model in study["models"]}
         if len(kinds) > 1:
             yield f"{place}.models", "models with weights, recorded ones and trajectories cannot share a study; make one for each"
@@ -281,6 +286,24 @@ def _not_shown(family: str | None, spec: dict, place: str) -> Iterator[tuple[str
         yield f"{place}.{key}", f"demonstrations of {family} take no '{key}'; remove it"
     if "slip" in needed and "slip" in spec and (family == "arithmetic") != isinstance(spec["slip"], dict):
         yield f"{place}.slip", "expected one number for swaps, one by operation (+ - * /) for arithmetic"
+
+
+def _cannot_choose(config: dict, study: dict) -> Iterator[str]:
+    """What is wrong with policies that go by the completions of a model other than the one that is trained."""
+    for policy in study["policies"]:
+        by = config["policies"].get(policy, {}).get("probed_by")
+        if by not in config["models"]:
+            continue
+        source, remedy = config["models"][by]["source"], "exclude the pair, or name another model"
+        for task in study["tasks"]:
+            if is_excluded(study, policy=policy, task=task) or task not in config["tasks"]:
+                continue
+            if source["kind"] == "pretrain" and sampled_as(config, task) not in source["demonstrations"]:
+                yield f"'{policy}' is probed by '{by}', which has not learned task '{task}'; {remedy}"
+            if source["kind"] == "recorded" and "probe" not in source["recordings"].get(task, {}):
+                yield f"'{policy}' is probed by '{by}', of which no completions of the pool of '{task}' are recorded; {remedy}"
+            if source["kind"] == "trajectory":
+                yield f"'{policy}' is probed by '{by}', a trajectory, whose prompts have no texts; {remedy}"
 
 
 def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple[str, str]]:

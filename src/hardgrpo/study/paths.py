@@ -112,7 +112,8 @@ def of_study(config: dict, study: str) -> dict:
     plan = config["studies"][study]
     tested = {test for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)}
     kept = ("kind", "recordings", "seed", "prompts", "chosen_from")
-    return {
+    by_signals = _by_signals(config, study)
+    return ({"policies": by_signals} if by_signals else {}) | {
         "studies": {study: plan},
         "tasks": {
             task: {"completion_tokens": config["tasks"][task]["completion_tokens"]}
@@ -130,6 +131,12 @@ def of_study(config: dict, study: str) -> dict:
             for model in plan["models"]
         },
     }
+
+
+def _by_signals(config: dict, study: str) -> dict[str, dict]:
+    """The study's policies that go by something other than pass rates."""
+    named = {name: config.get("policies", {}).get(name, {}) for name in config["studies"][study]["policies"]}
+    return {name: {"by": policy["by"]} for name, policy in named.items() if policy.get("by", "pass_rate") != "pass_rate"}
 
 
 def conditions(config: dict, study: str) -> dict:
@@ -217,6 +224,13 @@ def trajectories(config: dict, study: str) -> list[str]:
 
 def difficulties(config: dict, study: str) -> list[str]:
     return [difficulty(base, task) for base, task, _ in probed(config, study)]
+
+
+def signal_files(config: dict, study: str) -> list[str]:
+    """What the probe tells of each prompt without its answer, where one of the study's policies goes by it."""
+    if not _by_signals(config, study):
+        return []
+    return [signals(base, task) for base, task, _ in probed(config, study)]
 
 
 def subsets(config: dict, study: str) -> list[str]:

@@ -74,11 +74,23 @@ def entry(config: dict, base: str) -> dict:
     return found | {"source": found["source"] | {"seed": int(base.rpartition("-seed")[2])}}
 
 
+def probing_base(config: dict, model: str, policy: dict, seed: int) -> str:
+    """The base whose completions a policy goes by, for a replicate of `model`."""
+    return base_of(config, policy.get("probed_by", model), seed)
+
+
+def probing_models(config: dict, study: dict) -> set[str]:
+    """The models by whose completions a study's policies choose."""
+    return set(study["models"]) | {
+        by for name in study["policies"] if (by := config["policies"].get(name, {}).get("probed_by")) is not None
+    }
+
+
 def used_bases(config: dict, model: str) -> list[str]:
     """The bases of a model: itself, or its own bases that a study or `subset` uses."""
     if not has_own_bases(config, model):
         return [model]
-    seeds = [seed for study in config["studies"].values() if model in study["models"] for seed in study["seeds"]]
+    seeds = [seed for study in config["studies"].values() if model in probing_models(config, study) for seed in study["seeds"]]
     seeds += [config["subset"]["seed"]] if config["subset"]["model"] == model else []
     return bases_of(config, model, seeds)
 

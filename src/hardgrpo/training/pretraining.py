@@ -150,8 +150,8 @@ def demonstrate(chain: generated.Chain, rng: random.Random, shown: dict, base: i
     family = shown["source"]["family"]
     if family == "facts":
         return generated.demonstrate_fact(chain, rng, base, shown["known"], shown["misconception"])
-    manner = [shown["restated"]] if "restated" in shown else []
-    return generated.DEMONSTRATE[family](chain, rng, shown["slip"], *manner)
+    manner = {name: shown[name] for name in ("restated", "misconception") if name in shown}
+    return generated.DEMONSTRATE[family](chain, rng, shown["slip"], **manner)
 
 
 def share_at(share: dict, done: float) -> float:

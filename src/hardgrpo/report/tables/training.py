@@ -46,6 +46,18 @@ def subsets(subsets: pd.DataFrame):
     ]
 
 
+def chosen(chosen: pd.DataFrame):
+    shares = [("never_solved", "never solved"), ("mixed", "mixed"), ("confidently_wrong", "confidently wrong")]
+    return chosen, [
+        *named(chosen, *POLICY),
+        number(chosen, "prompts", "prompts", whole),
+        number(chosen, "pass_rate", "right"),
+        *(number(chosen, name, words) for name, words in shares if chosen[name].notna().any()),
+        number(chosen, "samples", "by samples", whole, "{} samples a prompt"),
+        seeds(chosen),
+    ]
+
+
 def lead_regressions(lead_regressions: pd.DataFrame):
     frame = lead_regressions[lead_regressions.task == lead_regressions.eval_task]
     ends = zip(frame.slope, frame.slope_low, frame.slope_high)

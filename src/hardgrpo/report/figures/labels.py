@@ -1,0 +1,41 @@
+"""Gain against the labels that somebody had to give for it, with 95 % intervals."""
+
+import pandas as pd
+
+from hardgrpo.report import plotting
+
+KEYS = ["model", "task", "policy"]
+
+
+def draw(gains, spent, lines):
+    """`lines` names the line of each policy: policies that differ in the budget alone share one. In the rows drawn, `labels` counts the
+    answers that a run needed, to choose its prompts and to train on them."""
+    gains = gains[(gains.decoding == "sampled") & (gains.eval_task == gains.task)].drop(columns=["eval_task", "decoding"])
+    points = gains.merge(spent[[*KEYS, "labels"]], on=KEYS)
+    policy = points.policy.str.partition(", ")
+    own = policy[0].map(lines)
+    points = points.assign(line=own.where(policy[2] == "", own + ", " + policy[2]))
+    names, models, drawn = list(dict.fromkeys(points.line)), points.model.nunique(), []
+    groups = plotting.groups(points, ["model", "task"])
+    figure, axes = plotting.panels(len(groups), height=2.8, sharey=True)
+    for axis, ((model, task), group) in zip(axes, groups):
+        counts = sorted(group.labels.unique())
+        least = min((count for count in counts if count > 0), default=1.0)
+        here = [name for name in names if name in set(group.line)]
+        for name in here:
+            rows = group[group.line == name].sort_values(["labels", "gain"])
+            # Offset by a factor, because the axis is logarithmic; nothing bought stands at the left of it.
+            offset = 1.06 ** plotting.spread(here.index(name), len(here), len(here))
+            places = rows.labels.where(rows.labels > 0, least / 4) * offset
+            joined = {} if rows.labels.is_unique else {"linestyle": "none"}  # several budgets for the price of the whole pool
+            plotting.series(axis, places, rows, "gain", label=name, **plotting.style(name, names) | joined)
+            drawn.append(rows)
+        axis.set_xscale("log")
+        axis.set_xticks([count or least / 4 for count in counts], [f"{count:,.0f}" if count else "none" for count in counts])
+        axis.set_xticks([], minor=True)
+        axis.axhline(0, color="black", linewidth=0.6)
+        plotting.title(axis, plotting.where(model, task, task, models), plotting.sizes(group))
+    plotting.outer_labels(axes, "labels bought (log scale)", "gain in accuracy (points)")
+    plotting.legend(figure, axes)
+    columns = ["model", "task", "line", "policy", "labels", "step", "gain", "gain_low", "gain_high", "problems", "seeds"]
+    return figure, pd.concat(drawn, ignore_index=True)[columns]
