@@ -172,7 +172,7 @@ def beside(sample: dict[str, float], values: dict[str, float], policy: dict, see
     left = policies.subset_size(policy["budget"], len(values)) - len(sample)
     if left < 1:
         raise errors.UserError(
-            f"the budget of {policy['budget']} is spent on the {len(sample)} prompts of the fit; lower calibrated_on"
+            f"the budget, {policies.said(policy['budget'])}, is spent on the {len(sample)} prompts of the fit; lower calibrated_on"
         )
     others = {name: value for name, value in values.items() if name not in sample}
     subset = policies.select(others, seed=seed, **policy | {"budget": left / len(others)})

@@ -236,6 +236,15 @@ def test_a_worked_example():
     assert set(policies.select(pool, "base_wrong", 0, threshold=0.25).ids) == {"a", "b", "c"}
 
 
+@given(st.integers(1, 40), st.integers(1, 40), st.sampled_from(["hard", "easy", "random", "lowest", "nearest_half"]))
+def test_a_share_a_number_and_money_that_pay_for_as_many_prompts_choose_the_same(pool, size, rule):
+    size = min(size, pool)
+    rates = {str(i): (i * 7 % 11) / 11 for i in range(pool)}
+    ways = [size / pool, {"prompts": size}, {"money": 0.3 * size, "label_price": 0.3}]
+    found = [policies.select(rates, rule, 0, budget=budget) for budget in ways]
+    assert found[0] == found[1] == found[2] and len(found[0].ids) == size
+
+
 @pytest.mark.parametrize(
     ("rule", "kwargs", "word"),
     [
@@ -243,6 +252,11 @@ def test_a_worked_example():
         ("hard", {"budget": 0}, "budget is 0, expected a share"),
         ("hard", {"budget": 1.5}, "budget is 1.5, expected a share"),
         ("hard", {}, "budget is None"),
+        ("hard", {"budget": {"prompts": 4}}, r"the budget \(4 prompts\) pays for 4 prompts, and the pool has 3; lower it"),
+        ("hard", {"budget": {"prompts": 0}}, "expected a share .*, .prompts: 50., or .money"),
+        ("lowest", {"budget": {"money": 1.9, "label_price": 2}}, "1.9 at 2 a label, is less than one of 3 prompts"),
+        ("lowest", {"budget": {"money": 100, "label_price": 2}}, "100 at 2 a label. pays for 50 prompts, and the pool has 3"),
+        ("lowest", {"budget": {"money": float("nan"), "label_price": 2}}, "expected a share"),
         ("base_wrong", {}, "threshold is missing"),
         ("base_wrong", {"threshold": 0.5}, "would be empty"),
         ("base_right_matched", {"threshold": 0.95}, "lower the threshold"),

@@ -78,6 +78,28 @@ def break_(path, value):
             break_("policies/hard_by_tight/probed_on", "swaps_tigt"),
             ["policies.hard_by_tight.probed_on", "did you mean 'swaps_tight'"],
         ),
+        (break_("policies/half_by_small/probed_by", "smal"), ["policies.half_by_small.probed_by", "did you mean 'small'"]),
+        (
+            break_("policies/half_by_small/probed_by", "wordy"),
+            [
+                "studies.mini_labels.policies",
+                "'half_by_small' is probed by 'wordy', which has not learned task 'swaps'",
+                "exclude the pair",
+            ],
+        ),
+        (
+            break_("policies/half_by_small/probed_by", "qwen3-4b-recorded"),
+            ["studies.mini_labels.policies", "of which no completions of the pool of 'swaps' are recorded"],
+        ),
+        (
+            break_("policies/half_by_small/probed_by", "qwen2.5-math-1.5b-trajectory"),
+            ["studies.mini_labels.policies", "a trajectory, whose prompts have no texts"],
+        ),
+        (break_("policies/hard/budget", {"prompt": 50}), ["policies.hard.budget", "unknown key 'prompt'; did you mean 'prompts'?"]),
+        (
+            break_("policies/hard/budget", {"money": 100, "label_price": 2}),
+            ["policies.hard.budget", "needs the answers of the whole pool before it chooses", "by"],
+        ),
         (
             break_("studies/mini/policies", ["hard_by_tight"]),
             ["studies.mini.policies", "whose problems are not those of 'arithmetic'"],
@@ -140,7 +162,7 @@ def break_(path, value):
         (break_("studies/paper/weaker_signal", ["x"]), ["studies.paper.weaker_signal", "neither a task nor a model"]),
         (break_("studies/paper/tasks", ["gsm8k", "aime2025"]), ["studies.paper.tasks", "'aime2025' has no train split"]),
         (break_("subset/task", "aime2025"), ["subset.task", "no train split to choose from"]),
-        (break_("subset/model", "smollm"), ["subset.model", "unknown model 'smollm'", "did you mean 'smollm2-135m'"]),
+        (break_("subset/model", "smollm2"), ["subset.model", "unknown model 'smollm2'", "did you mean 'smollm2-135m'"]),
         (break_("models/qwen3-4b/source/revision", "main"), ["models.qwen3-4b.source.revision", "40 hexadecimal"]),
         (break_("models/qwen3-4b/source/kind", "hugging"), ["models.qwen3-4b.source.kind", "hub", "folder", "package"]),
         (break_("models/qwen3-4b/engine", "sglang"), ["models.qwen3-4b.engine", "vllm"]),

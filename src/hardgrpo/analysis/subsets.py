@@ -14,7 +14,11 @@ def subsets(subset_files: list[str]) -> list[dict]:
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
         facts = json.loads(files.read_text(path))
-        asked = {"rule": facts["policy"]["rule"], "budget": facts["policy"].get("budget")}
+        budget = facts["policy"].get("budget")
+        asked = {
+            "rule": facts["policy"]["rule"],
+            "budget": facts["prompts"] / facts["pool"] if isinstance(budget, dict) else budget,
+        }
         rows.append(facts | {"model": settings.model_of(base), "task": task, "policy": policy} | asked)
     if not rows:
         return []

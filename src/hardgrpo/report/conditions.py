@@ -50,7 +50,7 @@ def has_tiers(config: dict, study: str) -> bool:
 def has_budgets(config: dict, study: str) -> bool:
     """Whether a rule chooses subsets of more than one size."""
     named = [config["policies"][name] for name in config["studies"][study]["policies"]]
-    pairs = {(policy["rule"], policy["budget"]) for policy in named if "budget" in policy and "probed_on" not in policy}
+    pairs = {(policy["rule"], str(policy["budget"])) for policy in named if "budget" in policy and "probed_on" not in policy}
     return trained(config, study) and len(pairs) > len({rule for rule, _ in pairs})
 
 
@@ -59,7 +59,12 @@ def lines(config: dict, study: str) -> dict[str, str]:
     way = lambda name: json.dumps(
         {key: value for key, value in config["policies"][name].items() if key != "budget"}, sort_keys=True
     )
-    chosen = sorted(config["studies"][study]["policies"], key=lambda name: -config["policies"].get(name, {}).get("budget", 0))
+
+    def size(name: str) -> tuple[bool, float]:
+        budget = config["policies"].get(name, {}).get("budget", 0)
+        return (False, -next(iter(budget.values()))) if isinstance(budget, dict) else (True, -budget)
+
+    chosen = sorted(config["studies"][study]["policies"], key=size)
     most: dict[str, str] = {}
     for name in chosen:
         most.setdefault(way(name), name)

@@ -73,16 +73,16 @@ def wanted(ids: list[str], samples: int, policy: dict, seed: int) -> Wanted:
     mirrored = rule == "easy"
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise UserError(f"policy rule {rule}: seed is {seed!r}, expected an integer; correct it")
-    if ranked and not (_is_number(policy["budget"]) and 0 < policy["budget"] <= 1):
-        raise UserError(f"policy rule {rule}: budget is {policy['budget']!r}, expected a share of the pool in (0, 1]; correct it")
+    if ranked and not policies.is_budget(policy["budget"]):
+        raise UserError(f"policy rule {rule}: budget is {policy['budget']!r}, {policies.A_BUDGET}; correct it")
     if not ranked and not _is_number(policy["threshold"]):
         raise UserError(f"policy rule {rule}: threshold is {policy['threshold']!r}, expected a pass rate; correct it")
     if ranked:
         size = policies.subset_size(policy["budget"], pool)
         if size < 1:
             raise UserError(
-                f"policy rule {rule}: the subset would be empty (budget {policy['budget']} of {pool} prompts is less than one prompt); raise"
-                " the budget"
+                f"policy rule {rule}: the subset would be empty (the budget, {policies.said(policy['budget'])}, is less than one of {pool}"
+                " prompts); raise the budget"
             )
         if rule != "hard_solvable" and size > pool / 2:  # proving which prompts are left out is cheaper
             mirrored, size = not mirrored, pool - size

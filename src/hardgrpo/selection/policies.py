@@ -3,7 +3,7 @@
 The *order* of a pool is by ascending pass rate, and ties are broken by a hash of (seed, id). `hard` takes its beginning and
 `easy` its end, so they are disjoint if the pool is large enough for both. `rule` and the other keys come from config.yaml:
 
-    hard, easy, middle, random, hard_solvable, nearest_half   need `budget`, a share of the pool in (0, 1]
+    hard, easy, middle, random, hard_solvable, nearest_half   need `budget`: a share, a number of prompts, or money
     hard_by_order, easy_by_order, middle_by_rank, random_42   the same, as the first paper's released code chooses: ties in the
                                                               order of the dataset, the same subset for all seeds
     base_wrong, base_right, base_right_matched                need `threshold`: wrong means pass rate < threshold
@@ -37,6 +37,8 @@ NEEDS = (
     | dict.fromkeys(TIERED, {"highest_tier"})
 )
 
+A_BUDGET = "expected a share of the pool in (0, 1], {prompts: 50}, or {money: 100, label_price: 2}"
+
 
 @dataclass(frozen=True)
 class Subset:
@@ -58,7 +60,7 @@ def select(
     pass_rates: dict[str, float | None],
     rule: str,
     seed: int,
-    budget: float | None = None,
+    budget: float | dict | None = None,
     threshold: float | None = None,
     highest_tier: float | None = None,
     tiers: dict[str, float | None] | None = None,
@@ -67,8 +69,8 @@ def select(
 
     Prompts whose measure is unknown (None) count in the pool and are never chosen. Rules by tier need `tiers` (id -> difficulty by the problem's own structure).
     """
-    if rule in RANKED and (budget is None or not 0 < budget <= 1):
-        raise UserError(f"policy rule {rule}: budget is {budget}, expected a share of the pool in (0, 1]; correct it")
+    if rule in RANKED and not is_budget(budget):
+        raise UserError(f"policy rule {rule}: budget is {budget}, {A_BUDGET}; correct it")
     if rule in SPLIT and threshold is None:
         raise UserError(f"policy rule {rule}: threshold is missing; say below which pass rate a prompt counts as wrong")
     if rule in TIERED and highest_tier is None:
@@ -105,7 +107,7 @@ def select(
         return _checked(Subset(_shuffled(pool, seed, "matched")[: len(low)], len(pool), len(low)), rule, why)
 
     size = subset_size(budget, whole)
-    why = f"budget {budget} of {whole} prompts is less than one prompt"
+    why = f"the budget, {said(budget)}, is less than one of {whole} prompts"
     if rule in RELEASED:
         return _checked(_as_released(pass_rates, rule, size), rule, why)
     if rule == "random":
@@ -162,9 +164,37 @@ def ordered(pass_rates: dict[str, float], seed: int) -> list[str]:
     return sorted(pass_rates, key=lambda i: (pass_rates[i], tie_break(i, seed)))
 
 
-def subset_size(budget: float, pool: int) -> int:
-    """floor(budget * pool), as in the paper, without the rounding error of 0.29 * 100 = 28.999..."""
-    return math.floor(round(budget * pool, 9))
+def is_budget(budget: object) -> bool:
+    """Whether this is a share of the pool in (0, 1], a number of prompts ({prompts: 50}), or money with the price of a label
+    ({money: 100, label_price: 2})."""
+    known = lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(budget, dict):
+        return known(budget) and 0 < budget <= 1
+    if set(budget) == {"prompts"}:
+        return type(budget["prompts"]) is int and budget["prompts"] > 0
+    return set(budget) == {"money", "label_price"} and all(known(value) and value > 0 for value in budget.values())
+
+
+def subset_size(budget: float | dict, pool: int) -> int:
+    """How many prompts of the pool a budget pays for. Of a share it is floor(budget * pool), as in the paper, without the rounding
+    error of 0.29 * 100 = 28.999... Raise a `UserError` for more prompts than the pool has."""
+    if not isinstance(budget, dict):
+        return math.floor(round(budget * pool, 9))
+    size = budget["prompts"] if "prompts" in budget else math.floor(round(budget["money"] / budget["label_price"], 9))
+    if size > pool:
+        raise UserError(
+            f"the budget ({said(budget)}) pays for {size} prompts, and the pool has {pool}; lower it, or choose rule all"
+        )
+    return size
+
+
+def said(budget: float | dict) -> str:
+    """A budget in words."""
+    if not isinstance(budget, dict):
+        return f"{budget} of the pool"
+    if "prompts" in budget:
+        return f"{budget['prompts']} prompts"
+    return f"{budget['money']:g} at {budget['label_price']:g} a label"
 
 
 def tie_break(identity: str, seed: int, salt: str = "tie") -> str:

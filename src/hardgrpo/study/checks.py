@@ -144,7 +144,14 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
             yield f"{place}.{key}", f"rule '{rule}' takes no '{key}'{f' by {by}' if by else ''}; remove it"
         if by == "predicted" and "calibrated_on" not in policy:
             yield place, "by: predicted needs 'calibrated_on'; add it, e.g. calibrated_on: 0.02"
-        if by == "predicted" and policy.get("calibrated_on", 0) >= policy.get("budget", 1):
+        budget = policy.get("budget", 1)
+        if isinstance(budget, dict) and "money" in budget and policies.labels_before(policy) == "pool":
+            yield (
+                f"{place}.budget",
+                "this policy needs the answers of the whole pool before it chooses, so money for the chosen prompts buys nothing; choose"
+                " `by` a measure that needs none, or give a share or a number of prompts",
+            )
+        if by == "predicted" and not isinstance(budget, dict) and policy.get("calibrated_on", 0) >= budget:
             yield f"{place}.calibrated_on", f"{policy['calibrated_on']} leaves nothing of the budget to choose; lower it"
         if rule == "nearest_half" and by not in policies.SHARES:
             yield f"{place}.by", f"{by} is no share, so one half of it says nothing; choose lowest or highest, or another measure"

@@ -295,7 +295,7 @@ def described(config: dict, study: str) -> dict:
     recipe = config["recipes"].get(plan.get("recipes", [""])[0], {})
     first = config["tasks"][plan["tasks"][0]] if plan["tasks"] else {}
     trajectories = [config["models"][model]["source"] for model in plan["models"] if is_trajectory(config, model)]
-    budgets = {config["policies"][policy].get("budget") for policy in plan["policies"]} - {None}
+    budgets = {budget for policy in plan["policies"] if isinstance(budget := config["policies"][policy].get("budget"), float | int)}
     return {
         "study": study,
         "title": plan["title"],

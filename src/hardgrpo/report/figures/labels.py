@@ -21,14 +21,15 @@ def draw(gains, spent, lines):
     for axis, ((model, task), group) in zip(axes, groups):
         counts = sorted(group.labels.unique())
         least = min((count for count in counts if count > 0), default=1.0)
-        here = [name for name in names if name in set(group.line)]
-        for name in here:
-            rows = group[group.line == name].sort_values(["labels", "gain"])
-            # Offset by a factor, because the axis is logarithmic; nothing bought stands at the left of it.
-            offset = 1.06 ** plotting.spread(here.index(name), len(here), len(here))
-            places = rows.labels.where(rows.labels > 0, least / 4) * offset
+        # Points at the same count stand side by side: offset by a factor, because the axis is logarithmic. None bought stands at the left.
+        group = group.assign(order=group.line.map(names.index)).sort_values(["order", "labels"], kind="stable")
+        same = group.groupby("labels").labels
+        offset = 1.09 ** (same.cumcount() - (same.transform("size") - 1) / 2)
+        group["place"] = group.labels.where(group.labels > 0, least / 4) * offset
+        for name in dict.fromkeys(group.line):
+            rows = group[group.line == name]
             joined = {} if rows.labels.is_unique else {"linestyle": "none"}  # several budgets for the price of the whole pool
-            plotting.series(axis, places, rows, "gain", label=name, **plotting.style(name, names) | joined)
+            plotting.series(axis, rows.place, rows, "gain", label=name, **plotting.style(name, names) | joined)
             drawn.append(rows)
         axis.set_xscale("log")
         axis.set_xticks([count or least / 4 for count in counts], [f"{count:,.0f}" if count else "none" for count in counts])
