@@ -41,6 +41,7 @@ SHARES |= {
 }
 CHANGES = {"gain", "difference", "finishing", "correctness"}
 COUNTS = {"problems", "samples", "seeds", "updates", "prompts", "rollouts", "completion_tokens", "labels", "cells", "k", "pool"}
+MAY_BE_ZERO = {"labels"}  # a reward by the majority buys none
 MUST_BE_KNOWN = {"accuracy", "gain", "difference", "finishing", "correctness", "pass", "learnable", "pass_rate"} | COUNTS
 
 
@@ -89,6 +90,8 @@ def test_ranges(tables):
                     wrong.append(f"{place}: {column} is {value}, not between -1 and 1")
             elif column == "rollouts" and value == row["tokens"] == 0:
                 continue  # a run on worked solutions samples nothing
+            elif value == 0 and column in MAY_BE_ZERO:
+                continue
             elif column in COUNTS and not (value > 0 and (value == int(value) or column in ("problems", "pool", "prompts"))):
                 wrong.append(f"{place}: {column} is {value}, not a positive whole number")
     check(wrong)

@@ -286,8 +286,9 @@ def chosen_rows(config: dict) -> str:
 
 
 def results(config: dict, study: str) -> list[str]:
-    """Evaluations and logs of the runs of a study, their subsets and difficulties, and trajectories."""
-    return [name for files in (evaluations, subsets, difficulties, updates, trajectories) for name in files(config, study)]
+    """Evaluations and logs of the runs of a study, their subsets, difficulties and signals, and trajectories."""
+    made = (evaluations, subsets, difficulties, signal_files, updates, trajectories)
+    return [name for files in made for name in files(config, study)]
 
 
 def texts(config: dict, study: str) -> list[str]:

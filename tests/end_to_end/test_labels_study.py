@@ -1,0 +1,101 @@
+"""A study that asks which prompts to annotate, really run: by pass rates, without labels, by a small labelled sample, by another model,
+and with the majority's answers for reward."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+POLICIES = {
+    "hard": {"rule": "hard", "budget": 0.25},
+    "agreement_lowest": {"rule": "lowest", "by": "agreement", "budget": {"prompts": 5}},
+    "predicted_half": {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.5, "budget": 0.75},
+    "half_by_small": {"rule": "nearest_half", "probed_by": "small", "budget": 0.25},
+    "random": {"rule": "random", "budget": 0.25},
+}
+SMALL = {"hidden_size": 32, "intermediate_size": 64, "heads": 2, "key_value_heads": 2, "layers": 1, "steps": 20}
+POOL = 24
+LABELS = {"hard": POOL, "half_by_small": POOL, "agreement_lowest": 5, "predicted_half": 18, "random": 6, "random, mini_majority": 0}
+
+
+def rows(path: Path) -> list[dict]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+@pytest.fixture(scope="module")
+def study(finished_world, tmp_path_factory):
+    """The small study with these policies, and once with a reward that needs no labels; made once, not to be changed."""
+    world = finished_world.copy(tmp_path_factory.mktemp("labels") / "world")
+
+    def ask(config):
+        config["policies"] |= POLICIES
+        config["models"]["small"]["source"].update(SMALL, seed=0)
+        config["recipes"]["mini_majority"] = config["recipes"]["mini"] | {"reward": "majority"}
+        others = [name for name in POLICIES if name != "random"]
+        config["studies"]["mini"].update(
+            policies=list(POLICIES),
+            recipes=["mini", "mini_majority"],
+            exclude=[{"recipe": "mini_majority", "policy": others}],
+            held_constant=["updates", "rollouts"],
+            also_tested_on={},
+            weaker_signal=[],
+        )
+
+    world.configure(ask)
+    world.planned = world.plan()
+    done = world.snakemake()
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    return world
+
+
+def test_labels_bought_are_counted_for_every_run_and_traced_to_its_rows(study):
+    spent = {row["policy"]: float(row["labels"]) for row in rows(study.folder / "results/summaries/mini/spent.csv")}
+    assert spent == LABELS
+    for row in rows(study.folder / "results/summaries/mini/parity.csv"):
+        policy = row["policy"].partition(", ")[0]
+        subset = study.folder / f"results/subsets/tiny/swaps/{policy}/seed0.csv"
+        if "mini_majority" not in row["policy"] and LABELS[policy] < POOL:
+            assert int(row["labels"]) == len(rows(subset)), "the answers of the chosen prompts, and no others"
+    sample = rows(study.folder / "results/subsets/tiny/swaps/predicted_half/seed0.sample.csv")
+    chosen = rows(study.folder / "results/subsets/tiny/swaps/predicted_half/seed0.csv")
+    assert {row["id"] for row in sample} < {row["id"] for row in chosen}, "what was annotated for the fit is trained on"
+
+
+def test_another_model_chooses_without_being_trained(study):
+    assert study.planned["pretrain_model"] == 1 and study.planned["train_grpo"] == 3 + 1, "hard and random were trained before"
+    small, own = (rows(study.folder / f"results/difficulty/{base}/swaps.csv") for base in ("small", "tiny"))
+    chosen = {row["id"]: row["pass_rate"] for row in rows(study.folder / "results/subsets/tiny/swaps/half_by_small/seed0.csv")}
+    of_small = {row["id"]: row["pass_rate"] for row in small}
+    assert all(float(of_small[name]) == float(rate) for name, rate in chosen.items())
+    assert of_small != {row["id"]: row["pass_rate"] for row in own}
+    assert not (study.folder / "results/training/small").exists()
+
+
+def test_what_was_chosen_and_what_it_gained_is_tabled_and_drawn(study):
+    chosen = {row["policy"]: row for row in rows(study.folder / "results/summaries/mini/chosen.csv")}
+    assert set(chosen) == {"pool", *POLICIES} and float(chosen["agreement_lowest"]["prompts"]) == 5
+    assert all(0 <= float(row["confidently_wrong"]) <= 1 for row in chosen.values())
+    assert float(chosen["hard"]["pass_rate"]) <= float(chosen["pool"]["pass_rate"])
+    drawn = rows(study.folder / "paper/mini/figures/labels.csv")
+    assert {row["policy"]: float(row["labels"]) for row in drawn} == LABELS
+    assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()
+    assert study.plan() == {}
+
+
+def test_labels_can_be_held_constant(study, tmp_path):
+    world = study.copy(tmp_path / "world")
+    world.configure(lambda config: config["studies"]["mini"].update(held_constant=["labels"]))
+    done = world.snakemake("results/summaries/mini/gains.csv")
+    assert done.returncode != 0
+    assert (
+        "holds labels constant, but hard/seed0 has 24 and agreement_lowest/seed0 has 5"
+        in (world.folder / "results/logs/summarize/mini.log").read_text()
+    )
+
+
+def test_majority_rewards_are_those_of_the_group(study):
+    run = study.folder / "results/training/tiny/swaps/mini_majority/random/seed0"
+    updates = rows(run / "updates.csv")
+    assert any(float(row["reward_mean"]) != float(row["correct_share"]) for row in updates), "a majority may be wrong"
+    assert json.loads((run / "provenance.json").read_text())["completion_tokens"] > 0
