@@ -148,7 +148,7 @@ def test_the_variants_in_miniature_are_planned_job_by_job(world):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("study", ["mini_reference", "mini_truncation", "recordings", "trajectories"])
+@pytest.mark.parametrize("study", ["mini_reference", "mini_truncation", "mini_variants", "recordings", "trajectories"])
 def test_a_study_draws_the_figures_that_it_has_something_for(world, study):
     drawn = {rule.removeprefix("plot_") for rule in world.plan("figures", "--config", f"study={study}") if rule.startswith("plot_")}
     assert drawn == OF_STUDY[study]
