@@ -12,7 +12,7 @@ from hardgrpo.grading import graders
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    from pretrain_model import build_tokenizer
+    from hardgrpo.training.pretraining import build_tokenizer
 
     return build_tokenizer()
 

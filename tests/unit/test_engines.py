@@ -23,7 +23,7 @@ QUESTIONS = [
 @pytest.fixture(scope="module")
 def tiny():
     """An untrained model: its completions are noise, of different lengths."""
-    from pretrain_model import build_model, build_tokenizer
+    from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     engines.fix_threads()
     tokenizer = build_tokenizer()
@@ -105,7 +105,7 @@ def folder(tiny, tmp_path_factory):
     """The untrained model as a folder, with two adapters that change it and one that belongs to a wider model."""
     from peft import LoraConfig, get_peft_model
 
-    from pretrain_model import build_model
+    from hardgrpo.training.pretraining import build_model
 
     path = tmp_path_factory.mktemp("models")
     model, tokenizer = tiny

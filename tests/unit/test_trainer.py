@@ -19,7 +19,7 @@ OF_MICRO_BATCHES = {"entropy"}  # and clip ratios: a mean over the micro-batches
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     """An untrained model and its tokenizer; several tokens end a completion, so that completions differ in length."""
-    from pretrain_model import build_model, build_tokenizer
+    from hardgrpo.training.pretraining import build_model, build_tokenizer
 
     engines.fix_threads()
     tokenizer = build_tokenizer()

@@ -54,7 +54,7 @@ def untrained(tmp_path_factory) -> Path:
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    from pretrain_model import build_model
+    from hardgrpo.training.pretraining import build_model
 
     words = ["<pad>", "<eos>", "<unk>", "####", "red", "blue"]
     tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
