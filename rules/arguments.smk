@@ -77,7 +77,9 @@ def chosen_by(w):
     """What a policy reads: pass rates, or signals that were measured without answers, and with them the sample of a prediction."""
     policy = config["policies"][w.policy]
     if policy.get("by", "pass_rate") == "pass_rate":
-        return {"difficulty": pass_rates_for(w)}
+        if settings.is_labelled(task_of(w.task)):
+            return {"difficulty": pass_rates_for(w)}
+        return {"questions": paths.questions(w.task)}  # a random choice, or all
     found = {"signals": paths.signals(*probe_of(w))}
     if policy["by"] == "predicted":
         found["sample"] = paths.subset(w.model, w.task, w.policy, w.seed, "sample.csv")
@@ -87,3 +89,10 @@ def chosen_by(w):
 def asked_of(policy):
     """The part of a policy that the programs of scripts/subsets read; the workflow reads the rest."""
     return {key: value for key, value in config["policies"][policy].items() if key not in ("probed_on", "probed_by")}
+
+
+def annotation_column(w):
+    """The argument that adds an empty column for the answer, named as the pool's file would name it."""
+    if w.what == "rows":
+        return ""
+    return "--to-annotate " + shlex.quote(task_of(w.task)["source"].get("columns", {}).get("answer", "answer"))

@@ -96,11 +96,6 @@ def task_of(name):
     return config["tasks"][name]
 
 
-def difficulty_of(task):
-    """The argument for a task without reference answers; empty for other tasks."""
-    return "--difficulty agreement" if task_of(task).get("difficulty") == "agreement" else ""
-
-
 def parts_of(task, split):
     return paths.parts(config, task, split)
 

@@ -52,12 +52,12 @@ rule prepare_task:
     params:
         source=lambda w: as_json(settings.source_of_split(task_of(w.task), w.split)),
         files=lambda w: [path for _, path in parts_of(w.task, w.split)],
-        difficulty=lambda w: difficulty_of(w.task),
+        labelled=lambda w: "" if settings.is_labelled(task_of(w.task), w.split) else "--unlabelled",
     message:
         "Prepare the {wildcards.split} problems of {wildcards.task}"
     shell:
         "python scripts/inputs/prepare_task.py --task {resources.named} --split {wildcards.split} --source {params.source:q}"
-        " --files {params.files:q} --grader {resources.grader} {params.difficulty} --lock inputs.lock {resources.lock_mode}"
+        " --files {params.files:q} --grader {resources.grader} {params.labelled} --lock inputs.lock {resources.lock_mode}"
         " --output {output} > {log} 2>&1"
 
 

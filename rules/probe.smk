@@ -68,7 +68,6 @@ rule probe_early:
         sampling=sampling_params,
         prompt=lambda w: task_of(w.task)["prompt"],
         grader=lambda w: task_of(w.task)["grader"],
-        difficulty=lambda w: difficulty_of(w.task),
         tokens=lambda w: task_of(w.task)["completion_tokens"],
         probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
         stop=stop_arguments,
@@ -77,7 +76,7 @@ rule probe_early:
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/probe/probe_early.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
-        " {params.sampling} {resources.hardware} --grader {params.grader} {params.difficulty}"
+        " {params.sampling} {resources.hardware} --grader {params.grader}"
         " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]} {params.stop}"
         " --output {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
@@ -146,14 +145,13 @@ rule measure_difficulty:
     params:
         grader=lambda w: task_of(w.task)["grader"],
         samples=expected_samples,
-        difficulty=lambda w: difficulty_of(w.task),
         # Follow the code for recordings only: they lead to no training, which would run again.
         code=lambda w: code("probe/measure_difficulty.py") if w.model in RECORDED else "",
     message:
         "Measure the difficulty of {wildcards.task} for {wildcards.model}"
     shell:
         "python scripts/probe/measure_difficulty.py --problems {input.problems} --completions {input.completions}"
-        " --grader {params.grader} {params.samples} {params.difficulty} --output {output} > {log} 2>&1"
+        " --grader {params.grader} {params.samples} --output {output} > {log} 2>&1"
 
 
 use rule measure_difficulty as measure_difficulty_with_prompt with:

@@ -57,10 +57,11 @@ rule export_subset:
         facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",
         problems="results/tasks/{task}/train.jsonl",
     output:
-        "results/subsets/{model}/{task}/{policy}/seed{seed}.rows.{kind}",
+        "results/subsets/{model}/{task}/{policy}/seed{seed}.{what}.{kind}",
     log:
-        "results/logs/export_subset/{model}/{task}/{policy}/seed{seed}.{kind}.log",
+        "results/logs/export_subset/{model}/{task}/{policy}/seed{seed}.{what}.{kind}.log",
     wildcard_constraints:
+        what="rows|to_annotate",
         kind="csv|jsonl",
     conda:
         CONDA["training"]
@@ -68,9 +69,10 @@ rule export_subset:
         IMAGE["training"]
     params:
         files=lambda w: [path for _, path in parts_of(w.task, "train")],
+        answer=lambda w: annotation_column(w),
         code=code("subsets/export_subset.py"),
     message:
         "Write the rows of subset {wildcards.policy} of {wildcards.task}"
     shell:
         "python scripts/subsets/export_subset.py --subset {input.subset} --problems {input.problems} --files {params.files:q}"
-        " --output {output} 2>> {log} | tee -a {log}"
+        " {params.answer} --output {output} 2>> {log} | tee -a {log}"

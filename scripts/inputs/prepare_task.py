@@ -18,14 +18,14 @@ def main() -> None:
     parser.add_argument("--split", required=True, choices=tasks.SPLITS)
     parser.add_argument("--files", nargs="*", default=[], help="files or dataset folders of the split's parts, in order")
     parser.add_argument("--grader", help="refuse answers that this grader cannot read, above 1 %%")
-    parser.add_argument("--difficulty", default="pass_rate", choices=["pass_rate", "agreement"], help="agreement needs no answers")
+    parser.add_argument("--unlabelled", action="store_true", help="the problems need no answers")
     parser.add_argument("--lock", default="inputs.lock", help="file that pins the problems of hub tasks")
     parser.add_argument("--update-inputs", action="store_true", help="pin the problems as they are now")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    problems = tasks.prepare(args.task, args.source, args.split, args.files, args.difficulty)
-    if args.grader and args.difficulty == "pass_rate":
+    problems = tasks.prepare(args.task, args.source, args.split, args.files, not args.unlabelled)
+    if args.grader and not args.unlabelled:
         tasks.read_by_grader(problems, args.grader, f"task {args.task}, {args.split}")
     if args.source["kind"] == "hub":
         inputs.check_problems(args.lock, f"{args.task}/{args.split}", problems, args.update_inputs)

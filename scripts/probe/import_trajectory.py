@@ -28,7 +28,7 @@ def main() -> None:
     rows = []
     for name, epochs in first.items():
         samples, correct = (sum(row[column] for row in epochs) for column in ("rollouts", "correct"))
-        known = {"id": name, "samples": samples, "correct": correct, "pass_rate": correct / samples, "measured_by": "reference"}
+        known = {"id": name, "samples": samples, "correct": correct, "pass_rate": correct / samples}
         rows.append(dict.fromkeys(difficulty.COLUMNS) | known)
     files.write_rows(args.difficulty, difficulty.COLUMNS, rows)
     files.write_rows(args.later, list(trajectories.COLUMNS), [row for epochs in later.values() for row in epochs])

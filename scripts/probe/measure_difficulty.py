@@ -5,8 +5,7 @@
 P.jsonl has one problem per line (id, answer; tier if there is one). C.jsonl or C.jsonl.gz has one completion per line (id, sample,
 completion; tokens and finish_reason if known). With --grade-prompt-too the grader sees the prompt and the completion together,
 like the first paper's released code. Each line must then have its `prompt`, and the program lists the problems whose pass rate
-changes. With --difficulty agreement no answers are needed: the pass rate is the share of samples with the most frequent answer,
-`correct` counts them, and the column `measured_by` is `agreement`.
+changes.
 """
 
 import argparse
@@ -33,7 +32,6 @@ def main() -> None:
         metavar="CONFIDENCE",
         help="the probe stopped early, with this confidence: problems may have fewer samples",
     )
-    parser.add_argument("--difficulty", default="pass_rate", choices=["pass_rate", "agreement"])
     parser.add_argument("--grade-prompt-too", action="store_true", help="grade prompt + completion, like the released code")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
@@ -41,8 +39,7 @@ def main() -> None:
     graders.check_grader(args.grader)
     if args.stopped is not None and (args.samples is None or args.recorded or args.grade_prompt_too):
         raise errors.UserError("--stopped: expected --samples, and neither --recorded nor --grade-prompt-too; correct the command")
-    by_reference = args.difficulty == "pass_rate"
-    problems = tasks.read_problems(args.problems, needs_answer=by_reference)
+    problems = tasks.read_problems(args.problems)
     by_problem = completions.read(
         args.completions,
         problems,
@@ -51,15 +48,10 @@ def main() -> None:
         args.grade_prompt_too and not args.recorded,
         args.stopped is not None,
     )
-    measure = difficulty.measure if by_reference else difficulty.measure_agreement
-    if by_reference:
-        problems = tasks.read_by_grader(problems, args.grader, args.problems)
-        rows = [measure(problem, by_problem[problem["id"]], args.grader) for problem in problems]
-        graders.check_decided(
-            sum(row["undecided"] for row in rows), sum(row["samples"] for row in rows), ", ".join(args.completions)
-        )
-    else:
-        rows = [measure(problem, by_problem[problem["id"]], args.grader) for problem in problems]
+    measure = difficulty.measure
+    problems = tasks.read_by_grader(problems, args.grader, args.problems)
+    rows = [measure(problem, by_problem[problem["id"]], args.grader) for problem in problems]
+    graders.check_decided(sum(row["undecided"] for row in rows), sum(row["samples"] for row in rows), ", ".join(args.completions))
     if args.held_out:
         by_number = {name: sorted(found, key=lambda one: one["sample"]) for name, found in by_problem.items()}
         rows = [
@@ -70,7 +62,7 @@ def main() -> None:
         ]
     alone = rows
     if args.grade_prompt_too:
-        rows = [difficulty.measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems]
+        rows = [measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems]
     columns = difficulty.COLUMNS
     if args.stopped is not None:
         columns = columns + difficulty.STOPPED_COLUMNS
@@ -89,8 +81,7 @@ def main() -> None:
         return
     total = sum(row["samples"] for row in rows)
     right, unsolved = sum(row["correct"] for row in rows), sum(row["correct"] == 0 for row in rows)
-    share, none = ("mean pass rate", "never solved") if by_reference else ("mean agreement among samples", "never answered")
-    print(f"{args.output}: {len(rows)} problems, {total} completions, {share} {right / total:.3f}, {unsolved} {none}")
+    print(f"{args.output}: {len(rows)} problems, {total} completions, mean pass rate {right / total:.3f}, {unsolved} never solved")
     if args.grade_prompt_too:
         changed = [(row, other) for row, other in zip(rows, alone) if row["correct"] != other["correct"]]
         print(f"the prompt changes the pass rate of {len(changed)} problems:")

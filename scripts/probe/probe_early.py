@@ -31,7 +31,6 @@ from hardgrpo.selection import difficulty, early_stopping
 def main() -> None:
     parser = programs.parser(__doc__)
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
-    parser.add_argument("--difficulty", default="pass_rate", choices=["pass_rate", "agreement"])
     parser.add_argument(
         "--stop-for", required=True, type=json.loads, help="policies, each with the seed of its ties, as a JSON list"
     )
@@ -48,17 +47,14 @@ def main() -> None:
             "expected --samples and --batch of at least 1, and --confidence above 0.5, up to 1; correct the command"
         )
     graders.check_grader(args.grader)
-    by_reference = args.difficulty == "pass_rate"
-    problems = tasks.read_problems(args.problems, needs_answer=by_reference)
-    if by_reference:  # measure_difficulty.py leaves the others out of the pool
-        problems = tasks.read_by_grader(problems, args.grader, args.problems)
+    # measure_difficulty.py leaves the others out of the pool, too
+    problems = tasks.read_by_grader(tasks.read_problems(args.problems), args.grader, args.problems)
     wants = read_wants(args.stop_for, [problem["id"] for problem in problems], args.samples)
     programs.start(args)
     full = len(problems) * args.samples
     batch = args.batch or min(256, max(16, full // 64))
     stopper = early_stopping.Stopper(wants, batch, args.confidence, in_full=True)
     requests = [programs.request("probe", args, problem, sample) for problem in problems for sample in range(args.samples)]
-    measure = difficulty.measure if by_reference else difficulty.measure_agreement
     numbers = {problem["id"]: number for number, problem in enumerate(problems)}
     found: list[list[dict]] = [[] for _ in problems]  # rows of each problem's completions, in order
     asked: list[list[tuple[int, int]]] = []  # batches of (problem, sample)
@@ -68,7 +64,7 @@ def main() -> None:
         for row in rows:
             found[numbers[row["id"]]].append(row)
         for number in {numbers[row["id"]] for row in rows}:
-            stopper.tell(number, measure(problems[number], found[number], args.grader)["correct"], len(found[number]))
+            stopper.tell(number, difficulty.measure(problems[number], found[number], args.grader)["correct"], len(found[number]))
 
     def parts() -> Iterator[list[int]]:
         while wanted := stopper.next():

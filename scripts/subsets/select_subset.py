@@ -42,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--difficulty", help="pass rates, for policies by pass rate")
     parser.add_argument("--signals", help="of measure_signals.py, for policies by a signal")
+    parser.add_argument("--questions", help="the pool without answers, for a random choice from it, or all of it")
     parser.add_argument("--sample", help="of annotate_sample.py, for policies by predicted pass rates")
     parser.add_argument("--policy", required=True, type=json.loads, help="a policy of config.yaml, as JSON")
     parser.add_argument("--seed", type=int, required=True, help="decides ties and random choices")
@@ -50,7 +51,7 @@ def main() -> None:
 
     policy = checked_policy(args.policy)
     by = policy.pop("by", "pass_rate")
-    if by != "pass_rate":
+    if by != "pass_rate" or args.questions:
         select_by_signal(args, policy, by)
         return
     difficulties, pass_rates = read_pass_rates(args.difficulty, policy)
@@ -67,7 +68,6 @@ def main() -> None:
     chosen = [pass_rates[i] for i in subset.ids]
     known = None not in chosen
     facts = {
-        "measured_by": difficulties[0].get("measured_by") or "reference",
         "policy": args.policy,
         "seed": args.seed,
         "pool": len(pass_rates),
@@ -119,7 +119,7 @@ def labels_bought(policy: dict, pool: int, prompts: int) -> int:
 def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, float | None]]:
     """Rows of a difficulty file, and pass rates by id; None where a probe that stopped early left samples out."""
     columns = COLUMNS | ({"tier": float} if policy["rule"] in policies.TIERED else {})
-    difficulties = files.read_rows(path, columns, {"measured_by": str} | STOPPED | HELD_OUT)
+    difficulties = files.read_rows(path, columns, STOPPED | HELD_OUT)
     pass_rates: dict[str, float | None] = {}
     for number, row in enumerate(difficulties, start=2):
         is_open = row["planned"] is not None and row["samples"] is not None and row["samples"] < row["planned"]
@@ -132,14 +132,22 @@ def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, floa
 
 
 def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
-    """Choose by a signal, or by the pass rates that are predicted from all signals. The pool's answers are never read."""
-    rows = files.read_rows(args.signals, {"id": str} | dict.fromkeys(policies.SIGNALS, float))
-    found = {row["id"]: {name: row[name] for name in policies.SIGNALS} for row in rows}
+    """Choose by a signal, by the pass rates that are predicted from all signals, or from --questions by none. The pool's answers are
+    never read."""
+    path = args.questions or args.signals
+    if args.questions:
+        rows = files.read_jsonl(path, {"id": str})
+    else:
+        rows = files.read_rows(path, {"id": str} | dict.fromkeys(policies.SIGNALS, float))
+    found = {row["id"]: {name: row.get(name) for name in policies.SIGNALS} for row in rows}
     if len(found) < len(rows) or None in found:
-        raise errors.UserError(f"{args.signals}: an id is empty or stands there twice; name each row")
+        raise errors.UserError(f"{path}: an id is empty or stands there twice; name each row")
     share = policy.pop("calibrated_on", None)
     try:
-        if by == "predicted":
+        if args.questions:
+            values, by = dict.fromkeys(found, 0.0), None
+            subset = policies.select(values, seed=args.seed, **policy)
+        elif by == "predicted":
             sample = {row["id"]: row["pass_rate"] for row in files.read_rows(args.sample, {"id": str, "pass_rate": float})}
             values = predicted.pass_rates(found, sample)
             subset = beside(sample, values, policy, args.seed)
@@ -147,7 +155,7 @@ def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
             values = {name: row[by] for name, row in found.items()}
             subset = policies.select(values, seed=args.seed, **policy)
     except errors.UserError as error:
-        raise errors.UserError(f"{args.signals}: {by}: {error}") from None
+        raise errors.UserError(f"{path}: {by or policy['rule']}: {error}") from None
     chosen = [values[name] for name in subset.ids]
     facts = {
         "policy": args.policy,
@@ -156,15 +164,18 @@ def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
         "prompts": len(chosen),
         "labels": labels_bought(args.policy, len(found), len(chosen)),
         "sample": None if share is None else len(sample),
-        "mean": sum(chosen) / len(chosen),
-        "boundary": chosen[-1],
+        "mean": sum(chosen) / len(chosen) if by else None,
+        "boundary": chosen[-1] if by else None,
         "tied": subset.tied,
         "tied_chosen": subset.tied_chosen,
     }
     files.write_json(Path(args.output).with_suffix(".json"), facts)
-    ranked = [{"id": name, by: values[name], "rank": rank} for rank, name in enumerate(subset.ids, start=1)]
-    files.write_rows(args.output, ["id", by, "rank"], ranked)
-    print(f"{args.output}: {len(ranked)} of {len(found)} prompts, {facts['labels']} answers to buy, mean {by} {facts['mean']:.3f}")
+    ranked = [{"id": name, "rank": rank} | ({by: values[name]} if by else {}) for rank, name in enumerate(subset.ids, start=1)]
+    files.write_rows(args.output, ["id", *([by] if by else []), "rank"], ranked)
+    print(
+        f"{args.output}: {len(ranked)} of {len(found)} prompts, {facts['labels']} answers to buy"
+        + (f", mean {by} {facts['mean']:.3f}" if by else "")
+    )
 
 
 def beside(sample: dict[str, float], values: dict[str, float], policy: dict, seed: int) -> policies.Subset:

@@ -21,14 +21,13 @@ def export(folder, name, content, numbers, output, source=None, change=None):
     """Prepare a pool from a file, name some of its rows as the subset, and run export_subset.py on it."""
     (folder / name).write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
     source = source or {"kind": "files"}
-    problems = tasks.prepare("mine", source, "train", [str(folder / name)], difficulty="agreement")
+    problems = tasks.prepare("mine", source, "train", [str(folder / name)], labelled=False)
     files.write_jsonl(folder / "P.jsonl", problems)
     if change is not None:
         (folder / name).write_bytes(change.encode())
     ids = [problems[number]["id"] for number in numbers]
     files.write_rows(folder / "S.csv", ["id", "rank"], [{"id": i, "rank": rank} for rank, i in enumerate(ids, start=1)])
     facts = {
-        "measured_by": "reference",
         "policy": {"rule": "all"},
         "pool": len(problems),
         "prompts": len(ids),

@@ -306,7 +306,7 @@ def test_columns_go_by_their_usual_names_or_those_that_the_task_gives():
         ({"question": "q", "answer": "a"}, {"id": "key"}, "no column 'key' for the id"),
         ({"question": "", "answer": "a"}, {}, "the question is empty; correct the row or take it out"),
         ({"question": None, "answer": "a"}, {}, "the question is empty"),
-        ({"question": "q", "answer": ""}, {}, "the answer is missing; add it, take the row out, or set the task's difficulty to agreement"),
+        ({"question": "q", "answer": ""}, {}, "the answer is missing; add it, take the row out, or set the task's `labelled` to false"),
         ({"question": "q", "answer": None}, {}, "the answer is missing"),
         ({"question": [{"role": "user", "content": "q"}], "answer": "a"}, {}, "the question is a list, expected text"),
         ({"question": "q", "answer": {"value": 1}}, {}, "the answer is a dict, expected text"),

@@ -24,7 +24,7 @@ def program(folder, name, *arguments):
 
 
 def prepare(folder, source, *paths, task="mine", split="train", **options):
-    given = [part for key, value in options.items() for part in (f"--{key}", value)]
+    given = [part for key, value in options.items() for part in ([f"--{key}"] if value is True else [f"--{key}", value])]
     return program(
         folder, "prepare_task", "--task", task, "--split", split, "--source", json.dumps(source), "--files", *paths, *given,
         "--output", "P.jsonl",
@@ -96,7 +96,7 @@ def test_without_a_name_a_row_is_named_by_its_number(tmp_path):
     [
         (["prompt", "answer"], [("q", "1")], ["mine.csv: row 2: no column 'question'", "found prompt, answer", "columns: {question: prompt}"]),
         (["question", "gold"], [("q", "1")], ["mine.csv: row 2: no column 'answer'", "found question, gold"]),
-        (["question", "answer"], [("q", "1"), ("r", " ")], ["mine.csv: row 3: the answer is missing", "agreement"]),
+        (["question", "answer"], [("q", "1"), ("r", " ")], ["mine.csv: row 3: the answer is missing", "`labelled` to false"]),
         (["question", "answer"], [("q", "1"), ("r", "2"), ("\n", "3")], ["mine.csv: row 4: the question is empty"]),
         (["id", "question", "answer"], [("a", "q", 1), ("b", "r", 2), ("a", "s", 3)], ["mine.csv: row 4: id 'a' stands in row 2 already"]),
         (["question", "answer"], [("q", "one"), ("r", "two")], ["grader 'number_lenient' cannot read", "2 of 2 problems"]),
@@ -108,13 +108,13 @@ def test_a_table_that_makes_no_task_is_refused_with_its_row(tmp_path, header, ro
     assert not (tmp_path / "P.jsonl").exists()
 
 
-def test_without_answers_there_are_problems_where_samples_agree_and_none_where_they_are_graded(tmp_path):
+def test_without_answers_there_are_problems_where_none_are_needed_and_an_error_elsewhere(tmp_path):
     lines(
         tmp_path / "mine.jsonl",
         [{"question": "a?"}, {"question": "b?", "answer": None}, {"question": "c?", "answer": "unreadable"}],
     )
     assert refused(prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient"), "mine.jsonl: row 1: no column 'answer'")
-    done = prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient", difficulty="agreement")
+    done = prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient", unlabelled=True)
     assert done.returncode == 0, done.stderr
     assert [row["answer"] for row in files.read_jsonl(tmp_path / "P.jsonl", {})] == [None, None, "unreadable"]
 

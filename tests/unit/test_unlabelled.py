@@ -80,7 +80,8 @@ def test_what_was_bought_and_chosen_is_said(name, probe, tmp_path):
     choose(probe, tmp_path, name)
     facts = files.read_json(tmp_path / name / "subset.json")
     rows = files.read_rows(tmp_path / name / "subset.csv", {"id": str, UNLABELLED[name]["by"]: float})
-    assert (facts["pool"], facts["prompts"], facts["labels"], len(rows)) == (200, 20, 20, 20)
+    size = round(200 * UNLABELLED[name]["budget"])
+    assert (facts["pool"], facts["prompts"], facts["labels"], len(rows)) == (200, size, size, size)
     signals = {row["id"]: row for row in files.read_rows(tmp_path / name / "signals.csv", {"id": str, "agreement": float})}
     chosen = np.mean([signals[row["id"]]["agreement"] for row in rows])
     if name in ("agreement_lowest", "entropy_highest"):

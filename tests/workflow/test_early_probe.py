@@ -56,7 +56,7 @@ def test_the_subset_is_byte_for_byte_that_of_full_probing(worlds):
         early.facts["certainty"] == "the subset that full probing gives from the same completions, for certain"
         and early.facts["confidence"] == 1
     )
-    same = ("measured_by", "policy", "seed", "pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate")
+    same = ("policy", "seed", "pool", "prompts", "mean_pass_rate", "zero_share", "boundary_pass_rate")
     assert [early.facts[key] for key in same] == [full.facts[key] for key in same]
 
 
@@ -265,7 +265,7 @@ def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(w
     differ |= {"problems": str(folder / "results/models/mine/config.json")}
     known = store.folder_of(argparse.Namespace(**same))
     assert len({known, *(store.folder_of(argparse.Namespace(**same | {key: differ[key]})) for key in differ)}) == 7
-    others = {"grader": "math", "samples": 99, "stop_for": [], "confidence": 0.9, "batch": 1, "difficulty": "agreement", "gpus": 1}
+    others = {"grader": "math", "samples": 99, "stop_for": [], "confidence": 0.9, "batch": 1, "gpus": 1}
     assert store.folder_of(argparse.Namespace(**same | others)) == known
 
 

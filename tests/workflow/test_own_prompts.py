@@ -86,13 +86,13 @@ def make_world(folder: Path, untrained: Path, overlay=OVERLAY, **texts) -> World
     return world
 
 
-def chosen(world):
+def chosen(world, by="pass_rate"):
     """Run it and read what it chose: the subset's rows and the facts beside it."""
     done = world.snakemake("subset", "--configfile", "my.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     world.said = done.stdout + done.stderr
     stem = world.folder / "results/subsets/mine/mine/half/seed3"
-    return files.read_rows(f"{stem}.csv", {"id": str, "pass_rate": float, "rank": int}), files.read_json(f"{stem}.json")
+    return files.read_rows(f"{stem}.csv", {"id": str, by: float, "rank": int}), files.read_json(f"{stem}.json")
 
 
 def probed(world) -> dict[str, list[str]]:
@@ -106,12 +106,12 @@ def probed(world) -> dict[str, list[str]]:
     return answers
 
 
-def check_order(rows, rates):
-    """By rank, hardest first, nothing harder left out."""
+def check_order(rows, rates, by="pass_rate"):
+    """By rank, lowest first, nothing lower left out."""
     assert [row["rank"] for row in rows] == list(range(1, 11))
     assert len({row["id"] for row in rows}) == 10
-    assert all(row["pass_rate"] == rates[row["id"]] for row in rows)
-    assert [row["pass_rate"] for row in rows] == sorted(rates.values())[:10]
+    assert all(row[by] == rates[row["id"]] for row in rows)
+    assert [row[by] for row in rows] == sorted(rates.values())[:10]
     assert len(set(rates.values())) > 2, "the model makes a difference between problems"
 
 
@@ -125,14 +125,15 @@ def answered(tmp_path_factory, untrained) -> World:
 
 @pytest.fixture(scope="module")
 def unanswered(tmp_path_factory, untrained) -> World:
-    """JSON Lines without answers: the samples' majority decides."""
+    """JSON Lines without answers: how far samples agree decides."""
     odd = ['{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}']
     lines = [odd[0] % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i) for i in range(20)]
     source = {"kind": "files", "train": "prompts.jsonl", "columns": {"question": "my prompt", "id": "name"}}
-    overlay = OVERLAY | {"tasks": {"mine": TASK | {"source": source, "difficulty": "agreement"}}}
+    overlay = OVERLAY | {"tasks": {"mine": TASK | {"source": source, "labelled": False}}}
+    overlay["policies"] = {"half": {"rule": "lowest", "by": "agreement", "budget": {"prompts": 10}}}
     world = make_world(tmp_path_factory.mktemp("unanswered"), untrained, overlay, prompts_jsonl="\n" + "\n".join(lines) + "\n")
     world.lines = lines
-    world.rows, world.facts = chosen(world)
+    world.rows, world.facts = chosen(world, by="agreement")
     return world
 
 
@@ -163,12 +164,11 @@ def test_the_pass_rates_are_those_of_the_probe(answered):
     rates = {name: sum(answer == expected[name] for answer in found) / SAMPLES for name, found in answers.items()}
     difficulty = files.read_rows(
         answered.folder / "results/difficulty/mine/mine.csv",
-        {"id": str, "tier": str, "answered": int, "pass_rate": float, "measured_by": str},
+        {"id": str, "tier": str, "answered": int, "pass_rate": float},
     )
     assert {row["id"]: row["pass_rate"] for row in difficulty} == rates
     assert {row["id"]: row["answered"] for row in difficulty} == {n: SAMPLES - found.count(None) for n, found in answers.items()}
     assert {row["id"]: row["tier"] for row in difficulty} == {row["name"]: row["level"] for row in TABLE}
-    assert {row["measured_by"] for row in difficulty} == {"reference"}
     check_order(answered.rows, rates)
 
 
@@ -183,7 +183,7 @@ def test_the_chosen_rows_come_back_as_they_were_in_the_order_of_their_rank(answe
 
 def test_what_was_chosen_is_said_and_written_down(answered):
     facts = answered.facts
-    assert (facts["measured_by"], facts["policy"], facts["seed"]) == ("reference", {"rule": "hard", "budget": 0.5}, 3)
+    assert (facts["policy"], facts["seed"]) == ({"rule": "hard", "budget": 0.5}, 3)
     assert (facts["pool"], facts["prompts"]) == (20, 10)
     rates = [row["pass_rate"] for row in answered.rows]
     assert facts["mean_pass_rate"] == pytest.approx(sum(rates) / 10) and facts["boundary_pass_rate"] == rates[-1]
@@ -219,25 +219,50 @@ def test_the_agreement_is_the_share_of_the_most_frequent_answer(unanswered):
         name: max(collections.Counter(answer for answer in found if answer).values(), default=0) / SAMPLES
         for name, found in probed(unanswered).items()
     }
-    difficulty = files.read_rows(
-        unanswered.folder / "results/difficulty/mine/mine.csv",
-        {"id": str, "correct": int, "strict": int, "pass_rate": float, "measured_by": str},
-    )
-    assert {row["id"]: row["pass_rate"] for row in difficulty} == shares
-    assert all(row["correct"] == row["pass_rate"] * SAMPLES and row["strict"] is None for row in difficulty)
-    assert {row["measured_by"] for row in difficulty} == {"agreement"}
-    check_order(unanswered.rows, shares)
+    measured = files.read_rows(unanswered.folder / "results/signals/mine/mine.csv", {"id": str, "agreement": float})
+    assert {row["id"]: row["agreement"] for row in measured} == shares
+    assert not (unanswered.folder / "results/difficulty").exists(), "nobody knows how difficult they are"
+    check_order(unanswered.rows, shares, by="agreement")
 
 
-def test_a_subset_chosen_by_agreement_is_marked(unanswered):
-    assert unanswered.facts["measured_by"] == "agreement"
-    assert "mean agreement among samples (no reference answers)" in unanswered.said and "mean pass rate" not in unanswered.said
+def test_what_a_choice_without_answers_goes_by_and_costs_is_said(unanswered):
+    assert unanswered.facts["policy"]["by"] == "agreement" and unanswered.facts["labels"] == 10
+    assert "mean agreement" in unanswered.said and "pass rate" not in unanswered.said
+    assert "to annotate, column 'answer'  results/subsets/mine/mine/half/seed3.to_annotate.jsonl" in unanswered.said
 
 
-def test_the_chosen_lines_come_back_byte_for_byte(unanswered):
-    back = (unanswered.folder / "results/subsets/mine/mine/half/seed3.rows.jsonl").read_bytes().decode()
-    by_name = {json.loads(line)["name"]: line for line in unanswered.lines}
-    assert back == "".join(by_name[row["id"]] + "\n" for row in unanswered.rows)
+def test_the_chosen_lines_come_back_with_room_for_an_answer_and_the_reason(unanswered):
+    back = files.read_jsonl(unanswered.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {})
+    by_name = {json.loads(line)["name"]: json.loads(line) for line in unanswered.lines}
+    assert [row.pop("chosen_because") for row in back] == [f"lowest: agreement {row['agreement']:.3g}" for row in unanswered.rows]
+    assert back == [by_name[row["id"]] | {"answer": "", "id": row["id"]} for row in unanswered.rows]
+
+
+def test_a_random_choice_needs_neither_answers_nor_samples(unanswered):
+    random = {"policies": {"any": {"rule": "random", "budget": {"prompts": 3}}}, "subset": {"policy": "any"}}
+    (unanswered.folder / "random.yaml").write_text(yaml.safe_dump(random))
+    arguments = ("subset", "--configfile", "my.yaml", "random.yaml")
+    assert unanswered.plan(*arguments) == {"select_subset": 1, "export_subset": 1, "subset": 1}
+    done = unanswered.snakemake(*arguments)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    back = files.read_jsonl(unanswered.folder / "results/subsets/mine/mine/any/seed3.to_annotate.jsonl", {})
+    assert len(back) == 3 and {(row["answer"], row["chosen_because"]) for row in back} == {("", "random")}
+
+
+@pytest.mark.parametrize(
+    ("policy", "needs"),
+    [
+        ({"rule": "hard", "budget": 0.5}, "the answers of the whole pool"),
+        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.1, "budget": 0.5}, "the answers of a sample of the pool"),
+        ({"rule": "low_tiers", "highest_tier": 1}, "tiers"),
+    ],
+)
+def test_a_policy_that_needs_answers_is_refused_where_there_are_none(unanswered, policy, needs):
+    (unanswered.folder / "needs.yaml").write_text(yaml.safe_dump({"policies": {"one": policy}, "subset": {"policy": "one"}}))
+    done = unanswered.snakemake("-n", "subset", "--configfile", "my.yaml", "needs.yaml")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in said
+    assert f"subset.policy: 'one' needs {needs} before it chooses, and task 'mine' has none (labelled: false)" in said
 
 
 def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(unanswered):
@@ -247,7 +272,10 @@ def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said
     (line,) = [line for line in said.splitlines() if "has no reference answers" in line]
-    assert "studies.own.tasks: task 'mine' has no reference answers" in line and "`snakemake subset` chooses from it" in line
+    assert (
+        "studies.own.tasks: task 'mine' has no reference answers (labelled: false)" in line
+        and "which of its prompts to annotate" in line
+    )
 
 
 # --- what can go wrong ---------------------------------------------------------------------------------------------
@@ -285,7 +313,7 @@ def test_what_is_wrong_with_prompts_or_model_is_one_line(tmp_path, untrained):
     found = [line.partition("error: ")[2] for line in said.splitlines() if line.strip().startswith("error: ")]
     expected = {
         "my data/column.csv: row 2: no column 'promt' for the question; found name, level, my prompt, note, gold. Name it in the task's source",
-        "my data/blank.csv: row 6: the answer is missing; add it, take the row out, or set the task's difficulty to agreement",
+        "my data/blank.csv: row 6: the answer is missing; add it, take the row out, or set the task's `labelled` to false",
         "my data/empty.csv: row 6: the question is empty",
         "my data/twice.csv: row 22: id 'n0' stands in row 2 already",
         "my data/kind.xlsx: unknown kind of file '.xlsx'; expected .jsonl, .jsonl.gz, .csv or",

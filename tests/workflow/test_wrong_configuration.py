@@ -169,7 +169,11 @@ def break_(path, value):
         (break_("models/qwen3-4b/shape", None), ["models.qwen3-4b.shape", "needs its shape"]),
         (break_("tasks/gsm8k/source/train/0/rows", {"onyl": [1]}), ["tasks.gsm8k.source.train.0.rows", "did you mean 'only'"]),
         (break_("tasks/gsm8k_concise/test", None), ["tasks.gsm8k_concise", "a study tests on it"]),
-        (break_("tasks/gsm8k_concise/difficulty", "agreement"), ["tasks", "'gsm8k_concise' has no reference answers"]),
+        (
+            break_("tasks/gsm8k_concise/labelled", False),
+            ["tasks", "'gsm8k_concise' has no reference answers", "which of its prompts to annotate"],
+        ),
+        (break_("tasks/gsm8k_concise/labelled", "no"), ["tasks.gsm8k_concise.labelled", "'no' is not of type 'boolean'"]),
         (break_("recipes/as_released_july/adapter", None), ["recipes.as_released_july.base", "cannot be trained", "adapter"]),
         (break_("recipes/as_released_july/generation", "vllm"), ["recipes.as_released_july.generation", "4-bit"]),
         (break_("recipes/lora_slm/adapter/rnak", 8), ["recipes.lora_slm.adapter", "rnak", "did you mean 'rank'"]),
@@ -178,7 +182,6 @@ def break_(path, value):
             break_("studies/paper/exclude/1", {"tested_on": "aime2025", "policy": "hard"}),
             ["studies.paper.exclude.1", "not for a policy or recipe"],
         ),
-        (break_("tasks/aime2025/difficulty", "agreement"), ["also_tested_on.gsm8k", "'aime2025' has no reference answers"]),
         (
             break_("tasks/math/source/columns", {"question": "q"}),
             ["tasks.math.source.columns", "format math knows its own columns"],

@@ -21,15 +21,15 @@ FAMILIES = {
 UNREADABLE_SHARE = 0.01  # up to this share of reference answers may be unreadable to the grader; their problems are left out
 
 
-def prepare(task: str, source: dict, split: str, paths: list[str], difficulty: str = "pass_rate") -> list[dict]:
+def prepare(task: str, source: dict, split: str, paths: list[str], labelled: bool = True) -> list[dict]:
     """The problems of one split. `source` is the task's `source` in config.yaml, without the other split; `paths` are the files or
     dataset folders of its parts, in order."""
     if source["kind"] == "generated":
         return generate_problems(task, source, split)
-    return [problem for problem, _, _ in with_rows(task, source, split, paths, difficulty)]
+    return [problem for problem, _, _ in with_rows(task, source, split, paths, labelled)]
 
 
-def with_rows(task: str, source: dict, split: str, paths: list[str], difficulty: str = "pass_rate") -> list[tuple[dict, dict, str]]:
+def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: bool = True) -> list[tuple[dict, dict, str]]:
     """[(problem, the row that it comes from, where this row stands)] of a split that is read from files or datasets."""
     parts = source[split] if source["kind"] == "hub" else [{}]
     if len(parts) != len(paths):
@@ -49,10 +49,10 @@ def with_rows(task: str, source: dict, split: str, paths: list[str], difficulty:
         )
     # Tasks over one dataset share its ids. Their samples then share random numbers, and they can be paired by problem.
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
-    format, columns, needs_answer = source.get("format", "columns"), source.get("columns", {}), difficulty == "pass_rate"
+    format, columns = source.get("format", "columns"), source.get("columns", {})
     problems, kept = [], []
     for index, (origin, path, number, row) in enumerate(rows):
-        problem = sources.as_problem(row, number, format, columns, needs_answer, path)
+        problem = sources.as_problem(row, number, format, columns, labelled, path)
         if source.get("keep") == "numeric" and not graders.is_number(str(problem["answer"])):
             continue
         identity = problem.get("id")
@@ -69,7 +69,7 @@ def with_rows(task: str, source: dict, split: str, paths: list[str], difficulty:
         )
     if not problems:
         raise UserError(f"task {task}: no problems are left in the {split} split; check its rows and keep")
-    problems = _checked(problems, ", ".join(map(str, paths)), needs_answer, sources.first_row(paths[0]))
+    problems = _checked(problems, ", ".join(map(str, paths)), labelled, sources.first_row(paths[0]))
     return [(problem, *origin) for problem, origin in zip(problems, kept)]
 
 

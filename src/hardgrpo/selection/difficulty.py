@@ -4,7 +4,7 @@ from hardgrpo.data import steps
 from hardgrpo.grading import graders
 
 GRADED = ("correct", "answered", "strict", "lenient", "undecided", "sound")  # counted; empty where they are not known
-COLUMNS = ["id", "tier", "samples", *GRADED, "truncated", "tokens", "pass_rate", "measured_by", "held_out", "held_out_correct"]
+COLUMNS = ["id", "tier", "samples", *GRADED, "truncated", "tokens", "pass_rate", "held_out", "held_out_correct"]
 # Further columns after a probe that stopped early: samples that were planned, whether all were taken, bounds of the pass rate, and the
 # confidence in the subset. A problem without all samples has no pass rate.
 STOPPED_COLUMNS = ["planned", "complete", "pass_rate_low", "pass_rate_high", "confidence"]
@@ -20,23 +20,10 @@ def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool =
     counts = {name: sum(getattr(v, name) for v in grades) for name in GRADED[:-1]}
     sound = [steps.sound(problem, sample["completion"]) for sample in samples]
     counts["sound"] = None if None in sound else sum(sound)
-    return _row(problem, samples, counts, "reference")
+    return _row(problem, samples, counts)
 
 
-def measure_agreement(problem: dict, samples: list[dict], grader: str) -> dict:
-    """A row without a reference answer: the most frequent answer counts as correct, and a sample without an answer never does."""
-    groups: list[list[str]] = []  # equal answers
-    for answer in filter(None, (graders.GRADERS[grader].extract(sample["completion"]) for sample in samples)):
-        group = next((g for g in groups if graders.same(grader, g[0], answer)), None)
-        if group is None:
-            groups.append(group := [])
-        group.append(answer)
-    sizes = [len(group) for group in groups]
-    counts = dict.fromkeys(GRADED) | {"correct": max(sizes, default=0), "answered": sum(sizes)}
-    return _row(problem, samples, counts, "agreement")
-
-
-def _row(problem: dict, samples: list[dict], counts: dict, measured_by: str) -> dict:
+def _row(problem: dict, samples: list[dict], counts: dict) -> dict:
     known = [s["tokens"] for s in samples if s.get("tokens") is not None]
     reasons = [s.get("finish_reason") for s in samples]
     return counts | {
@@ -46,7 +33,6 @@ def _row(problem: dict, samples: list[dict], counts: dict, measured_by: str) -> 
         "truncated": reasons.count("length") if all(reasons) else None,
         "tokens": sum(known) if len(known) == len(samples) else None,
         "pass_rate": counts["correct"] / len(samples) if samples else None,
-        "measured_by": measured_by,
         "held_out": None,
         "held_out_correct": None,
     }

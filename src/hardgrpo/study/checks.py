@@ -17,6 +17,7 @@ from hardgrpo.study.settings import (
     has_train,
     has_weights,
     is_excluded,
+    is_labelled,
     is_recorded,
     is_supervised,
     is_trajectory,
@@ -173,6 +174,16 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
     chosen = config["subset"]
     for kind in ("models", "tasks", "policies"):
         yield from unknown(f"subset.{SINGULAR[kind]}", kind, [chosen[SINGULAR[kind]]])
+    if chosen["task"] in config["tasks"] and not is_labelled(config["tasks"][chosen["task"]]):
+        policy = config["policies"].get(chosen["policy"], {"rule": "random"})
+        needs = {"pool": "the answers of the whole pool", "sample": "the answers of a sample of the pool", "none": "tiers"}
+        before = policies.labels_before(policy)
+        if before != "none" or policy["rule"] in policies.TIERED:
+            yield (
+                "subset.policy",
+                f"'{chosen['policy']}' needs {needs[before]} before it chooses, and task '{chosen['task']}' has none (labelled: false);"
+                " choose random, or a policy `by` a measure that needs no answers, e.g. agreement_lowest",
+            )
     if chosen["task"] in config["tasks"] and not has_train(config["tasks"][chosen["task"]]):
         yield "subset.task", f"task '{chosen['task']}' has no train split to choose from; give it one"
     if chosen["model"] in config["models"] and is_recorded(config, chosen["model"]):
@@ -221,11 +232,11 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                         f"{place}.tasks",
                         f"task '{task}' has no train split to choose from; give it one or name it in also_tested_on",
                     )
-                if config["tasks"][task].get("difficulty") == "agreement":
+                if not is_labelled(config["tasks"][task]):
                     yield (
                         f"{place}.tasks",
-                        f"task '{task}' has no reference answers, so nothing can be trained or tested on it; `snakemake subset`"
-                        " chooses from it",
+                        f"task '{task}' has no reference answers (labelled: false), so nothing can be trained on it; `snakemake subset`"
+                        " says which of its prompts to annotate",
                     )
             for model in study["models"]:
                 yield from _unable(config, study, model, place)
@@ -254,8 +265,6 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
             for test in tests:
                 if test in config["tasks"] and not config["tasks"][test]["source"].get("test"):
                     yield f"{place}.also_tested_on.{task}", f"task '{test}' has no test split; give it one"
-                if test in config["tasks"] and config["tasks"][test].get("difficulty") == "agreement":
-                    yield f"{place}.also_tested_on.{task}", f"task '{test}' has no reference answers to test on; take it out"
         for number, entry in enumerate(study.get("exclude", [])):
             for key, kind in (("model", "models"), ("task", "tasks"), ("policy", "policies"), ("recipe", "recipes")):
                 for value in listed(entry.get(key, [])):

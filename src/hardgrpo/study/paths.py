@@ -282,7 +282,8 @@ def chosen_rows(config: dict) -> str:
     source = config["tasks"][chosen["task"]]["source"]
     kind = "csv" if source["kind"] == "files" and source.get("train", "").endswith(".csv") else "jsonl"
     base = settings.base_of(config, chosen["model"], chosen["seed"])
-    return subset(base, chosen["task"], chosen["policy"], chosen["seed"], f"rows.{kind}")
+    name = "rows" if settings.is_labelled(config["tasks"][chosen["task"]]) else "to_annotate"
+    return subset(base, chosen["task"], chosen["policy"], chosen["seed"], f"{name}.{kind}")
 
 
 def results(config: dict, study: str) -> list[str]:

@@ -99,6 +99,11 @@ def has_train(task: dict) -> bool:
     return bool(task["source"].get("train"))
 
 
+def is_labelled(task: dict, split: str = "train") -> bool:
+    """Whether the problems of a split have reference answers. A test split always has."""
+    return split != "train" or task.get("labelled", True)
+
+
 def has_solutions(task: dict) -> bool:
     """Whether the problems of a task come with worked solutions."""
     source = task["source"]
