@@ -79,7 +79,8 @@ def chosen_by(w):
     if policy.get("by", "pass_rate") == "pass_rate":
         if settings.is_labelled(task_of(w.task)):
             return {"difficulty": pass_rates_for(w)}
-        return {"questions": paths.questions(w.task)}  # a random choice, or all
+        found = {"questions": paths.questions(w.task)}  # for a random choice, or all
+        return found | ({"annotated": paths.annotated(w.task)} if policy["rule"] == "annotated" else {})
     found = {"signals": paths.signals(*probe_of(w))}
     if policy["by"] == "predicted":
         found["sample"] = paths.subset(w.model, w.task, w.policy, w.seed, "sample.csv")
@@ -95,4 +96,4 @@ def annotation_column(w):
     """The argument that adds an empty column for the answer, named as the pool's file would name it."""
     if w.what == "rows":
         return ""
-    return "--to-annotate " + shlex.quote(task_of(w.task)["source"].get("columns", {}).get("answer", "answer"))
+    return "--to-annotate " + shlex.quote(settings.answer_column(task_of(w.task)))

@@ -89,9 +89,14 @@ def study_tables(study):
     ]
 
 
+def study_verdict(study):
+    """The page that says whether it was worth it, if something was trained."""
+    return [f"paper/{study}/verdict.html"] if any(run.recipe != "recorded" for run in paths.runs(config, study)) else []
+
+
 def study_paper(study):
-    """Figures, tables and the report of the checks."""
-    return study_figures(study) + study_tables(study) + [f"paper/{study}/verified.txt"]
+    """Figures, tables, the verdict and the report of the checks."""
+    return study_figures(study) + study_tables(study) + study_verdict(study) + [f"paper/{study}/verified.txt"]
 
 
 def study_pdf(study):

@@ -6,6 +6,7 @@ localrules:
     fetch_model,
     prepare_task,
     pretrain_settings,
+    read_annotated,
     remove_answers,
     write_solutions,
 
@@ -76,6 +77,28 @@ rule remove_answers:
         "Write the questions of {wildcards.task} without their answers"
     shell:
         "python scripts/inputs/remove_answers.py --problems {input} --output {output} > {log} 2>&1"
+
+
+rule read_annotated:
+    input:
+        problems="results/tasks/{task}/train.jsonl",
+        annotated=lambda w: os.path.join(DATA, task_of(w.task).get("annotated", f"config.yaml: tasks.{w.task}.annotated")),
+    output:
+        "results/tasks/{task}/annotated.jsonl",
+    log:
+        "results/logs/read_annotated/{task}.log",
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
+    params:
+        column=lambda w: settings.answer_column(task_of(w.task)),
+        grader=lambda w: task_of(w.task)["grader"],
+    message:
+        "Take in the answers given to prompts of {wildcards.task}"
+    shell:
+        "python scripts/inputs/read_annotated.py --problems {input.problems} --annotated {input.annotated:q} --column {params.column:q}"
+        " --grader {params.grader} --output {output} 2>> {log} | tee -a {log}"
 
 
 # For runs of recipes with `objective: sft`.

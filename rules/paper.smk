@@ -4,6 +4,7 @@
 localrules:
     write_tables,
     write_numbers,
+    write_verdict,
     verify,
     compile_paper,
 
@@ -59,6 +60,28 @@ rule write_numbers:
         "Write the numbers of the text ({wildcards.study})"
     shell:
         "python scripts/paper/write_numbers.py --tables {input} --study {params.study:q} --output {output.macros} > {log} 2>&1"
+
+
+rule write_verdict:
+    input:
+        drawn(*registry.WORTH),
+    output:
+        report("paper/{study}/verdict.html", caption="report/verdict.rst", category="Results", labels={"file": "was it worth it?"}),
+    log:
+        "results/logs/write_verdict/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    params:
+        study=lambda w: as_json(settings.described(config, w.study)),
+        prices=lambda w: as_json(settings.prices(config, w.study)),
+        code=code("paper/write_verdict.py"),
+    message:
+        "Say whether it was worth it ({wildcards.study})"
+    shell:
+        "python scripts/paper/write_verdict.py --tables {input} --study {params.study:q} --prices {params.prices:q} --output {output}"
+        " > {log} 2>&1"
 
 
 rule verify:

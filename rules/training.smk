@@ -26,7 +26,7 @@ rule train_grpo:
     input:
         spec="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/spec.yaml",
         model="results/models/{model}/manifest.json",
-        problems="results/tasks/{task}/train.jsonl",
+        problems=lambda w: paths.trained_on(config, w.task),
         subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
         solutions=lambda w: paths.solutions_of_run(config, w.task, w.recipe),  # none for GRPO
     output:

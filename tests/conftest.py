@@ -30,7 +30,7 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 
 os.environ.setdefault(warm.SOCKET, warm.place())  # all workers and all their worlds share one server
 
-pytest_plugins = ["explorer_pages", "interrupted", "workplace"]  # their fixtures
+pytest_plugins = ["explorer_pages", "interrupted", "own_prompts", "workplace"]  # their fixtures
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"

@@ -90,6 +90,7 @@ def look_at(study: str, no_tex: bool) -> None:
         (paper / "verified.txt", "checks of the results, and which of them were skipped"),
         (paper / "figures", "figures, PDF and PNG"),
         (paper / "tables", "tables, LaTeX and CSV"),
+        (paper / "verdict.html", "was it worth it: gain, what it is made of, what it cost"),
         (paper / "explorer.html", "every completion beside its base model's"),
         (paper / "claims.csv", "the papers' claims, each with its test and verdict"),
     ]:

@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--difficulty", help="pass rates, for policies by pass rate")
     parser.add_argument("--signals", help="of measure_signals.py, for policies by a signal")
     parser.add_argument("--questions", help="the pool without answers, for a random choice from it, or all of it")
+    parser.add_argument("--annotated", help="of read_annotated.py, for policy annotated: its prompts are the subset")
     parser.add_argument("--sample", help="of annotate_sample.py, for policies by predicted pass rates")
     parser.add_argument("--policy", required=True, type=json.loads, help="a policy of config.yaml, as JSON")
     parser.add_argument("--seed", type=int, required=True, help="decides ties and random choices")
@@ -146,7 +147,10 @@ def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
     try:
         if args.questions:
             values, by = dict.fromkeys(found, 0.0), None
-            subset = policies.select(values, seed=args.seed, **policy)
+            if policy["rule"] == "annotated":
+                subset = policies.Subset([row["id"] for row in files.read_jsonl(args.annotated, {"id": str})], 0, 0)
+            else:
+                subset = policies.select(values, seed=args.seed, **policy)
         elif by == "predicted":
             sample = {row["id"]: row["pass_rate"] for row in files.read_rows(args.sample, {"id": str, "pass_rate": float})}
             values = predicted.pass_rates(found, sample)

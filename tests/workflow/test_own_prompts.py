@@ -1,11 +1,9 @@
 """Somebody's own prompts and model: `snakemake subset --configfile my.yaml` gives back the rows that are worth training on."""
 
-import collections
 import csv
 import io
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 import yaml
@@ -14,22 +12,8 @@ from conftest import ROOT, World
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks
+from own_prompts import OVERLAY, SAMPLES, TASK, as_csv, check_order, chosen, make_world, probed
 
-SAMPLES = 8
-TASK = {
-    "source": {"kind": "files", "train": "prompts.csv", "columns": {"question": "my prompt", "answer": "gold", "tier": "level", "id": "name"}},
-    "prompt": "{question}",
-    "grader": "final_word",
-    "completion_tokens": 12,
-    "probe": {"samples": SAMPLES, "shards": 2, "seed": 1},
-}  # fmt: skip
-OVERLAY = {
-    "data": "my data",
-    "subset": {"model": "mine", "task": "mine", "policy": "half", "seed": 3},
-    "tasks": {"mine": TASK},
-    "models": {"mine": {"source": {"kind": "folder", "path": "a model"}}},
-    "policies": {"half": {"rule": "hard", "budget": 0.5}},
-}
 SAYINGS = [
     'Say "one",\nthen two',
     "plain",
@@ -48,92 +32,11 @@ TABLE = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def untrained(tmp_path_factory) -> Path:
-    """A model that says `red`, `blue` and `####` at random, so that some problems are solved in some samples."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    from hardgrpo.training.pretraining import build_model
-
-    words = ["<pad>", "<eos>", "<unk>", "####", "red", "blue"]
-    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>")
-    fast.chat_template = "{{ messages[0]['content'] }}"
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "layers": 1, "heads": 1, "key_value_heads": 1, "head_size": 16}
-    folder = tmp_path_factory.mktemp("untrained") / "a model"
-    build_model(sizes | {"context_tokens": 64, "rotary_base": 100.0, "seed": 0}, fast).save_pretrained(folder)
-    fast.save_pretrained(folder)
-    return folder
-
-
-def as_csv(rows) -> str:
-    buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()
-
-
-def make_world(folder: Path, untrained: Path, overlay=OVERLAY, **texts) -> World:
-    world = World(folder / "world")
-    (world.folder / "my data").mkdir()
-    shutil.copytree(untrained, world.folder / "my data/a model")
-    for name, text in texts.items():
-        (world.folder / "my data" / name.replace("_", ".")).write_bytes(text.encode())
-    (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
-    return world
-
-
-def chosen(world, by="pass_rate"):
-    """Run it and read what it chose: the subset's rows and the facts beside it."""
-    done = world.snakemake("subset", "--configfile", "my.yaml")
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    world.said = done.stdout + done.stderr
-    stem = world.folder / "results/subsets/mine/mine/half/seed3"
-    return files.read_rows(f"{stem}.csv", {"id": str, by: float, "rank": int}), files.read_json(f"{stem}.json")
-
-
-def probed(world) -> dict[str, list[str]]:
-    """Each problem's answers, read from the probe without the programs: the word after the last mark, None without one."""
-    answers = collections.defaultdict(list)
-    for path in sorted((world.folder / "results/probe/mine/mine").iterdir()):
-        for row in files.read_jsonl(path, {"id": str, "completion": str}):
-            after = row["completion"].split("####")[-1].split() if "####" in row["completion"] else []
-            answers[row["id"]].append(after[0] if after else None)
-    assert {len(found) for found in answers.values()} == {SAMPLES}
-    return answers
-
-
-def check_order(rows, rates, by="pass_rate"):
-    """By rank, lowest first, nothing lower left out."""
-    assert [row["rank"] for row in rows] == list(range(1, 11))
-    assert len({row["id"] for row in rows}) == 10
-    assert all(row[by] == rates[row["id"]] for row in rows)
-    assert [row[by] for row in rows] == sorted(rates.values())[:10]
-    assert len(set(rates.values())) > 2, "the model makes a difference between problems"
-
-
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory, untrained) -> World:
     world = make_world(tmp_path_factory.mktemp("answered"), untrained, prompts_csv="\ufeff" + as_csv(TABLE))
     world.planned = world.plan("subset", "--configfile", "my.yaml")
     world.rows, world.facts = chosen(world)
-    return world
-
-
-@pytest.fixture(scope="module")
-def unanswered(tmp_path_factory, untrained) -> World:
-    """JSON Lines without answers: how far samples agree decides."""
-    odd = ['{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}']
-    lines = [odd[0] % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i) for i in range(20)]
-    source = {"kind": "files", "train": "prompts.jsonl", "columns": {"question": "my prompt", "id": "name"}}
-    overlay = OVERLAY | {"tasks": {"mine": TASK | {"source": source, "labelled": False}}}
-    overlay["policies"] = {"half": {"rule": "lowest", "by": "agreement", "budget": {"prompts": 10}}}
-    world = make_world(tmp_path_factory.mktemp("unanswered"), untrained, overlay, prompts_jsonl="\n" + "\n".join(lines) + "\n")
-    world.lines = lines
-    world.rows, world.facts = chosen(world, by="agreement")
     return world
 
 
@@ -209,73 +112,6 @@ def test_another_policy_chooses_from_the_same_pass_rates(answered):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     rows = files.read_rows(answered.folder / "results/subsets/mine/mine/low/seed3.csv", {"id": str})
     assert {row["id"] for row in rows} == {row["name"] for row in TABLE if row["level"] == "0"}
-
-
-# --- without answers -----------------------------------------------------------------------------------------------
-
-
-def test_the_agreement_is_the_share_of_the_most_frequent_answer(unanswered):
-    shares = {
-        name: max(collections.Counter(answer for answer in found if answer).values(), default=0) / SAMPLES
-        for name, found in probed(unanswered).items()
-    }
-    measured = files.read_rows(unanswered.folder / "results/signals/mine/mine.csv", {"id": str, "agreement": float})
-    assert {row["id"]: row["agreement"] for row in measured} == shares
-    assert not (unanswered.folder / "results/difficulty").exists(), "nobody knows how difficult they are"
-    check_order(unanswered.rows, shares, by="agreement")
-
-
-def test_what_a_choice_without_answers_goes_by_and_costs_is_said(unanswered):
-    assert unanswered.facts["policy"]["by"] == "agreement" and unanswered.facts["labels"] == 10
-    assert "mean agreement" in unanswered.said and "pass rate" not in unanswered.said
-    assert "to annotate, column 'answer'  results/subsets/mine/mine/half/seed3.to_annotate.jsonl" in unanswered.said
-
-
-def test_the_chosen_lines_come_back_with_room_for_an_answer_and_the_reason(unanswered):
-    back = files.read_jsonl(unanswered.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {})
-    by_name = {json.loads(line)["name"]: json.loads(line) for line in unanswered.lines}
-    assert [row.pop("chosen_because") for row in back] == [f"lowest: agreement {row['agreement']:.3g}" for row in unanswered.rows]
-    assert back == [by_name[row["id"]] | {"answer": "", "id": row["id"]} for row in unanswered.rows]
-
-
-def test_a_random_choice_needs_neither_answers_nor_samples(unanswered):
-    random = {"policies": {"any": {"rule": "random", "budget": {"prompts": 3}}}, "subset": {"policy": "any"}}
-    (unanswered.folder / "random.yaml").write_text(yaml.safe_dump(random))
-    arguments = ("subset", "--configfile", "my.yaml", "random.yaml")
-    assert unanswered.plan(*arguments) == {"select_subset": 1, "export_subset": 1, "subset": 1}
-    done = unanswered.snakemake(*arguments)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    back = files.read_jsonl(unanswered.folder / "results/subsets/mine/mine/any/seed3.to_annotate.jsonl", {})
-    assert len(back) == 3 and {(row["answer"], row["chosen_because"]) for row in back} == {("", "random")}
-
-
-@pytest.mark.parametrize(
-    ("policy", "needs"),
-    [
-        ({"rule": "hard", "budget": 0.5}, "the answers of the whole pool"),
-        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.1, "budget": 0.5}, "the answers of a sample of the pool"),
-        ({"rule": "low_tiers", "highest_tier": 1}, "tiers"),
-    ],
-)
-def test_a_policy_that_needs_answers_is_refused_where_there_are_none(unanswered, policy, needs):
-    (unanswered.folder / "needs.yaml").write_text(yaml.safe_dump({"policies": {"one": policy}, "subset": {"policy": "one"}}))
-    done = unanswered.snakemake("-n", "subset", "--configfile", "my.yaml", "needs.yaml")
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said
-    assert f"subset.policy: 'one' needs {needs} before it chooses, and task 'mine' has none (labelled: false)" in said
-
-
-def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(unanswered):
-    study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "policies": ["half"], "recipes": ["mini"], "seeds": [0]}
-    (unanswered.folder / "study.yaml").write_text(yaml.safe_dump({"study": "own", "studies": {"own": study}}))
-    done = unanswered.snakemake("-n", "--configfile", "my.yaml", "study.yaml")
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said
-    (line,) = [line for line in said.splitlines() if "has no reference answers" in line]
-    assert (
-        "studies.own.tasks: task 'mine' has no reference answers (labelled: false)" in line
-        and "which of its prompts to annotate" in line
-    )
 
 
 # --- what can go wrong ---------------------------------------------------------------------------------------------

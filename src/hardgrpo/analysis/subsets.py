@@ -115,7 +115,7 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
     rows = []
     pools = list(dict.fromkeys(key[:2] for key in groups))
     for (model, task, group), lists in sorted(groups.items(), key=lambda item: pools.index(item[0][:2])):
-        rates = pd.Series([rate for one in lists for rate in one]).round(6).value_counts().sort_index() / len(lists)
+        rates = pd.Series([rate for one in lists for rate in one], dtype=float).round(6).value_counts().sort_index() / len(lists)
         rows += [
             {"model": model, "task": task, "group": group, "pass_rate": rate, "problems": count} for rate, count in rates.items()
         ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hardgrpo.analysis.formats import points, whole, with_interval
+from hardgrpo.analysis.formats import UNKNOWN, points, whole, with_interval
 
 BREAK = "\N{ZERO WIDTH SPACE}"  # where a long name may be broken
 
@@ -48,7 +48,7 @@ def text(frame: pd.DataFrame, name: str, header: Cell, show: Callable = str, not
 
 
 def number(frame: pd.DataFrame, name: str, header: Cell, show: Callable = points, note: Cell = "") -> Column:
-    return numbers(header, [show(value) for value in frame[name]], note)
+    return numbers(header, [UNKNOWN if pd.isna(value) else show(value) for value in frame[name]], note)
 
 
 def numbers(header: Cell, cells: list[Cell], note: Cell = "", width: float = 0.0) -> Column:

@@ -133,6 +133,8 @@ JUDGED = {
 }
 # Numbers that others published.
 PUBLISHED = ["base_wrong", "gains", "learnable", "lengths", "limits", "out_of_distribution", "readings", "recordings", "yardsticks"]
+# Tables of the page that says whether it was worth it.
+WORTH = ["gains", "parts", "spent"]
 # Tables with the numbers of the paper's text.
 NUMBERED = ["gains", "differences", "learnable", "parts", "decomposition", "kinds", "reasons", "subsets", "regressions"]
 NUMBERED += ["lead_regressions", "claims", "trajectories"]
@@ -240,7 +242,7 @@ FIGURES = {
         "How hard the pool is for the base model, as the share of its completions that are right (grey bars), and which pass rates each"
         " policy chooses (lines), as shares of the pool and of each subset, averaged over seeds. The number of prompts stands above each"
         " panel. Marks of policies that choose the same pass rate are drawn side by side.",
-        when=lambda config, study: bool(paths.probed(config, study)),
+        when=lambda config, study: bool(paths.difficulties(config, study)),
     ),
     "accuracy": Figure(
         ["accuracy"], "Results", "Accuracy by checkpoint",

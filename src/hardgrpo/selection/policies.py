@@ -10,6 +10,7 @@ The *order* of a pool is by ascending pass rate, and ties are broken by a hash o
     lowest, highest                                           need `budget` and `by`, a measure of signals.py; nearest_half may have `by`
     low_tiers, low_tiers_matched                              need `highest_tier`: low means a tier up to that one
     all                                                       needs nothing
+    annotated                                                 needs nothing: the prompts that somebody has given answers to
 """
 
 import hashlib
@@ -24,9 +25,15 @@ BY_MEASURE = ("lowest", "highest", "nearest_half")
 RANKED = ("hard", "easy", "middle", "random", "hard_solvable", *BY_MEASURE, *RELEASED)
 SPLIT = ("base_wrong", "base_right", "base_right_matched")
 TIERED = ("low_tiers", "low_tiers_matched")
-RULES = (*RANKED, *SPLIT, *TIERED, "all")
+RULES = (*RANKED, *SPLIT, *TIERED, "all", "annotated")
 BY_BOUNDS = ("hard", "easy", "hard_solvable", *SPLIT)  # bounds of the pass rates can decide these, see early_stopping.py
-UNSEEING = ("random", "random_42", *TIERED, "all")  # need no measure of the prompts, and so no answers before the choice
+UNSEEING = (
+    "random",
+    "random_42",
+    *TIERED,
+    "all",
+    "annotated",
+)  # need no measure of the prompts, and so no answers before the choice
 SIGNALS = ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")  # measured without answers: signals.py
 SHARES = ("pass_rate", "predicted", "agreement", "answered_share")  # measures in 0..1: one can be nearest to one half
 MEASURES = ("pass_rate", "predicted", *SIGNALS)

@@ -232,12 +232,21 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                         f"{place}.tasks",
                         f"task '{task}' has no train split to choose from; give it one or name it in also_tested_on",
                     )
-                if not is_labelled(config["tasks"][task]):
+                if not is_labelled(config["tasks"][task]) and "annotated" not in config["tasks"][task]:
                     yield (
                         f"{place}.tasks",
                         f"task '{task}' has no reference answers (labelled: false), so nothing can be trained on it; `snakemake subset`"
-                        " says which of its prompts to annotate",
+                        " says which of its prompts to annotate: name the filled-in file as its `annotated`",
                     )
+                for policy in (name for name in study["policies"] if not is_excluded(study, task=task, policy=name)):
+                    wanted = config["policies"].get(policy, {}).get("rule") == "annotated"
+                    if wanted == is_labelled(config["tasks"][task]):
+                        yield (
+                            f"{place}.policies",
+                            f"'{policy}' is for tasks {'' if wanted else 'whose prompts have answers, not for those '}that are not labelled,"
+                            f" and '{task}' is{'' if wanted else ' not'}; "
+                            + ("choose another policy" if wanted else "choose policy annotated, which takes what was annotated"),
+                        )
             for model in study["models"]:
                 yield from _unable(config, study, model, place)
         else:

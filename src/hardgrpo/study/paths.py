@@ -14,6 +14,16 @@ def problems(task: str, split: str) -> str:
     return f"results/tasks/{task}/{split}.jsonl"
 
 
+def annotated(task: str) -> str:
+    """The problems of a pool that somebody has given answers to."""
+    return f"results/tasks/{task}/annotated.jsonl"
+
+
+def trained_on(config: dict, task: str) -> str:
+    """The problems, with answers, from which a run's prompts are."""
+    return problems(task, "train") if settings.is_labelled(config["tasks"][task]) else annotated(task)
+
+
 def solutions(task: str) -> str:
     """Worked solutions of the train problems, for recipes that train on them."""
     return f"results/tasks/{task}/solutions.jsonl"
@@ -116,7 +126,7 @@ def of_study(config: dict, study: str) -> dict:
     return ({"policies": by_signals} if by_signals else {}) | {
         "studies": {study: plan},
         "tasks": {
-            task: {"completion_tokens": config["tasks"][task]["completion_tokens"]}
+            task: {key: config["tasks"][task][key] for key in ("completion_tokens", "labelled") if key in config["tasks"][task]}
             | {
                 "test": {
                     key: value
@@ -223,7 +233,8 @@ def trajectories(config: dict, study: str) -> list[str]:
 
 
 def difficulties(config: dict, study: str) -> list[str]:
-    return [difficulty(base, task) for base, task, _ in probed(config, study)]
+    labelled = lambda task: settings.is_labelled(config["tasks"].get(task, {}))  # a trajectory's prompts are no task
+    return [difficulty(base, task) for base, task, _ in probed(config, study) if labelled(task)]
 
 
 def signal_files(config: dict, study: str) -> list[str]:
@@ -325,7 +336,7 @@ def specification(config: dict, run: settings.Run) -> dict:
         "recipe": run.recipe,
         "seed": run.seed,
         "model_folder": model_folder(run.base),
-        "problems": problems(run.task, "train"),
+        "problems": trained_on(config, run.task),
         "subset": subset(run.base, run.task, run.policy, run.seed),
         "prompt": task["prompt"],
         "chat": settings.chat(config, run.model),

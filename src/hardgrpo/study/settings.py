@@ -104,6 +104,11 @@ def is_labelled(task: dict, split: str = "train") -> bool:
     return split != "train" or task.get("labelled", True)
 
 
+def answer_column(task: dict) -> str:
+    """The column of a task's file in which answers stand, or should."""
+    return task["source"].get("columns", {}).get("answer", "answer")
+
+
 def has_solutions(task: dict) -> bool:
     """Whether the problems of a task come with worked solutions."""
     source = task["source"]
@@ -292,6 +297,22 @@ def training_gpus(config: dict, model: str, recipe: str) -> dict:
 def differing(recipe: dict, first: dict) -> dict:
     """Where a recipe differs from another: {key: its value}; None for a key that it lacks."""
     return {key: recipe.get(key) for key in sorted(recipe | first) if recipe.get(key) != first.get(key)}
+
+
+def prices(config: dict, study: str) -> dict:
+    """What the costs of a study are computed with: the price of a GPU for an hour, the GPUs that train each model (0: a CPU does), and
+    the price of a label where a policy's budget names one."""
+    plan = config["studies"][study]
+    adapter = bool(config["recipes"].get(plan.get("recipes", [""])[0], {}).get("adapter"))
+    gpus = {model: config["models"][model].get("gpus", {}).get("adapter" if adapter else "full", {}) for model in plan["models"]}
+    budgets = {name: config["policies"].get(name, {}).get("budget") for name in plan["policies"]}
+    return {
+        "gpu_hour": config["plan"]["price"],
+        "gpus": {model: found.get("count", 0) for model, found in gpus.items()},
+        "label": {
+            name: budget["label_price"] for name, budget in budgets.items() if isinstance(budget, dict) and "label_price" in budget
+        },
+    }
 
 
 def described(config: dict, study: str) -> dict:

@@ -1,0 +1,32 @@
+"""Write the page that says of each arm of a study whether it was worth it: the gain, what it is made of, what it cost.
+
+    python scripts/paper/write_verdict.py --tables results/reference/mini/*.csv --study '{...}' --output paper/mini/verdict.html \\
+        --prices '{"gpu_hour": 2.5, "gpus": {"qwen3-4b": 1}, "label": {"half": 2}}'
+
+--study is the study's design (settings.described), --prices what its costs are computed with (settings.prices), both as JSON.
+"""
+
+import argparse
+import json
+
+from hardgrpo.runtime import files, warm
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    files.add_tables(parser)
+    parser.add_argument("--study", required=True, type=json.loads)
+    parser.add_argument("--prices", required=True, type=json.loads)
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+
+    from hardgrpo.analysis import summaries  # here: see hardgrpo.runtime.warm
+    from hardgrpo.report import registry, verdict
+
+    tables = {name: summaries.read(args.tables[name], columns) for name, columns in registry.columns(*registry.WORTH).items()}
+    files.write_text(args.output, verdict.page(args.study, **tables, prices=args.prices))
+    print(f"{args.output}: {len(tables['spent'])} arms")
+
+
+if __name__ == "__main__":
+    warm.run(main, starts=False)

@@ -1,0 +1,56 @@
+"""A page that answers one question for each arm of a study: was it worth it? The gain with its interval, what it is made of, what it cost."""
+
+import pandas as pd
+
+from hardgrpo.analysis.formats import UNKNOWN, adding_up, known, points, signed_interval, whole
+from hardgrpo.report import web
+
+KEYS = ["model", "task", "policy"]
+
+
+def page(study: dict, gains: pd.DataFrame, parts: pd.DataFrame, spent: pd.DataFrame, prices: dict) -> str:
+    """`study` is settings.described. `prices`: `gpu_hour`, `gpus` by model (0 on a CPU) and `label` by policy, where one is known."""
+    home = gains[(gains.decoding == "sampled") & (gains.task == gains.eval_task)]
+    rows = home.merge(parts[parts.task == parts.eval_task].drop(columns=["eval_task", "gain"]), on=KEYS, suffixes=("", "_of_parts"))
+    rows = rows.merge(spent[[*KEYS, "labels", "tokens", "seconds"]], on=KEYS)
+    groups = [
+        {
+            "model": model,
+            "task": task,
+            "problems": whole(group.problems.max()),
+            "arms": [arm(row, prices) for row in group.itertuples()],
+        }
+        for (model, task), group in rows.groupby(["model", "task"], sort=False)
+    ]
+    return web.template("verdict.html").render(title=study["title"], own_bases=study["own_bases"], groups=groups)
+
+
+def arm(row, prices: dict) -> dict:
+    """What the page says of one arm: a row of gains, parts and spent."""
+    policy = row.policy.partition(", ")[0]
+    finishing, correctness = adding_up(row.gain, [row.finishing, row.correctness])
+    hours = row.seconds * row.seeds / 3600
+    gpus, price = prices["gpus"].get(row.model, 0), prices["label"].get(policy)
+    return {
+        "name": row.policy,
+        "verdict": verdict(row.gain_low, row.gain_high),
+        "before": points(row.base_accuracy),
+        "after": points(round(row.base_accuracy, 3) + round(row.gain, 3)),  # as the page adds it up
+        "gain": signed_interval(row.gain, row.gain_low, row.gain_high),
+        "detectable": points(row.mdd),
+        "finishing": signed_interval(finishing, row.finishing_low, row.finishing_high),
+        "correctness": signed_interval(correctness, row.correctness_low, row.correctness_high),
+        "labels": whole(row.labels),
+        "label_cost": UNKNOWN if price is None else f"{row.labels * price:,.2f}",
+        "labels_per_point": whole(row.labels / (100 * row.gain)) if row.gain > 0 else UNKNOWN,
+        "runs": int(row.seeds),
+        "hours": UNKNOWN if not known(hours) else f"{hours * gpus:.2f} GPU-hours" if gpus else f"{hours:.2f} hours on a CPU",
+        "training_cost": f"{hours * gpus * prices['gpu_hour']:,.2f}" if gpus and known(hours) else UNKNOWN,
+    }
+
+
+def verdict(low: float, high: float) -> str:
+    """Whether the gain's 95 % interval leaves zero out, and on which side."""
+    if not known(low, high) or low == high:
+        return "cannot be said"
+    return "yes" if low > 0 else "no, it got worse" if high < 0 else "not shown"

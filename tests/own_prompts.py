@@ -1,0 +1,96 @@
+"""Somebody's own prompts and model, small: for the tests of `snakemake subset` and of what comes after it."""
+
+import collections
+import csv
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conftest import World
+from hardgrpo.runtime import files
+
+SAMPLES = 8
+TASK = {
+    "source": {"kind": "files", "train": "prompts.csv", "columns": {"question": "my prompt", "answer": "gold", "tier": "level", "id": "name"}},
+    "prompt": "{question}",
+    "grader": "final_word",
+    "completion_tokens": 12,
+    "probe": {"samples": SAMPLES, "shards": 2, "seed": 1},
+}  # fmt: skip
+OVERLAY = {
+    "data": "my data",
+    "subset": {"model": "mine", "task": "mine", "policy": "half", "seed": 3},
+    "tasks": {"mine": TASK},
+    "models": {"mine": {"source": {"kind": "folder", "path": "a model"}}},
+    "policies": {"half": {"rule": "hard", "budget": 0.5}},
+}
+
+
+@pytest.fixture(scope="session")
+def untrained(tmp_path_factory) -> Path:
+    """A model that says `red`, `blue` and `####` at random, so that some problems are solved in some samples."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    from hardgrpo.training.pretraining import build_model
+
+    words = ["<pad>", "<eos>", "<unk>", "####", "red", "blue"]
+    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>")
+    fast.chat_template = "{{ messages[0]['content'] }}"
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "layers": 1, "heads": 1, "key_value_heads": 1, "head_size": 16}
+    folder = tmp_path_factory.mktemp("untrained") / "a model"
+    build_model(sizes | {"context_tokens": 64, "rotary_base": 100.0, "seed": 0}, fast).save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder
+
+
+def as_csv(rows) -> str:
+    buffer = io.StringIO(newline="")
+    writer = csv.DictWriter(buffer, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def make_world(folder: Path, untrained: Path, overlay=OVERLAY, **texts) -> World:
+    world = World(folder / "world")
+    (world.folder / "my data").mkdir()
+    shutil.copytree(untrained, world.folder / "my data/a model")
+    for name, text in texts.items():
+        (world.folder / "my data" / name.replace("_", ".")).write_bytes(text.encode())
+    (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
+    return world
+
+
+def chosen(world, by="pass_rate"):
+    """Run it and read what it chose: the subset's rows and the facts beside it."""
+    done = world.snakemake("subset", "--configfile", "my.yaml")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    world.said = done.stdout + done.stderr
+    stem = world.folder / "results/subsets/mine/mine/half/seed3"
+    return files.read_rows(f"{stem}.csv", {"id": str, by: float, "rank": int}), files.read_json(f"{stem}.json")
+
+
+def probed(world) -> dict[str, list[str]]:
+    """Each problem's answers, read from the probe without the programs: the word after the last mark, None without one."""
+    answers = collections.defaultdict(list)
+    for path in sorted((world.folder / "results/probe/mine/mine").iterdir()):
+        for row in files.read_jsonl(path, {"id": str, "completion": str}):
+            after = row["completion"].split("####")[-1].split() if "####" in row["completion"] else []
+            answers[row["id"]].append(after[0] if after else None)
+    assert {len(found) for found in answers.values()} == {SAMPLES}
+    return answers
+
+
+def check_order(rows, rates, by="pass_rate"):
+    """By rank, lowest first, nothing lower left out."""
+    assert [row["rank"] for row in rows] == list(range(1, 11))
+    assert len({row["id"] for row in rows}) == 10
+    assert all(row[by] == rates[row["id"]] for row in rows)
+    assert [row[by] for row in rows] == sorted(rates.values())[:10]
+    assert len(set(rates.values())) > 2, "the model makes a difference between problems"
