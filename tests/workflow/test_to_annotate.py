@@ -13,7 +13,10 @@ from conftest import World, path_of
 from hardgrpo.runtime import files
 from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world, probed
 
-SOURCE = {"kind": "files", "train": "prompts.jsonl", "test": "test.jsonl", "columns": {"question": "my prompt", "id": "name"}}
+SOURCE = {
+    "kind": "files", "train": "prompts.jsonl", "test": "test.jsonl",
+    "columns": {"question": "my prompt", "id": "name", "answer": "gold"},  # which the pool does not have yet
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +24,7 @@ def unanswered(tmp_path_factory, untrained) -> World:
     """JSON Lines without answers: how far samples agree decides."""
     odd = ['{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}']
     lines = [odd[0] % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i) for i in range(20)]
-    tested = [{"name": f"t{i}", "my prompt": f"plain {i}", "answer": "red"} for i in range(6)]
+    tested = [{"name": f"t{i}", "my prompt": f"plain {i}", "gold": "red"} for i in range(6)]
     overlay = OVERLAY | {"tasks": {"mine": TASK | {"source": SOURCE, "labelled": False}}}
     overlay["policies"] = {"half": {"rule": "lowest", "by": "agreement", "budget": {"prompts": 10}}}
     world = make_world(
@@ -50,14 +53,14 @@ def test_the_agreement_is_the_share_of_the_most_frequent_answer(unanswered):
 def test_what_a_choice_without_answers_goes_by_and_costs_is_said(unanswered):
     assert unanswered.facts["policy"]["by"] == "agreement" and unanswered.facts["labels"] == 10
     assert "mean agreement" in unanswered.said and "pass rate" not in unanswered.said
-    assert "to annotate, column 'answer'  results/subsets/mine/mine/half/seed3.to_annotate.jsonl" in unanswered.said
+    assert "to annotate, column 'gold'  results/subsets/mine/mine/half/seed3.to_annotate.jsonl" in unanswered.said
 
 
 def test_the_chosen_lines_come_back_with_room_for_an_answer_and_the_reason(unanswered):
     back = files.read_jsonl(unanswered.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {})
     by_name = {json.loads(line)["name"]: json.loads(line) for line in unanswered.lines}
     assert [row.pop("chosen_because") for row in back] == [f"lowest: agreement {row['agreement']:.3g}" for row in unanswered.rows]
-    assert back == [by_name[row["id"]] | {"answer": "", "id": row["id"]} for row in unanswered.rows]
+    assert back == [by_name[row["id"]] | {"gold": "", "id": row["id"]} for row in unanswered.rows]
 
 
 def test_a_random_choice_needs_neither_answers_nor_samples(unanswered):
@@ -68,7 +71,7 @@ def test_a_random_choice_needs_neither_answers_nor_samples(unanswered):
     done = unanswered.snakemake(*arguments)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     back = files.read_jsonl(unanswered.folder / "results/subsets/mine/mine/any/seed3.to_annotate.jsonl", {})
-    assert len(back) == 3 and {(row["answer"], row["chosen_because"]) for row in back} == {("", "random")}
+    assert len(back) == 3 and {(row["gold"], row["chosen_because"]) for row in back} == {("", "random")}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +152,7 @@ def test_what_is_wrong_with_a_filled_in_file_is_one_line(tmp_path, rows, header,
 def fill_in(world, answers):
     """The file of rows to annotate with these answers, as a person would hand it back."""
     rows = files.read_jsonl(world.folder / "results/subsets/mine/mine/half/seed3.to_annotate.jsonl", {"id": str})
-    files.write_jsonl(world.folder / "my data/filled in.jsonl", [row | {"answer": answers.get(row["id"], "")} for row in rows])
+    files.write_jsonl(world.folder / "my data/filled in.jsonl", [row | {"gold": answers.get(row["id"], "")} for row in rows])
     return [row["id"] for row in rows]
 
 

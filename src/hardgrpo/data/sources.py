@@ -160,7 +160,9 @@ def as_problem(row: dict, number: int, format: str, columns: dict, needs_answer:
             ) from None
     else:
         names = COLUMNS | columns
-        for key in ("question", *(["answer"] if needs_answer else []), *columns):
+        for key in dict.fromkeys(["question", "answer", *columns]):
+            if key == "answer" and not needs_answer:
+                continue  # somebody may give it later
             if names[key] not in row:
                 raise UserError(
                     f"{where}: no column '{names[key]}' for the {key}; found {', '.join(map(str, row))}."
