@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from hardgrpo.analysis.formats import UNKNOWN, adding_up, known, points, signed_interval, whole
+from hardgrpo.analysis.formats import MINUS, UNKNOWN, adding_up, known, points, signed_interval, whole
 from hardgrpo.report import web
 
 KEYS = ["model", "task", "policy"]
@@ -35,18 +35,23 @@ def arm(row, prices: dict) -> dict:
         "name": row.policy,
         "verdict": verdict(row.gain_low, row.gain_high),
         "before": points(row.base_accuracy),
-        "after": points(round(row.base_accuracy, 3) + round(row.gain, 3)),  # as the page adds it up
+        "after": f"{shown(row.base_accuracy) + shown(row.gain):.1f}",  # as a reader of the page adds it up
         "gain": signed_interval(row.gain, row.gain_low, row.gain_high),
         "detectable": points(row.mdd),
         "finishing": signed_interval(finishing, row.finishing_low, row.finishing_high),
         "correctness": signed_interval(correctness, row.correctness_low, row.correctness_high),
         "labels": whole(row.labels),
         "label_cost": UNKNOWN if price is None else f"{row.labels * price:,.2f}",
-        "labels_per_point": whole(row.labels / (100 * row.gain)) if row.gain > 0 else UNKNOWN,
+        "labels_per_point": whole(row.labels / (100 * row.gain)) if row.gain_low > 0 else UNKNOWN,
         "runs": int(row.seeds),
         "hours": UNKNOWN if not known(hours) else f"{hours * gpus:.2f} GPU-hours" if gpus else f"{hours:.2f} hours on a CPU",
         "training_cost": f"{hours * gpus * prices['gpu_hour']:,.2f}" if gpus and known(hours) else UNKNOWN,
     }
+
+
+def shown(share: float) -> float:
+    """Points as they are printed."""
+    return float(points(share).replace(MINUS, "-"))
 
 
 def verdict(low: float, high: float) -> str:
