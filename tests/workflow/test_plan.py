@@ -16,7 +16,8 @@ from conftest import CHROMIUM, World
 
 def plan(world: World, *arguments: str, fails: bool = False) -> dict:
     """plan.json of `scripts/plan/plan.py` in a world."""
-    done = forked.run("scripts/plan/plan.py", arguments, world.folder, dict(os.environ))
+    environment = os.environ | {"PYTHONPATH": str(world.folder / "src")}  # a fork does not know where a clone is installed
+    done = forked.run("scripts/plan/plan.py", arguments, world.folder, environment)
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
     if fails:
         assert "Traceback" not in done.stderr
