@@ -28,7 +28,7 @@ rule train_grpo:
         model="results/models/{model}/manifest.json",
         problems=lambda w: paths.trained_on(config, w.task),
         subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
-        solutions=lambda w: paths.solutions_of_run(config, w.task, w.recipe),  # none for GRPO
+        more=lambda w: list(paths.more_inputs(config, w.task, w.recipe).values()),
     output:
         checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/checkpoints/manifest.json",
         updates="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/updates.csv",

@@ -51,7 +51,10 @@ def main() -> None:
     cut = [completions.cut(tokenizer, row["completion"], *length, args.completion_tokens) for row, length in zip(rows, lengths)]
     shortened = sum(tokens < before for (_, tokens, _), (before, _) in zip(cut, lengths))
     if not args.graded:
-        rows = [row | {"completion": text, "tokens": n, "finish_reason": reason} for row, (text, n, reason) in zip(rows, cut)]
+        for row, (text, n, reason) in zip(rows, cut):
+            if n < row["tokens"]:
+                row["log_probability"] = None  # the mean of all tokens tells nothing of the first ones
+            row |= {"completion": text, "tokens": n, "finish_reason": reason}
         files.write_jsonl(args.output, rows)
     else:
         problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems)}

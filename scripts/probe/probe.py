@@ -25,7 +25,7 @@ def main() -> None:
             f"{args.problems}: shard {args.shard} of {args.shards} has no problems; lower the task's probe shards"
         )
     keys = [(problem, sample) for problem in problems for sample in range(args.samples)]
-    requests = [programs.request("probe", args, problem, sample) for problem, sample in keys]
+    requests = [programs.request("probe", args, problem, sample, log_probability=True) for problem, sample in keys]
     with Progress(f"probe {args.output}", len(requests), "completions") as progress:
         (completions,) = programs.sample(args, args.model, requests, progress, args.batch)
     rows = (programs.probe_row(*key, request, completion) for key, request, completion in zip(keys, requests, completions))

@@ -54,7 +54,11 @@ def main() -> None:
     full = len(problems) * args.samples
     batch = args.batch or min(256, max(16, full // 64))
     stopper = early_stopping.Stopper(wants, batch, args.confidence, in_full=True)
-    requests = [programs.request("probe", args, problem, sample) for problem in problems for sample in range(args.samples)]
+    requests = [
+        programs.request("probe", args, problem, sample, log_probability=True)
+        for problem in problems
+        for sample in range(args.samples)
+    ]
     numbers = {problem["id"]: number for number, problem in enumerate(problems)}
     found: list[list[dict]] = [[] for _ in problems]  # rows of each problem's completions, in order
     asked: list[list[tuple[int, int]]] = []  # batches of (problem, sample)

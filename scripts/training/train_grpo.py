@@ -78,7 +78,7 @@ def main() -> None:
     problems = {problem["id"]: problem for problem in tasks.read_problems(spec.problems)}
     chosen = tasks.read_subset(spec.subset, problems, spec.problems)
 
-    given = [f"{spec.model_folder}/manifest.json", spec.problems, spec.subset, *filter(None, [spec.solutions])]
+    given = [f"{spec.model_folder}/manifest.json", spec.problems, spec.subset, *filter(None, [spec.solutions, spec.questions])]
     inputs = [files.sha256(path) for path in given]
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl", "peft")]
     state, output = Path(args.state) / spec.digest(*inputs, *versions), Path(args.output)

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hardgrpo.runtime import files
+from hardgrpo.training import recipes
+
 POLICIES = {
     "hard": {"rule": "hard", "budget": 0.25},
     "agreement_lowest": {"rule": "lowest", "by": "agreement", "budget": {"prompts": 5}},
@@ -16,7 +19,15 @@ POLICIES = {
 }
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "heads": 2, "key_value_heads": 2, "layers": 1, "steps": 20}
 POOL = 24
-LABELS = {"hard": POOL, "half_by_small": POOL, "agreement_lowest": 5, "predicted_half": 18, "random": 6, "random, mini_majority": 0}
+LABELS = {
+    "hard": POOL,
+    "half_by_small": POOL,
+    "agreement_lowest": 5,
+    "predicted_half": 18,
+    "random": 6,
+    "random, mini_majority": 0,
+    "agreement_lowest, mini_rest": 5,
+}
 
 
 def rows(path: Path) -> list[dict]:
@@ -32,11 +43,14 @@ def study(finished_world, tmp_path_factory):
         config["policies"] |= POLICIES
         config["models"]["small"]["source"].update(SMALL, seed=0)
         config["recipes"]["mini_majority"] = config["recipes"]["mini"] | {"reward": "majority"}
-        others = [name for name in POLICIES if name != "random"]
+        config["recipes"]["mini_rest"] = config["recipes"]["mini"] | {"majority_share": 0.5}
         config["studies"]["mini"].update(
             policies=list(POLICIES),
-            recipes=["mini", "mini_majority"],
-            exclude=[{"recipe": "mini_majority", "policy": others}],
+            recipes=["mini", "mini_majority", "mini_rest"],
+            exclude=[
+                {"recipe": "mini_majority", "policy": [name for name in POLICIES if name != "random"]},
+                {"recipe": "mini_rest", "policy": [name for name in POLICIES if name != "agreement_lowest"]},
+            ],
             held_constant=["updates", "rollouts"],
             also_tested_on={},
             weaker_signal=[],
@@ -63,7 +77,7 @@ def test_labels_bought_are_counted_for_every_run_and_traced_to_its_rows(study):
 
 
 def test_another_model_chooses_without_being_trained(study):
-    assert study.planned["pretrain_model"] == 1 and study.planned["train_grpo"] == 3 + 1, "hard and random were trained before"
+    assert study.planned["pretrain_model"] == 1 and study.planned["train_grpo"] == 3 + 2, "hard and random were trained before"
     small, own = (rows(study.folder / f"results/difficulty/{base}/swaps.csv") for base in ("small", "tiny"))
     chosen = {row["id"]: row["pass_rate"] for row in rows(study.folder / "results/subsets/tiny/swaps/half_by_small/seed0.csv")}
     of_small = {row["id"]: row["pass_rate"] for row in small}
@@ -99,3 +113,15 @@ def test_majority_rewards_are_those_of_the_group(study):
     updates = rows(run / "updates.csv")
     assert any(float(row["reward_mean"]) != float(row["correct_share"]) for row in updates), "a majority may be wrong"
     assert json.loads((run / "provenance.json").read_text())["completion_tokens"] > 0
+
+
+def test_half_of_the_prompts_may_be_unlabelled(study):
+    run = study.folder / "results/training/tiny/swaps/mini_rest/agreement_lowest/seed0"
+    spec = recipes.read_spec(str(run / "spec.yaml"))
+    questions = files.read_jsonl(study.folder / spec.questions, {"id": str, "question": str})
+    assert len(questions) == POOL and all("answer" not in row for row in questions)
+    updates, labelled = (
+        rows(run.parents[1].with_name(name) / "agreement_lowest/seed0/updates.csv") for name in ("mini_rest", "mini")
+    )
+    assert [row["prompts"] for row in updates] == [row["prompts"] for row in labelled]
+    assert [row["reward_mean"] for row in updates] != [row["reward_mean"] for row in labelled]

@@ -59,6 +59,10 @@ def run(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProc
     return done
 
 
+def problems_of(folder: Path) -> dict[str, str]:
+    return {problem["id"]: problem["question"] for problem in tasks.read_problems(folder / "results/tasks/arithmetic/train.jsonl")}
+
+
 def share(rows: list[dict], **wanted) -> tuple[float, int]:
     kept = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
     return sum(int(row["correct"]) for row in kept) / len(kept), len(kept)
@@ -104,9 +108,22 @@ def test_pass_rates_of_the_engines_agree(learned):
     seeds = [row["seed"] for shard in (0, 1) for row in files.read_jsonl(folder / f"vllm/shard{shard}.jsonl.gz", {"seed": int})]
     assert len(set(seeds)) == 360
     texts = {}
-    for row in files.read_jsonl(folder / "vllm/shard0.jsonl.gz", {"id": str, "completion": str}):
+    rows = files.read_jsonl(folder / "vllm/shard0.jsonl.gz", {"id": str, "completion": str, "log_probability": float})
+    for row in rows:
         texts.setdefault(row["id"], set()).add(row["completion"])
     assert max(map(len, texts.values())) > 1, "samples of a prompt are drawn apart"
+
+    tokenizer, questions = engines.AutoTokenizer.from_pretrained(folder / "results/models/tiny"), problems_of(folder)
+    finished = [row for row in rows if row["finish_reason"] == "stop"][:20]
+    requests = [Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0) for row in finished]
+    prompts = engines.tokenize(tokenizer, requests, {})
+    spoken = [
+        (tokenizer(row["completion"], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id], 0) for row in finished
+    ]
+    assert [len(ids) for ids, _ in spoken] == [row["tokens"] for row in finished], "else these are not the tokens that were sampled"
+    (scores,) = scores_by_transformers(folder / "results/models/tiny", [None], prompts, [spoken])
+    for row, tokens in zip(finished, scores):
+        assert row["log_probability"] == pytest.approx(sum(tokens) / len(tokens), abs=1e-3)
 
 
 def test_one_start_evaluates_the_base_and_every_adapter(learned):

@@ -143,11 +143,21 @@ def test_examples_are_short():
     assert len(diffs) >= 5 and max(len(diff.splitlines()) for diff in diffs) <= 15
 
 
-def test_the_configuration_of_own_prompts_is_planned(world):
-    (example,) = re.findall(r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL)
-    (world.folder / "my.yaml").write_text(example)
+def test_the_configurations_of_own_prompts_are_planned(world):
+    answered, unanswered, study = re.findall(r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL)
+    for name, example in {"my.yaml": answered, "no_answers.yaml": unanswered, "study.yaml": study}.items():
+        (world.folder / name).write_text(example)
     (world.folder / "prompts").mkdir()
-    (world.folder / "prompts/tickets.csv").write_text("text,solution\n" + "".join(f"question {n},{n}\n" for n in range(20)))
+    rows = "".join(f"T{n},question {n},{n}\n" for n in range(300))
+    for name in ("tickets.csv", "annotated.csv", "test.csv"):
+        (world.folder / "prompts" / name).write_text(f"{'id' if name == 'annotated.csv' else 'ticket'},text,solution\n{rows}")
+    (world.folder / "prompts/my_model").mkdir()
+    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        (world.folder / "prompts/my_model" / name).write_text("{}")
+    found = world.plan("subset", "--configfile", "no_answers.yaml")
+    assert found["measure_signals"] == found["export_subset"] == 1 and "measure_difficulty" not in found
+    found = world.plan("all", "--configfile", "no_answers.yaml", "study.yaml")
+    assert found["read_annotated"] == 1 and found["train_grpo"] == 3 and found["write_verdict"] == 1
     assert world.plan("subset", "--configfile", "my.yaml") == {
         "export_subset": 1, "fetch_model": 1, "measure_difficulty": 1, "prepare_task": 1, "probe": 1, "select_subset": 1, "subset": 1,
     }  # fmt: skip

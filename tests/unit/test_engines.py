@@ -4,6 +4,7 @@ import importlib.metadata
 import importlib.util
 import shutil
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -65,6 +66,21 @@ def test_tokens_are_drawn_with_their_probabilities():
     draw = decoding.SeededSampling(list(range(20_000)), [1.0] * 20_000, 1)
     shares = torch.bincount(draw(scores, torch.arange(20_000), 0), minlength=3) / 20_000
     assert shares.tolist() == pytest.approx([0.1, 0.2, 0.7], abs=0.015)
+
+
+def test_the_log_probability_of_a_completion_is_the_mean_that_the_model_gives_its_tokens(tiny):
+    model, tokenizer = tiny
+    asked = [replace(request, log_probability=True) for request in requests(0.7)]
+    prompts = engines.tokenize(tokenizer, asked, {})
+    with torch.inference_mode():
+        for request, prompt, completion in zip(asked, prompts, generate(tiny, asked, 25)):
+            draw = decoding.SeededSampling([request.seed], [0.7], 25)
+            whole = torch.tensor([prompt])
+            ((ids, _),) = decoding.decode(model, whole, torch.ones_like(whole), [tokenizer.eos_token_id], 25, draw)
+            scores = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1].log_softmax(dim=-1)
+            expected = scores.gather(1, torch.tensor(ids).unsqueeze(1)).mean().item()
+            assert completion.log_probability == pytest.approx(expected, abs=1e-4) and completion.tokens == len(ids)
+    assert {completion.log_probability for completion in generate(tiny, requests(0.7), 5)} == {None}, "nobody asked"
 
 
 def test_greedy_is_what_transformers_generates(tiny):

@@ -13,7 +13,7 @@ from conftest import ROOT
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, memory, paths, settings
-from hardgrpo.training import recipes
+from hardgrpo.training import loop, recipes
 
 RECIPE = {
     "updates": 30, "prompts_per_update": 8, "group_size": 8, "temperature": 1.0, "reward": "correct", "advantage": "centred",
@@ -43,6 +43,36 @@ def test_every_update_has_its_prompts_and_every_epoch_each_prompt_once(size, upd
 def test_a_longer_run_begins_as_a_shorter_one(short, more):
     ids = [f"p{i}" for i in range(20)]
     assert recipes.schedule(ids, short + more, 8, 0)[: short * 8] == recipes.schedule(ids, short, 8, 0)
+
+
+@given(st.integers(1, 20), st.integers(1, 60), st.integers(1, 20), st.sampled_from([0.25, 0.5, 0.875]), st.integers(0, 3))
+def test_every_update_has_its_share_of_prompts_that_were_not_chosen(chosen, rest, updates, share, seed):
+    chosen, rest = [f"c{i}" for i in range(chosen)], [f"r{i}" for i in range(rest)]
+    recipe = {"updates": updates, "prompts_per_update": 8, "majority_share": share}
+    order = recipes.schedule_with_rest(chosen, rest, recipe, seed)
+    assert len(order) == updates * 8
+    for start in range(0, len(order), 8):
+        kinds = "".join(name[0] for name in order[start : start + 8])
+        assert kinds == "c" * round(8 - 8 * share) + "r" * round(8 * share)
+    alone = {"updates": updates, "prompts_per_update": 8}
+    assert recipes.schedule_with_rest(chosen, rest, alone, seed) == recipes.schedule(chosen, updates, 8, seed)
+
+
+def test_a_policy_that_chose_all_leaves_no_rest():
+    with pytest.raises(UserError, match="lower the policy's budget"):
+        recipes.schedule_with_rest(["a"], [], {"updates": 1, "prompts_per_update": 2, "majority_share": 0.5}, 0)
+
+
+def test_prompts_without_an_answer_are_rewarded_by_their_majority_and_no_others():
+    recipe = RECIPE | {"group_size": 4, "majority_share": 0.5}
+    texts = ["#### red", "#### red", "#### blue", "no answer"] * 2
+    completions, logged = [[{"content": text}] for text in texts], {}
+    reward = loop.reward_function("final_word", recipe, 1)
+    assert reward(completions, ["blue"] * 4 + [None] * 4, logged.__setitem__) == [0, 0, 1, 0, 1, 1, 0, 0]
+    assert logged["correct_share"] == 0.25, "of those whose answers are known"
+    assert reward(completions[4:], [None] * 4, {}.__setitem__) == [1, 1, 0, 0]
+    with pytest.raises(UserError, match="choose a number of GPUs"):
+        reward(completions[:6], [None] * 6, {}.__setitem__)
 
 
 def test_what_the_paper_writes_is_what_the_trainer_is_told():

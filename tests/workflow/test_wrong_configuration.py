@@ -78,6 +78,11 @@ def break_(path, value):
             break_("policies/hard_by_tight/probed_on", "swaps_tigt"),
             ["policies.hard_by_tight.probed_on", "did you mean 'swaps_tight'"],
         ),
+        (
+            break_("recipes/mini_rest/majority_share", 0.3),
+            ["recipes.mini_rest.majority_share", "0.3 of 8 prompts an update is no whole"],
+        ),
+        (break_("recipes/mini_rest/reward", "majority"), ["recipes.mini_rest.majority_share", "belongs to reward: correct"]),
         (break_("policies/half_by_small/probed_by", "smal"), ["policies.half_by_small.probed_by", "did you mean 'small'"]),
         (
             break_("policies/half_by_small/probed_by", "wordy"),

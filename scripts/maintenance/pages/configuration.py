@@ -57,23 +57,21 @@ def keys(part: dict, whole: dict, place: str = "", inside: str = "") -> Iterator
     """
     for name, one in part["properties"].items():
         path, required = f"{place}{name}", name in part.get("required", [])
-        link, inner = nested(one, path)
         if not (required and "properties" in one):  # a needed object is described by its keys
             yield path, one, ("yes" if not inside else f"with `{inside}`") if required else ""
-        if inner:
+        for link, inner in nested(one, path):
             yield from keys(inner, whole, link, inside if required else path)
 
 
-def nested(part: dict, path: str) -> tuple[str, dict | None]:
-    """What leads to the keys of the object written inside a schema (`path.`, `path.NAME.` or `path[].`), and that object."""
+def nested(part: dict, path: str) -> list[tuple[str, dict]]:
+    """The objects written inside a schema, each with what leads to its keys (`path.`, `path.NAME.` or `path[].`)."""
     choices = [
         (f"{path}.", part),
         (f"{path}.NAME.", part.get("additionalProperties")),
         (f"{path}[].", part.get("items")),
         *((f"{path}.", one) for one in part.get("oneOf", [])),
     ]
-    found = [(link, one) for link, one in choices if isinstance(one, dict) and "properties" in one]
-    return found[0] if found else ("", None)
+    return [(link, one) for link, one in choices if isinstance(one, dict) and "properties" in one]
 
 
 def described(part: dict, whole: dict) -> str:
@@ -106,8 +104,8 @@ def value(part: dict, whole: dict) -> str:
 
 
 def limits(part: dict) -> str:
-    """The range of a number: ' from 0 to 1', ' above 0', or nothing."""
-    words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
+    """The range of a number: ' from 0 to 1', ' above 0', ' above 0 below 1', or nothing."""
+    words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
     return "".join(f" {word} {part[name]}" for name, word in words.items() if name in part)
 
 

@@ -61,15 +61,33 @@ def decode(
 
 
 class SeededSampling:
-    """Inverse-CDF sampling with one uniform number per (row, step), drawn beforehand from the row's seed. Greedy at temperature 0."""
+    """Inverse-CDF sampling with one uniform number per (row, step), drawn beforehand from the row's seed. Greedy at temperature 0.
 
-    def __init__(self, seeds: list[int], temperatures: list[float], max_tokens: int, device: torch.device | str = "cpu"):
+    Where it is asked for, `log_probabilities` (rows, steps) keeps those of the drawn tokens under the model without temperature, in nats.
+    """
+
+    def __init__(
+        self,
+        seeds: list[int],
+        temperatures: list[float],
+        max_tokens: int,
+        device: torch.device | str = "cpu",
+        log_probabilities: bool = False,
+    ):
         draws = [np.random.Generator(np.random.PCG64(seed)).random(max_tokens) for seed in seeds]
         self.uniform = torch.from_numpy(np.stack(draws)).to(device)
         self.temperature = torch.tensor(temperatures, dtype=torch.float64, device=device)
+        self.log_probabilities = torch.zeros(len(seeds), max_tokens, device=device) if log_probabilities else None
 
     def __call__(self, scores: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor:
         """Token ids (n,) from scores (n, vocabulary) of `rows` at `step`. Either all rows of a batch are greedy or none."""
+        tokens = self._draw(scores, rows, step)
+        if self.log_probabilities is not None:
+            scores = scores.float()
+            self.log_probabilities[rows, step] = scores.gather(1, tokens.unsqueeze(1)).squeeze(1) - scores.logsumexp(dim=-1)
+        return tokens
+
+    def _draw(self, scores: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor:
         if self.temperature[0] == 0:
             return scores.argmax(dim=-1)
         cumulative = torch.softmax(scores.double() / self.temperature[rows].unsqueeze(1), dim=-1).cumsum(dim=-1)

@@ -183,12 +183,14 @@ def generate(
     for rows in _batches(prompts, requests, batch):
         inputs = tokenizer.pad({"input_ids": [prompts[i] for i in rows]}, return_tensors="pt").to(model.device)
         wanted = [requests[i] for i in rows]
-        draw = decoding.SeededSampling([r.seed for r in wanted], [r.temperature for r in wanted], max_tokens, model.device)
+        asked = any(r.log_probability for r in wanted)
+        draw = decoding.SeededSampling([r.seed for r in wanted], [r.temperature for r in wanted], max_tokens, model.device, asked)
         with torch.inference_mode():
             sampled = decoding.decode(model, inputs["input_ids"], inputs["attention_mask"], ends, max_tokens, draw)
-        for i, (ids, ended) in zip(rows, sampled):
+        for row, (i, (ids, ended)) in enumerate(zip(rows, sampled)):
             text = tokenizer.decode(ids, skip_special_tokens=True)
-            out[i] = Completion(text, len(ids), "stop" if ended else "length")
+            likely = draw.log_probabilities[row, : len(ids)].double().mean().item() if requests[i].log_probability else None
+            out[i] = Completion(text, len(ids), "stop" if ended else "length", likely)
         done(len(rows))
     return out
 

@@ -40,10 +40,12 @@ def start(args: argparse.Namespace) -> None:
     provenance.check_manifest(args.model)
 
 
-def request(purpose: str, args: argparse.Namespace, problem: dict, sample: int, temperature: float = 1.0) -> requests.Request:
+def request(
+    purpose: str, args: argparse.Namespace, problem: dict, sample: int, temperature: float = 1.0, log_probability: bool = False
+) -> requests.Request:
     """One completion to sample. Its seed depends on (purpose, seed, problem, sample) alone."""
     messages = tuple(tasks.messages(args.prompt, problem["question"]))
-    return requests.Request(messages, requests.sample_seed(purpose, args.seed, problem["id"], sample), temperature)
+    return requests.Request(messages, requests.sample_seed(purpose, args.seed, problem["id"], sample), temperature, log_probability)
 
 
 def sample(
@@ -73,6 +75,7 @@ def probe_row(problem: dict, sample: int, request: requests.Request, completion:
         "completion": completion.text,
         "tokens": completion.tokens,
         "finish_reason": completion.finish_reason,
+        "log_probability": round(completion.log_probability, 6),
     }
 
 

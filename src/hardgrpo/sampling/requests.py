@@ -11,6 +11,7 @@ class Request:
     messages: tuple[dict, ...]
     seed: int
     temperature: float
+    log_probability: bool = False  # whether the engine says how likely the completion was
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Completion:
     text: str
     tokens: int  # generated tokens, including the end token
     finish_reason: str  # "stop" or "length", as vLLM calls them
+    log_probability: float | None = None  # mean of its tokens, in nats, under the model without temperature; None: not asked for
 
 
 def sample_seed(*key) -> int:

@@ -94,6 +94,7 @@ def sample(
         SamplingParams(
             temperature=request.temperature, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, seed=request.seed % 2**63,
             max_tokens=max_tokens, stop_token_ids=ends, detokenize=False,
+            logprobs=0 if request.log_probability else None,  # 0: of the sampled token alone
         )
         for request in requests
     ]  # fmt: skip
@@ -112,7 +113,12 @@ def sample(
                     finished = [output.outputs[0] for output in outputs]
                     done(len(finished))
                     completions += [
-                        Completion(tokenizer.decode(o.token_ids, skip_special_tokens=True), len(o.token_ids), o.finish_reason)
+                        Completion(
+                            tokenizer.decode(o.token_ids, skip_special_tokens=True),
+                            len(o.token_ids),
+                            o.finish_reason,
+                            o.cumulative_logprob / len(o.token_ids) if o.cumulative_logprob is not None else None,
+                        )
                         for o in finished
                     ]
                 yield completions

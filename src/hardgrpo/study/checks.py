@@ -22,6 +22,7 @@ from hardgrpo.study.settings import (
     is_supervised,
     is_trajectory,
     listed,
+    majority_share,
     sampled_as,
 )
 
@@ -166,6 +167,7 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
         if recipe["base"] == "nf4" and not recipe.get("adapter"):
             yield f"recipes.{name}.base", "weights held in 4 bits cannot be trained themselves; add an adapter or choose bf16"
         yield from _keys_of_objective(recipe, f"recipes.{name}")
+        yield from _majority_share(recipe, f"recipes.{name}.majority_share")
         if recipe["base"] == "nf4" and recipe.get("generation") == "vllm":
             yield (
                 f"recipes.{name}.generation",
@@ -376,6 +378,15 @@ def _keys_of_objective(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
             yield f"{place}.{key}", "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"
         if not is_supervised(recipe) and key not in recipe:
             yield place, f"'{key}' is missing, which GRPO needs; add it, or set objective: sft"
+
+
+def _majority_share(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
+    """Why a recipe cannot take a share of its prompts from those that were not chosen."""
+    share, whole = majority_share(recipe), recipe["prompts_per_update"]
+    if share and recipe.get("reward") != "correct":
+        yield place, "belongs to reward: correct; with another reward no prompt needs a label: remove it"
+    elif share and (abs(share * whole - round(share * whole)) > 1e-9 or not 0 < round(share * whole) < whole):
+        yield place, f"{share} of {whole} prompts an update is no whole number of prompts; choose, for example, 0.5"
 
 
 def _without_solutions(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:

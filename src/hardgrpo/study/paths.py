@@ -344,11 +344,12 @@ def specification(config: dict, run: settings.Run) -> dict:
         "completion_tokens": task["completion_tokens"],
         "training": {"adapter": None} | config["recipes"][run.recipe],
     }
-    for name in solutions_of_run(config, run.task, run.recipe):
-        found["solutions"] = name
-    return found
+    return found | more_inputs(config, run.task, run.recipe)
 
 
-def solutions_of_run(config: dict, task: str, recipe: str) -> list[str]:
-    """The file of worked solutions that a run trains on; none for GRPO, whose inputs do not name it."""
-    return [solutions(task)] if settings.is_supervised(config["recipes"][recipe]) else []
+def more_inputs(config: dict, task: str, recipe: str) -> dict[str, str]:
+    """What some recipes train on beside the chosen problems: their worked solutions, or the questions that were not chosen."""
+    asked = config["recipes"][recipe]
+    return ({"solutions": solutions(task)} if settings.is_supervised(asked) else {}) | (
+        {"questions": questions(task)} if settings.majority_share(asked) else {}
+    )

@@ -122,6 +122,11 @@ def is_supervised(recipe: dict) -> bool:
     return recipe.get("objective") == "sft"
 
 
+def majority_share(recipe: dict) -> float:
+    """Share of an update's prompts that a recipe takes from those that were not chosen, rewarded by the majority's answers."""
+    return recipe.get("majority_share", 0)
+
+
 def texts_per_update(recipe: dict) -> int:
     """Texts that an update trains on: the rollouts of its prompts, or their worked solutions."""
     return recipe["prompts_per_update"] * (1 if is_supervised(recipe) else recipe["group_size"])

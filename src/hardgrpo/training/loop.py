@@ -12,7 +12,7 @@ from trl import GRPOConfig
 
 from hardgrpo.data import tasks
 from hardgrpo.grading import graders
-from hardgrpo.runtime import interruption, provenance, states
+from hardgrpo.runtime import files, interruption, provenance, states
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.progress import Progress
@@ -64,8 +64,10 @@ def grpo_trainer(
         from hardgrpo.sampling import vllm_engine
 
         vllm_engine.prepare_for_training()
-    order = recipes.schedule(chosen, recipe["updates"], recipe["prompts_per_update"], spec.seed)
-    rows = [{"prompt": tasks.messages(spec.prompt, problems[i]["question"]), "answer": problems[i]["answer"]} for i in order]
+    rest = rest_of_pool(spec, set(chosen))
+    order = recipes.schedule_with_rest(chosen, list(rest), recipe, spec.seed)
+    asked = {i: problems[i] for i in chosen} | rest
+    rows = [{"prompt": tasks.messages(spec.prompt, asked[i]["question"]), "answer": asked[i].get("answer")} for i in order]
     context = longest_prompt(tokenizer, rows, spec.chat) + spec.completion_tokens
     return Trainer(
         model=AutoModelForCausalLM.from_pretrained(spec.model_folder, **recipes.model_arguments(recipe)),
@@ -75,6 +77,14 @@ def grpo_trainer(
         train_dataset=Dataset.from_list(rows),
         peft_config=recipes.adapter_configuration(recipe),
     )
+
+
+def rest_of_pool(spec: recipes.Spec, chosen: set[str]) -> dict[str, dict]:
+    """The questions that were not chosen, by id and without answers, where the recipe trains on them, too."""
+    if spec.questions is None:
+        return {}
+    rows = files.read_jsonl(spec.questions, {"id": str, "question": str})
+    return {row["id"]: {"question": row["question"]} for row in rows if row["id"] not in chosen}
 
 
 def longest_prompt(tokenizer, rows: list[dict], chat: dict) -> int:
@@ -91,29 +101,36 @@ def reward_function(grader: str, recipe: dict, processes: int):
 
     `reward: correct` rewards a correct completion. `reward: finished`, the control, rewards any answer that the grader can read.
     `reward: majority` needs no label: it rewards the answer that most completions of the group give (`signals.majority`). Reference
-    answers, where there are some, are then only compared for the log.
+    answers, where there are some, are then only compared for the log. Prompts without a reference answer, of a recipe with a
+    majority_share, are rewarded in this way, too.
     """
-    size, by_group = recipe["group_size"], recipe["reward"] == "majority"
+    size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
+    by_group = by_majority or settings.majority_share(recipe) > 0
     rewarded = {"correct": "correct", "finished": "readable", "majority": None}[recipe["reward"]]
 
     def reward(completions, answer, log_metric, **_) -> list[float]:
-        grades = [graders.grade(grader, messages[0]["content"], a) for messages, a in zip(completions, answer)]
+        texts = [messages[0]["content"] for messages in completions]
+        grades = [graders.grade(grader, text, a or "") for text, a in zip(texts, answer)]
+        known = [grade for grade, a in zip(grades, answer) if a is not None]
         # Each process sees its share of the rollouts, and TRL logs the mean over processes.
         log_metric("rollouts", len(completions) * processes)
         log_metric("prompts", len(completions) * processes / recipe["group_size"])
         log_metric("answered_share", sum(grade.answered for grade in grades) / len(grades))
         log_metric("undecided_share", sum(grade.undecided for grade in grades) / len(grades))
-        log_metric("correct_share", sum(grade.correct for grade in grades) / len(grades))
+        if known:
+            log_metric("correct_share", sum(grade.correct for grade in known) / len(known))
         if by_group and len(grades) % size:
             raise UserError(
-                f"reward: majority: {len(grades)} completions a process share groups of {size}; choose a number of GPUs that divides"
-                " prompts_per_update"
+                f"rewards by the majority: {len(grades)} completions a process share groups of {size}; choose a number of GPUs that"
+                " divides prompts_per_update"
             )
-        if by_group:
-            texts = [messages[0]["content"] for messages in completions]
-            rewards = [one for first in range(0, len(texts), size) for one in signals.majority(texts[first : first + size], grader)]
-        else:
-            rewards = [float(getattr(grade, rewarded)) for grade in grades]
+        rewards = []
+        for first in range(0, len(texts), size):
+            group = slice(first, first + size)
+            if by_majority or answer[first] is None:
+                rewards += signals.majority(texts[group], grader)
+            else:
+                rewards += [float(getattr(grade, rewarded)) for grade in grades[group]]
         if len(rewards) % size == 0:  # otherwise processes share groups, and none sees whether a group is all right
             groups = [rewards[start : start + size] for start in range(0, len(rewards), size)]
             log_metric("all_right_share", sum(all(group) for group in groups) / len(groups))

@@ -12,6 +12,8 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 
+OPTIONAL = {"solutions": settings.is_supervised, "questions": settings.majority_share}  # and which recipes need them
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -31,10 +33,11 @@ class Spec:
     completion_tokens: int
     training: dict
     solutions: str | None = None  # worked solutions, where the recipe's objective is sft
+    questions: str | None = None  # the pool without answers, where the recipe has a majority_share
 
     def fields(self) -> dict:
-        """The content of `spec.yaml`. A GRPO run has no `solutions`."""
-        return {name: value for name, value in vars(self).items() if name != "solutions" or value is not None}
+        """The content of `spec.yaml`, which leaves out the files that its recipe has no use for."""
+        return {name: value for name, value in vars(self).items() if name not in OPTIONAL or value is not None}
 
     def digest(self, *contents: str) -> str:
         """A hash of the specification and of `contents` (checksums of its files, versions): the name of the run's state folder."""
@@ -54,7 +57,7 @@ def read_spec(path: str) -> Spec:
         if name not in names:
             raise UserError(f"{path}: unknown key '{name}'; expected {', '.join(names)}")
     for name in names:
-        if name not in fields and (name != "solutions" or settings.is_supervised(fields["training"])):
+        if name not in fields and (name not in OPTIONAL or OPTIONAL[name](fields["training"])):
             raise UserError(f"{path}: '{name}' is missing; expected {', '.join(names)}")
     return Spec(**fields)
 
@@ -73,6 +76,25 @@ def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -
         whole = len(epoch) // prompts_per_update * prompts_per_update
         order += epoch[: whole or len(epoch)]
     return order[: updates * prompts_per_update]
+
+
+def schedule_with_rest(chosen: list[str], rest: list[str], recipe: dict, seed: int) -> list[str]:
+    """As `schedule`, but each update ends with prompts of `rest`, as many as the recipe's majority_share says."""
+    updates, whole = recipe["updates"], recipe["prompts_per_update"]
+    others = round(settings.majority_share(recipe) * whole)
+    if not others:
+        return schedule(chosen, updates, whole, seed)
+    if not rest:
+        raise UserError(
+            "recipe: majority_share takes prompts that the policy did not choose, and it chose all; lower the policy's budget"
+        )
+    first, last = schedule(chosen, updates, whole - others, seed), schedule(rest, updates, others, seed)
+    parts = zip(_in_parts(first, whole - others), _in_parts(last, others))
+    return [one for part in parts for half in part for one in half]
+
+
+def _in_parts(order: list[str], size: int) -> list[list[str]]:
+    return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 @dataclass(frozen=True)
