@@ -96,4 +96,4 @@ def annotation_column(w):
     """The argument that adds an empty column for the answer, named as the pool's file would name it."""
     if w.what == "rows":
         return ""
-    return "--to-annotate " + shlex.quote(settings.answer_column(task_of(w.task)))
+    return f"--to-annotate {shlex.quote(settings.answer_column(task_of(w.task)))}"

@@ -385,8 +385,11 @@ def _majority_share(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
     share, whole = majority_share(recipe), recipe["prompts_per_update"]
     if share and recipe.get("reward") != "correct":
         yield place, "belongs to reward: correct; with another reward no prompt needs a label: remove it"
-    elif share and (abs(share * whole - round(share * whole)) > 1e-9 or not 0 < round(share * whole) < whole):
-        yield place, f"{share} of {whole} prompts an update is no whole number of prompts; choose, for example, 0.5"
+    elif share and not 0 < round(share * whole) < whole:
+        yield (
+            place,
+            f"{share} of {whole} prompts an update are {round(share * whole)}; choose a share that leaves some of both kinds",
+        )
 
 
 def _without_solutions(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
