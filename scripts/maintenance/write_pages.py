@@ -1,4 +1,4 @@
-"""Write the generated parts of README.md and docs/: results, configuration, costs, GPUs, import graph.
+"""Write the generated parts of README.md and docs/: results, recommended policies, configuration, costs, GPUs, import graph.
 
     python scripts/maintenance/write_pages.py
     python scripts/maintenance/write_pages.py --figures paper      # also copies the figures that the pages show to docs/images
@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from hardgrpo.runtime import errors, files
-from pages import configuration, costs, gpus, imports, results, tables
+from pages import configuration, costs, gpus, imports, recommended, results, tables
 
 ROOT = Path(__file__).parents[2]
 FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFERENCE) | {"truncation.png": results.TRUNCATION}
@@ -25,6 +25,7 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("README.md", "found"): results.in_short,
     ("docs/results.md", "results"): results.in_full,
     ("docs/results.md", "tables"): tables.made_from,
+    ("docs/which-prompts.md", "recommended"): recommended.page,
     ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),
     ("docs/costs.md", "tables"): lambda root, config: costs.tables(config),
     ("docs/gpus.md", "table"): lambda root, config: gpus.table(config),

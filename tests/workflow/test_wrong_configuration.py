@@ -79,8 +79,8 @@ def break_(path, value):
             ["policies.hard_by_tight.probed_on", "did you mean 'swaps_tight'"],
         ),
         (
-            break_("recipes/mini_rest/majority_share", 0.3),
-            ["recipes.mini_rest.majority_share", "0.3 of 8 prompts an update is no whole"],
+            break_("recipes/mini_rest/majority_share", 0.95),
+            ["recipes.mini_rest.majority_share", "0.95 of 8 prompts an update are 8"],
         ),
         (break_("recipes/mini_rest/reward", "majority"), ["recipes.mini_rest.majority_share", "belongs to reward: correct"]),
         (break_("policies/half_by_small/probed_by", "smal"), ["policies.half_by_small.probed_by", "did you mean 'small'"]),

@@ -1,0 +1,182 @@
+"""For docs/which-prompts.md: which selection policy the studies that have been run recommend, and how sure that is.
+
+The rule was fixed before the study that asks for it (`mini_labels`) was summarised:
+
+- A case is a base model, a task, a recipe and a budget of a study. In it every way of choosing is compared with a random choice of
+  as many prompts, by the paired difference of the gains on new test problems, sampled at temperature 1.
+- It is better or worse in a case where p is below 5 % after Holm's correction over the ways of choosing that are compared there.
+- Of the ways that are open to somebody (no label before the choice, a small sample, or the labels of the whole pool) the one is
+  recommended that was better most often and worse nowhere, if it was better in at least two cases. Otherwise a random choice is.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from hardgrpo.analysis import statistics
+from hardgrpo.analysis.formats import change_interval as spread
+from hardgrpo.selection import policies
+from pages import results
+
+LEVEL, CASES = 0.05, 2
+NEEDS = {"none": "no label", "sample": "a small labelled sample", "pool": "the labels of the whole pool"}  # before the choice
+
+
+@dataclass(frozen=True)
+class Lead:
+    """A way of choosing against a random choice, in one case. Shares; `p` is corrected."""
+
+    way: str  # the policy whose rule it is, of whatever budget
+    needs: str
+    study: str
+    model: str
+    task: str
+    recipe: str
+    budget: float
+    labels: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    seeds: int
+
+    @property
+    def said(self) -> str:
+        return "not told apart" if self.p >= LEVEL else "better" if self.difference > 0 else "worse"
+
+
+def leads(root: Path, config: dict) -> list[Lead]:
+    """All leads over random, of the studies with committed summaries."""
+    found = []
+    for study in config["studies"]:
+        folder = root / results.SUMMARIES / study
+        if (folder / "differences.csv").is_file():
+            found += of_study(config, study, pd.read_csv(folder / "differences.csv"), pd.read_csv(folder / "spent.csv"))
+    return found
+
+
+def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame) -> list[Lead]:
+    """The leads of one study, with its tables `differences` and `spent`."""
+    labels = {(row.model, row.task, row.policy): row.labels for row in spent.itertuples()}
+    first = config["studies"][study].get("recipes", [""])[0]
+    found = []
+    for (model, task), rows in differences[differences.task == differences.eval_task].groupby(["model", "task"], sort=False):
+        for budget, recipe, names in cases(config, [*rows.policy, *rows.minus]):
+            (random, *_) = [name for name in names if rule_of(config, name) == {"rule": "random"}]
+            pairs = {name: against(rows, name, random) for name in names if name != random}
+            pairs = {name: pair for name, pair in pairs.items() if pair is not None}
+            corrected = statistics.holm([pair["p"] for pair in pairs.values()])
+            for (name, pair), p in zip(pairs.items(), corrected):
+                policy = policy_of(config, name)
+                found.append(
+                    Lead(
+                        way_of(config, policy),
+                        policies.labels_before(policy),
+                        study,
+                        model,
+                        task,
+                        recipe or first,
+                        budget,
+                        labels[model, task, name],
+                        pair["difference"],
+                        pair["low"],
+                        pair["high"],
+                        p,
+                        pair["seeds"],
+                    )  # fmt: skip
+                )
+    return found
+
+
+def cases(config: dict, arms: list[str]) -> list[tuple[float, str, list[str]]]:
+    """(budget, recipe or '', arms) of each case that has a random choice and another one."""
+    found: dict[tuple, list[str]] = {}
+    for arm in dict.fromkeys(arms):
+        policy = policy_of(config, arm)
+        if isinstance(policy.get("budget"), float) and "probed_on" not in policy:
+            found.setdefault((policy["budget"], arm.partition(", ")[2]), []).append(arm)
+    kept = {case: names for case, names in found.items() if {"rule": "random"} in [rule_of(config, name) for name in names]}
+    return [(*case, names) for case, names in kept.items() if len(names) > 1]
+
+
+def policy_of(config: dict, arm: str) -> dict:
+    return config["policies"][arm.partition(", ")[0]]
+
+
+def rule_of(config: dict, arm: str) -> dict:
+    return {key: value for key, value in policy_of(config, arm).items() if key != "budget"}
+
+
+def way_of(config: dict, policy: dict) -> str:
+    """The first policy of config.yaml that chooses in the same way, of whatever budget."""
+    same = lambda one: {key: value for key, value in one.items() if key != "budget"}
+    return next(name for name, one in config["policies"].items() if same(one) == same(policy))
+
+
+def against(rows: pd.DataFrame, policy: str, minus: str) -> dict | None:
+    """The difference of two policies, which the table has in one direction."""
+    for one, other, sign in ((policy, minus, 1), (minus, policy, -1)):
+        for row in rows[(rows.policy == one) & (rows.minus == other)].itertuples():
+            low, high = sorted((sign * row.difference_low, sign * row.difference_high))
+            return {"difference": sign * row.difference, "low": low, "high": high, "p": row.p, "seeds": row.seeds}
+    return None
+
+
+def recommended(found: list[Lead]) -> str | None:
+    """The way that the rule at the top of this file recommends of these leads; None: a random choice."""
+    better = {}
+    for way in dict.fromkeys(one.way for one in found):
+        said = [one.said for one in found if one.way == way]
+        if "worse" not in said and said.count("better") >= CASES:
+            better[way] = said.count("better")
+    return max(better, key=better.get, default=None)
+
+
+def page(root: Path, config: dict) -> str:
+    found = leads(root, config)
+    lines = []
+    for open_to, who in (
+        ({"none"}, "Nobody has answered a prompt"),
+        ({"none", "sample"}, "A small sample can be annotated first"),
+        ({"none", "sample", "pool"}, "Every prompt of the pool is answered, and training takes a part"),
+    ):
+        kept = [one for one in found if one.needs in open_to]
+        best = recommended(kept)
+        ways = len({one.way for one in kept})
+        if best:
+            of = [one for one in kept if one.way == best]
+            better = [one for one in of if one.said == "better"]
+            said = f"choose by `{best}`: better than a random choice in {len(better)} of {len(of)} cases, worse in none"
+        elif not ways:
+            said = "choose at random: no study has asked for anything else"
+        else:
+            said = f"choose at random: none of {ways} ways was better in {CASES} cases or more and worse in none"
+        lines.append(f"- **{who}:** {said}.")
+    bases = dict.fromkeys(one.model for one in found)
+    lines += [
+        "",
+        f"That is from {len(dict.fromkeys((one.study, one.model, one.task, one.recipe, one.budget) for one in found))} cases,"
+        f" with base models pretrained as {', '.join(f'`{name}`' for name in bases)} are, {min(one.seeds for one in found)} to"
+        f" {max(one.seeds for one in found)} replicates each. Points; brackets hold 95 % intervals for one comparison.",
+        "",
+        "| way of choosing | needs before | better, not told apart, worse |",
+        "|---|---|---|",
+    ]
+    for way in dict.fromkeys(one.way for one in found):
+        of = [one for one in found if one.way == way]
+        counts = [sum(one.said == said for one in of) for said in ("better", "not told apart", "worse")]
+        lines.append(f"| `{way}` | {NEEDS[of[0].needs]} | {', '.join(map(str, counts))} |")
+    lines += [
+        "",
+        "Every case. *Labels* are all that a run bought, before the choice and for training; a random choice buys those of its prompts.",
+        "",
+        "| study | base, task | recipe | chosen | way of choosing | labels | lead over random | after Holm's correction |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for one in found:
+        lines.append(
+            f"| {one.study} | {one.model}, {one.task} | {one.recipe} | {100 * one.budget:g} % | {one.way} | {one.labels:.0f}"
+            f" | {spread(one.difference, one.low, one.high)} | {one.said} |"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,74 @@
+"""The recommended way of choosing follows from the committed comparisons with a random choice, by a rule that was fixed before."""
+
+import pandas as pd
+import pytest
+
+from pages import recommended
+
+POLICIES = {
+    "random": {"rule": "random", "budget": 0.1},
+    "random_5": {"rule": "random", "budget": 0.05},
+    "hard": {"rule": "hard", "budget": 0.1},
+    "unsure": {"rule": "lowest", "by": "agreement", "budget": 0.1},
+    "unsure_5": {"rule": "lowest", "by": "agreement", "budget": 0.05},
+    "all": {"rule": "all"},
+}
+CONFIG = {"policies": POLICIES, "studies": {"s": {"recipes": ["short", "long"]}}}
+COLUMNS = ["model", "task", "eval_task", "policy", "minus", "difference", "difference_low", "difference_high", "p", "seeds"]
+
+
+def table(*rows: tuple) -> list[recommended.Lead]:
+    """Leads from (policy, minus, difference, p), on one model and task."""
+    differences = [("m", "t", "t", policy, minus, value, value - 0.01, value + 0.02, p, 10) for policy, minus, value, p in rows]
+    differences += [("m", "t", "other", policy, minus, -value, 0, 0, p, 10) for policy, minus, value, p in rows]
+    arms = dict.fromkeys(arm for policy, minus, *_ in rows for arm in (policy, minus))
+    spent = [("m", "t", arm, 50 if "unsure" in arm else 500) for arm in arms]
+    return recommended.of_study(
+        CONFIG, "s", pd.DataFrame(differences, columns=COLUMNS), pd.DataFrame(spent, columns=["model", "task", "policy", "labels"])
+    )
+
+
+def test_a_lead_is_over_the_random_choice_of_the_same_budget_and_recipe_in_either_direction():
+    found = table(
+        ("hard", "random", 0.03, 0.2),
+        ("random", "unsure", 0.04, 0.001),
+        ("hard", "unsure", 0.05, 0.001),
+        ("unsure_5", "random_5", 0.06, 0.03),
+        ("all", "random", 0.5, 1e-9),
+        ("unsure, long", "random, long", 0.01, 0.6),
+    )
+    leads = {(one.way, one.budget, one.recipe): one for one in found}
+    assert set(leads) == {("hard", 0.1, "short"), ("unsure", 0.1, "short"), ("unsure", 0.05, "short"), ("unsure", 0.1, "long")}
+    unsure = leads["unsure", 0.1, "short"]
+    assert (unsure.difference, unsure.low, unsure.high) == pytest.approx((-0.04, -0.06, -0.03))
+    assert (unsure.needs, unsure.labels, unsure.said) == ("none", 50, "worse")
+    assert leads["hard", 0.1, "short"].needs == "pool" and leads["hard", 0.1, "short"].labels == 500
+
+
+def test_holm_corrects_within_a_case_alone():
+    found = table(("hard", "random", 0.03, 0.04), ("unsure", "random", 0.04, 0.03), ("unsure_5", "random_5", 0.06, 0.03))
+    assert [(one.way, one.said) for one in found] == [
+        ("hard", "not told apart"), ("unsure", "not told apart"), ("unsure", "better"),
+    ]  # fmt: skip
+
+
+def test_what_is_worse_anywhere_or_better_only_once_is_not_recommended():
+    better_twice = table(("unsure", "random", 0.04, 0.001), ("unsure_5", "random_5", 0.06, 0.001))
+    once = table(("hard", "random", 0.09, 0.001))
+    worse = table(("unsure, long", "random, long", -0.04, 0.001))
+    assert recommended.recommended(better_twice + once) == "unsure"
+    assert recommended.recommended(once) is None and recommended.recommended([]) is None
+    assert recommended.recommended(better_twice + once + worse) is None
+
+
+def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_path):
+    found = table(("unsure", "random", 0.04, 0.001), ("unsure_5", "random_5", 0.06, 0.001), ("hard", "random", 0.09, 0.2))
+    monkeypatch.setattr(recommended, "leads", lambda root, config: found)
+    page = recommended.page(tmp_path, CONFIG)
+    assert (
+        "**Nobody has answered a prompt:** choose by `unsure`: better than a random choice in 2 of 2 cases, worse in none." in page
+    )
+    assert "| `hard` | the labels of the whole pool | 0, 1, 0 |" in page
+    assert "| s | m, t | short | 5 % | unsure | 50 | +6.0 [+5.0, +8.0] | better |" in page
+    monkeypatch.setattr(recommended, "leads", lambda root, config: found[-1:] if found[-1].way == "hard" else found[:1])
+    assert "choose at random: " in recommended.page(tmp_path, CONFIG)
