@@ -1,16 +1,22 @@
 """Prompts that nobody has answered: which to annotate, what a person fills in, training on it, and whether it was worth it."""
 
 import collections
+import contextlib
 import csv
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
 from conftest import World, path_of
 from hardgrpo.runtime import files
+from interrupted import contents, wait_for
 from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world, probed
 
 SOURCE = {
@@ -212,3 +218,56 @@ def test_a_labelled_policy_on_such_a_task_is_refused(annotated):
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said
     assert "studies.own.policies: 'random' is for tasks whose prompts have answers" in said and "choose policy annotated" in said
+
+
+# --- killed on the way ----------------------------------------------------------------------------------------------
+
+
+def killed_in(world, rule: str, *arguments: str) -> None:
+    """Start Snakemake, kill it and all that it started as soon as a job of the rule has begun, and unlock the folder."""
+    logs = world.folder / "results/logs" / rule
+    shutil.rmtree(logs, ignore_errors=True)
+    command = [sys.executable, "-m", "snakemake", "--profile", "laptop", "--cores", "2", *arguments]
+    with open(world.folder / "killed.log", "w") as log:
+        process = subprocess.Popen(command, cwd=world.folder, stdout=log, stderr=log, start_new_session=True)
+        wait_for(lambda: any(path.is_file() for path in logs.rglob("*")), process)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, f"it was done before {rule} began: {(world.folder / 'killed.log').read_text()}"
+    assert world.snakemake("--unlock", *arguments).returncode == 0
+
+
+def left(world) -> dict[str, str]:
+    """Checksums of what the whole way leaves, but for what tells times."""
+    found = {}
+    for folder in (
+        "results/subsets",
+        "results/probe",
+        "results/signals",
+        "results/evaluation",
+        "results/training",
+        "results/summaries",
+    ):
+        for name, checksum in contents(world.folder / folder).items():
+            if Path(name).name not in ("spent.csv", "pruned.json"):
+                found[f"{folder}/{name}"] = checksum
+    return found
+
+
+def test_killed_in_each_stage_it_goes_on_and_ends_with_the_same_files(annotated, tmp_path):
+    world = annotated.copy(tmp_path / "world")
+    expected = left(annotated)
+    for name in ("results", ".snakemake", "paper/own"):
+        shutil.rmtree(world.folder / name)
+    shutil.copytree(annotated.folder / "results/published", world.folder / "results/published")
+    for rule in ("probe", "measure_signals", "select_subset", "export_subset"):
+        killed_in(world, rule, "subset", "--configfile", "my.yaml")
+    done = world.snakemake("subset", "--configfile", "my.yaml")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    fill_in(world, dict.fromkeys(annotated.ids[1:], "red"))
+    for rule in ("read_annotated", "evaluate_base", "train_grpo", "evaluate_run", "summarize", "write_verdict"):
+        killed_in(world, rule, "--configfile", "my.yaml", "study.yaml")
+    run(world)
+    assert left(world) == expected and len(expected) > 15
+    assert (world.folder / "paper/own/verdict.html").stat().st_size > 1000
+    assert "0 failed" in (world.folder / "paper/own/verified.txt").read_text()
