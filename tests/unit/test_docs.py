@@ -218,7 +218,7 @@ def test_example_of_a_recipe(world):
     apply(world, example("recipe"))
     world.configure(lambda config: config["studies"]["mini"].update(recipes=["mini", "mini_kl"]))
     world.clear()
-    assert world.plan()["train_grpo"] == 24  # 4 policies, 3 seeds, 2 recipes
+    assert world.plan()["train_grpo"] == 30  # 5 policies, 3 seeds, 2 recipes
 
 
 @pytest.mark.slow

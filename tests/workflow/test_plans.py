@@ -24,17 +24,19 @@ OF_STUDY = {  # and what each has something for
     "truncation": TRAINED | {"ahead", "transfer", "compared", "truncation"},
     "budget": TRAINED | {"ahead", "budget", "compared"},
     "limits": TRAINED | {"transfer"},
-    "mini": TRAINED | {"ahead", "kinds", "pass_at_k"},
+    "mini": TRAINED | {"ahead", "kinds", "labels", "pass_at_k"},
     "mini_reference": TRAINED | {"ahead", "transfer", "kinds", "pass_at_k", "leads"},
     "mini_variants": TRAINED | {"ahead", "kinds", "pass_at_k", "leads"},
+    "mini_labels": TRAINED | {"ahead", "budget", "kinds", "labels", "leads", "pass_at_k"},
     "mini_truncation": TRAINED | {"ahead", "transfer", "truncation", "leads"},
     "recordings": FIGURES | {"compared"},
     "trajectories": {"difficulty", "trajectories"},
 }
-# The small world of the tests has a harder twin of its task.
-DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] | {"transfer"}} | {
+# The small world of the tests has a harder twin of its task, and no policy that differs in the labels that it needs.
+DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer"}} | {
     "write_tables",
     "write_numbers",
+    "write_verdict",
     "compile_paper",
 }
 JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
@@ -56,12 +58,14 @@ def test_the_miniature_is_planned_job_by_job(world):
         "pretrain_model": 3,
         "probe": 3,
         "measure_difficulty": 3,
-        "select_subset": 12,  # 4 policies x 3 seeds
-        "write_spec": 12,
-        "train_grpo": 12,
+        "remove_answers": 1,
+        "measure_signals": 3,  # for the policy that needs no answers
+        "select_subset": 15,  # 5 policies x 3 seeds
+        "write_spec": 15,
+        "train_grpo": 15,
         "evaluate_base": 3,
         "sample_reach": 3,
-        "evaluate_run": 12,
+        "evaluate_run": 15,
         "summarize": 1,
         "judge_claims": 1,
         "verify": 1,
@@ -77,12 +81,16 @@ def test_the_miniature_is_planned_job_by_job(world):
         "plot_pass_at_k": 1,
         "plot_groups": 1,
         "plot_lengths": 1,
+        "plot_labels": 1,
+        "write_verdict": 1,
         "write_tables": 1,
         "write_numbers": 1,
     }
 
 
-DRAWN = dict.fromkeys(("write_tables", "write_numbers", "summarize", "judge_claims", "verify", "write_explorer"), 1)
+DRAWN = dict.fromkeys(
+    ("write_tables", "write_numbers", "summarize", "judge_claims", "verify", "write_explorer", "write_verdict"), 1
+)
 STUDIES = {  # jobs by rule, counted by hand from the designs
     "paper": {  # 3 models x 2 tasks and Llama on GSM8K = 7 pairs, x 4 policies x 3 seeds
         "fetch_dataset": 3, "fetch_model": 4, "prepare_task": 5,
@@ -145,6 +153,18 @@ def test_the_variants_in_miniature_are_planned_job_by_job(world):
         "probe": 10, "cut_probe": 5, "measure_difficulty": 15, "evaluate_base": 10, "sample_reach": 10,
         "select_subset": 5 * (10 + 3),
         "write_spec": 115, "train_grpo": 5 * (10 + 5 * 2 + 3), "evaluate_run": 115,  # swaps by 6 recipes, facts by the first
+    }  # fmt: skip
+
+
+def test_what_to_annotate_in_miniature_is_planned_job_by_job(world):
+    world.clear()
+    planned = jobs(world.plan("--config", "study=mini_labels"))
+    assert {rule: count for rule, count in planned.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
+        "prepare_task": 6, "remove_answers": 2, "pretrain_settings": 30, "pretrain_model": 30,  # tiny, small and misled
+        "probe": 50, "measure_difficulty": 50, "measure_signals": 30, "evaluate_base": 30, "sample_reach": 30,
+        "annotate_sample": 30,
+        "select_subset": 10 * (16 + 16 + 7),  # both tasks; the third base model is asked for fewer choices
+        "write_spec": 450, "train_grpo": 10 * (2 * 18 + 9), "evaluate_run": 450,  # and two recipes with fewer labels
     }  # fmt: skip
 
 
@@ -212,9 +232,9 @@ def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_
     for seconds, path in enumerate(shuffled):
         os.utime(path, (1_700_000_000 + seconds, 1_700_000_000 + seconds))
     for target in ("figures", "paper"):
-        assert set(world.plan(target)) <= DRAWING | JUDGING | TARGETS
+        assert set(world.plan(target)) <= DRAWING | JUDGING | TARGETS | {"plot_labels"}
     assert world.plan("figures")["plot_accuracy"] == 1
-    assert world.plan()["train_grpo"] == 12, "`all` asks for the runs as well"
+    assert world.plan()["train_grpo"] == 15, "`all` asks for the runs as well"
 
 
 def test_nothing_is_left_to_do_after_a_run(finished):

@@ -143,7 +143,7 @@ def page(root: Path, config: dict) -> str:
     ):
         kept = [one for one in found if one.needs in open_to]
         best = recommended(kept)
-        ways = len({one.way for one in kept})
+        ways = ", ".join(f"`{name}`" for name in dict.fromkeys(one.way for one in kept))
         if best:
             of = [one for one in kept if one.way == best]
             better = [one for one in of if one.said == "better"]
@@ -151,7 +151,7 @@ def page(root: Path, config: dict) -> str:
         elif not ways:
             said = "choose at random: no study has asked for anything else"
         else:
-            said = f"choose at random: none of {ways} ways was better in {CASES} cases or more and worse in none"
+            said = f"choose at random: of {ways} none was better in {CASES} cases or more and worse in none"
         lines.append(f"- **{who}:** {said}.")
     bases = dict.fromkeys(one.model for one in found)
     lines += [
