@@ -4,7 +4,8 @@
 
 A recording has a line a prompt: question, answer, and completions (a list of two or more, equally many for all prompts). Half of a
 prompt's completions, drawn at random, choose; the other half tells what the chosen prompts are like. The table is printed, too.
-Several recordings are compared one by one.
+Several recordings are compared one by one. --probed-by names for each a recording of another model on the same questions: further
+rows are of choices by that model, for this one.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from hardgrpo.selection import choices, signals
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recording", required=True, nargs="+", help="JSON Lines")
+    parser.add_argument("--probed-by", nargs="+", help="for each recording, one of another model, whose completions choose, too")
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument("--budget", type=float, default=0.1, help="share of the pool that each choice takes (default: %(default)s)")
     parser.add_argument(
@@ -31,30 +33,45 @@ def main() -> None:
     graders.check_grader(args.grader)
     if not 0 < args.budget <= 1 or args.draws < 1:
         raise errors.UserError(f"--budget {args.budget}, --draws {args.draws}: expected a share in (0, 1] and at least 1")
+    others = args.probed_by or [None] * len(args.recording)
+    if len(others) != len(args.recording):
+        raise errors.UserError(
+            f"--probed-by names {len(others)} recordings and --recording {len(args.recording)}; give one for each"
+        )
     rows = []
-    for path in args.recording:
-        right, codes = graded(path, args.grader)
+    for path, other in zip(args.recording, others):
+        problems = problems_of(path)
+        right, codes = graded(path, args.grader, problems)
         if args.budget * len(right) < 1:
             raise errors.UserError(f"{path}: a share of {args.budget} of {len(right)} prompts is less than one; raise --budget")
-        found = choices.compare(right, codes, args.budget, args.draws)
+        found = choices.compare(
+            right, codes, args.budget, args.draws, other=graded(other, args.grader, problems) if other else None
+        )
         rows += [{"recording": path, "pool": len(right), "samples": right.shape[1]} | row for row in found]
         confident = (choices.agreements(codes) >= choices.CONFIDENT) & (right.mean(axis=1) <= choices.WRONG)
         print(f"{path}: {len(right)} prompts, {right.shape[1]} completions each, {confident.mean():.0%} confidently wrong")
+        width = max(len(row["choice"]) for row in found)
         for row in found:
             ends = f"[{row['mixed_low']:.2f}, {row['mixed_high']:.2f}]"
+            ranks = f", rank correlation {row['rank_correlation']:.2f}" if row["rank_correlation"] is not None else ""
             print(
-                f"  {row['choice']:20} {row['labels']:5} labels, {row['mixed']:.2f} {ends} mixed, {row['all_wrong']:.2f} all wrong,"
-                f" mean pass rate {row['pass_rate']:.2f}, {row['overlap']:.2f} among the hardest"
+                f"  {row['choice']:{width}} {row['labels']:5} labels, {row['mixed']:.2f} {ends} mixed, {row['all_wrong']:.2f} all wrong,"
+                f" mean pass rate {row['pass_rate']:.2f}, {row['overlap']:.2f} among the hardest{ranks}"
             )
     files.write_rows(args.output, ["recording", "pool", "samples", *choices.COLUMNS], rows)
 
 
-def graded(path: str, grader: str) -> tuple[np.ndarray, np.ndarray]:
-    """(right, codes), each (prompts, completions), of a recording."""
+def problems_of(path: str) -> list[dict]:
+    """The problems of a recording, in its order."""
     lines = files.read_jsonl(path, {"question": str, "answer": (str, int, float), "completions": list})
-    problems = [
-        {"id": str(number), "question": line["question"], "answer": str(line["answer"])} for number, line in enumerate(lines)
+    return [
+        {"id": f"line {number}", "question": line["question"], "answer": str(line["answer"])}
+        for number, line in enumerate(lines, start=1)
     ]
+
+
+def graded(path: str, grader: str, problems: list[dict]) -> tuple[np.ndarray, np.ndarray]:
+    """(right, codes), each (prompts, completions), of the recorded completions of these problems."""
     by_problem = completions.read_recording(path, problems)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
     for number, found in enumerate(texts, start=1):

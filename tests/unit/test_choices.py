@@ -40,6 +40,23 @@ def test_each_choice_takes_what_it_says():
         assert row["mixed_low"] <= row["mixed"] <= row["mixed_high"] or row["mixed_low"] == row["mixed_high"]
 
 
+def test_another_model_chooses_for_this_one():
+    """The other model ranks the prompts as this one does, or the other way round, and is always sure."""
+    right = np.repeat(np.linspace(0, 1, 20)[:, None], 10, axis=1) > np.linspace(0.05, 0.95, 10)
+    sure = np.zeros((20, 10), dtype=int)
+    for other, correlation in ((right, 1), (right[::-1], -1)):
+        rows = choices.compare(right * 1.0, right * 1, 0.2, 20, other=(other * 1.0, sure))
+        found = {row["choice"]: row for row in rows}
+        assert set(found) == {*choices.CHOICES, *choices.BY_OTHER}
+        hardest = found["hardest, by the other"]
+        assert hardest["rank_correlation"] == pytest.approx(correlation) and hardest["labels"] == 20
+        assert hardest["pass_rate"] == pytest.approx(found["hardest"]["pass_rate"] if correlation == 1 else 0.9, abs=0.1)
+        assert hardest["overlap"] == (1 if correlation == 1 else 0)
+        assert found["hardest"]["rank_correlation"] is None, "there is no other"
+    alone = choices.compare(right * 1.0, right * 1, 0.2, 20)
+    assert [row for row in rows if row["choice"] in choices.CHOICES][0]["overlap"] == alone[0]["overlap"] == 1
+
+
 def test_by_the_samples_that_chose_them_the_hardest_look_harder():
     """Every prompt is solved half of the time: to the others the hardest tenth are like all."""
     right = np.random.default_rng(1).random((200, 8)) < 0.5
@@ -57,6 +74,7 @@ def compare(tmp_path, *recordings, **more) -> subprocess.CompletedProcess:
         "--grader",
         more.pop("grader", "final_word"),
     ]
+    command += ["--probed-by", *map(str, more.pop("probed"))] if "probed" in more else []
     command += [
         "--output",
         str(tmp_path / "choices.csv"),
@@ -76,6 +94,16 @@ def test_the_program_on_a_recording(tmp_path):
     assert "30 prompts, 6 completions each, 33% confidently wrong" in done.stdout
     written = files.read_rows(tmp_path / "choices.csv", {"choice": str, "mixed": float, "labels": int})
     assert [row["choice"] for row in written] == list(choices.CHOICES) and written[1]["mixed"] > written[0]["mixed"]
+
+
+def test_the_recordings_of_two_models_must_match(tmp_path):
+    for name, first in (("one", 0), ("other", 1)):
+        rows = [{"question": f"q{n}", "answer": "red", "completions": ["#### red"] * 2} for n in range(first, first + 20)]
+        files.write_jsonl(tmp_path / f"{name}.jsonl", rows)
+    done = compare(tmp_path, tmp_path / "one.jsonl", probed=[tmp_path / "other.jsonl"])
+    assert done.returncode == 1 and "other.jsonl: no completions for problem 'line 1'" in done.stderr
+    done = compare(tmp_path, tmp_path / "one.jsonl", probed=[tmp_path / "other.jsonl"] * 2)
+    assert done.returncode == 1 and "--probed-by names 2 recordings and --recording 1; give one for each" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -115,3 +143,13 @@ def test_the_recordings_as_measured_before(tmp_path, model, split, overlap, conf
     assert rows["agreement lowest"]["overlap"] == pytest.approx(overlap, abs=0.03)
     found = [rows[choice]["mixed"] for choice in ("hardest", "agreement lowest", "random", "nearest ½")]
     assert found == pytest.approx(mixed, abs=0.05), "random splits and ties"
+
+
+@pytest.mark.recordings
+def test_each_recorded_model_chooses_for_the_other(tmp_path):
+    one, other = (Path(RECORDINGS) / f"recordings/shuffled_objects_seven/qwen3-{size}b/train.jsonl" for size in (4, 8))
+    done = compare(tmp_path, one, other, grader="choice_letter", draws=60, probed=(other, one))
+    assert done.returncode == 0, done.stderr
+    found = files.read_rows(tmp_path / "choices.csv", {"choice": str, "rank_correlation": str})
+    correlations = {row["rank_correlation"] for row in found if row["choice"] == "hardest, by the other"}
+    assert len(correlations) == 1 and 0.2 < float(*correlations) < 0.5, "the same both ways"

@@ -5,40 +5,58 @@ be mixed. By the completions that chose them the hardest look harder, and those 
 """
 
 import numpy as np
+from scipy import stats
 
 CONFIDENT, WRONG = 0.5, 0.2  # confidently wrong: at least this agreement, at most this pass rate
 CHOICES = ("hardest", "nearest ½", "agreement lowest", "agreement nearest ½", "entropy highest", "random")
-BOUGHT = dict.fromkeys(("hardest", "nearest ½"), "pool") | dict.fromkeys(CHOICES[2:], "chosen")  # whose answers must be known
+BY_OTHER = {f"{choice}, by the other": choice for choice in CHOICES[:5]}  # the same, by the completions of another model
+POOL = ("hardest", "nearest ½")  # choices that need the answers of the pool; the others need those of what they choose
 COLUMNS = ["choice", "labels", "prompts"]
-MEASURED = ("mixed", "all_right", "all_wrong", "pass_rate", "confidently_wrong", "overlap")
+MEASURED = ("mixed", "all_right", "all_wrong", "pass_rate", "confidently_wrong", "overlap", "rank_correlation")
 COLUMNS += [f"{name}{end}" for name in MEASURED for end in ("", "_low", "_high")]
 
 
-def compare(right: np.ndarray, codes: np.ndarray, budget: float, draws: int, seed: int = 0) -> list[dict]:
+def compare(
+    right: np.ndarray,
+    codes: np.ndarray,
+    budget: float,
+    draws: int,
+    seed: int = 0,
+    other: tuple[np.ndarray, np.ndarray] | None = None,
+) -> list[dict]:
     """Rows of COLUMNS, one a choice: means over random splits, with 95 % intervals (bootstrap, percentiles) for new prompts like these.
 
     `right` is (N, K): whether sample k of prompt n is right. `codes` (N, K) numbers its answer (`signals.answer_codes`). Mixed, all right,
-    all wrong and the pass rate are of K - K // 2 other samples. An interval is of a single split, and so holds its noise, too. `confidently_wrong` and `overlap`, the share of a choice that is among
-    the hardest, too, are of all K samples. Ties are broken at random. K is at least 2.
+    all wrong and the pass rate are of K - K // 2 other samples. An interval is of a single split, and so holds its noise, too. `confidently_wrong` and `overlap`,
+    the share of a choice that is among the hardest, too, are of all K samples. Ties are broken at random. K is at least 2.
+
+    `other` holds the same of another model's completions, of the same prompts in the same order. Then further rows are of choices by
+    all of these; `rank_correlation` (Spearman) is that of the two models' pass rates, or of the measure that chooses.
     """
     chance = np.random.default_rng(seed)
     size = int(np.floor(round(budget * len(right), 9)))
-    point = [_one_split(right, codes, size, chance) for _ in range(draws)]
+    point = [_one_split(right, codes, size, chance, other) for _ in range(draws)]
     again = []
     for _ in range(draws):
         prompts = chance.integers(len(right), size=len(right))
-        again.append(_one_split(right[prompts], codes[prompts], size, chance))
+        others = other and tuple(one[prompts] for one in other)
+        again.append(_one_split(right[prompts], codes[prompts], size, chance, others))
     rows = []
-    for choice in CHOICES:
-        row = {"choice": choice, "labels": len(right) if BOUGHT[choice] == "pool" else size, "prompts": size}
+    for choice in point[0]:
+        row = {"choice": choice, "labels": len(right) if BY_OTHER.get(choice, choice) in POOL else size, "prompts": size}
         for name in MEASURED:
-            low, high = np.percentile([one[choice][name] for one in again], [2.5, 97.5])
-            row |= {name: float(np.mean([one[choice][name] for one in point])), f"{name}_low": low, f"{name}_high": high}
+            ends = [None, None, None]  # a choice by the model's own completions has no other to correlate with
+            if name in point[0][choice]:
+                mean = float(np.mean([one[choice][name] for one in point]))
+                ends = [mean, *np.percentile([one[choice][name] for one in again], [2.5, 97.5])]
+            row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends))
         rows.append(row)
     return rows
 
 
-def _one_split(right: np.ndarray, codes: np.ndarray, size: int, chance: np.random.Generator) -> dict[str, dict[str, float]]:
+def _one_split(
+    right: np.ndarray, codes: np.ndarray, size: int, chance: np.random.Generator, other: tuple[np.ndarray, np.ndarray] | None
+) -> dict[str, dict[str, float]]:
     prompts, samples = right.shape
     order = chance.permuted(np.tile(np.arange(samples), (prompts, 1)), axis=1)
     first, others = order[:, : samples // 2], order[:, samples // 2 :]
@@ -49,6 +67,13 @@ def _one_split(right: np.ndarray, codes: np.ndarray, size: int, chance: np.rando
     by_half = _chosen(np.take_along_axis(right, first, axis=1).mean(axis=1), np.take_along_axis(codes, first, axis=1), size, ties)
     by_all = _chosen(rates, codes, size, ties)
     hardest = set(by_all["hardest"])
+    correlations: dict[str, float] = {}
+    if other is not None:
+        own, others = _keys(rates, codes), _keys(other[0].mean(axis=1), other[1])
+        by_other = _chosen(other[0].mean(axis=1), other[1], size, ties)
+        for name, choice in BY_OTHER.items():
+            by_half[name] = by_all[name] = by_other[choice]
+            correlations[name] = stats.spearmanr(own[choice], others[choice]).statistic
     return {
         choice: {
             "mixed": ((told[kept] > 0) & (told[kept] < 1)).mean(),
@@ -57,14 +82,16 @@ def _one_split(right: np.ndarray, codes: np.ndarray, size: int, chance: np.rando
             "pass_rate": told[kept].mean(),
             "confidently_wrong": confidently[by_all[choice]].mean(),
             "overlap": np.mean([one in hardest for one in by_all[choice]]),
+            **({"rank_correlation": correlations[choice]} if choice in correlations else {}),
         }
         for choice, kept in by_half.items()
     }
 
 
-def _chosen(rates: np.ndarray, codes: np.ndarray, size: int, ties: np.ndarray) -> dict[str, np.ndarray]:
+def _keys(rates: np.ndarray, codes: np.ndarray) -> dict[str, np.ndarray]:
+    """(N,) for each choice: what it takes the lowest of."""
     agreement = agreements(codes)
-    keys = {
+    return {
         "hardest": rates,
         "nearest ½": abs(rates - 0.5),
         "agreement lowest": agreement,
@@ -72,7 +99,10 @@ def _chosen(rates: np.ndarray, codes: np.ndarray, size: int, ties: np.ndarray) -
         "entropy highest": -entropies(codes),
         "random": np.zeros(len(rates)),
     }
-    return {choice: np.lexsort((ties, key.round(9)))[:size] for choice, key in keys.items()}
+
+
+def _chosen(rates: np.ndarray, codes: np.ndarray, size: int, ties: np.ndarray) -> dict[str, np.ndarray]:
+    return {choice: np.lexsort((ties, key.round(9)))[:size] for choice, key in _keys(rates, codes).items()}
 
 
 def agreements(codes: np.ndarray) -> np.ndarray:
