@@ -7,7 +7,9 @@
 
 The jobs are those of `snakemake -n`, without finished ones. src/hardgrpo/planning/durations.py estimates each, corrected by
 finished runs if `scripts/plan/calibrate.py` was called. The program prints a table and writes plan.txt, plan.csv, jobs.csv,
-detectable.csv (the smallest effects that the design would find), power.csv (the seeds that published differences take), plan.json and plan.html (with a Gantt chart) to results/plan/.
+detectable.csv (the smallest effects that the design
+would find), power.csv (the seeds that published differences take), labels.csv (the labels that each run buys), plan.json and plan.html
+(with a Gantt chart) to results/plan/.
 """
 
 import argparse
@@ -21,11 +23,12 @@ from pathlib import Path
 import yaml
 
 from hardgrpo.analysis import claims, published
-from hardgrpo.planning import calibration, durations, plan_page, plans, power
+from hardgrpo.planning import calibration, durations, labels, plan_page, plans, power
 from hardgrpo.runtime import errors, files
 
 ROOT = Path(__file__).parents[2]
 DETECTABLE = ["study", "test", "seeds", "problems", "samples", "gain", "difference", "primary"]
+LABELS = ["study", "task", "pool", "policy", "labels"]
 POWER = ["study", "claim", "model", "task", "published", "seeds", "detectable", "takes", "gpu_hours", "aims"]
 
 
@@ -49,11 +52,12 @@ def main() -> None:
     studies = args.study or [None]
     dry_run: list[dict] = []
     seen: set[str] = set()
-    detectable, needed = [], []
+    detectable, needed, bought = [], [], []
     printed = published.read(ROOT / "results/published"), published.read_readings(ROOT / "results/published")
     for study in studies:
         facts, jobs = plan_jobs(args, study)
         named_study, gpu = facts["config"]["study"], args.gpu or facts["setting"]["gpu"]
+        bought += labels.planned(facts["config"], named_study)
         detectable += power.detectable(facts["config"], named_study)
         needed += power.needed(facts["config"], named_study, claims.read(ROOT / "paper/claims.yaml"), *printed, gpu)
         for job in jobs:
@@ -73,6 +77,7 @@ def main() -> None:
         "table": plans.table(planned, named, list(config["models"])),
         "detectable": detectable,
         "power": needed,
+        "labels": bought,
         "critical_path": [described(job) for job in plans.critical_path(planned, setting)],
         "jobs": [described(job) for job in planned],
         "assumptions": assumptions(setting, calibrated, any(job.estimate.gpus for job in planned)),
@@ -229,6 +234,7 @@ def as_text(plan: dict) -> str:
             for row in plan["detectable"]
         ),
         *power_lines(plan["power"]),
+        *labels.lines(plan["labels"]),
         "",
         *plan["assumptions"],
     ]
@@ -269,6 +275,7 @@ def write(plan: dict, planned: list[plans.PlannedJob], text: str, folder: Path) 
     files.write_rows(folder / "plan.csv", columns, plan["table"])
     files.write_rows(folder / "detectable.csv", DETECTABLE, plan["detectable"])
     files.write_rows(folder / "power.csv", POWER, plan["power"])
+    files.write_rows(folder / "labels.csv", LABELS, plan["labels"])
     of_jobs = [column for column in described(planned[0]) if column != "needs"] if planned else ["number"]
     files.write_rows(folder / "jobs.csv", of_jobs, [{column: job[column] for column in of_jobs} for job in plan["jobs"]])
     files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")

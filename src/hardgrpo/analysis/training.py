@@ -104,11 +104,9 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 
 
 def labels_bought(run: Run, recipe: dict) -> int:
-    """How many prompts' answers a run needed: to choose (the pool's, a sample's or none) and to train (the chosen prompts', or none
-    where the reward is the majority's answer or any answer). A prompt that needs its answer for both counts once."""
+    """How many prompts' answers a run needed (`policies.labels`)."""
     facts = files.read_json(paths.subset(run.base, run.task, run.policy, run.seed, "json"))
-    before = {"pool": facts["pool"], "sample": facts.get("sample"), "none": 0}[policies.labels_before(facts["policy"])]
-    return max(before, facts["prompts"] if recipe.get("reward", "correct") == "correct" else 0)
+    return policies.labels(facts["policy"], recipe, facts["pool"], facts.get("sample", 0), facts["prompts"])
 
 
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:

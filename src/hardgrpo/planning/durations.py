@@ -175,7 +175,12 @@ def _gpus(config: dict, job: Job) -> dict:
 
 
 def problems(config: dict, task: str, split: str) -> int:
-    """Number of problems of a split: counted if the split is prepared, else from the configuration."""
+    """Number of problems of a split, or a guess where nothing tells it."""
+    return known_problems(config, task, split) or UNKNOWN_PROBLEMS
+
+
+def known_problems(config: dict, task: str, split: str) -> int | None:
+    """Number of problems of a split: counted if the split is prepared, else from the configuration, which may not tell it."""
     prepared = Path(paths.problems(task, split))
     if prepared.exists():
         with open(prepared, "rb") as stream:
@@ -183,7 +188,7 @@ def problems(config: dict, task: str, split: str) -> int:
     source = config["tasks"][task]["source"]
     if source["kind"] == "generated":
         return source[split]
-    return source.get("problems", {}).get(split) or UNKNOWN_PROBLEMS
+    return source.get("problems", {}).get(split)
 
 
 def completions(config: dict, job: Job) -> int:

@@ -63,6 +63,13 @@ def labels_before(policy: dict) -> str:
     return {"pass_rate": "pool", "predicted": "sample"}.get(policy.get("by", "pass_rate"), "none")
 
 
+def labels(policy: dict, recipe: dict, pool: int, sample: int, chosen: int) -> int:
+    """How many prompts' answers a run needs: to choose (the pool's, those of a `sample`, or none) and to train (those of the `chosen`
+    prompts, or none where the reward is the majority's answer or any answer). A prompt that needs its answer for both counts once."""
+    before = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
+    return max(before, chosen if recipe.get("reward", "correct") == "correct" else 0)
+
+
 def select(
     pass_rates: dict[str, float | None],
     rule: str,

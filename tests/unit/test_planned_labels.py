@@ -1,0 +1,44 @@
+"""The labels that a plan says are those that the runs then buy."""
+
+import pytest
+import yaml
+
+from conftest import ROOT
+from hardgrpo.planning import labels
+
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+GRPO, MAJORITY = {"reward": "correct"}, {"reward": "majority"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "recipe", "pool", "bought"),
+    [
+        ({"rule": "hard", "budget": 0.1}, GRPO, 500, 500),
+        ({"rule": "hard", "budget": 0.1}, MAJORITY, 500, 500),
+        ({"rule": "base_wrong", "threshold": 0.25}, GRPO, 500, 500),
+        ({"rule": "random", "budget": 0.1}, GRPO, 500, 50),
+        ({"rule": "random", "budget": 0.1}, MAJORITY, 500, 0),
+        ({"rule": "random", "budget": 0.1}, {"objective": "sft"}, 500, 50),
+        ({"rule": "lowest", "by": "agreement", "budget": {"money": 60, "label_price": 2}}, GRPO, 500, 30),
+        ({"rule": "lowest", "by": "agreement", "budget": {"prompts": 7}}, GRPO, None, 7),
+        ({"rule": "lowest", "by": "agreement", "budget": 0.1}, GRPO, None, None),
+        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}, GRPO, 500, 50),
+        ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}, MAJORITY, 500, 10),
+        ({"rule": "all"}, GRPO, 500, 500),
+        ({"rule": "all"}, GRPO, None, None),
+        ({"rule": "low_tiers", "highest_tier": 3}, GRPO, 500, None),
+        ({"rule": "annotated"}, GRPO, 500, None),
+    ],
+)
+def test_labels_follow_from_policy_recipe_and_pool(policy, recipe, pool, bought):
+    assert labels.bought(policy, recipe, pool) == bought
+
+
+def test_a_plan_says_what_each_arm_of_a_study_buys():
+    rows = {(row["task"], row["policy"]): row["labels"] for row in labels.planned(CONFIG, "mini_labels")}
+    assert len(rows) == 36 and rows["swaps", "hard_2"] == rows["arithmetic", "half_by_small"] == 500
+    assert rows["swaps", "agreement_lowest_2"] == 10 and rows["swaps", "random, mini_majority"] == 0
+    assert rows["swaps", "agreement_lowest, mini_rest"] == 50, "the majority's answers for the rest cost nothing"
+    said = labels.lines(labels.planned(CONFIG, "mini_labels"))
+    assert "         0  random, mini_majority" in said and "  mini_labels, swaps, a pool of 500" in said
+    assert labels.lines(labels.planned(CONFIG, "recordings")) == labels.lines(labels.planned(CONFIG, "trajectories")) == []
