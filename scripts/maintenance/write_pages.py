@@ -18,7 +18,10 @@ from hardgrpo.runtime import errors, files
 from pages import configuration, costs, gpus, imports, recommended, results, tables
 
 ROOT = Path(__file__).parents[2]
-FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFERENCE) | {"truncation.png": results.TRUNCATION}
+FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFERENCE) | {
+    "truncation.png": results.TRUNCATION,
+    "labels.png": results.LABELS,
+}
 
 # File and name of each generated block, and the function (root, config) -> text that makes it.
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {

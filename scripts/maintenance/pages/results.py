@@ -13,7 +13,7 @@ from hardgrpo.runtime import files
 from hardgrpo.study import paths, settings
 
 SUMMARIES = Path("results/reference")
-REFERENCE, TRUNCATION, VARIANTS = "mini_reference", "mini_truncation", "mini_variants"
+REFERENCE, TRUNCATION, VARIANTS, LABELS = "mini_reference", "mini_truncation", "mini_variants", "mini_labels"
 NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead_regressions")
 
 
@@ -165,15 +165,12 @@ def in_full(root: Path, config: dict) -> str:
         "The papers' claims. Each paper has one primary claim, named before the study was run; only it gets a verdict, after Holm's"
         " correction over the tasks. All other rows are descriptive. Points with 95 % intervals; R² and log odds as they are.",
         "",
-        "| paper | holds for | task | claim | estimate of | estimate | verdict |",
-        "|---|---|---|---|---|---|---|",
+        *claimed(found),
     ]
-    for row in found.itertuples():
-        task = row.task if row.task == row.eval_task else f"{row.task} → {row.eval_task}"
-        figure = compared.shown(row.test, row.estimate, row.low, row.high)
-        test = row.test.replace("R^2", "R²")
-        lines.append(f"| {row.paper} | {row.population} | {task} | {row.claim} | {test} | {figure} | {row.verdict} |")
-    return "\n".join([*lines, "", *limits(config, read(root, TRUNCATION)), "", *variants(config, read(root, VARIANTS))])
+    lines += ["", *limits(config, read(root, TRUNCATION)), "", *variants(config, read(root, VARIANTS))]
+    if (root / SUMMARIES / LABELS / "gains.csv").is_file():
+        lines += ["", *labels(root, config)]
+    return "\n".join(lines)
 
 
 def limits(config: dict, tables: dict[str, pd.DataFrame]) -> list[str]:
@@ -234,6 +231,56 @@ def variants(config: dict, tables: dict[str, pd.DataFrame]) -> list[str]:
             f"| {row.model}, {row.task} | {recipe or first} | {policy} | {spread(row.gain, row.gain_low, row.gain_high)}"
             f" | {lead(same, row.policy, ', '.join(filter(None, ['random', recipe])))} |"
         )
+    return lines
+
+
+def labels(root: Path, config: dict) -> list[str]:
+    """Gains against the labels that they took, what was chosen, and the claims that the study decides."""
+    tables = read(root, LABELS) | {name: pd.read_csv(root / SUMMARIES / LABELS / f"{name}.csv") for name in ("spent", "chosen")}
+    gains, differences, found = at_home(tables["gains"]), at_home(tables["differences"]), judged(root, config, LABELS)["claims"]
+    (seeds,), (problems,) = gains.seeds.unique(), gains.problems.unique()
+    lines = [
+        f"## Study `{LABELS}`: which prompts to annotate when none is annotated",
+        "",
+        "*Labels* are all that a run buys: those that its policy needs before it chooses, and those of the prompts that it trains on. *Lead* is"
+        " over a random choice of as many prompts. *Mixed* and *confidently wrong* are shares of the chosen prompts, by samples that did not"
+        f" choose them. All numbers are for new base models pretrained as {', '.join(f'`{model}`' for model in dict.fromkeys(gains.model))}"
+        f" are: {seeds} replicates, each with its own; {problems} test problems a task. Points with 95 % intervals.",
+        "",
+        "![Gain against labels bought](images/labels.png)",
+        "",
+        "| base, task | policy | labels | gain | lead | mixed % | confidently wrong % |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in gains.itertuples():
+        policy, _, recipe = row.policy.partition(", ")
+        at = lambda name, arm, row=row: tables[name][
+            (tables[name].model == row.model) & (tables[name].task == row.task) & (tables[name].policy == arm)
+        ].iloc[0]
+        same = differences[(differences.model == row.model) & (differences.task == row.task)]
+        chosen = at("chosen", policy)
+        lines.append(
+            f"| {row.model}, {row.task} | {row.policy} | {at('spent', row.policy).labels:.0f} | {spread(row.gain, row.gain_low, row.gain_high)}"
+            f" | {lead(same, row.policy, random_of(config, policy))} | {100 * chosen.mixed:.0f} | {100 * chosen.confidently_wrong:.0f} |"
+        )
+    lines += ["", *claimed(found[found.paper == "here"])]
+    return lines
+
+
+def random_of(config: dict, policy: str) -> str:
+    """The random choice of as many prompts."""
+    same = {"rule": "random", "budget": config["policies"][policy].get("budget")}
+    return next(name for name, one in config["policies"].items() if one == same)
+
+
+def claimed(found: pd.DataFrame) -> list[str]:
+    """A table of claims with their estimates and verdicts."""
+    lines = ["| paper | holds for | task | claim | estimate of | estimate | verdict |", "|---|---|---|---|---|---|---|"]
+    for row in found.itertuples():
+        task = row.task if row.task == row.eval_task else f"{row.task} → {row.eval_task}"
+        figure = compared.shown(row.test, row.estimate, row.low, row.high)
+        test = row.test.replace("R^2", "R²")
+        lines.append(f"| {row.paper} | {row.population} | {task} | {row.claim} | {test} | {figure} | {row.verdict} |")
     return lines
 
 
