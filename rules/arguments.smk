@@ -77,7 +77,7 @@ def chosen_by(w):
     """What a policy reads: pass rates, or signals that were measured without answers, and with them the sample of a prediction."""
     policy = config["policies"][w.policy]
     if policy.get("by", "pass_rate") == "pass_rate":
-        if settings.is_labelled(task_of(w.task)):
+        if w.task not in config["tasks"] or settings.is_labelled(task_of(w.task)):  # a trajectory's prompts are no task
             return {"difficulty": pass_rates_for(w)}
         found = {"questions": paths.questions(w.task)}  # for a random choice, or all
         return found | ({"annotated": paths.annotated(w.task)} if policy["rule"] == "annotated" else {})

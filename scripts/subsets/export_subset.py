@@ -59,7 +59,7 @@ def main() -> None:
     by, mean = measure_of(facts)
     print(
         f"{facts['prompts']} of {facts['pool']} prompts by {json.dumps(facts['policy'])}, mean {by}"
-        f" {'unknown' if mean is None else f'{mean:.3f}'}\n"
+        f" {'unknown, samples are missing' if mean is None else f'{mean:.3f}'}\n"
         f"  ids and {by}  {args.subset}\n"
         + (f"  to annotate, column '{args.to_annotate}'  {args.output}" if args.to_annotate else f"  the rows  {args.output}")
     )

@@ -25,7 +25,7 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
     assert len(problems) == 24 and set(problems[0]) == {"id", "question", "answer", "tier", "source"}
     probed = [row for shard in (0, 1) for row in files.read_jsonl(results / f"probe/tiny/swaps/shard{shard}.jsonl.gz", {"id": str})]
     assert len(probed) == 24 * 3 and len({row["seed"] for row in probed}) == 24 * 3
-    assert set(probed[0]) == {"id", "sample", "seed", "completion", "tokens", "finish_reason"}
+    assert set(probed[0]) == {"id", "sample", "seed", "completion", "tokens", "finish_reason", "log_probability"}
     difficulty = rows(results / "difficulty/tiny/swaps.csv")
     assert list(difficulty[0]) == [
         "id", "tier", "samples", "correct", "answered", "strict", "lenient", "undecided", "sound", "truncated", "tokens", "pass_rate",

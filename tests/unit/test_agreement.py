@@ -56,7 +56,7 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
     command = [sys.executable, path_of("compare_with_reference"), "--tables", table, "--reference", table, "--output", output]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = files.read_rows(output, dict.fromkeys(agreement.COLUMNS, str))
-    assert len(found) == 4 and {row["difference"] for row in found} == {"0.0"} and "zero left out in 0" in done.stdout
+    assert len(found) == 5 and {row["difference"] for row in found} == {"0.0"} and "zero left out in 0" in done.stdout
     assert {row["leaves_zero_out"] for row in found} == {"0"}, "show_results.py reads 0 and 1"
     shown = subprocess.run(
         [sys.executable, path_of("show_results"), "--study", "mini", "--agreement", output, "--tables"]

@@ -29,6 +29,7 @@ RUN_BY_A_TEST = {
     "plan": "test_what_if",
     "probe_early": "test_the_subset_is_byte_for_byte_that_of_full_probing",
     "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
+    "read_annotated": "test_rows_with_an_answer_are_taken_in_and_the_others_named",
     "remove_answers": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
     "show_results": "test_figures_tables_and_numbers_are_made_and_what_to_open_is_said",
     "simulate_coverage": "test_the_program_simulates_draws_and_writes",

@@ -88,7 +88,7 @@ def _means(some: pd.DataFrame, pool: pd.DataFrame) -> dict:
     known = some.pass_rate.dropna()
     return {
         "pool": len(pool),
-        "samples": pool.samples.mean(),
+        "samples": pool.samples.min(),  # of a recording their numbers may differ
         "pass_rate": known.mean(),
         "never_solved": (known == 0).mean() if len(known) else None,
         "mixed": ((known > 0) & (known < 1)).mean() if len(known) else None,
