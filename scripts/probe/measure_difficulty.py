@@ -48,21 +48,20 @@ def main() -> None:
         args.grade_prompt_too and not args.recorded,
         args.stopped is not None,
     )
-    measure = difficulty.measure
     problems = tasks.read_by_grader(problems, args.grader, args.problems)
-    rows = [measure(problem, by_problem[problem["id"]], args.grader) for problem in problems]
+    rows = [difficulty.measure(problem, by_problem[problem["id"]], args.grader) for problem in problems]
     graders.check_decided(sum(row["undecided"] for row in rows), sum(row["samples"] for row in rows), ", ".join(args.completions))
     if args.held_out:
         by_number = {name: sorted(found, key=lambda one: one["sample"]) for name, found in by_problem.items()}
         rows = [
-            measure(problem, by_number[problem["id"]][: args.samples], args.grader)
+            difficulty.measure(problem, by_number[problem["id"]][: args.samples], args.grader)
             | {"held_out": args.held_out}
-            | {"held_out_correct": measure(problem, by_number[problem["id"]][args.samples :], args.grader)["correct"]}
+            | {"held_out_correct": difficulty.measure(problem, by_number[problem["id"]][args.samples :], args.grader)["correct"]}
             for problem in problems
         ]
     alone = rows
     if args.grade_prompt_too:
-        rows = [measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems]
+        rows = [difficulty.measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems]
     columns = difficulty.COLUMNS
     if args.stopped is not None:
         columns = columns + difficulty.STOPPED_COLUMNS

@@ -73,7 +73,7 @@ def main() -> None:
         "seed": args.seed,
         "pool": len(pass_rates),
         "prompts": len(chosen),
-        "labels": labels_bought(args.policy, len(pass_rates), len(chosen)),
+        "labels": policies.labels(args.policy, {}, len(pass_rates), 0, len(chosen)),
         "mean_pass_rate": sum(chosen) / len(chosen) if known else None,
         "zero_share": sum(rate == 0 for rate in chosen) / len(chosen) if known else None,
         "boundary_pass_rate": chosen[-1] if known else None,
@@ -112,11 +112,6 @@ def checked_policy(policy) -> dict:
     return dict(policy)
 
 
-def labels_bought(policy: dict, pool: int, prompts: int) -> int:
-    """Answers that somebody must have given: of the pool, to measure its pass rates, or of the chosen prompts alone, to train on them."""
-    return pool if policies.labels_before(policy) == "pool" else prompts
-
-
 def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, float | None]]:
     """Rows of a difficulty file, and pass rates by id; None where a probe that stopped early left samples out."""
     columns = COLUMNS | ({"tier": float} if policy["rule"] in policies.TIERED else {})
@@ -143,7 +138,7 @@ def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
     found = {row["id"]: {name: row.get(name) for name in policies.SIGNALS} for row in rows}
     if len(found) < len(rows) or None in found:
         raise errors.UserError(f"{path}: an id is empty or stands there twice; name each row")
-    share = policy.pop("calibrated_on", None)
+    share, sample = policy.pop("calibrated_on", None), {}
     try:
         if args.questions:
             values, by = dict.fromkeys(found, 0.0), None
@@ -166,7 +161,7 @@ def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
         "seed": args.seed,
         "pool": len(found),
         "prompts": len(chosen),
-        "labels": labels_bought(args.policy, len(found), len(chosen)),
+        "labels": policies.labels(args.policy, {}, len(found), len(sample), len(chosen)),
         "sample": None if share is None else len(sample),
         "mean": sum(chosen) / len(chosen) if by else None,
         "boundary": chosen[-1] if by else None,

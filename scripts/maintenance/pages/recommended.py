@@ -64,7 +64,7 @@ def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.Data
     for (model, task), rows in differences[differences.task == differences.eval_task].groupby(["model", "task"], sort=False):
         for budget, recipe, names in cases(config, [*rows.policy, *rows.minus]):
             (random, *_) = [name for name in names if rule_of(config, name) == {"rule": "random"}]
-            pairs = {name: against(rows, name, random) for name in names if name != random}
+            pairs = {name: results.against(rows, name, random) for name in names if name != random}
             pairs = {name: pair for name, pair in pairs.items() if pair is not None}
             corrected = statistics.holm([pair["p"] for pair in pairs.values()])
             for (name, pair), p in zip(pairs.items(), corrected):
@@ -112,15 +112,6 @@ def way_of(config: dict, policy: dict) -> str:
     """The first policy of config.yaml that chooses in the same way, of whatever budget."""
     same = lambda one: {key: value for key, value in one.items() if key != "budget"}
     return next(name for name, one in config["policies"].items() if same(one) == same(policy))
-
-
-def against(rows: pd.DataFrame, policy: str, minus: str) -> dict | None:
-    """The difference of two policies, which the table has in one direction."""
-    for one, other, sign in ((policy, minus, 1), (minus, policy, -1)):
-        for row in rows[(rows.policy == one) & (rows.minus == other)].itertuples():
-            low, high = sorted((sign * row.difference_low, sign * row.difference_high))
-            return {"difference": sign * row.difference, "low": low, "high": high, "p": row.p, "seeds": row.seeds}
-    return None
 
 
 def recommended(found: list[Lead]) -> str | None:

@@ -285,12 +285,18 @@ def claimed(found: pd.DataFrame) -> list[str]:
 
 
 def lead(differences: pd.DataFrame, policy: str, minus: str) -> str:
-    """The difference of two policies, which the table has in one direction; empty where it is of a policy to itself."""
+    """The difference of two policies with its interval; empty where it is of a policy to itself."""
+    found = against(differences, policy, minus)
+    return spread(found["difference"], found["low"], found["high"]) if found else ""
+
+
+def against(differences: pd.DataFrame, policy: str, minus: str) -> dict | None:
+    """The row of two policies (difference, low, high, p, seeds), which the table has in one direction; None where it has it in neither."""
     for one, other, sign in ((policy, minus, 1), (minus, policy, -1)):
         for row in differences[(differences.policy == one) & (differences.minus == other)].itertuples():
             low, high = sorted((sign * row.difference_low, sign * row.difference_high))
-            return spread(sign * row.difference, low, high)
-    return ""
+            return {"difference": sign * row.difference, "low": low, "high": high, "p": row.p, "seeds": row.seeds}
+    return None
 
 
 def verdicts_on(found: pd.DataFrame) -> str:

@@ -27,13 +27,8 @@ SPLIT = ("base_wrong", "base_right", "base_right_matched")
 TIERED = ("low_tiers", "low_tiers_matched")
 RULES = (*RANKED, *SPLIT, *TIERED, "all", "annotated")
 BY_BOUNDS = ("hard", "easy", "hard_solvable", *SPLIT)  # bounds of the pass rates can decide these, see early_stopping.py
-UNSEEING = (
-    "random",
-    "random_42",
-    *TIERED,
-    "all",
-    "annotated",
-)  # need no measure of the prompts, and so no answers before the choice
+# These need no measure of the prompts, and so no answers before the choice.
+UNSEEING = ("random", "random_42", *TIERED, "all", "annotated")
 SIGNALS = ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")  # measured without answers: signals.py
 SHARES = ("pass_rate", "predicted", "agreement", "answered_share")  # measures in 0..1: one can be nearest to one half
 MEASURES = ("pass_rate", "predicted", *SIGNALS)
@@ -81,7 +76,8 @@ def select(
 ) -> Subset:
     """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure). Raise a `UserError` if it would be empty.
 
-    Prompts whose measure is unknown (None) count in the pool and are never chosen. Rules by tier need `tiers` (id -> difficulty by the problem's own structure).
+    Prompts whose measure is unknown (None) count in the pool and are never chosen. Rules by tier need `tiers` (id -> difficulty by the
+    problem's own structure).
     """
     if rule in RANKED and not is_budget(budget):
         raise UserError(f"policy rule {rule}: budget is {budget}, {A_BUDGET}; correct it")

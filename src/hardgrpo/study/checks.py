@@ -8,12 +8,10 @@ from pathlib import Path
 from hardgrpo.data import generated
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import memory, schema
+from hardgrpo.study import schema, study_checks
 from hardgrpo.study.settings import (
     OF_GRPO,
     OF_SEED,
-    eval_tasks,
-    has_solutions,
     has_train,
     has_weights,
     is_excluded,
@@ -212,13 +210,13 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                         f"'{policy}' is probed on '{other}', whose problems are not those of '{task}'; exclude the pair, or name a task"
                         " with the same cut_from",
                     )
-        for problem in _cannot_choose(config, study):
+        for problem in study_checks.cannot_choose(config, study):
             yield f"{place}.policies", problem
         kinds = {(has_weights(config, model), is_trajectory(config, model)) for model in study["models"]}
         if len(kinds) > 1:
             yield f"{place}.models", "models with weights, recorded ones and trajectories cannot share a study; make one for each"
         if is_trajectory(config, study["models"][0]):
-            yield from _not_for_trajectories(config, study, place)
+            yield from study_checks.not_for_trajectories(config, study, place)
             continue
         if not study["tasks"]:
             yield f"{place}.tasks", "there is none, which is for trajectories alone; name one or more of `tasks`"
@@ -227,7 +225,7 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 yield place, "'recipes' is missing; name one or more of `recipes`"
             else:
                 yield from unknown(f"{place}.recipes", "recipes", study["recipes"])
-                yield from _without_solutions(config, study, place)
+                yield from study_checks.without_solutions(config, study, place)
             for task in study["tasks"]:
                 if not has_train(config["tasks"][task]):
                     yield (
@@ -250,7 +248,7 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                             + ("choose another policy" if wanted else "choose policy annotated, which takes what was annotated"),
                         )
             for model in study["models"]:
-                yield from _unable(config, study, model, place)
+                yield from study_checks.unable(config, study, model, place)
         else:
             for task in study["tasks"]:
                 if "cut_from" in config["tasks"][task]:
@@ -289,17 +287,6 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 )
 
 
-def _not_for_trajectories(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
-    """What a study of trajectories cannot have: tasks, and policies that need more than pass rates."""
-    for key in ("tasks", "recipes", "also_tested_on", "weaker_signal", "held_constant"):
-        if study.get(key):
-            yield f"{place}.{key}", "trajectories have neither tasks nor runs; " + ("write []" if key == "tasks" else "remove it")
-    for name in study["policies"]:
-        policy = config["policies"][name]
-        if "probed_on" in policy or policy["rule"] in policies.TIERED:
-            yield f"{place}.policies", f"'{name}' needs another task or tiers, and a trajectory has neither; take it out"
-
-
 def _not_shown(family: str | None, spec: dict, place: str) -> Iterator[tuple[str, str]]:
     """What is wrong with the demonstrations of one task: a family that has none, keys that belong to another family."""
     if family not in DEMONSTRATIONS:
@@ -313,62 +300,6 @@ def _not_shown(family: str | None, spec: dict, place: str) -> Iterator[tuple[str
         yield f"{place}.{key}", f"demonstrations of {family} take no '{key}'; remove it"
     if "slip" in needed and "slip" in spec and (family == "arithmetic") != isinstance(spec["slip"], dict):
         yield f"{place}.slip", "expected one number for swaps, one by operation (+ - * /) for arithmetic"
-
-
-def _cannot_choose(config: dict, study: dict) -> Iterator[str]:
-    """What is wrong with policies that go by the completions of a model other than the one that is trained."""
-    for policy in study["policies"]:
-        by = config["policies"].get(policy, {}).get("probed_by")
-        if by not in config["models"]:
-            continue
-        source, remedy = config["models"][by]["source"], "exclude the pair, or name another model"
-        for task in study["tasks"]:
-            if is_excluded(study, policy=policy, task=task) or task not in config["tasks"]:
-                continue
-            if source["kind"] == "pretrain" and sampled_as(config, task) not in source["demonstrations"]:
-                yield f"'{policy}' is probed by '{by}', which has not learned task '{task}'; {remedy}"
-            if source["kind"] == "recorded" and "probe" not in source["recordings"].get(task, {}):
-                yield f"'{policy}' is probed by '{by}', of which no completions of the pool of '{task}' are recorded; {remedy}"
-            if source["kind"] == "trajectory":
-                yield f"'{policy}' is probed by '{by}', a trajectory, whose prompts have no texts; {remedy}"
-
-
-def _unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple[str, str]]:
-    """What a model of a study cannot do: tasks that it has not learned, completions longer than its context."""
-    source = config["models"][model]["source"]
-    for task in (name for name in study["tasks"] if not is_excluded(study, model=model, task=name)):
-        if source["kind"] == "pretrain" and sampled_as(config, task) not in source["demonstrations"]:
-            yield (
-                f"{place}.tasks",
-                f"model '{model}' has not learned task '{task}'; add it to models.{model}.source.demonstrations",
-            )
-        for test in eval_tasks(study, task, model):
-            if test in config["tasks"] and not ("test" in config["tasks"][test] and config["tasks"][test]["source"].get("test")):
-                yield f"tasks.{test}", "a study tests on it, so it needs a test split in its source and `test`; add them"
-            if source["kind"] == "pretrain" and test in config["tasks"]:
-                looked_up = config["tasks"][test]["source"].get("family") in generated.LOOKED_UP
-                if test != task and looked_up and sampled_as(config, test) not in source["demonstrations"]:
-                    yield (
-                        f"{place}.also_tested_on",
-                        f"model '{model}' was never shown the facts of task '{test}'; add it to models.{model}.source.demonstrations",
-                    )
-                if config["tasks"][test]["completion_tokens"] >= source["context_tokens"]:
-                    yield (
-                        f"tasks.{test}.completion_tokens",
-                        f"model '{model}' has a context of {source['context_tokens']} tokens for prompt and completion; lower it",
-                    )
-    if "gpus" not in config["models"][model]:
-        return
-    if "shape" not in config["models"][model]:
-        yield f"models.{model}.shape", "a model for GPUs needs its shape, from which memory is estimated; add it"
-        return
-    for recipe in (name for name in study["recipes"] if name in config["recipes"]):
-        kind = "adapter" if config["recipes"][recipe].get("adapter") else "full"
-        for task in (name for name in study["tasks"] if name in config["tasks"]):
-            try:
-                memory.check_fits(config, model, recipe, task)
-            except UserError as error:
-                yield f"models.{model}.gpus.{kind}", str(error)
 
 
 def _keys_of_objective(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
@@ -390,22 +321,6 @@ def _majority_share(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
             place,
             f"{share} of {whole} prompts an update are {round(share * whole)}; choose a share that leaves some of both kinds",
         )
-
-
-def _without_solutions(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
-    """Tasks that a recipe with objective: sft is to train on, and that have no worked solutions."""
-    for recipe in (name for name in study["recipes"] if is_supervised(config["recipes"].get(name, {}))):
-        for task in study["tasks"]:
-            if (
-                task in config["tasks"]
-                and not is_excluded(study, task=task, recipe=recipe)
-                and not has_solutions(config["tasks"][task])
-            ):
-                yield (
-                    f"{place}.tasks",
-                    f"task '{task}' has no worked solutions, which recipe '{recipe}' trains on (objective: sft); exclude the pair, or"
-                    " name a column with solutions in the task's source (columns: {solution: NAME})",
-                )
 
 
 def _not_cut(config: dict, name: str, place: str) -> Iterator[tuple[str, str]]:
