@@ -101,13 +101,19 @@ class GlobalSampling:
 
     For one sample per row, ATen divides each probability by an exponential random number and takes the largest quotient. This class
     draws these numbers for all rows, including those that have left the batch, because `generate` does so.
+
+    With `max_tokens`, `log_probabilities` (rows, max_tokens) keeps those of the drawn tokens at this temperature, in nats.
     """
 
-    def __init__(self, rows: int, temperature: float):
+    def __init__(self, rows: int, temperature: float, max_tokens: int = 0, device: torch.device | str = "cpu"):
         self.rows, self.temperature = rows, temperature
+        self.log_probabilities = torch.zeros(rows, max_tokens, device=device) if max_tokens else None
 
     def __call__(self, scores: torch.Tensor, rows: torch.Tensor, step: int) -> torch.Tensor:
         scores = scores.float()
         probabilities = torch.softmax(scores if self.temperature == 1 else scores / self.temperature, dim=-1)
         noise = torch.empty(self.rows, scores.shape[-1], device=scores.device).exponential_(1)
-        return (probabilities / noise[rows]).argmax(dim=-1)
+        tokens = (probabilities / noise[rows]).argmax(dim=-1)
+        if self.log_probabilities is not None:
+            self.log_probabilities[rows, step] = probabilities.gather(1, tokens.unsqueeze(1)).squeeze(1).log()
+        return tokens

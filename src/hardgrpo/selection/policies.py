@@ -58,11 +58,19 @@ def labels_before(policy: dict) -> str:
     return {"pass_rate": "pool", "predicted": "sample"}.get(policy.get("by", "pass_rate"), "none")
 
 
-def labels(policy: dict, recipe: dict, pool: int, sample: int, chosen: int) -> int:
+def labels(policy: dict, recipe: dict, pool: int, sample: int, chosen: int, sampled: int | None = None) -> int:
     """How many prompts' answers a run needs: to choose (the pool's, those of a `sample`, or none) and to train (those of the `chosen`
-    prompts, or none where the reward is the majority's answer or any answer). A prompt that needs its answer for both counts once."""
+    prompts, or none where the reward is the majority's answer or any answer). A prompt that needs its answer for both counts once.
+
+    A run with a selector samples only some of the chosen prompts, `sampled`, and needs the answers of these."""
     before = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
-    return max(before, chosen if recipe.get("reward", "correct") == "correct" else 0)
+    if (recipe.get("selector") or {}).get("by") == "pass_rate":
+        before = pool  # the curriculum sorts by pass rates
+    if recipe.get("reward", "correct") != "correct":
+        return before
+    if sampled is not None and 0 < before < chosen:
+        return min(chosen, before + sampled)  # at most: nobody knows how many of the sample were drawn again
+    return max(before, chosen if sampled is None else sampled)
 
 
 def select(

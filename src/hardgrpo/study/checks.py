@@ -8,19 +8,16 @@ from pathlib import Path
 from hardgrpo.data import generated
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import schema, study_checks
+from hardgrpo.study import recipe_checks, schema, study_checks
 from hardgrpo.study.settings import (
-    OF_GRPO,
     OF_SEED,
     has_train,
     has_weights,
     is_excluded,
     is_labelled,
     is_recorded,
-    is_supervised,
     is_trajectory,
     listed,
-    majority_share,
     sampled_as,
 )
 
@@ -156,21 +153,7 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
         if rule == "nearest_half" and by not in policies.SHARES:
             yield f"{place}.by", f"{by} is no share, so one half of it says nothing; choose lowest or highest, or another measure"
     for name, recipe in config["recipes"].items():
-        if recipe["updates"] % recipe["checkpoint_every"]:
-            yield (
-                f"recipes.{name}.checkpoint_every",
-                f"{recipe['checkpoint_every']} does not divide updates ({recipe['updates']}), so the last update would have no"
-                " checkpoint; change one of them",
-            )
-        if recipe["base"] == "nf4" and not recipe.get("adapter"):
-            yield f"recipes.{name}.base", "weights held in 4 bits cannot be trained themselves; add an adapter or choose bf16"
-        yield from _keys_of_objective(recipe, f"recipes.{name}")
-        yield from _majority_share(recipe, f"recipes.{name}.majority_share")
-        if recipe["base"] == "nf4" and recipe.get("generation") == "vllm":
-            yield (
-                f"recipes.{name}.generation",
-                "vLLM cannot follow an adapter that is merged into 4-bit weights; choose transformers, or base: bf16",
-            )
+        yield from recipe_checks.contradictions(recipe, f"recipes.{name}")
     chosen = config["subset"]
     for kind in ("models", "tasks", "policies"):
         yield from unknown(f"subset.{SINGULAR[kind]}", kind, [chosen[SINGULAR[kind]]])
@@ -226,6 +209,7 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
             else:
                 yield from unknown(f"{place}.recipes", "recipes", study["recipes"])
                 yield from study_checks.without_solutions(config, study, place)
+                yield from study_checks.curricula(config, study, place)
             for task in study["tasks"]:
                 if not has_train(config["tasks"][task]):
                     yield (
@@ -300,27 +284,6 @@ def _not_shown(family: str | None, spec: dict, place: str) -> Iterator[tuple[str
         yield f"{place}.{key}", f"demonstrations of {family} take no '{key}'; remove it"
     if "slip" in needed and "slip" in spec and (family == "arithmetic") != isinstance(spec["slip"], dict):
         yield f"{place}.slip", "expected one number for swaps, one by operation (+ - * /) for arithmetic"
-
-
-def _keys_of_objective(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
-    """Keys that a recipe lacks, or has although its objective has no use for them."""
-    for key in OF_GRPO:
-        if is_supervised(recipe) and key in recipe:
-            yield f"{place}.{key}", "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"
-        if not is_supervised(recipe) and key not in recipe:
-            yield place, f"'{key}' is missing, which GRPO needs; add it, or set objective: sft"
-
-
-def _majority_share(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
-    """Why a recipe cannot take a share of its prompts from those that were not chosen."""
-    share, whole = majority_share(recipe), recipe["prompts_per_update"]
-    if share and recipe.get("reward") != "correct":
-        yield place, "belongs to reward: correct; with another reward no prompt needs a label: remove it"
-    elif share and not 0 < round(share * whole) < whole:
-        yield (
-            place,
-            f"{share} of {whole} prompts an update are {round(share * whole)}; choose a share that leaves some of both kinds",
-        )
 
 
 def _not_cut(config: dict, name: str, place: str) -> Iterator[tuple[str, str]]:

@@ -122,6 +122,11 @@ def is_supervised(recipe: dict) -> bool:
     return recipe.get("objective") == "sft"
 
 
+def is_online(recipe: dict) -> bool:
+    """Whether a recipe chooses prompts while it trains, or trains a reward model beside the policy."""
+    return bool(recipe.get("selector") or recipe.get("process"))
+
+
 def majority_share(recipe: dict) -> float:
     """Share of an update's prompts that a recipe takes from those that were not chosen, rewarded by the majority's answers."""
     return recipe.get("majority_share", 0)

@@ -9,7 +9,16 @@ from hardgrpo.data import generated
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import memory
-from hardgrpo.study.settings import eval_tasks, has_solutions, is_excluded, is_supervised, sampled_as
+from hardgrpo.study.settings import (
+    eval_tasks,
+    has_solutions,
+    has_tiers,
+    is_excluded,
+    is_online,
+    is_supervised,
+    sampled_as,
+    training_gpus,
+)
 
 
 def not_for_trajectories(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
@@ -71,6 +80,13 @@ def unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple[
         yield f"models.{model}.shape", "a model for GPUs needs its shape, from which memory is estimated; add it"
         return
     for recipe in (name for name in study["recipes"] if name in config["recipes"]):
+        count = training_gpus(config, model, recipe).get("count", 0)
+        if is_online(config["recipes"][recipe]) and count > 1:
+            yield (
+                f"{place}.recipes",
+                f"recipe '{recipe}' (selector or process) is trained by one process, and model '{model}' asks for {count} GPUs; use an"
+                " adapter, exclude the pair, or lower the model's gpus",
+            )
         kind = "adapter" if config["recipes"][recipe].get("adapter") else "full"
         for task in (name for name in study["tasks"] if name in config["tasks"]):
             try:
@@ -92,4 +108,29 @@ def without_solutions(config: dict, study: dict, place: str) -> Iterator[tuple[s
                     f"{place}.tasks",
                     f"task '{task}' has no worked solutions, which recipe '{recipe}' trains on (objective: sft); exclude the pair, or"
                     " name a column with solutions in the task's source (columns: {solution: NAME})",
+                )
+
+
+def curricula(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
+    """Recipes with a curriculum whose measure a task or a policy of the study does not have."""
+    for recipe in (name for name in study["recipes"] if name in config["recipes"]):
+        selector = config["recipes"][recipe].get("selector") or {}
+        if selector.get("kind") != "curriculum":
+            continue
+        by = selector.get("by", "tier")
+        for task in (
+            name for name in study["tasks"] if name in config["tasks"] and not is_excluded(study, task=name, recipe=recipe)
+        ):
+            source = config["tasks"][task]["source"]
+            if by == "tier" and source["kind"] == "generated" and not has_tiers(config["tasks"][task]):
+                yield (
+                    f"{place}.tasks",
+                    f"task '{task}' has no tiers, by which recipe '{recipe}' sorts; exclude the pair, or sort by pass_rate",
+                )
+        for policy in (name for name in study["policies"] if name in config["policies"]):
+            measure = config["policies"][policy].get("by", "pass_rate")
+            if by == "pass_rate" and measure != "pass_rate" and not is_excluded(study, policy=policy, recipe=recipe):
+                yield (
+                    f"{place}.policies",
+                    f"'{policy}' goes by {measure}, so that its prompts have no pass rates for recipe '{recipe}' to sort by; exclude the pair",
                 )

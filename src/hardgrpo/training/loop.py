@@ -67,16 +67,23 @@ def grpo_trainer(
     rest = rest_of_pool(spec, set(chosen))
     order = recipes.schedule_with_rest(chosen, list(rest), recipe, spec.seed)
     asked = {i: problems[i] for i in chosen} | rest
-    rows = [{"prompt": tasks.messages(spec.prompt, asked[i]["question"]), "answer": asked[i].get("answer")} for i in order]
-    context = longest_prompt(tokenizer, rows, spec.chat) + spec.completion_tokens
-    return Trainer(
-        model=AutoModelForCausalLM.from_pretrained(spec.model_folder, **recipes.model_arguments(recipe)),
-        processing_class=tokenizer,
-        reward_funcs=reward_function(spec.grader, recipe, hardware.processes),
-        args=GRPOConfig(**recipes.trainer_arguments(spec, str(state), hardware, context, track)),
-        train_dataset=Dataset.from_list(rows),
-        peft_config=recipes.adapter_configuration(recipe),
-    )
+    pool = {i: {"prompt": tasks.messages(spec.prompt, one["question"]), "answer": one.get("answer")} for i, one in asked.items()}
+    context = longest_prompt(tokenizer, list(pool.values()), spec.chat) + spec.completion_tokens
+    model = AutoModelForCausalLM.from_pretrained(spec.model_folder, **recipes.model_arguments(recipe))
+    arguments = {
+        "model": model,
+        "processing_class": tokenizer,
+        "reward_funcs": reward_function(spec.grader, recipe, hardware.processes),
+        "args": GRPOConfig(**recipes.trainer_arguments(spec, str(state), hardware, context, track)),
+        "peft_config": recipes.adapter_configuration(recipe),
+    }
+    if not settings.is_online(recipe):
+        return Trainer(**arguments, train_dataset=Dataset.from_list([pool[i] for i in order]))
+    from hardgrpo.training import online
+
+    # A selector says itself which prompts come next; the dataset then only has as many rows as the rounds sample.
+    rows = Dataset.from_list([{"id": i} | pool[i] for i in order])
+    return online.trainer(spec, problems, pool, hardware, arguments | {"train_dataset": rows})
 
 
 def rest_of_pool(spec: recipes.Spec, chosen: set[str]) -> dict[str, dict]:

@@ -26,6 +26,9 @@ UPDATE_COLUMNS = {  # our name: TRL's name in its log; what a log does not have 
     "grad_norm": "grad_norm",
     "learning_rate": "learning_rate",
 }
+ONLINE_COLUMNS = {
+    name: name for name in ("kept", "replayed", "thrown_away", "labels", "trained", "process_loss", "process_accuracy")
+}
 LOGP_DIFFERENCE = "sampling/sampling_logp_difference/max"
 
 
@@ -46,7 +49,8 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
     history, steps = _history(state, updates), list(range(every, updates + 1, every))
     _export_checkpoints(state, output / "checkpoints", steps)
     supervised = settings.is_supervised(spec.training)
-    rows = [{"step": e["step"]} | {ours: e.get(theirs) for ours, theirs in UPDATE_COLUMNS.items()} for e in history]
+    columns = UPDATE_COLUMNS | (ONLINE_COLUMNS if settings.is_online(spec.training) else {})
+    rows = [{"step": e["step"]} | {ours: e.get(theirs) for ours, theirs in columns.items()} for e in history]
     for row in rows:
         if row["learnable_share"] is not None:
             row["learnable_share"] = 1 - row["learnable_share"]
@@ -66,7 +70,7 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
         **({"solution_tokens": round(sum(r["tokens_mean"] * r["prompts"] for r in rows))} if supervised else {}),
     )
     files.write_json(output / "provenance.json", facts)
-    files.write_rows(output / "updates.csv", ["step", *UPDATE_COLUMNS], rows)
+    files.write_rows(output / "updates.csv", ["step", *columns], rows)
     last = rows[-1]
     ended = f"last loss {last['loss']:.3f}" if supervised else f"last reward {last['reward_mean']:.3f}"
     say(f"{output}: {last['step']} updates, {ended}, checkpoints at {', '.join(map(str, steps))}")

@@ -135,6 +135,11 @@ def check_machine(recipe: dict, hardware: Hardware) -> None:
         raise UserError(
             "recipe: optimiser: paged_adamw_8bit needs a GPU, and this run asks for none; give the model `gpus`, or set optimiser: adamw"
         )
+    if hardware.processes > 1 and settings.is_online(recipe):
+        key = "selector" if recipe.get("selector") else "process"
+        raise UserError(
+            f"recipe: {key}: such a run is one process, on at most one GPU; use an adapter, so that the model fits there"
+        )
 
 
 def adapter_configuration(recipe: dict):
@@ -196,9 +201,9 @@ def trainer_arguments(
         "loss_type": recipe["loss"],
         "beta": recipe["beta"],
         "epsilon": recipe["epsilon"],
-        "epsilon_high": recipe["epsilon"],
+        "epsilon_high": recipe.get("epsilon_high", recipe["epsilon"]),
         "delta": None,
-        "importance_sampling_level": "token",
+        "importance_sampling_level": recipe.get("ratio", "token"),
         "num_iterations": 1,
         "multi_objective_aggregation": "sum_then_normalize",
         "reward_weights": None,

@@ -26,7 +26,7 @@ class Trainer(GRPOTrainer):
         prompts = [torch.tensor(ids, device=self.accelerator.device) for ids in prompt_ids]
         ids = pad(prompts, padding_value=self._tokenizer.pad_token_id, padding_side="left")
         mask = pad([torch.ones_like(prompt) for prompt in prompts], padding_value=0, padding_side="left")
-        draw = decoding.GlobalSampling(len(prompts), self.temperature)
+        draw = self._sampling(len(prompts))
         checkpointing = self.args.gradient_checkpointing_kwargs
         with (
             unwrap_model_for_generation(self.model_wrapped, self.accelerator, gradient_checkpointing_kwargs=checkpointing) as model,
@@ -35,7 +35,13 @@ class Trainer(GRPOTrainer):
             # Like PEFT's `generate`, call the base model: accelerate has wrapped the adapter's `forward` in autocast.
             model = model.get_base_model() if hasattr(model, "get_base_model") else model
             sampled = decoding.decode(model, ids, mask, self.eos_token_ids, self.max_completion_length, draw)
-        return [tokens for tokens, _ in sampled], None
+        completions = [tokens for tokens, _ in sampled]
+        if draw.log_probabilities is None:
+            return completions, None
+        return completions, [row[: len(tokens)] for row, tokens in zip(draw.log_probabilities.tolist(), completions)]
+
+    def _sampling(self, rows: int) -> decoding.GlobalSampling:
+        return decoding.GlobalSampling(rows, self.temperature)
 
     def _prepare_inputs(self, generation_batch):
         fresh = self._step % self.args.steps_per_generation == 0 or self._buffered_inputs is None
@@ -67,7 +73,8 @@ def regrouped(batches: list[dict]) -> list[dict]:
     """Distribute the rows of all micro-batches anew: first rows with an advantage, longest first, then the others."""
     rows = {name: torch.cat([batch[name] for batch in batches]) if by_row(value) else value for name, value in batches[0].items()}
     lengths = rows["completion_mask"].sum(dim=1)
-    idle = (rows["advantages"] == 0).long()
+    advantages = rows["advantages"].reshape(len(lengths), -1)  # one per rollout, or one per token
+    idle = (advantages == 0).all(dim=1).long()
     order = torch.argsort(idle * (int(lengths.max()) + 1) - lengths, stable=True)
     ordered = {name: value[order] if by_row(value) else value for name, value in rows.items()}
     return split_tensor_dict(ordered, len(batches))

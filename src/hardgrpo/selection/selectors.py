@@ -1,0 +1,21 @@
+"""A recipe's `selector`, as the configuration has it: defaults, and how many labels it takes. `online.py` computes with it."""
+
+DEFAULTS = {  # of the keys that a selector may leave out; the papers' values
+    "dynamic": {"groups": None, "most_rounds": 10},  # groups: those of an update, as many as a round samples
+    "skip": {"groups": None, "most_rounds": 10, "explore": 0.5, "step": 0.01, "easy": 1 / 12, "hard": 1 / 6, "least": 0.01},
+    "beta": {"discount": 0.5, "target": 0.5},
+    "targeted": {"reference": 256, "every": 2, "sharpness": 1e-3, "replay": 0, "buffer": 512},
+    "curriculum": {"by": "tier", "order": "easy_first"},
+}
+FILLS = ("dynamic", "skip")  # drop groups without a learning signal, and update once enough others are there
+
+
+def with_defaults(recipe: dict) -> dict:
+    """A recipe's `selector` with its defaults."""
+    chosen = DEFAULTS[recipe["selector"]["kind"]] | recipe["selector"]
+    return chosen | {"groups": chosen["groups"] or recipe["prompts_per_update"]} if "groups" in chosen else chosen
+
+
+def most_labels(recipe: dict, pool: int) -> int:
+    """The most prompts of a pool whose answers a run can need: each prompt that it samples needs its own."""
+    return pool if with_defaults(recipe)["kind"] == "curriculum" else min(pool, recipe["updates"] * recipe["prompts_per_update"])

@@ -1,0 +1,120 @@
+"""Groups of rollouts that outlive the call that sampled them: kept until an update is full, or to be replayed. Imports torch."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from trl.trainer.utils import pad
+
+from hardgrpo.runtime import files
+
+# Values of a batch with one entry per token of a completion, and what stands where a completion has ended.
+PER_TOKEN = {"completion_ids": None, "old_per_token_logps": 0.0, "sampling_per_token_logps": 0.0, "ref_per_token_logps": 0.0}
+
+
+@dataclass
+class Group:
+    """The rollouts of one prompt: its id, and the rows of TRL's batch without padding."""
+
+    prompt: str
+    prompt_ids: torch.Tensor  # (prompt's tokens,)
+    rows: dict[str, list[torch.Tensor]]  # name in `PER_TOKEN` -> one tensor (tokens,) per rollout
+    advantages: torch.Tensor  # (rollouts,)
+    rewards: torch.Tensor  # (rollouts,)
+    corrections: torch.Tensor | None = None  # vLLM's importance sampling ratios of whole sequences (rollouts,)
+
+    @property
+    def is_mixed(self) -> bool:
+        return bool((self.rewards != self.rewards[0]).any())
+
+
+def split(batch: dict, prompts: list[str], rewards: torch.Tensor, size: int) -> list[Group]:
+    """The groups of a batch that TRL has sampled and scored, on the CPU."""
+    host = {name: value.cpu() for name, value in batch.items()}
+    lengths, groups = host["completion_mask"].sum(dim=1).tolist(), []
+    for number, prompt in enumerate(prompts):
+        rows = range(number * size, (number + 1) * size)
+        first = rows[0]
+        groups.append(
+            Group(
+                prompt,
+                host["prompt_ids"][first][host["prompt_mask"][first].bool()].clone(),
+                {name: [host[name][row, : lengths[row]].clone() for row in rows] for name in PER_TOKEN if name in host},
+                host["advantages"][rows.start : rows.stop].clone(),
+                rewards[rows.start : rows.stop].cpu().clone(),
+                host["importance_sampling_ratio"][rows.start : rows.stop].reshape(size, -1)[:, 0].clone()
+                if "importance_sampling_ratio" in host
+                else None,
+            )
+        )
+    return groups
+
+
+def join(groups: list[Group], padding: int, device) -> dict:
+    """A batch of TRL's form that holds the rows of all groups."""
+    size = len(groups[0].rewards)
+    prompts = [group.prompt_ids for group in groups for _ in range(size)]
+    batch = {
+        "prompt_ids": pad(prompts, padding_value=padding, padding_side="left"),
+        "prompt_mask": pad([torch.ones_like(prompt) for prompt in prompts], padding_value=0, padding_side="left"),
+        "advantages": torch.cat([group.advantages for group in groups]),
+    }
+    for name, filling in PER_TOKEN.items():
+        if all(name in group.rows for group in groups):
+            rows = [row for group in groups for row in group.rows[name]]
+            batch[name] = pad(rows, padding_value=padding if filling is None else filling, padding_side="right")
+    completions = [row for group in groups for row in group.rows["completion_ids"]]
+    batch["completion_mask"] = pad([torch.ones_like(row) for row in completions], padding_value=0, padding_side="right")
+    batch["num_items_in_batch"] = batch["completion_mask"].sum()
+    if all(group.corrections is not None for group in groups):
+        batch["importance_sampling_ratio"] = torch.cat([group.corrections for group in groups])[:, None]
+    return {name: value.to(device) for name, value in batch.items()}
+
+
+def save(path: Path, lists: dict[str, list[Group]]) -> None:
+    """Write named lists of groups to a file in the format of safetensors."""
+    tensors, named = {}, {}
+    for name, groups in lists.items():
+        named[name] = [group.prompt for group in groups]
+        for number, group in enumerate(groups):
+            stem = f"{name}.{number}"
+            tensors |= {
+                f"{stem}.prompt_ids": group.prompt_ids,
+                f"{stem}.advantages": group.advantages,
+                f"{stem}.rewards": group.rewards,
+            }
+            if group.corrections is not None:
+                tensors[f"{stem}.corrections"] = group.corrections
+            lengths = torch.tensor([len(row) for row in group.rows["completion_ids"]])
+            tensors[f"{stem}.lengths"] = lengths
+            tensors |= {f"{stem}.rows.{key}": torch.cat(rows) for key, rows in group.rows.items()}
+    save_file(tensors, path)
+    files.write_json(path.with_suffix(".json"), named)
+
+
+def load(path: Path) -> dict[str, list[Group]]:
+    """What `save` wrote."""
+    tensors, lists = load_file(path), {}
+    for name, prompts in files.read_json(path.with_suffix(".json")).items():
+        lists[name] = []
+        for number, prompt in enumerate(prompts):
+            stem = f"{name}.{number}"
+            lengths = tensors[f"{stem}.lengths"].tolist()
+            rows = {key: list(tensors[f"{stem}.rows.{key}"].split(lengths)) for key in PER_TOKEN if f"{stem}.rows.{key}" in tensors}
+            lists[name].append(
+                Group(
+                    prompt,
+                    tensors[f"{stem}.prompt_ids"],
+                    rows,
+                    tensors[f"{stem}.advantages"],
+                    tensors[f"{stem}.rewards"],
+                    tensors.get(f"{stem}.corrections"),
+                )
+            )
+    return lists
+
+
+def bytes_of(groups: int, size: int, prompt_tokens: int, completion_tokens: int) -> int:
+    """Memory of so many groups: token ids of 8 bytes, and at most two log-probabilities of 4 bytes per token of a completion."""
+    return groups * (prompt_tokens * 8 + size * (completion_tokens * 16 + 8))

@@ -1,0 +1,256 @@
+"""TRL's GRPOTrainer, asked by a selector for the prompts of each round (`hardgrpo.selection.online`). Imports torch and TRL.
+
+A round of the trainer is a step of TRL's. It samples as many rollouts as an update of plain GRPO, in one or more calls of the selector;
+then the policy is updated on what was kept of them. In a round that leaves nothing to train on, no weight and no state of the optimiser
+changes.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.sampling import decoding
+from hardgrpo.selection import online, selectors
+from hardgrpo.training import groups, recipes
+from hardgrpo.training.process_rewards import ProcessRewards
+from hardgrpo.training.trainer import Trainer
+
+STATE, GROUPS, PROCESS = "selector.json", "groups.state", "process.state"  # files of a checkpoint
+
+
+class OnlineTrainer(Trainer):
+    """`rows` are the pool's prompts as rows of TRL's dataset, by id; `selector` is one of `online.KINDS` or None, `recipe` the recipe."""
+
+    def __init__(self, *args, rows: dict[str, dict], selector, recipe: dict, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.rows, self.selector, self.recipe = rows, selector, recipe
+        self.chosen = selectors.with_defaults(recipe) if selector else {}
+        self.pending: list[groups.Group] = []  # kept until an update is full
+        self.buffer: list[groups.Group] = []  # to be replayed, the newest last
+        self.labelled: set[str] = set()  # prompts that were sampled, each of which needed its answer
+        self.waited = 0  # rounds since the last update
+        self.idle = False  # whether this round updates nothing
+        self.process = ProcessRewards(self, recipe["process"]) if recipe.get("process") else None
+
+    # --- a round -------------------------------------------------------------------------------------------------------
+
+    def _generate_and_score_completions(self, inputs):
+        round, size, calls = self.state.global_step + 1, self.num_generations, []
+        room = len(inputs) // size
+        while room:
+            asked = self.selector.ask(round, room) if self.selector else online.Asked([row["id"] for row in inputs[::size]])
+            batch = super()._generate_and_score_completions([self.rows[prompt] for prompt in asked.ids for _ in range(size)])
+            self.rewards = self.rewards.to(batch["advantages"].device)
+            if self.selector:
+                self.selector.told(round, asked, self.rewards.view(-1, size).mean(dim=1).tolist())
+            calls.append((asked, batch, self.rewards))
+            room -= len(asked.ids)
+        sampled = [prompt for asked, _, _ in calls for prompt in asked.ids]
+        batch, counts = self._to_train_on(calls)
+        new = set(sampled) - self.labelled if self.recipe["reward"] != "majority" else set()
+        self.labelled |= new
+        self.idle = batch is None
+        self._log_round([len(asked.ids) for asked, _, _ in calls], counts | {"labels": len(new), "trained": int(not self.idle)})
+        if self.idle:  # `_compute_loss` leaves the batch alone, which only has to have as many rows as always
+            _, batch, _ = calls[-1]
+            places = torch.arange(len(inputs), device=self.accelerator.device) % len(batch["advantages"])
+            return {name: value[places] if value.ndim else value for name, value in batch.items()}
+        rewards = batch.pop("rewards")
+        if self.process:
+            batch["advantages"] = self.process.learn(batch, rewards, size)
+            for name, value in self.process.log.items():
+                self._metrics["train"][name] = [value]
+        self._check_micro_batches(len(rewards))
+        return batch
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        by_function = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        self.rewards = by_function[:, 0].clone()
+        return by_function
+
+    def _to_train_on(self, calls: list) -> tuple[dict | None, dict]:
+        """(the batch of this round's update with its `rewards`, or None; how many rollouts were kept, replayed and thrown away)."""
+        size = self.num_generations
+        sampled = sum(len(rewards) for _, _, rewards in calls)
+        fills, replay = self.chosen.get("kind") in selectors.FILLS, self.chosen.get("replay", 0)
+        if not fills and not replay and len(calls) == 1 and calls[0][0].trains:
+            _, batch, rewards = calls[0]
+            return batch | {"rewards": rewards}, {"kept": sampled, "replayed": 0, "thrown_away": 0}
+        fresh = [group for asked, *call in calls if asked.trains for group in groups.split(call[0], asked.ids, call[1], size)]
+        if fills:
+            return self._filled(fresh, sampled)
+        again = self._replayed(fresh, replay)
+        counts = {"kept": len(fresh) * size, "replayed": len(again) * size, "thrown_away": sampled - len(fresh) * size}
+        return self._joined(fresh + again) if fresh else None, counts
+
+    def _filled(self, fresh: list[groups.Group], sampled: int) -> tuple[dict | None, dict]:
+        """Drop groups without a learning signal; update once enough others are there."""
+        mixed = [group for group in fresh if group.is_mixed]
+        self.pending += mixed
+        self.waited += 1
+        full = self.chosen["groups"]
+        if len(self.pending) < full:
+            if self.waited >= self.chosen["most_rounds"]:
+                tried = self.waited * self.recipe["prompts_per_update"]
+                raise UserError(
+                    f"recipe: selector {self.chosen['kind']}: {tried} prompts were tried in {self.waited} rounds, and only"
+                    f" {len(self.pending)} of the {full} groups of an update are neither all right nor all wrong; choose prompts that"
+                    " the model solves now and then (policy), raise group_size, or raise selector.most_rounds"
+                )
+            return None, {"kept": len(mixed) * self.num_generations, "replayed": 0} | self._thrown(sampled, len(mixed))
+        left_over = len(self.pending) - full
+        trained, self.pending, self.waited = self.pending[:full], [], 0
+        kept = len(mixed) - left_over
+        return self._joined(trained), {"kept": kept * self.num_generations, "replayed": 0} | self._thrown(sampled, kept)
+
+    def _thrown(self, sampled: int, kept: int) -> dict:
+        return {"thrown_away": sampled - kept * self.num_generations}
+
+    def _replayed(self, fresh: list[groups.Group], wanted: int) -> list[groups.Group]:
+        """Draw groups of earlier rounds from the buffer, then put this round's mixed groups into it."""
+        if not wanted:
+            return []
+        rng = np.random.Generator(np.random.PCG64(online.number(self.args.seed, "replay", self.state.global_step + 1)))
+        count = min(wanted, len(self.buffer)) if fresh else 0
+        again = [self.buffer[i] for i in sorted(rng.choice(len(self.buffer), count, replace=False))] if count else []
+        self.buffer = (self.buffer + [group for group in fresh if group.is_mixed])[-self.chosen["buffer"] :]
+        return again
+
+    def _joined(self, found: list[groups.Group]) -> dict:
+        batch = groups.join(found, self._tokenizer.pad_token_id, self.accelerator.device)
+        if not self.use_vllm:
+            logps = batch.pop("sampling_per_token_logps", None)
+            if self.chosen.get("replay"):
+                batch["old_per_token_logps"] = (
+                    logps  # of the policy that sampled them: the ratio corrects for what has changed since
+                )
+        return batch | {"rewards": torch.cat([group.rewards for group in found]).to(self.accelerator.device)}
+
+    def _check_micro_batches(self, rows: int) -> None:
+        parts = self.args.steps_per_generation
+        if rows % parts:
+            raise UserError(
+                f"recipe: this update has {rows} rollouts, which cannot be shared out over {parts} micro-batches; give --micro-batch"
+                " another size, or change selector.groups, .replay or .reference"
+            )
+
+    # --- what TRL's methods leave to do --------------------------------------------------------------------------------
+
+    def _sampling(self, rows: int):
+        kept = self.max_completion_length if self.chosen.get("replay") else 0
+        return decoding.GlobalSampling(rows, self.temperature, kept, self.accelerator.device)
+
+    def _compute_loss(self, model, inputs):
+        if self.idle:  # no gradient at all: with a gradient of zero the optimiser would apply its momentum
+            return torch.zeros((), device=self.accelerator.device, requires_grad=True)
+        return super()._compute_loss(model, inputs)
+
+    def _log_round(self, sizes: list[int], counts: dict) -> None:
+        """Of a round with several calls, log means over all rollouts, and their numbers."""
+        metrics, size = self._metrics["train"], self.num_generations
+        for name, values in metrics.items():
+            if len(sizes) > 1 and len(values) == len(sizes):
+                metrics[name] = [sum(value * part for value, part in zip(values, sizes)) / sum(sizes)]
+        metrics["prompts"], metrics["rollouts"] = [sum(sizes)], [sum(sizes) * size]
+        for name, value in counts.items():
+            metrics[name] = [value]
+
+    # --- checkpoints ---------------------------------------------------------------------------------------------------
+
+    def _save_checkpoint(self, model, trial):
+        super()._save_checkpoint(model, trial)
+        folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
+        state = {
+            "selector": self.selector.state() if self.selector else None,
+            "waited": self.waited,
+            "labelled": sorted(self.labelled),
+        }
+        files.write_json(folder / STATE, state)
+        groups.save(folder / GROUPS, {"pending": self.pending, "buffer": self.buffer})
+        if self.process:
+            self.process.save(folder / PROCESS)
+
+    def _load_optimizer_and_scheduler(self, checkpoint):
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        folder = Path(checkpoint)
+        state, kept = files.read_json(folder / STATE), groups.load(folder / GROUPS)
+        if self.selector:
+            self.selector.restore(state["selector"])
+        self.waited, self.labelled = state["waited"], set(state["labelled"])
+        self.pending, self.buffer = kept["pending"], kept["buffer"]
+        if self.process:
+            self.process.load(folder / PROCESS)
+
+
+def trainer(
+    spec: recipes.Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, arguments: dict
+) -> OnlineTrainer:
+    """The trainer of a recipe with a selector or with process rewards. `rows` are the prompts by id, `arguments` those of TRL's trainer."""
+    recipe, selector = spec.training, None
+    if recipe.get("selector"):
+        chosen, ids, measures, found = selectors.with_defaults(recipe), list(rows), None, None
+        if chosen["kind"] == "curriculum":
+            measures = of_curriculum(spec, problems, ids, chosen["by"])
+        if chosen["kind"] == "targeted":
+            if hardware.gpus:
+                arguments["model"].to("cuda")
+            found = embeddings(arguments["model"], arguments["processing_class"], rows, spec.chat)
+        selector = online.make(recipe, online.Pool(ids, measures, found), spec.seed)
+        check_memory(recipe, spec.completion_tokens, chosen)
+    return OnlineTrainer(**arguments, rows=rows, selector=selector, recipe=recipe)
+
+
+def of_curriculum(spec: recipes.Spec, problems: dict, ids: list[str], by: str) -> dict[str, float]:
+    """The measure that a curriculum sorts by, of each prompt: the problem's tier, or the pass rate that stands in the subset."""
+    if by == "tier":
+        found, where = {i: problems[i].get("tier") for i in ids}, spec.problems
+    else:
+        rows = files.read_rows(spec.subset, {"id": str, "pass_rate": float})
+        found, where = {row["id"]: row["pass_rate"] for row in rows}, spec.subset
+    without = [i for i in ids if found[i] is None]
+    if without:
+        raise UserError(
+            f"{where}: prompt '{without[0]}' has no {by}, by which the recipe's curriculum sorts; choose another selector.by, or a policy"
+            " and a task that have it"
+        )
+    return found
+
+
+def check_memory(recipe: dict, completion_tokens: int, chosen: dict) -> None:
+    """Raise a `UserError` if a full buffer would not fit into half of this machine's free memory."""
+    import psutil  # comes with accelerate
+
+    if not chosen.get("replay"):
+        return
+    wanted = groups.bytes_of(chosen["buffer"], recipe["group_size"], completion_tokens, completion_tokens)
+    free = psutil.virtual_memory().available
+    if wanted > free / 2:
+        raise UserError(
+            f"recipe: selector.buffer: {chosen['buffer']} groups of {recipe['group_size']} completions of {completion_tokens} tokens take"
+            f" {wanted / 2**30:.1f} GiB, more than half of the {free / 2**30:.1f} GiB of memory that are free; lower it"
+        )
+
+
+def embeddings(model, tokenizer, rows: dict[str, dict], chat: dict, batch_size: int = 64) -> np.ndarray:
+    """The mean over a prompt's tokens of the model's last hidden states, standardised over the prompts: (prompts, width)."""
+    texts = [
+        tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True, **chat)["input_ids"]
+        for row in rows.values()
+    ]
+    found, body = np.zeros((len(texts), model.config.hidden_size)), model.get_decoder()
+    by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    with torch.no_grad():
+        for start in range(0, len(texts), batch_size):
+            places = by_length[start : start + batch_size]
+            width = max(len(texts[i]) for i in places)
+            mask = torch.tensor([[1] * len(texts[i]) + [0] * (width - len(texts[i])) for i in places], device=model.device)
+            padding = tokenizer.pad_token_id
+            ids = torch.tensor([texts[i] + [padding] * (width - len(texts[i])) for i in places], device=model.device)
+            hidden = body(input_ids=ids, attention_mask=mask).last_hidden_state.float() * mask[..., None]
+            found[places] = (hidden.sum(dim=1) / mask.sum(dim=1, keepdim=True)).double().cpu().numpy()
+    return online.standardised(found)

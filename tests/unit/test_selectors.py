@@ -1,0 +1,237 @@
+"""Does each selector draw what its paper says? Against simulated prompts with known pass rates, with fixed seeds."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import online, selectors
+
+GROUP, ROOM = 8, 8
+
+
+def recipe(kind: str, rounds: int = 40, **keys) -> dict:
+    return {"updates": rounds, "prompts_per_update": ROOM, "group_size": GROUP, "selector": {"kind": kind} | keys}
+
+
+def pool(rates: list[float], **facts) -> online.Pool:
+    return online.Pool([f"p{i:04d}" for i in range(len(rates))], **facts)
+
+
+def sampled(rate: float, rng: random.Random) -> float:
+    return sum(rng.random() < rate for _ in range(GROUP)) / GROUP
+
+
+def simulated(selector, rates: list[float], rounds: int, seed: int = 0) -> list[online.Asked]:
+    """What a selector asks for in so many rounds, if its prompts have these pass rates."""
+    rng, asked = random.Random(seed), []
+    for round in range(1, rounds + 1):
+        room = ROOM
+        while room:
+            call = selector.ask(round, room)
+            assert 0 < len(call.ids) <= room
+            selector.told(round, call, [sampled(rates[int(i[1:])], rng) for i in call.ids])
+            asked.append(call)
+            room -= len(call.ids)
+    return asked
+
+
+def rates_of(asked: list[online.Asked], rates: list[float]) -> np.ndarray:
+    return np.array([rates[int(i[1:])] for call in asked for i in call.ids if call.trains])
+
+
+SPREAD = [i / 199 for i in range(200)]
+WIDTH = 4
+
+
+def embedded(rates: list[float]) -> np.ndarray:
+    """Embeddings that say how difficult a prompt is, beside noise."""
+    noise = np.random.Generator(np.random.PCG64(5)).normal(size=(len(rates), WIDTH - 1))
+    return online.standardised(np.column_stack([np.array(rates), 0.1 * noise]))
+
+
+def made(kind: str, rates=SPREAD, seed: int = 0, rounds: int = 40, **keys):
+    facts = {}
+    if kind == "targeted":
+        facts["embeddings"] = embedded(rates)
+        keys = {"reference": 12, "every": 6, "sharpness": 0.05} | keys
+    if kind == "curriculum":
+        facts["measures"] = dict(zip(pool(rates).ids, rates))
+        keys = {"by": "pass_rate"} | keys
+    return online.make(recipe(kind, rounds, **keys), pool(rates, **facts), seed)
+
+
+@pytest.mark.parametrize("kind", online.KINDS)
+def test_a_selector_that_is_restored_goes_on_as_if_it_had_never_stopped(kind):
+    whole, rng = made(kind), random.Random(1)
+    for round in range(1, 31):
+        if round in (4, 9, 16, 23):  # through a file, as in a checkpoint
+            state, whole = json.loads(json.dumps(whole.state())), made(kind)
+            whole.restore(state)
+        room = ROOM
+        while room:
+            call = whole.ask(round, room)
+            shares = [sampled(SPREAD[int(i[1:])], rng) for i in call.ids]
+            whole.told(round, call, shares)
+            room -= len(call.ids)
+    undisturbed, rng = made(kind), random.Random(1)
+    again = []
+    for round in range(1, 31):
+        room = ROOM
+        while room:
+            call = undisturbed.ask(round, room)
+            undisturbed.told(round, call, [sampled(SPREAD[int(i[1:])], rng) for i in call.ids])
+            again.append(call)
+            room -= len(call.ids)
+    assert whole.ask(31, ROOM) == undisturbed.ask(31, ROOM)
+    assert whole.state() == undisturbed.state()
+
+
+@pytest.mark.parametrize("kind", online.KINDS)
+def test_the_seed_decides_what_is_drawn(kind):
+    one, same, other = (simulated(made(kind, seed=seed), SPREAD, 5) for seed in (1, 1, 2))
+    assert one == same
+    assert one != other or kind == "curriculum"  # which is sorted by pass rates without a tie
+
+
+def test_dynamic_sampling_goes_through_the_pool_in_shuffled_epochs():
+    asked = [i for call in simulated(made("dynamic"), SPREAD, 75) for i in call.ids]
+    epochs = [asked[start : start + 200] for start in range(0, 600, 200)]
+    assert all(sorted(epoch) == pool(SPREAD).ids for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_beta_draws_prompts_near_one_half_after_it_has_seen_the_pool():
+    drawn = simulated(made("beta"), SPREAD, 150)
+    first, last = rates_of(drawn[:20], SPREAD), rates_of(drawn[-50:], SPREAD)
+    spread = np.abs(np.array(SPREAD) - 0.5).mean()  # of a random draw: 0.25
+    assert abs(np.abs(first - 0.5).mean() - spread) < 0.05
+    assert np.abs(last - 0.5).mean() < 0.6 * spread
+
+
+def test_beta_keeps_the_posterior_of_its_paper():
+    """By hand: Beta(1, 1), then 6 of 8, then 2 of 8, discounted by one half."""
+    selector = made("beta")
+    for share in (6 / 8, 2 / 8):
+        selector.told(1, online.Asked(["p0003"]), [share])
+    a, b = 1.0, 1.0
+    for right in (6, 2):
+        a, b = 0.5 * a + 0.5 * 1 + right, 0.5 * b + 0.5 * 1 + (8 - right)
+    assert selector.state() == {"seen": {"p0003": [a, b]}}
+    assert (a, b) == (6.0, 8.0)
+
+
+def test_skip_leaves_out_what_was_without_a_signal():
+    """Half of the pool is always right, a quarter always wrong: both are drawn ever less, and never quite given up."""
+    rates = [1.0] * 100 + [0.0] * 50 + [0.5] * 50
+    drawn = simulated(made("skip", rates), rates, 300)
+    mixed = [np.mean(rates_of(part, rates) == 0.5) for part in (drawn[:25], drawn[-100:])]
+    assert abs(mixed[0] - 0.25) < 0.08  # the first epoch: as the pool
+    assert mixed[1] > 0.6
+    assert (rates_of(drawn[-100:], rates) != 0.5).any()
+
+
+def test_skip_samples_with_the_probability_of_its_paper():
+    """After z groups that were all right: p^z, not below the least."""
+    selector = made("skip", [1.0] * 4000, explore=0.5, step=0.0, least=0.01)
+    ids = pool([1.0] * 4000).ids
+    for times, expected in ((1, 0.5), (2, 0.25), (9, 0.01)):
+        selector.idle = {i: ["right", times] for i in ids}
+        before = selector.epochs.taken
+        count = sum(len(selector.ask(round, ROOM).ids) for round in range(1, 41))
+        share = count / (selector.epochs.taken - before)
+        assert abs(share - expected) < 4 * (expected * (1 - expected) / (count / expected)) ** 0.5
+
+
+def test_skip_moves_its_probabilities_towards_the_aimed_at_shares():
+    selector = made("skip", step=0.05)
+    ids = pool(SPREAD).ids[:ROOM]
+    selector.told(1, online.Asked(ids), [1.0] * 4 + [0.5] * 4)  # half all right, none all wrong
+    assert selector.state()["explore"] == {"right": pytest.approx(0.45), "wrong": pytest.approx(0.55)}
+    assert selector.state()["idle"] == {i: ["right", 1] for i in ids[:4]}
+    selector.told(2, online.Asked(ids[:2]), [0.0, 0.5])  # another kind begins anew, a mixed group is forgotten
+    assert selector.state()["idle"] == {ids[0]: ["wrong", 1]} | {i: ["right", 1] for i in ids[2:4]}
+
+
+def test_targeted_measures_references_first_and_then_draws_near_one_half():
+    drawn = simulated(made("targeted"), SPREAD, 60)
+    cycles = [drawn[i] for i in range(len(drawn)) if not drawn[i].trains]
+    assert sum(len(call.ids) for call in cycles) == 10 * 12  # 60 rounds, every 6 of them 12 references
+    assert np.abs(rates_of(drawn, SPREAD) - 0.5).mean() < 0.5 * 0.25
+
+
+def test_targeted_draws_with_the_weights_of_its_paper():
+    """exp(-|predicted - 1/2| / sharpness): the first of each draw is a draw in proportion to the weights."""
+    selector = made("targeted", [0.0, 0.25, 0.5], reference=2, sharpness=0.25)
+    selector.references, selector.shares = [0, 1], [0.0, 0.25]
+    selector.predicted = np.array([0.0, 0.25, 0.5])
+    count = np.zeros(3)
+    for round in range(2, 3002):
+        count[int(selector.ask(round, 1).ids[0][1:])] += 1
+    expected = np.exp(-np.abs(selector.predicted - 0.5) / 0.25)
+    assert np.allclose(count / count.sum(), expected / expected.sum(), atol=4 * (0.25 / 3000) ** 0.5)
+
+
+def test_attention_is_the_softmax_of_scaled_products():
+    embeddings = np.random.Generator(np.random.PCG64(2)).normal(size=(6, 16))
+    shares, references = np.array([0.0, 0.5, 1.0]), np.array([0, 1, 2])
+    found = online.attended(embeddings @ embeddings[references].T / 4, shares)
+    for row in range(6):
+        scores = [float(embeddings[row] @ embeddings[r]) / 16**0.5 for r in references]
+        weights = [np.exp(score) for score in scores]
+        assert found[row] == pytest.approx(sum(w * s for w, s in zip(weights, shares)) / sum(weights))
+
+
+def test_standardised_embeddings_have_the_paper_s_scores_as_products():
+    raw = np.random.Generator(np.random.PCG64(3)).normal(3, 7, size=(50, 16))
+    scaled = (raw - raw.mean(axis=0)) / raw.std(axis=0)
+    found = online.standardised(raw)
+    assert np.allclose(found @ found.T, scaled @ scaled.T / 16**0.5)
+    assert np.isfinite(online.standardised(np.ones((5, 3)))).all()  # a column that is the same everywhere says nothing
+
+
+@given(st.lists(st.sampled_from([i / 8 for i in range(9)]), min_size=2, max_size=20), st.integers(0, 5))
+def test_predictions_are_shares_whatever_the_references_gave(shares, seed):
+    rng = np.random.Generator(np.random.PCG64(seed))
+    found = online.predict(online.standardised(rng.normal(size=(30, 4))), np.arange(len(shares)), np.array(shares))
+    assert ((found >= 0) & (found <= 1)).all()
+    if len(set(shares)) == 1:
+        assert np.allclose(found, shares[0])
+
+
+@pytest.mark.parametrize(("order", "sign"), [("easy_first", -1), ("hard_first", 1)])
+def test_a_curriculum_goes_once_through_the_sorted_pool(order, sign):
+    drawn = simulated(made("curriculum", order=order), SPREAD, 40)
+    means = [np.mean(rates_of([call], SPREAD)) for call in drawn]
+    assert all(sign * (later - earlier) >= 0 for earlier, later in zip(means, means[1:]))
+    assert sorted({means[0], means[-1]}) == pytest.approx([np.mean(SPREAD[:8]), np.mean(SPREAD[-8:])], abs=0.02)
+    assert len({i for call in drawn for i in call.ids}) > 190
+
+
+def test_a_curriculum_by_tier_takes_low_tiers_as_easy():
+    ids = [f"p{i:04d}" for i in range(100)]
+    tiers = {i: int(i[1:]) % 4 + 1 for i in ids}
+    selector = online.make(recipe("curriculum", 10), online.Pool(ids, tiers), 0)
+    seen = [np.mean([tiers[i] for i in selector.ask(round, ROOM).ids]) for round in (1, 5, 10)]
+    assert seen[0] == 1 and 1 < seen[1] < 4 and seen[2] == 4
+
+
+@pytest.mark.parametrize("kind", [kind for kind in online.KINDS if kind != "targeted"])
+def test_a_pool_smaller_than_a_round_is_repeated(kind):
+    drawn = simulated(made(kind, [0.2, 0.5, 0.8]), [0.2, 0.5, 0.8], 4)
+    assert all(len(call.ids) == ROOM for call in drawn)
+
+
+def test_more_references_than_prompts_are_refused_in_one_line():
+    with pytest.raises(UserError, match=r"selector\.reference is 12, but the pool has 5 prompts; lower it"):
+        made("targeted", [0.5] * 5)
+
+
+def test_defaults_are_those_of_the_papers():
+    assert selectors.with_defaults(recipe("dynamic")) == {"kind": "dynamic", "groups": ROOM, "most_rounds": 10}
+    assert selectors.with_defaults(recipe("targeted"))["reference"] == 256
+    assert selectors.with_defaults(recipe("skip", groups=5))["groups"] == 5
