@@ -45,13 +45,13 @@ def rates_of(asked: list[online.Asked], rates: list[float]) -> np.ndarray:
 
 
 SPREAD = [i / 199 for i in range(200)]
-WIDTH = 4
 
 
 def embedded(rates: list[float]) -> np.ndarray:
-    """Embeddings that say how difficult a prompt is, beside noise."""
-    noise = np.random.Generator(np.random.PCG64(5)).normal(size=(len(rates), WIDTH - 1))
-    return online.standardised(np.column_stack([np.array(rates), 0.1 * noise]))
+    """Embeddings that say how difficult a prompt is, in four ways, beside as much noise."""
+    noise = np.random.Generator(np.random.PCG64(5)).normal(size=(len(rates), 4))
+    told = [np.array(rates) ** power for power in (0.5, 1, 2, 3)]
+    return online.standardised(np.column_stack([*told, noise]))
 
 
 def made(kind: str, rates=SPREAD, seed: int = 0, rounds: int = 40, **keys):
@@ -161,7 +161,7 @@ def test_targeted_measures_references_first_and_then_draws_near_one_half():
     drawn = simulated(made("targeted"), SPREAD, 60)
     cycles = [drawn[i] for i in range(len(drawn)) if not drawn[i].trains]
     assert sum(len(call.ids) for call in cycles) == 10 * 12  # 60 rounds, every 6 of them 12 references
-    assert np.abs(rates_of(drawn, SPREAD) - 0.5).mean() < 0.5 * 0.25
+    assert np.abs(rates_of(drawn, SPREAD) - 0.5).mean() < 0.7 * 0.25  # 0.25: of a random draw
 
 
 def test_targeted_draws_with_the_weights_of_its_paper():

@@ -31,6 +31,10 @@ def tiny(tmp_path_factory):
     return folder, tokenizer
 
 
+def rows() -> dict[str, dict]:
+    return {f"q{k}": {"prompt": [{"role": "user", "content": " ".join(WORDS[: k + 1])}]} for k in range(4)}
+
+
 class Training:
     """A short training by a trainer class: its log, completions, gradients by update, weights, rows of each pass with a gradient."""
 
@@ -42,7 +46,7 @@ class Training:
         recipe |= {"learning_rate": 5e-3, "warmup_share": 0.0} | changes
         spec = recipes.Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12})
         arguments = recipes.trainer_arguments(spec, str(folder), recipes.Hardware(0, 1, micro_batch)) | {"save_strategy": "no"}
-        questions = [{"prompt": [{"role": "user", "content": " ".join(WORDS[: k % 4 + 1])}]} for k in range(4 * updates)]
+        questions = [{"id": f"q{k % 4}"} | rows()[f"q{k % 4}"] for k in range(4 * updates)]
         self.gradients, self.completions, self.passes = [], [], []
         trainer = kind(
             model=model,
@@ -65,6 +69,7 @@ class Training:
 
         trainer._generate_single_turn = watched
         model.register_forward_pre_hook(count, with_kwargs=True)
+        self.trainer = trainer
         trainer.train()
         self.log = [{key: value for key, value in entry.items() if key not in CLOCK} for entry in trainer.state.log_history[:-1]]
         self.weights = [weights.detach().clone() for weights in model.parameters()]

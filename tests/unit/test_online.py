@@ -1,0 +1,162 @@
+"""The trainer that asks a selector: what it trains on, what it counts, and PRIME's token rewards by hand."""
+
+import functools
+
+import pytest
+import torch
+from test_trainer import Training, long, rows, same, tiny
+
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import online
+
+pytestmark = pytest.mark.slow
+__all__ = ["tiny"]  # the fixture
+
+PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 1e-2, "max_grad_norm": 1.0}
+
+
+@pytest.fixture
+def training(tiny, tmp_path):
+    """A short training by the online trainer: four prompts, four rollouts of each in a round."""
+    from hardgrpo.training.online import OnlineTrainer
+
+    def train(reward=long, updates=3, selector=None, process=None, micro_batch=None, **changes):
+        recipe = {"updates": updates, "prompts_per_update": 4, "group_size": 4, "reward": "correct", "process": process}
+        recipe |= {"selector": selector}
+        made = online.make(recipe, online.Pool(list(rows())), 3) if selector else None
+        kind = functools.partial(OnlineTrainer, rows=rows(), selector=made, recipe=recipe)
+        return Training(kind, tiny, tmp_path, reward, micro_batch, updates, **changes)
+
+    return train
+
+
+@pytest.fixture
+def plain(tiny, tmp_path):
+    from hardgrpo.training.trainer import Trainer
+
+    return lambda reward=long, **named: Training(Trainer, tiny, tmp_path, reward, **named)
+
+
+def never(completions, **_):
+    return [0.0] * len(completions)
+
+
+def in_the_second_round(completions, trainer_state, **_):
+    return [reward * (trainer_state.global_step == 1) for reward in long(completions)]
+
+
+def total(run: Training, name: str) -> float:
+    return sum(entry[name] for entry in run.log)
+
+
+ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
+
+
+@pytest.mark.parametrize("changes", [{}, {"adapter": ADAPTER}, {"micro_batch": 4}, {"advantage": "standardised"}], ids=str)
+def test_process_rewards_of_no_weight_change_no_bit_of_grpo(training, plain, changes):
+    with_process, without = training(process=PROCESS | {"weight": 0.0}, **changes), plain(**changes)
+    assert with_process.completions == without.completions
+    if "micro_batch" not in changes:  # there, rows without advantage may be put elsewhere
+        assert same(with_process.weights, without.weights)
+    assert all(entry["process_loss"] > 0 for entry in with_process.log)
+    ours = training(process=PROCESS, **changes)
+    assert not same(ours.weights, without.weights)
+
+
+def test_the_reward_model_learns_which_completions_are_right(training):
+    run = training(process=PROCESS, selector={"kind": "beta", "replay": 1, "buffer": 8}, updates=3)
+    assert run.log[0]["process_loss"] == pytest.approx(0.6931, abs=1e-3)  # it begins as the policy: every score is 0
+    batch, process = run.trainer._joined(run.trainer.buffer), run.trainer.process
+    process.recipe = PROCESS | {"beta": 0.5}
+    losses = []
+    for _ in range(20):
+        process.learn(batch, batch["rewards"], 4)
+        losses.append(process.log["process_loss"])
+    assert losses[-1] < losses[0] / 4 and process.log["process_accuracy"] == 1
+
+
+def test_the_policy_has_its_own_weights_after_the_reward_model_was_trained(training, tiny):
+    """Trained at a rate of nothing, the policy stays where it was, whatever weights its modules were lent."""
+    from transformers import AutoModelForCausalLM
+
+    before = AutoModelForCausalLM.from_pretrained(tiny[0], dtype=torch.float32)
+    run = training(process=PROCESS, learning_rate=1e-30)
+    assert all(torch.allclose(w, b, atol=1e-20) for w, b in zip(run.weights, before.parameters()))
+    trained = run.trainer.process.weights
+    assert any(not torch.equal(trained[name], weights) for name, weights in before.named_parameters() if name in trained)
+
+
+def test_token_advantages_of_a_batch_by_hand():
+    """Two rollouts of a group, with three tokens and two. The last token of each has no process reward."""
+    from hardgrpo.training.process_rewards import token_advantages
+
+    rewards = torch.tensor([[0.2, -0.1, 9.0], [0.4, 9.0, 9.0]])
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
+    # Sums of a token's and later rewards: .1, -.1 | .4. The largest without sign, .4, divides all: .5, -.25 | 1.
+    # Means of a rollout: .125 | 1. Less the other's: -.5, -1.25 | .875; and sums of these and later ones.
+    expected = torch.tensor([[-1.75, -1.25, 0.0], [0.875, 0.0, 0.0]])
+    torch.testing.assert_close(token_advantages(rewards, mask, 2), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_round_without_enough_groups_changes_no_weight(training, tiny):
+    """Nor by the momentum of the updates before."""
+    selector = {"kind": "dynamic", "groups": 1}
+    one, three = (training(in_the_second_round, updates, selector) for updates in (2, 4))
+    assert [entry["trained"] for entry in three.log] == [0, 1, 0, 0]
+    assert same(one.weights, three.weights)
+    assert [bool(entry["grad_norm"]) for entry in three.log] == [False, True, False, False]
+
+
+def test_rollouts_that_are_kept_and_thrown_away_add_up(training):
+    for selector in ({"kind": "dynamic", "groups": 3}, {"kind": "dynamic", "groups": 6}, {"kind": "skip", "groups": 3}):
+        run = training(selector=selector, updates=6)
+        assert total(run, "rollouts") == 6 * 16
+        assert all(entry["kept"] + entry["thrown_away"] == entry["rollouts"] for entry in run.log)
+        full = selector["groups"] * 4
+        assert total(run, "trained") * full <= total(run, "kept") < (total(run, "trained") + 1) * full
+        assert 0 < total(run, "trained") < 6 or selector["groups"] == 3
+        assert total(run, "labels") <= 4
+
+
+def test_an_update_takes_exactly_the_groups_that_have_a_signal(training):
+    run = training(selector={"kind": "dynamic", "groups": 2}, updates=4)
+    assert {rows for rows in run.passes} == {8}  # two groups of four in one pass
+    assert len(run.passes) == total(run, "trained")
+
+
+def test_a_pool_without_a_signal_ends_with_one_line(training):
+    with pytest.raises(UserError, match=r"dynamic: 12 prompts were tried in 3 rounds, and only 0 of the 4 groups"):
+        training(never, 9, {"kind": "dynamic", "most_rounds": 3})
+
+
+def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(training):
+    """At a learning rate of nothing the policy of every round is the same: the ratios are 1, and nothing is clipped."""
+    selector = {"kind": "beta", "replay": 3, "buffer": 5}
+    run = training(selector=selector, updates=5, learning_rate=1e-12)
+    assert [entry["replayed"] for entry in run.log][0] == 0 and run.log[-1]["replayed"] == 12
+    assert len(run.trainer.buffer) == 5
+    assert all(entry["clip_ratio/region_mean"] == 0 for entry in run.log)
+    batch = run.trainer._joined(run.trainer.buffer)
+    ids, mask = (torch.cat([batch[f"prompt_{what}"], batch[f"completion_{what}"]], dim=1) for what in ("ids", "mask"))
+    with torch.no_grad():
+        found = run.trainer._get_per_token_logps_and_entropies(run.trainer.model, ids, mask, batch["completion_ids"].size(1))[0]
+    difference = (found - batch["old_per_token_logps"]) * batch["completion_mask"]
+    assert difference.abs().max() < 1e-4
+    moved = training(selector=selector, updates=5, learning_rate=5e-2)
+    assert any(entry["clip_ratio/region_mean"] > 0 for entry in moved.log)
+
+
+def test_groups_come_back_from_a_file_as_they_were(training, tmp_path):
+    from hardgrpo.training import groups
+
+    kept = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=3).trainer.buffer
+    groups.save(tmp_path / "groups.state", {"buffer": kept, "pending": []})
+    found = groups.load(tmp_path / "groups.state")
+    assert found["pending"] == [] and [group.prompt for group in found["buffer"]] == [group.prompt for group in kept]
+    for one, other in zip(groups.join(found["buffer"], 0, "cpu").items(), groups.join(kept, 0, "cpu").items(), strict=True):
+        assert one[0] == other[0] and torch.equal(one[1], other[1])
+
+
+def test_micro_batches_that_an_update_does_not_fill_are_refused(training):
+    with pytest.raises(UserError, match=r"this update has 4 rollouts, which cannot be shared out over 8 micro-batches"):
+        training(selector={"kind": "dynamic", "groups": 1}, micro_batch=2)
