@@ -1,0 +1,63 @@
+"""A run with a selector, or with process rewards, that is killed and started again ends with the files of an uninterrupted one."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+import yaml
+
+from interrupted import contents, start, states, wait_for
+
+KILLS = int(os.environ.get("HARDGRPO_KILLS", "3"))  # of each kind; .ci/run: ten
+ONLINE = {
+    "dynamic": {"selector": {"kind": "dynamic", "groups": 2}},
+    "skip": {"selector": {"kind": "skip", "groups": 2}},
+    "beta": {"selector": {"kind": "beta"}},
+    "targeted": {"selector": {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1}},
+    "replay": {"selector": {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1, "replay": 2, "buffer": 6}},
+    "curriculum": {"selector": {"kind": "curriculum"}},
+    "process": {"process": {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}},
+}
+UPDATES = 5 * KILLS + 3
+
+
+@pytest.fixture(scope="module")
+def folder(finished_world, tmp_path_factory):
+    """A folder with a specification for each kind: rounds over the whole pool, a checkpoint after every one."""
+    made = tmp_path_factory.mktemp("online")
+    (made / "results").symlink_to(finished_world.folder / "results")
+    spec = yaml.safe_load((made / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
+    rows = (made / "results/difficulty/tiny/swaps.csv").read_text().splitlines()
+    place = rows[0].split(",").index("id")
+    (made / "all.csv").write_text("id\n" + "".join(f"{row.split(',')[place]}\n" for row in rows[1:]))
+    spec |= {"subset": "all.csv"}
+    for kind, keys in ONLINE.items():
+        training = spec["training"] | {"updates": UPDATES, "checkpoint_every": 1} | keys
+        (made / f"{kind}.yaml").write_text(yaml.safe_dump(spec | {"training": training}))
+    return made
+
+
+@pytest.mark.parametrize("kind", ONLINE)
+def test_killed_at_random_moments_it_ends_the_same(folder, kind):
+    """Each kill comes a random while after a new checkpoint has begun to be written; every second one as soon as the files of the
+    selector or of the reward model begin to be written."""
+    spec, rng, name = f"{kind}.yaml", random.Random(kind), f"{kind}-killed"
+    assert start(folder, kind, spec=spec).wait() == 0, (folder / f"{kind}.log").read_text()
+    own = "process.state" if kind == "process" else "groups.state"
+    for number in range(KILLS):
+        process = start(folder, name, spec=spec)
+        before = set(states(folder, name))
+
+        def begun(before=before, number=number):
+            new = set(states(folder, name)) - before
+            return any((path / own).exists() for path in new) if number % 2 else bool(new)
+
+        wait_for(begun, process)
+        time.sleep(rng.uniform(0, 0.005 if number % 2 else 0.2))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+    assert start(folder, name, spec=spec).wait() == 0, (folder / f"{name}.log").read_text()
+    assert contents(folder / name) == contents(folder / kind)
+    assert "Traceback" not in (folder / f"{name}.log").read_text()
