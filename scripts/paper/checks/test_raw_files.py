@@ -200,8 +200,9 @@ def test_training_again(tables, runs, made_here):
         if cell in logs:
             log = logs[cell][[run.seed for run in runs[cell]].index(row["seed"])]
             rollouts = sum(float(update["rollouts"]) for update in log)
-            if rollouts != row["rollouts"] or len(log) != row["updates"]:
+            trained = sum(float(update.get("trained") or 1) for update in log)
+            if rollouts != row["rollouts"] or trained != row["updates"]:
                 wrong.append(
-                    f"{place}: {row['rollouts']} rollouts in {row['updates']} updates, from the training log {rollouts} in {len(log)}"
+                    f"{place}: {row['rollouts']} rollouts in {row['updates']} updates, from the training log {rollouts} in {trained}"
                 )
     check(wrong)

@@ -243,6 +243,15 @@ def reach(claim: dict, study: Study) -> list[dict]:
     return rows
 
 
+def rollouts_saved(claim: dict, study: Study) -> list[dict]:
+    """The share of plain GRPO's rollouts that `policy`, an arm with a selector, does without to be as accurate as plain GRPO at its end."""
+    name = f"share of rollouts saved by {claim['policy']}"
+    return [
+        _of(row | {"problems": None}, name, tuple(1 - row[key] for key in ("share", "share_high", "share_low")))
+        for row in study.rows("time_to_target", claim, policy=claim["policy"])
+    ]
+
+
 # --- what explains the gains: without intervals, because cells are not independent --------------------------------------
 
 
@@ -294,6 +303,7 @@ TESTS: dict[str, tuple[Callable[[dict, Study], list[dict]], dict[str, type]]] = 
     "tiers": (tiers, {"policies": list}),
     "parts": (parts, {"policy": str}),
     "reach": (reach, {"policy": str}),
+    "rollouts_saved": (rollouts_saved, {"policy": str}),
     "fit": (fit, {"predictor": str}),
     "fit_base": (fit_base, {"policies": list}),
 }

@@ -19,7 +19,8 @@ from hardgrpo.training import recipes
 CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share")
 # Runs on worked solutions have no rollouts: what is about rollouts is empty in their logs.
 UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", "undecided_share", *CURVES[:4]), float)
-LATER = {"all_right_share": float}  # logs of an earlier version have no such column
+# Logs of an earlier version have no all_right_share; the others belong to runs with a selector or process rewards.
+LATER = dict.fromkeys(("all_right_share", "kept", "replayed", "thrown_away", "labels", "trained"), float)
 
 
 def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
@@ -86,8 +87,12 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
         spec = recipes.read_spec(f"results/training/{run.path}/spec.yaml")
         rows.append(
             {"model": run.model, "task": run.task, "policy": settings.arm(study, run), "seed": run.seed}
-            | {"updates": len(frame), "prompts": int(frame.prompts.sum()), "rollouts": int(frame.rollouts.sum())}
-            | {"completion_tokens": spec.completion_tokens, "labels": labels_bought(run, spec.training)}
+            | {
+                "updates": int(frame.trained.fillna(1).sum()),
+                "prompts": int(frame.prompts.sum()),
+                "rollouts": int(frame.rollouts.sum()),
+            }
+            | {"completion_tokens": spec.completion_tokens, "labels": labels_bought(run, spec.training, frame)}
             | {"tokens": round((frame.tokens_mean * frame.rollouts).sum())}
         )
     for first, row in itertools.product(rows, rows):
@@ -103,10 +108,11 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     return rows
 
 
-def labels_bought(run: Run, recipe: dict) -> int:
-    """How many prompts' answers a run needed (`policies.labels`)."""
+def labels_bought(run: Run, recipe: dict, log: pd.DataFrame) -> int:
+    """How many prompts' answers a run needed (`policies.labels`). A run with a selector has logged how many prompts it has sampled."""
+    sampled = int(log.labels.sum()) if recipe.get("selector") else None
     facts = files.read_json(paths.subset(run.base, run.task, run.policy, run.seed, "json"))
-    return policies.labels(facts["policy"], recipe, facts["pool"], facts.get("sample", 0), facts["prompts"])
+    return policies.labels(facts["policy"], recipe, facts["pool"], facts.get("sample", 0), facts["prompts"], sampled)
 
 
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:

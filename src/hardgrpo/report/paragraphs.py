@@ -58,7 +58,7 @@ def abstract(numbers, study: dict) -> str:
         rf" with \result{{seeds}} replicates{base}."
     ]
     claims = numbers.tables["claims"]
-    for paper, said in (("HE", " (HE)"), ("LDS", " (LDS)"), ("here", "")):
+    for paper, said in (("HE", " (HE)"), ("LDS", " (LDS)"), ("DAPO", " (DAPO)"), ("here", "")):
         rows = claims[(claims.primary == 1) & (claims.paper == paper)]
         if len(rows):
             sentences.append(f"That {escape(rows.claim.iloc[0])}{said} is {verdicts(numbers, rows)}.")

@@ -90,6 +90,8 @@ SUMMARIES = {
     "reach": Summary("accuracy", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
     "parity": Summary("training", ["updates", "plan"], [*POLICY, "seed", "updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens"]),
     "spent": Summary("training", ["parity", "seconds"], [*POLICY, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
+    "rollouts": Summary("online", ["updates", "plan"], [*POLICY, "rounds", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
+    "time_to_target": Summary("online", ["cells", "updates", "plan"], [*CELL, "minus", "target", *interval("share"), "reached", "seeds"]),
     "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *CHOSEN, "seeds"]),
     "chosen": Summary("subsets", ["subset_files", "difficulty_files", "signal_files"], [*POLICY, "pool", "prompts", "samples", "pass_rate", "never_solved", "mixed", "confidently_wrong", "seeds"]),
     "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
@@ -108,7 +110,7 @@ class Judged:
 
 JUDGED = {
     "claims": Judged(
-        ["gains", "differences", "paired", "kinds", "parts", "learnable", "regressions", "tier_trends", "reach"],
+        ["gains", "differences", "paired", "kinds", "parts", "learnable", "regressions", "tier_trends", "reach", "time_to_target"],
         ["id", "paper", "primary", *CELL[:3], "population", "claim", "test"]
         + ["estimate", "low", "high", "p_holm", "seeds", "n", "verdict"],
     ),
@@ -173,6 +175,12 @@ TABLES = {
         "How often two samples of a problem give the same answer, and the collision entropy of the answers."),
     "majority": Table("parts", ["majority"], "Majority vote over the samples of a problem (maj@$k$), percentage points."),
     "learnable": Table("training", ["learnable", "compared"], "Learnable share: groups whose rewards differ, mean over all updates."),
+    "rollouts": Table("online", ["rollouts"],
+        "What became of the rollouts of runs that choose prompts while they train, by arm, means over seeds: generated, kept for an update,"
+        " replayed in a later one, thrown away. Rounds sample equally many; a round that leaves too little updates nothing."),
+    "time_to_target": Table("online", ["time_to_target"],
+        "Rollouts that an arm takes to be as accurate as plain GRPO is on the same prompts at its end, per cent of plain GRPO's, with"
+        r" 95\,\% intervals over new seeds; empty where the curve, or too many of the curves of drawn seeds, never get there."),
     "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, alone and adjusted for the other."),
     "lead_regressions": Table("training", ["lead_regressions"],
         r"What decides who wins: the lead of \texttt{hard} over another policy, regressed on what the replicate's base model is like."
@@ -203,7 +211,7 @@ TABLES = {
     "trajectories": Table("training", ["trajectories"],
         "Groups over the later epochs of a recorded training run, by policy, per cent; the end is the last stretch of the epochs."
         r" The 95\,\% intervals are for new prompts in this one run."),
-    "claims": Table("compared", ["claims"], r"The papers' claims. HE is~\cite{pikus2025}, LDS is~\cite{yadav2026}. The first rows are the primary claims, one a paper, which were"
+    "claims": Table("compared", ["claims"], r"The papers' claims. HE is~\cite{pikus2025}, LDS is~\cite{yadav2026}, DAPO is~\cite{yu2025}, Sun is~\cite{sun2025}. The first rows are the primary claims, one a paper, which were"
         r" named before the study: only they get a verdict, after Holm's correction over the tasks. All other rows are descriptive. Points"
         r" with 95\,\% intervals; $R^2$ and log odds as they are."),
     "deviations": Table("compared", ["deviations"], "What HE's authors wrote, what two states of their code do, and what ran here. Sources are in the table's CSV.", design=True),

@@ -1,0 +1,31 @@
+"""The paper's tables of runs that choose prompts while they train."""
+
+import pandas as pd
+
+from hardgrpo.analysis.formats import UNKNOWN, whole
+from hardgrpo.report.cells import estimate, named, number, seeds
+
+POLICY = ("model", "task", "policy")
+
+
+def rollouts(rollouts: pd.DataFrame):
+    names = {"rounds": "rounds", "updates": "updates", "generated": "generated", "kept": "kept", "replayed": "replayed"}
+    return rollouts, [
+        *named(rollouts, *POLICY),
+        *(number(rollouts, name, words, whole) for name, words in names.items()),
+        number(rollouts, "thrown_away", "thrown away", whole),
+        number(rollouts, "thrown_away_share", "thrown away %", lambda share: f"{100 * share:.1f}"),
+        number(rollouts, "labels", "prompts sampled", whole),
+        seeds(rollouts),
+    ]
+
+
+def time_to_target(time_to_target: pd.DataFrame):
+    per_cent = lambda share: UNKNOWN if pd.isna(share) else f"{100 * share:.0f}"
+    return time_to_target, [
+        *named(time_to_target, *POLICY),
+        number(time_to_target, "target", "target accuracy", lambda share: f"{100 * share:.1f}"),
+        estimate(time_to_target, "share", "rollouts %"),
+        number(time_to_target, "reached", "of draws that get there %", per_cent),
+        seeds(time_to_target),
+    ]
