@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
-from hardgrpo.analysis import accuracy, decomposition, evaluations, gains, regressions, statistics, training
+from hardgrpo.analysis import accuracy, decomposition, evaluations, gains, online, regressions, statistics, training
 from hardgrpo.analysis.cells import load_cells
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -227,6 +227,7 @@ def updates_of(*lengths):
     for n, length in enumerate(lengths):
         run = Run("m", "t", "slow", ("all", "low")[n % 2], n // 2, "m")
         row = {"prompts": 8.0, "rollouts": 64.0, "tokens_mean": 10.0 + n, "learnable_share": 0.5, "truncated_share": 0.0}
+        row |= dict.fromkeys(("kept", "replayed", "thrown_away", "labels", "trained"), np.nan)
         frames[run] = pd.DataFrame([row | {"step": step + 1} for step in range(length)])
     return frames
 
@@ -270,7 +271,63 @@ def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
     prompts = 500 if policy["rule"] == "all" else 50
     facts = {"policy": policy, "pool": 500, "prompts": prompts, "sample": 10 if "calibrated_on" in policy else None}
     monkeypatch.setattr(training.files, "read_json", lambda path: facts)
-    assert training.labels_bought(Run("m", "t", "slow", "p", 0, "m"), {"reward": reward}) == labels
+    assert training.labels_bought(Run("m", "t", "slow", "p", 0, "m"), {"reward": reward}, pd.DataFrame()) == labels
+
+
+@pytest.mark.parametrize(
+    "policy, recipe, sampled, labels",
+    [
+        ({"rule": "all"}, {"selector": {"kind": "beta"}}, [8, 7, 3], 18),  # what it has sampled, not what it could have
+        ({"rule": "random", "budget": 0.1}, {"selector": {"kind": "dynamic"}}, [8, 8, 8], 24),
+        ({"rule": "hard", "budget": 0.1}, {"selector": {"kind": "dynamic"}}, [8, 8, 8], 500),  # the choice took them all
+        ({"rule": "all"}, {"selector": {"kind": "curriculum", "by": "pass_rate"}}, [8, 8], 500),
+        ({"rule": "all"}, {"selector": {"kind": "curriculum", "by": "tier"}}, [8, 8], 16),
+        (
+            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
+            {"selector": {"kind": "beta"}},
+            [8, 8],
+            26,
+        ),
+        (
+            {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1},
+            {"selector": {"kind": "beta"}},
+            [45],
+            50,
+        ),
+        ({"rule": "all"}, {"selector": {"kind": "beta"}, "reward": "majority"}, [0, 0], 0),
+    ],
+)
+def test_labels_bought_while_training_by_hand(policy, recipe, sampled, labels, monkeypatch):
+    prompts = 500 if policy["rule"] == "all" else 50
+    facts = {"policy": policy, "pool": 500, "prompts": prompts, "sample": 10 if "calibrated_on" in policy else None}
+    monkeypatch.setattr(training.files, "read_json", lambda path: facts)
+    log = pd.DataFrame({"labels": sampled})
+    assert training.labels_bought(Run("m", "t", "slow", "p", 0, "m"), {"reward": "correct"} | recipe, log) == labels
+
+
+def test_rollouts_of_runs_that_choose_while_training_add_up():
+    updates = updates_of(3, 3, 3, 3)
+    for run, log in updates.items():
+        if run.policy == "low":
+            log[["kept", "replayed", "thrown_away", "labels", "trained"]] = [
+                [40.0, 0.0, 24.0, 8.0, 0.0],
+                [64, 8, 0, 2, 1],
+                [0, 0, 64, 0, 1],
+            ]
+    (row,) = online.rollouts(updates, STUDY | {"recipes": ["slow"]})
+    assert row == {"model": "m", "task": "t", "policy": "low", "rounds": 3, "updates": 2, "generated": 192, "kept": 104} | {
+        "replayed": 8, "thrown_away": 88, "labels": 10, "thrown_away_share": 88 / 192, "seeds": 2
+    }  # fmt: skip
+    assert row["kept"] + row["thrown_away"] == row["generated"]
+
+
+def test_the_first_time_that_a_curve_reaches_a_target_by_hand():
+    spent, curve = [0.0, 0.5, 1.0], np.array([0.2, 0.4, 0.8])
+    assert online.first_reached(spent, curve, 0.3) == pytest.approx(0.25)
+    assert online.first_reached(spent, curve, 0.6) == pytest.approx(0.75)
+    assert online.first_reached(spent, curve, 0.2) == 0
+    assert online.first_reached(spent, curve, 0.9) == np.inf
+    assert online.first_reached(spent, np.array([0.2, 0.7, 0.1]), 0.7) == 0.5, "the first time, although it falls again"
 
 
 def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(monkeypatch):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hardgrpo.runtime import files
+from hardgrpo.selection import selectors
 from hardgrpo.study import memory, paths, settings
 
 
@@ -281,6 +282,9 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     passes += 2 if count else 0  # gradient checkpointing: layers are computed again in the backward pass
     passes += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
     passes += 2 if engine == "vllm" else 0  # the trainer computes the probabilities of vLLM's tokens, too
+    trained *= selectors.trained_share(recipe) if recipe.get("selector") else 1
+    if recipe.get("process"):  # the reference policy; the reward model forward and backward, and again forward once it is trained
+        passes += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
     processor = GPUS[gpu] if count else CORE
     learning = passes * parameters * trained / (processor.flops * TRAINING_SHARE[place]) / max(1, count)
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0

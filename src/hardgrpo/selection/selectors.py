@@ -19,3 +19,11 @@ def with_defaults(recipe: dict) -> dict:
 def most_labels(recipe: dict, pool: int) -> int:
     """The most prompts of a pool whose answers a run can need: each prompt that it samples needs its own."""
     return pool if with_defaults(recipe)["kind"] == "curriculum" else min(pool, recipe["updates"] * recipe["prompts_per_update"])
+
+
+def trained_share(recipe: dict) -> float:
+    """Tokens trained on for each that is sampled, at most: references are not trained on, replayed groups are trained on again."""
+    chosen, room = with_defaults(recipe), recipe["prompts_per_update"]
+    if chosen["kind"] != "targeted":
+        return 1.0
+    return (1 - chosen["reference"] / (room * chosen["every"])) * (1 + chosen["replay"] / room)

@@ -71,11 +71,15 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
     gathered = 0.0
     if not adapter and count > 1:  # the trained weights are gathered one layer at a time
         gathered = 2 * max(_layer(shape), _embedding(shape)) * 4.0 + parameters(shape) * 2.0 * second
+    # PRIME's reward model: weights like those that are trained, with an AdamW of its own; and the untrained ones, which with an adapter
+    # are the base without it. Its gradients are there before the policy's.
+    reward_model = trained * (4.0 + OPTIMISER_BYTES["adamw"] + (0.0 if adapter else 4.0)) if recipe.get("process") else 0.0
     need = {
         "weights": base + (trained * 4.0 if adapter else 0.0),
         "gradients": trained * 4.0,
         "optimiser": trained * OPTIMISER_BYTES[recipe["optimiser"]],
         "reference": reference,
+        "reward model": reward_model,
         "activations": kept + logits + gathered,
         "context": CONTEXT_BYTES,
     }
