@@ -1,0 +1,98 @@
+"""A study of choosing prompts while training, really run: every selector, replay and process rewards, beside plain GRPO."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from hardgrpo.selection import online
+
+PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
+ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
+RECIPES = {
+    "small_plain": {},
+    "small_dynamic": {"selector": {"kind": "dynamic", "groups": 2}},
+    "small_skip": {"selector": {"kind": "skip", "groups": 2}},
+    "small_beta": {"selector": {"kind": "beta"}, "adapter": ADAPTER},
+    "small_replay": {"selector": {"kind": "targeted", "reference": 4, "every": 2, "replay": 2, "buffer": 6}},
+    "small_easy_first": {"selector": {"kind": "curriculum", "by": "pass_rate"}},
+    "small_prime": {"process": PROCESS, "adapter": ADAPTER},
+}
+ROUNDS, SAMPLED, POOL = 4, 3 * 4, 24
+
+
+def rows(path: Path) -> list[dict]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+@pytest.fixture(scope="module")
+def study(finished_world, tmp_path_factory):
+    """The small study with all prompts of the pool and these recipes; made once, not to be changed."""
+    world = finished_world.copy(tmp_path_factory.mktemp("online") / "world")
+
+    def ask(config):
+        mini = config["recipes"]["mini"]
+        config["recipes"] |= {name: mini | keys for name, keys in RECIPES.items()}
+        config["studies"]["mini"].update(
+            policies=["all"], recipes=list(RECIPES), held_constant=["rollouts"], also_tested_on={}, weaker_signal=[]
+        )
+
+    world.configure(ask)
+    done = world.snakemake()
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    return world
+
+
+def test_every_rollout_is_accounted_for_and_traced_to_its_rounds(study):
+    found = {row["policy"]: row for row in rows(study.folder / "results/summaries/mini/rollouts.csv")}
+    assert set(found) == {f"all, {name}" for name in RECIPES if name != "small_plain"}
+    for name in RECIPES:
+        log = rows(study.folder / f"results/training/tiny/swaps/{name}/all/seed0/updates.csv")
+        assert sum(float(row["rollouts"]) for row in log) == ROUNDS * SAMPLED
+        if name == "small_plain":
+            assert "kept" not in log[0]
+            continue
+        for row in log:
+            assert float(row["kept"]) + float(row["thrown_away"]) == float(row["rollouts"])
+        row = found[f"all, {name}"]
+        for counted, logged in (("generated", "rollouts"), ("kept", "kept"), ("thrown_away", "thrown_away"), ("replayed", "replayed")):
+            assert float(row[counted]) == sum(float(one[logged]) for one in log)
+        assert float(row["updates"]) == sum(float(one["trained"]) for one in log)
+    assert float(found["all, small_replay"]["thrown_away"]) == 2 * 4 * 4, "two sets of four references are not trained on"
+
+
+def test_labels_are_those_of_the_prompts_that_were_sampled(study):
+    spent = {row["policy"]: float(row["labels"]) for row in rows(study.folder / "results/summaries/mini/spent.csv")}
+    assert spent["all"] == spent["all, small_easy_first"] == POOL, "sorted by pass rates, which need every answer"
+    for name in RECIPES.keys() - {"small_plain", "small_easy_first"}:
+        log = rows(study.folder / f"results/training/tiny/swaps/{name}/all/seed0/updates.csv")
+        expected = POOL if name == "small_prime" else sum(float(row["labels"]) for row in log)
+        assert spent[f"all, {name}"] == expected <= POOL
+    assert spent["all, small_dynamic"] == ROUNDS * 3, "in shuffled epochs of the pool no prompt comes twice"
+
+
+def test_the_tables_are_in_the_paper_and_what_they_say_was_verified(study):
+    for name in ("rollouts", "time_to_target"):
+        assert rows(study.folder / f"paper/mini/tables/{name}.csv")
+    assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()
+    assert study.plan() == {}
+
+
+def test_every_selector_is_run_here():
+    kinds = {keys["selector"]["kind"] for keys in RECIPES.values() if "selector" in keys}
+    assert kinds == set(online.KINDS)
+
+
+def test_a_pool_without_a_mixed_group_ends_with_one_line(study, tmp_path):
+    world = study.copy(tmp_path / "world")
+
+    def ask(config):
+        config["recipes"]["small_dynamic"] |= {"reward": "correct", "temperature": 1.0e-6, "selector": {"kind": "dynamic", "most_rounds": 2}}
+        config["studies"]["mini"].update(recipes=["small_dynamic"])
+
+    world.configure(ask)
+    done = world.snakemake()
+    log = (world.folder / "results/logs/train_grpo/tiny/swaps/small_dynamic/all/seed0.log").read_text()
+    assert done.returncode != 0
+    assert "error: recipe: selector dynamic: 6 prompts were tried in 2 rounds, and only 0 of the 3 groups" in log
+    assert "Traceback" not in log and not (world.folder / "results/training/tiny/swaps/small_dynamic/all/seed0/updates.csv").exists()
