@@ -55,7 +55,12 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_rounds(study):
         for row in log:
             assert float(row["kept"]) + float(row["thrown_away"]) == float(row["rollouts"])
         row = found[f"all, {name}"]
-        for counted, logged in (("generated", "rollouts"), ("kept", "kept"), ("thrown_away", "thrown_away"), ("replayed", "replayed")):
+        for counted, logged in (
+            ("generated", "rollouts"),
+            ("kept", "kept"),
+            ("thrown_away", "thrown_away"),
+            ("replayed", "replayed"),
+        ):
             assert float(row[counted]) == sum(float(one[logged]) for one in log)
         assert float(row["updates"]) == sum(float(one["trained"]) for one in log)
     assert float(found["all, small_replay"]["thrown_away"]) == 2 * 4 * 4, "two sets of four references are not trained on"
@@ -87,7 +92,11 @@ def test_a_pool_without_a_mixed_group_ends_with_one_line(study, tmp_path):
     world = study.copy(tmp_path / "world")
 
     def ask(config):
-        config["recipes"]["small_dynamic"] |= {"reward": "correct", "temperature": 1.0e-6, "selector": {"kind": "dynamic", "most_rounds": 2}}
+        config["recipes"]["small_dynamic"] |= {
+            "reward": "correct",
+            "temperature": 1.0e-6,
+            "selector": {"kind": "dynamic", "most_rounds": 2},
+        }
         config["studies"]["mini"].update(recipes=["small_dynamic"])
 
     world.configure(ask)
@@ -95,4 +104,6 @@ def test_a_pool_without_a_mixed_group_ends_with_one_line(study, tmp_path):
     log = (world.folder / "results/logs/train_grpo/tiny/swaps/small_dynamic/all/seed0.log").read_text()
     assert done.returncode != 0
     assert "error: recipe: selector dynamic: 6 prompts were tried in 2 rounds, and only 0 of the 3 groups" in log
-    assert "Traceback" not in log and not (world.folder / "results/training/tiny/swaps/small_dynamic/all/seed0/updates.csv").exists()
+    assert (
+        "Traceback" not in log and not (world.folder / "results/training/tiny/swaps/small_dynamic/all/seed0/updates.csv").exists()
+    )

@@ -13,6 +13,21 @@ from hardgrpo.study import checks, schema
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
 
+# A recipe that sorts by pass rates needs a policy that knows them.
+BY_RATE = {
+    "recipes": ["mini_by_rate"],
+    "policies": ["agreement_lowest"],
+    "models": ["tiny"],
+    "tasks": ["swaps"],
+    "seeds": [0],
+    "title": "t",
+}
+
+
+def by_rate(config):
+    config["recipes"]["mini_by_rate"] = config["recipes"]["mini_50"] | {"selector": {"kind": "curriculum", "by": "pass_rate"}}
+    config["studies"]["by_rate"] = BY_RATE
+
 
 def break_(path, value):
     """A change of the configuration: set the entry at a dotted path (None: delete it)."""
@@ -83,6 +98,32 @@ def break_(path, value):
             ["recipes.mini_rest.majority_share", "0.95 of 8 prompts an update are 8"],
         ),
         (break_("recipes/mini_rest/reward", "majority"), ["recipes.mini_rest.majority_share", "belongs to reward: correct"]),
+        (break_("recipes/mini_beta/selector/kind", "bandit"), ["recipes.mini_beta.selector"]),
+        (break_("recipes/mini_beta/selector/groups", 6), ["recipes.mini_beta.selector", "groups"]),
+        (
+            break_("recipes/mini_targeted/selector/reference", 48),
+            ["recipes.mini_targeted.selector.reference", "6 rounds of 8 prompts leave nothing to train on beside 48 references"],
+        ),
+        (
+            break_("recipes/mini_replay/selector/buffer", 3),
+            ["recipes.mini_replay.selector.replay", "a buffer of 3 groups cannot give 4"],
+        ),
+        (
+            break_("recipes/mini_dynamic/selector", {"kind": "dynamic", "groups": 40, "most_rounds": 3}),
+            ["recipes.mini_dynamic.selector.groups", "3 rounds of 8 prompts cannot fill it"],
+        ),
+        (break_("recipes/mini_beta/majority_share", 0.5), ["recipes.mini_beta.majority_share", "cannot be combined with selector"]),
+        (break_("recipes/mini_sft/selector", {"kind": "beta"}), ["recipes.mini_sft.selector", "belongs to GRPO"]),
+        (break_("recipes/mini_prime/temperature", 0.7), ["recipes.mini_prime.process", "set temperature: 1"]),
+        (break_("recipes/mini_prime/reward", "majority"), ["recipes.mini_prime.process", "set reward: correct"]),
+        (
+            by_rate,
+            ["studies.by_rate.policies", "'agreement_lowest' goes by agreement, so that its prompts have no pass rates"],
+        ),
+        (
+            break_("studies/mini_online/tasks", ["facts"]),
+            ["studies.mini_online.tasks", "task 'facts' has no tiers, by which recipe 'mini_easy_first' sorts"],
+        ),
         (break_("policies/half_by_small/probed_by", "smal"), ["policies.half_by_small.probed_by", "did you mean 'small'"]),
         (
             break_("policies/half_by_small/probed_by", "wordy"),

@@ -23,6 +23,11 @@ SECTIONS = {
     "trajectory": "A recorded training run: `models.NAME.source`",
     "policy": "A policy: `policies.NAME`",
     "recipe": "A recipe: `recipes.NAME`",
+    "selector_dynamic": "Dynamic sampling: `recipes.NAME.selector`",
+    "selector_skip": "Skipped prompts: `recipes.NAME.selector`",
+    "selector_beta": "A Beta posterior: `recipes.NAME.selector`",
+    "selector_targeted": "Predicted pass rates and replay: `recipes.NAME.selector`",
+    "selector_curriculum": "A curriculum: `recipes.NAME.selector`",
     "study": "A study: `studies.NAME`",
 }
 

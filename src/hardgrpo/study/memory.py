@@ -105,15 +105,15 @@ def vllm_memory(shape: dict, context: int) -> float:
 def of_run(config: dict, model: str, recipe: str, task: str) -> dict[str, float]:
     """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
     entry, training = settings.entry(config, model), config["recipes"][recipe]
-    gpus = entry["gpus"]["adapter" if training.get("adapter") else "full"]
+    gpus = settings.training_gpus(config, model, recipe)
     return training_memory(entry["shape"], training, config["tasks"][task]["completion_tokens"], gpus)
 
 
 def check_fits(config: dict, model: str, recipe: str, task: str) -> None:
     """Raise a `UserError` if a run needs more than a GPU of 80 GB has, or if vLLM gets less than it needs."""
-    entry, training = settings.entry(config, model), config["recipes"][recipe]
+    entry = settings.entry(config, model)
     need = of_run(config, model, recipe, task)
-    count = entry["gpus"]["adapter" if training.get("adapter") else "full"]["count"]
+    count = settings.training_gpus(config, model, recipe)["count"]
     if need["total"] > GPU_GIB:
         parts = ", ".join(f"{name} {size:.1f}" for name, size in need.items() if name != "total" and size)
         raise UserError(

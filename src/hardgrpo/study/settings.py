@@ -301,7 +301,11 @@ def gpus(config: dict, model: str, stage: str) -> dict:
 
 
 def training_gpus(config: dict, model: str, recipe: str) -> dict:
-    return gpus(config, model, "adapter" if config["recipes"][recipe].get("adapter") else "full")
+    """The GPUs of a training: the model's entry for adapters or for all weights, but one where the recipe chooses prompts while it trains
+    or has process rewards, because such a run is one process."""
+    chosen = config["recipes"][recipe]
+    found = gpus(config, model, "adapter" if chosen.get("adapter") else "full")
+    return found | {"count": min(1, found["count"])} if is_online(chosen) else found
 
 
 def differing(recipe: dict, first: dict) -> dict:

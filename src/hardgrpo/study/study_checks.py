@@ -14,10 +14,8 @@ from hardgrpo.study.settings import (
     has_solutions,
     has_tiers,
     is_excluded,
-    is_online,
     is_supervised,
     sampled_as,
-    training_gpus,
 )
 
 
@@ -80,13 +78,6 @@ def unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple[
         yield f"models.{model}.shape", "a model for GPUs needs its shape, from which memory is estimated; add it"
         return
     for recipe in (name for name in study["recipes"] if name in config["recipes"]):
-        count = training_gpus(config, model, recipe).get("count", 0)
-        if is_online(config["recipes"][recipe]) and count > 1:
-            yield (
-                f"{place}.recipes",
-                f"recipe '{recipe}' (selector or process) is trained by one process, and model '{model}' asks for {count} GPUs; use an"
-                " adapter, exclude the pair, or lower the model's gpus",
-            )
         kind = "adapter" if config["recipes"][recipe].get("adapter") else "full"
         for task in (name for name in study["tasks"] if name in config["tasks"]):
             try:
