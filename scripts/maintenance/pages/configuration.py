@@ -90,7 +90,7 @@ def resolved(part: dict, whole: dict) -> dict:
 def value(part: dict, whole: dict) -> str:
     """The values that a key may have, in words."""
     if "$ref" in part and (name := part["$ref"].rsplit("/", 1)[1]) in SECTIONS:
-        return f"[{name}](#{anchor(SECTIONS[name])})"
+        return f"[{name.removeprefix('selector_')}](#{anchor(SECTIONS[name])})"
     part = resolved(part, whole)
     if "enum" in part:
         return ", ".join(f"`{one}`" for one in part["enum"])
