@@ -261,3 +261,42 @@ def test_a_wrong_specification_is_named(tmp_path, text, words):
     path.write_text(text)
     with pytest.raises(UserError, match=words):
         recipes.read_spec(str(path))
+
+
+def test_clipping_ranges_and_ratios_are_those_of_the_recipe():
+    plain = recipes.trainer_arguments(SPEC, "out")
+    assert (plain["epsilon"], plain["epsilon_high"], plain["importance_sampling_level"]) == (0.2, 0.2, "token")
+    for name, loss, high, level in (
+        ("dapo", "dapo", 0.28, "token"),
+        ("gspo", "grpo", 4e-4, "sequence"),
+        ("cispo", "cispo", 5.0, "token"),
+    ):
+        spec = recipes.Spec(**{**vars(SPEC), "training": CONFIG["recipes"][name]})
+        found = recipes.trainer_arguments(spec, "out", recipes.Hardware(1, 1, 16), 600)
+        assert (found["loss_type"], found["epsilon_high"], found["importance_sampling_level"]) == (loss, high, level)
+
+
+@pytest.mark.parametrize(
+    ("keys", "name"), [({"selector": {"kind": "beta"}}, "selector"), ({"process": {"weight": 1.0}}, "process")]
+)
+def test_choosing_while_training_is_one_process(keys, name):
+    with pytest.raises(UserError, match=f"recipe: {name}: such a run is one process, on at most one GPU; use an adapter"):
+        recipes.check_machine(SPEC.training | keys, recipes.Hardware(2, 2))
+    recipes.check_machine(SPEC.training | keys, recipes.Hardware(1, 1))
+
+
+def test_a_selector_and_process_rewards_take_one_gpu_of_a_model_that_has_more():
+    config = copy.deepcopy(CONFIG)
+    config["models"]["qwen3-4b"]["gpus"]["adapter"]["count"] = 2
+    counts = {name: settings.training_gpus(config, "qwen3-4b", name)["count"] for name in ("as_written", "dynamic", "prime")}
+    assert counts == {"as_written": 2, "dynamic": 1, "prime": 1}
+
+
+def test_a_reward_model_takes_memory_as_its_weights_and_optimiser_do():
+    shape = CONFIG["models"]["qwen3-4b"]["shape"]
+    for adapter, bytes_each in (({"rank": 32, "alpha": 32, "dropout": 0.0}, 12), (None, 16)):
+        recipe = CONFIG["recipes"]["prime"] | {"adapter": adapter}
+        gpus = {"count": 1, "micro_batch": 4, "vllm_memory": 0.2, "vllm_sleep": True}
+        trained = memory.adapter_parameters(shape, 32) if adapter else memory.parameters(shape)
+        found = memory.training_memory(shape, recipe, 250, gpus)["reward model"]
+        assert found * memory.GIB == pytest.approx(trained * bytes_each)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hardgrpo.analysis import accuracy, decomposition, evaluations, gains, online, regressions, statistics, training
 from hardgrpo.analysis.cells import load_cells
+from hardgrpo.analysis.columns import CELL
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.settings import Run
@@ -319,6 +320,29 @@ def test_rollouts_of_runs_that_choose_while_training_add_up():
         "replayed": 8, "thrown_away": 88, "labels": 10, "thrown_away_share": 88 / 192, "seeds": 2
     }  # fmt: skip
     assert row["kept"] + row["thrown_away"] == row["generated"]
+
+
+def test_time_to_target_is_told_in_rollouts_of_plain_grpo_on_the_same_prompts():
+    """Three seeds that are one seed three times: no spread. Plain GRPO goes from .2 to .6; the other is there after half of its rollouts."""
+
+    def cell(policy, *accuracies):
+        frames = [evaluated({0: [0.2] * 4} | {5 * (k + 1): [one] * 4 for k, one in enumerate(accuracies)}) for _ in range(3)]
+        return SimpleNamespace(
+            model="m", task="t", eval_task="t", policy=policy, seeds=[0, 1, 2], keys=dict(zip(CELL, ("m", "t", "t", policy))),
+            steps=lambda: [5, 10], base_rates=lambda: np.full((3, 4), 0.2), rates=lambda step: frames[0][step],
+        )  # fmt: skip
+
+    evaluated = lambda by_step: {step: np.tile(rates, (3, 1)) for step, rates in by_step.items()}
+    study = STUDY | {"recipes": ["slow", "fast"]}
+    updates = {}
+    for recipe, kept in (("slow", np.nan), ("fast", 40.0)):
+        for seed in range(3):
+            updates[Run("m", "t", recipe, "all", seed, "m")] = pd.DataFrame({"rollouts": [64.0] * 10, "kept": [kept] * 10})
+    (row,) = online.time_to_target([cell("all", 0.4, 0.6), cell("all, fast", 0.6, 0.7)], updates, study)
+    assert (row["policy"], row["minus"], row["target"]) == ("all, fast", "all", pytest.approx(0.6))
+    assert (row["share"], row["share_low"], row["share_high"], row["reached"]) == (0.5, 0.5, 0.5, 1)
+    (row,) = online.time_to_target([cell("all", 0.4, 0.6), cell("all, fast", 0.3, 0.5)], updates, study)
+    assert (row["share"], row["share_low"], row["reached"]) == (None, None, 0), "it never gets there"
 
 
 def test_the_first_time_that_a_curve_reaches_a_target_by_hand():

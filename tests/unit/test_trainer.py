@@ -119,6 +119,8 @@ def long_at_first(completions, trainer_state, **_):
         {"adapter": {"rank": 4, "alpha": 8, "dropout": 0.0}, "precision": "bf16"},
         {"adapter": {"rank": 4, "alpha": 8, "dropout": 0.1}},
         {"loss": "bnpo", "advantage": "standardised", "temperature": 0.7},
+        {"loss": "cispo", "epsilon_high": 5.0},
+        {"loss": "grpo", "ratio": "sequence", "epsilon": 3e-4, "epsilon_high": 4e-4},
     ],
     ids=str,
 )
@@ -130,7 +132,7 @@ def test_an_update_in_one_piece_is_that_of_trl(both, changes):
 
 
 @pytest.mark.parametrize("reward", [long, long_for_half])
-@pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo", "bnpo"])
+@pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo", "bnpo", "cispo"])
 @pytest.mark.parametrize("beta", [0.0, 0.04])
 def test_in_micro_batches_the_gradient_is_that_of_trl(both, reward, loss, beta):
     theirs, ours = both(reward, 2, loss=loss, beta=beta, updates=2, learning_rate=1e-12)
