@@ -1,4 +1,6 @@
-# Inputs and arguments of the rules that probe and evaluate.
+# Inputs and arguments of the rules that probe, train and evaluate.
+
+IN_ROUNDS = [name for name, policy in config["policies"].items() if settings.in_rounds(policy)]
 
 
 def probe_files(w):
@@ -55,9 +57,19 @@ def configured_runs():
     return frozenset(paths.runs(config, config["study"]))
 
 
+def run_of(w):
+    return settings.run_from(w.model, w.task, w.recipe, w.policy, w.seed)
+
+
+def more_of_run(w):
+    """What a run is trained on beside its prompts and its base model; of a second round, the checkpoint that it starts from."""
+    more = list(paths.more_inputs(config, w.task, w.recipe).values())
+    return more + ([paths.first_round(run_of(w), "checkpoints/manifest.json")] if w.policy in IN_ROUNDS else [])
+
+
 def run_evaluations(w):
     """The evaluations of a run in the configured study. Pruning waits for them."""
-    run = settings.run_from(w.model, w.task, w.recipe, w.policy, w.seed)
+    run = run_of(w)
     if run not in configured_runs():
         return [f"config.yaml: studies.{config['study']} has no run {run.path}"]  # Snakemake reports this as a missing file
     return paths.evaluations_of_run(config, config["study"], run)
@@ -89,7 +101,8 @@ def chosen_by(w):
 
 def asked_of(policy):
     """The part of a policy that the programs of scripts/subsets read; the workflow reads the rest."""
-    return {key: value for key, value in config["policies"][policy].items() if key not in ("probed_on", "probed_by")}
+    asked = {key: value for key, value in config["policies"][policy].items() if key not in ("probed_on", "probed_by", "rounds")}
+    return asked | ({"budget": policies.halved(asked["budget"])} if settings.in_rounds(config["policies"][policy]) else {})
 
 
 def annotation_column(w):

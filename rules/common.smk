@@ -21,6 +21,7 @@ from hardgrpo.report import registry  # noqa: E402
 from hardgrpo.runtime import cluster, environments, warm  # noqa: E402
 from hardgrpo.runtime import code as code_files  # noqa: E402
 from hardgrpo.runtime.errors import UserError  # noqa: E402
+from hardgrpo.selection import policies  # noqa: E402
 from hardgrpo.study import checks, memory, paths, settings  # noqa: E402
 
 # `--config update_inputs=true` arrives as text.

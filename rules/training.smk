@@ -27,8 +27,8 @@ rule train_grpo:
         spec="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/spec.yaml",
         model="results/models/{model}/manifest.json",
         problems=lambda w: paths.trained_on(config, w.task),
-        subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
-        more=lambda w: list(paths.more_inputs(config, w.task, w.recipe).values()),
+        subset=lambda w: paths.subset_of_run(config, run_of(w)),
+        more=lambda w: more_of_run(w),
     output:
         checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/checkpoints/manifest.json",
         updates="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/updates.csv",

@@ -44,6 +44,9 @@ def main() -> None:
     parser.add_argument("--signals", help="of measure_signals.py, for policies by a signal")
     parser.add_argument("--questions", help="the pool without answers, for a random choice from it, or all of it")
     parser.add_argument("--annotated", help="of read_annotated.py, for policy annotated: its prompts are the subset")
+    parser.add_argument(
+        "--besides", help="the subset of an earlier round, for policies by a signal: its prompts are part of the budget"
+    )
     parser.add_argument("--sample", help="of annotate_sample.py, for policies by predicted pass rates")
     parser.add_argument("--policy", required=True, type=json.loads, help="a policy of config.yaml, as JSON")
     parser.add_argument("--seed", type=int, required=True, help="decides ties and random choices")
@@ -152,7 +155,10 @@ def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
             subset = beside(sample, values, policy, args.seed)
         else:
             values = {name: row[by] for name, row in found.items()}
-            subset = policies.select(values, seed=args.seed, **policy)
+            before = chosen_before(args.besides, values)
+            if before:
+                share, sample = None, before
+            subset = beside(before, values, policy, args.seed) if before else policies.select(values, seed=args.seed, **policy)
     except errors.UserError as error:
         raise errors.UserError(f"{path}: {by or policy['rule']}: {error}") from None
     chosen = [values[name] for name in subset.ids]
@@ -177,12 +183,23 @@ def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
     )
 
 
+def chosen_before(path: str | None, values: dict[str, float]) -> dict[str, float]:
+    """The prompts that an earlier round has chosen, with what they are measured to be now."""
+    if path is None:
+        return {}
+    ids = [row["id"] for row in files.read_rows(path, {"id": str})]
+    unknown = next((name for name in ids if name not in values), None)
+    if unknown:
+        raise errors.UserError(f"{path}: id '{unknown}' is not in the pool; choose the first round again")
+    return {name: values[name] for name in ids}
+
+
 def beside(sample: dict[str, float], values: dict[str, float], policy: dict, seed: int) -> policies.Subset:
-    """The prompts that were annotated for the fit, which are paid for, and as many others as the budget leaves."""
+    """The prompts that were annotated before, which are paid for, and as many others as the budget leaves."""
     left = policies.subset_size(policy["budget"], len(values)) - len(sample)
     if left < 1:
         raise errors.UserError(
-            f"the budget, {policies.said(policy['budget'])}, is spent on the {len(sample)} prompts of the fit; lower calibrated_on"
+            f"the budget, {policies.said(policy['budget'])}, is spent on the {len(sample)} prompts that were annotated before; raise it, or lower calibrated_on"
         )
     others = {name: value for name, value in values.items() if name not in sample}
     subset = policies.select(others, seed=seed, **policy | {"budget": left / len(others)})

@@ -79,6 +79,7 @@ def main() -> None:
     chosen = tasks.read_subset(spec.subset, problems, spec.problems)
 
     given = [f"{spec.model_folder}/manifest.json", spec.problems, spec.subset, *filter(None, [spec.solutions, spec.questions])]
+    given += [f"{spec.continues}/updates.csv"] if spec.continues else []
     inputs = [files.sha256(path) for path in given]
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl", "peft")]
     state, output = Path(args.state) / spec.digest(*inputs, *versions), Path(args.output)

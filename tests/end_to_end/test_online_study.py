@@ -33,8 +33,14 @@ def study(finished_world, tmp_path_factory):
     def ask(config):
         mini = config["recipes"]["mini"]
         config["recipes"] |= {name: mini | keys for name, keys in RECIPES.items()}
+        config["policies"]["agreement_in_rounds"] |= {"rule": "highest", "budget": {"prompts": 15}}
         config["studies"]["mini"].update(
-            policies=["all"], recipes=list(RECIPES), held_constant=["rollouts"], also_tested_on={}, weaker_signal=[]
+            policies=["all", "agreement_in_rounds"],
+            recipes=list(RECIPES),
+            exclude=[{"policy": "agreement_in_rounds", "recipe": [name for name in RECIPES if name != "small_plain"]}],
+            held_constant=["rollouts"],
+            also_tested_on={},
+            weaker_signal=[],
         )
 
     world.configure(ask)
@@ -76,6 +82,27 @@ def test_labels_are_those_of_the_prompts_that_were_sampled(study):
     assert spent["all, small_dynamic"] == ROUNDS * 3, "in shuffled epochs of the pool no prompt comes twice"
 
 
+def test_a_second_round_chooses_by_what_the_model_has_become_and_is_one_run_with_the_first(study):
+    run = study.folder / "results/training/tiny/swaps/small_plain/agreement_in_rounds/seed0"
+    first = [row["id"] for row in rows(study.folder / "results/subsets/tiny/swaps/agreement_in_rounds/seed0.csv")]
+    both = [row["id"] for row in rows(run / "second.csv")]
+    assert len(first) == 7 and both[:7] == first and len(set(both)) == 15, "half of the budget, rounded down; then all of it"
+    measured, of_base = rows(run / "first/signals.csv"), rows(study.folder / "results/signals/tiny/swaps.csv")
+    assert [row["id"] for row in measured] == [row["id"] for row in of_base]
+    assert [row["log_probability"] for row in measured] != [row["log_probability"] for row in of_base], "of the trained model"
+    now = {row["id"]: float(row["agreement"]) for row in measured}
+    others = [name for name in now if name not in both]
+    assert min(now[name] for name in both[7:]) >= max(now[name] for name in others)
+    log, of_first = rows(run / "updates.csv"), rows(run / "first/updates.csv")
+    assert [int(row["step"]) for row in log] == [1, 2, 3, 4] and len(of_first) == 2
+    assert all(float(one[name]) == float(row[name]) for one, row in zip(of_first, log) for name in one if one[name])
+    assert sorted(path.name for path in (run / "checkpoints").glob("step-*")) == ["step-4"]
+    spent = {row["policy"]: row for row in rows(study.folder / "results/summaries/mini/spent.csv")}["agreement_in_rounds"]
+    assert (float(spent["labels"]), float(spent["rollouts"]), float(spent["updates"])) == (15, ROUNDS * SAMPLED, 4)
+    weights = lambda folder: (folder / "model.safetensors").read_bytes()
+    assert weights(run / "checkpoints/step-4") != weights(run / "first/checkpoints/step-2")
+
+
 def test_the_tables_are_in_the_paper_and_what_they_say_was_verified(study):
     for name in ("rollouts", "time_to_target"):
         assert rows(study.folder / f"paper/mini/tables/{name}.csv")
@@ -97,7 +124,7 @@ def test_a_pool_without_a_mixed_group_ends_with_one_line(study, tmp_path):
             "temperature": 1.0e-6,
             "selector": {"kind": "dynamic", "most_rounds": 2},
         }
-        config["studies"]["mini"].update(recipes=["small_dynamic"])
+        config["studies"]["mini"].update(recipes=["small_dynamic"], policies=["all"], exclude=[])
 
     world.configure(ask)
     done = world.snakemake()

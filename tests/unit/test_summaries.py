@@ -235,7 +235,9 @@ def updates_of(*lengths):
 
 def spent(monkeypatch, updates, held_constant):
     recipe = {"reward": "correct"}
-    monkeypatch.setattr(training.recipes, "read_spec", lambda path: SimpleNamespace(completion_tokens=48, training=recipe))
+    monkeypatch.setattr(
+        training.recipes, "read_spec", lambda path: SimpleNamespace(completion_tokens=48, training=recipe, subset="seed0.csv")
+    )
     facts = {"policy": {"rule": "all"}, "pool": 40, "prompts": 40}
     monkeypatch.setattr(training.files, "read_json", lambda path: facts)
     return training.parity(updates, STUDY | {"recipes": ["slow"], "held_constant": held_constant})
@@ -272,7 +274,7 @@ def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
     prompts = 500 if policy["rule"] == "all" else 50
     facts = {"policy": policy, "pool": 500, "prompts": prompts, "sample": 10 if "calibrated_on" in policy else None}
     monkeypatch.setattr(training.files, "read_json", lambda path: facts)
-    assert training.labels_bought(Run("m", "t", "slow", "p", 0, "m"), {"reward": reward}, pd.DataFrame()) == labels
+    assert training.labels_bought("p/seed0.csv", {"reward": reward}, pd.DataFrame()) == labels
 
 
 @pytest.mark.parametrize(
@@ -303,7 +305,7 @@ def test_labels_bought_while_training_by_hand(policy, recipe, sampled, labels, m
     facts = {"policy": policy, "pool": 500, "prompts": prompts, "sample": 10 if "calibrated_on" in policy else None}
     monkeypatch.setattr(training.files, "read_json", lambda path: facts)
     log = pd.DataFrame({"labels": sampled})
-    assert training.labels_bought(Run("m", "t", "slow", "p", 0, "m"), {"reward": "correct"} | recipe, log) == labels
+    assert training.labels_bought("p/seed0.csv", {"reward": "correct"} | recipe, log) == labels
 
 
 def test_rollouts_of_runs_that_choose_while_training_add_up():

@@ -124,6 +124,20 @@ def break_(path, value):
             break_("studies/mini_online/tasks", ["facts"]),
             ["studies.mini_online.tasks", "task 'facts' has no tiers, by which recipe 'mini_easy_first' sorts"],
         ),
+        (break_("policies/nearest_half/rounds", 2), ["policies.nearest_half.rounds", "takes no 'rounds' by pass_rate"]),
+        (break_("policies/agreement_in_rounds/rounds", 3), ["policies.agreement_in_rounds.rounds", "3"]),
+        (
+            break_("policies/agreement_in_rounds/probed_by", "small"),
+            ["policies.agreement_in_rounds.probed_by", "the model that is trained is probed"],
+        ),
+        (
+            break_("recipes/mini_rounds/checkpoint_every", 50),
+            ["studies.mini_online.policies", "annotates in two rounds, and recipe 'mini_rounds' has 50 updates, half of which"],
+        ),
+        (
+            break_("recipes/mini_rounds/adapter", {"rank": 8, "alpha": 16, "dropout": 0.0}),
+            ["studies.mini_online.policies", "trains an adapter, from which a second round cannot start"],
+        ),
         (break_("policies/half_by_small/probed_by", "smal"), ["policies.half_by_small.probed_by", "did you mean 'small'"]),
         (
             break_("policies/half_by_small/probed_by", "wordy"),

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -92,7 +93,7 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
                 "prompts": int(frame.prompts.sum()),
                 "rollouts": int(frame.rollouts.sum()),
             }
-            | {"completion_tokens": spec.completion_tokens, "labels": labels_bought(run, spec.training, frame)}
+            | {"completion_tokens": spec.completion_tokens, "labels": labels_bought(spec.subset, spec.training, frame)}
             | {"tokens": round((frame.tokens_mean * frame.rollouts).sum())}
         )
     for first, row in itertools.product(rows, rows):
@@ -108,10 +109,10 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     return rows
 
 
-def labels_bought(run: Run, recipe: dict, log: pd.DataFrame) -> int:
+def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
     """How many prompts' answers a run needed (`policies.labels`). A run with a selector has logged how many prompts it has sampled."""
     sampled = int(log.labels.sum()) if recipe.get("selector") else None
-    facts = files.read_json(paths.subset(run.base, run.task, run.policy, run.seed, "json"))
+    facts = files.read_json(Path(subset).with_suffix(".json"))
     return policies.labels(facts["policy"], recipe, facts["pool"], facts.get("sample", 0), facts["prompts"], sampled)
 
 

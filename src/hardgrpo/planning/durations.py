@@ -57,10 +57,13 @@ STAGES = {  # the rules that compute; all others are light
     "probe": "probing",
     "probe_early": "probing",
     "train_grpo": "training",
+    "train_first_round": "training",
+    "probe_again": "probing",
     "evaluate_base": "evaluation",
     "sample_reach": "evaluation",
     "evaluate_run": "evaluation",
 }
+TRAINING = ("train_grpo", "train_first_round")
 SAFETY = 2.0  # requested over expected walltime on the first attempt; each later attempt adds half of the first request
 LEAST_MINUTES = 10
 
@@ -116,7 +119,7 @@ def estimate(config: dict, job: Job, gpu: str, calibration=None) -> Estimate:
     if shape is None:
         return Estimate(UNKNOWN_SECONDS, gpus=_gpus(config, job)["count"], known=False)
     found = calibration.find(job, device(config, job)) if calibration else {}
-    work = {"train_grpo": _training, "pretrain_model": _pretraining}.get(job.rule, _sampling)(
+    work = {"train_grpo": _training, "train_first_round": _training, "pretrain_model": _pretraining}.get(job.rule, _sampling)(
         config, job, shape, gpu, found.get("fill")
     )
     start = found.get("start_seconds", work.start_seconds)
@@ -170,7 +173,7 @@ def shape_of(found: dict) -> dict | None:
 def _gpus(config: dict, job: Job) -> dict:
     if job.rule == "pretrain_model":
         return {"count": 0}
-    if job.rule == "train_grpo":
+    if job.rule in TRAINING:
         return settings.training_gpus(config, job.model, job.recipe)
     return settings.gpus(config, job.model, "sampling")
 
@@ -194,8 +197,10 @@ def known_problems(config: dict, task: str, split: str) -> int | None:
 
 def completions(config: dict, job: Job) -> int:
     """Completions that a job samples, over all its checkpoints."""
-    if job.rule == "train_grpo":
+    if job.rule in TRAINING:
         return 0 if settings.is_supervised(config["recipes"][job.recipe]) else texts(config, job)
+    if job.rule == "probe_again":
+        return problems(config, job.task, "train") * config["tasks"][job.task]["probe"]["samples"]
     if job.rule in ("probe", "probe_early"):  # probe_early: at most
         probe = config["tasks"][job.task]["probe"]
         return -(-problems(config, job.task, "train") // probe["shards"]) * settings.probed_samples(config, job.task)
@@ -207,17 +212,21 @@ def completions(config: dict, job: Job) -> int:
 
 def texts(config: dict, job: Job) -> int:
     """What fills a part of the completion limit: the completions that a job samples, or the worked solutions that it trains on."""
-    if job.rule != "train_grpo":
+    if job.rule not in TRAINING:
         return completions(config, job)
-    recipe = config["recipes"][job.recipe]
-    return recipe["updates"] * settings.texts_per_update(recipe)
+    return updates(config, job) * settings.texts_per_update(config["recipes"][job.recipe])
+
+
+def updates(config: dict, job: Job) -> int:
+    """The updates of a training, or the ones that an evaluation has checkpoints of: half of the recipe's, where the policy annotates in two
+    rounds."""
+    return config["recipes"][job.recipe]["updates"] // (2 if settings.in_rounds(config["policies"].get(job.policy, {})) else 1)
 
 
 def checkpoints(config: dict, job: Job) -> int:
     if job.rule != "evaluate_run":
         return 1
-    recipe = config["recipes"][job.recipe]
-    return recipe["updates"] // recipe["checkpoint_every"]
+    return updates(config, job) // config["recipes"][job.recipe]["checkpoint_every"]
 
 
 def completion_limit(config: dict, job: Job) -> int:
@@ -276,8 +285,8 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     parameters, adapter = memory.parameters(shape), recipe.get("adapter")
     # Each update samples its own rollouts. Several GPUs share them, each with the whole model.
     width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
-    share = recipe["updates"] * max(1, count)
-    sampling = recipe["updates"] * sampling_seconds(shape, sampled / share, generated / share, limit, engine, gpu, 1, width)
+    share = updates(config, job) * max(1, count)
+    sampling = updates(config, job) * sampling_seconds(shape, sampled / share, generated / share, limit, engine, gpu, 1, width)
     passes = 2 + (2 if adapter else 4)  # forward; backward for activations, and for the weights that are trained
     passes += 2 if count else 0  # gradient checkpointing: layers are computed again in the backward pass
     passes += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
@@ -289,7 +298,7 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     learning = passes * parameters * trained / (processor.flops * TRAINING_SHARE[place]) / max(1, count)
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
-    seconds = start + sampling + learning + recipe["updates"] * (UPDATE_SECONDS[place] + sync)
+    seconds = start + sampling + learning + updates(config, job) * (UPDATE_SECONDS[place] + sync)
     kept, scratch = training_bytes(shape, recipe)
     return Estimate(seconds, start, count, sampled, generated, trained, kept, scratch)
 

@@ -51,6 +51,13 @@ class Subset:
     tied_chosen: int  # how many of them were chosen
 
 
+def halved(budget: float | dict) -> float | dict:
+    """Half of a budget, rounded down where it is a number of prompts."""
+    if not isinstance(budget, dict):
+        return budget / 2
+    return budget | ({"prompts": max(1, budget["prompts"] // 2)} if "prompts" in budget else {"money": budget["money"] / 2})
+
+
 def labels_before(policy: dict) -> str:
     """Whose answers must be known before a policy can choose: those of the `pool`, of a `sample` or of `none`."""
     if policy["rule"] in UNSEEING:

@@ -136,11 +136,17 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
         by = policy.get("by", "pass_rate") if rule in policies.BY_MEASURE else None
         allowed = (
             {"rule", "probed_on", "probed_by"} | ({"by"} if by else set()) | ({"calibrated_on"} if by == "predicted" else set())
-        )
+        ) | ({"rounds"} if by in policies.SIGNALS else set())
         for key in sorted(set(policy) - needs - allowed):
             yield f"{place}.{key}", f"rule '{rule}' takes no '{key}'{f' by {by}' if by else ''}; remove it"
         if by == "predicted" and "calibrated_on" not in policy:
             yield place, "by: predicted needs 'calibrated_on'; add it, e.g. calibrated_on: 0.02"
+        for key in ("probed_on", "probed_by"):
+            if "rounds" in policy and key in policy:
+                yield (
+                    f"{place}.{key}",
+                    "in the second round the model that is trained is probed, on its own task; remove it, or rounds",
+                )
         budget = policy.get("budget", 1)
         if isinstance(budget, dict) and "money" in budget and policies.labels_before(policy) == "pool":
             yield (
@@ -210,6 +216,7 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 yield from unknown(f"{place}.recipes", "recipes", study["recipes"])
                 yield from study_checks.without_solutions(config, study, place)
                 yield from study_checks.curricula(config, study, place)
+                yield from study_checks.in_rounds(config, study, place)
             for task in study["tasks"]:
                 if not has_train(config["tasks"][task]):
                     yield (

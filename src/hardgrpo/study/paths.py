@@ -71,6 +71,18 @@ def training(run: settings.Run, name: str) -> str:
     return f"results/training/{run.path}/{name}"
 
 
+def first_round(run: settings.Run, name: str) -> str:
+    """A file of the first round of a run whose policy annotates in two."""
+    return training(run, f"first/{name}")
+
+
+def subset_of_run(config: dict, run: settings.Run) -> str:
+    """The prompts that a run is trained on: what its policy chose, or in its second round what that and the first round chose."""
+    if settings.in_rounds(config["policies"].get(run.policy, {})):
+        return training(run, "second.csv")
+    return subset(run.base, run.task, run.policy, run.seed)
+
+
 def evaluation(what: str, test: str) -> str:
     """The graded completions of `what`, MODEL/base or the path of a run, on the task `test`."""
     return f"results/evaluation/{what}/{test}.csv.gz"
@@ -326,8 +338,8 @@ def prunings(config: dict, study: str) -> list[str]:
     return [training(run, "pruned.json") for run in kept]
 
 
-def specification(config: dict, run: settings.Run) -> dict:
-    """The content of a run's `spec.yaml`."""
+def specification(config: dict, run: settings.Run, first: bool = False) -> dict:
+    """The content of a run's `spec.yaml`; `first`: of its first round, where its policy annotates in two."""
     task = config["tasks"][run.task]
     found = {
         "model": run.base,
@@ -344,7 +356,15 @@ def specification(config: dict, run: settings.Run) -> dict:
         "completion_tokens": task["completion_tokens"],
         "training": {"adapter": None} | config["recipes"][run.recipe],
     }
-    return found | more_inputs(config, run.task, run.recipe)
+    found |= more_inputs(config, run.task, run.recipe)
+    if not settings.in_rounds(config["policies"].get(run.policy, {})):
+        return found
+    half = found["training"]["updates"] // 2
+    found["training"] = found["training"] | {"updates": half}
+    if first:
+        return found
+    start = first_round(run, f"checkpoints/step-{half}")
+    return found | {"subset": subset_of_run(config, run), "model_folder": start, "continues": training(run, "first")}
 
 
 def more_inputs(config: dict, task: str, recipe: str) -> dict[str, str]:

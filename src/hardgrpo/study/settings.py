@@ -122,6 +122,11 @@ def is_supervised(recipe: dict) -> bool:
     return recipe.get("objective") == "sft"
 
 
+def in_rounds(policy: dict) -> bool:
+    """Whether a policy annotates half of its budget before training and half in the middle of it."""
+    return "rounds" in policy
+
+
 def is_online(recipe: dict) -> bool:
     """Whether a recipe chooses prompts while it trains, or trains a reward model beside the policy."""
     return bool(recipe.get("selector") or recipe.get("process"))

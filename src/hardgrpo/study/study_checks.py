@@ -14,7 +14,9 @@ from hardgrpo.study.settings import (
     has_solutions,
     has_tiers,
     is_excluded,
+    is_online,
     is_supervised,
+    majority_share,
     sampled_as,
 )
 
@@ -125,3 +127,23 @@ def curricula(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]
                     f"{place}.policies",
                     f"'{policy}' goes by {measure}, so that its prompts have no pass rates for recipe '{recipe}' to sort by; exclude the pair",
                 )
+
+
+def in_rounds(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
+    """Recipes that cannot train in two rounds, with a policy that annotates in two."""
+    for policy in (name for name in study["policies"] if config["policies"].get(name, {}).get("rounds")):
+        for name in study["recipes"]:
+            recipe = config["recipes"].get(name)
+            if recipe is None or is_excluded(study, policy=policy, recipe=name):
+                continue
+            why = None
+            if is_supervised(recipe):
+                why = "trains on worked solutions"
+            elif recipe.get("adapter"):
+                why = "trains an adapter, from which a second round cannot start"
+            elif majority_share(recipe) or is_online(recipe):
+                why = "has a majority_share, a selector or process rewards, whose state a second round would not have"
+            elif recipe["updates"] % (2 * recipe["checkpoint_every"]):
+                why = f"has {recipe['updates']} updates, half of which are no multiple of checkpoint_every ({recipe['checkpoint_every']})"
+            if why:
+                yield f"{place}.policies", f"'{policy}' annotates in two rounds, and recipe '{name}' {why}; exclude the pair"

@@ -45,16 +45,21 @@ def are_complete(output: Path, state: Path) -> bool:
 
 
 def export(spec: recipes.Spec, state: Path, output: Path, started: float, resumed_from: int, hardware: recipes.Hardware) -> None:
+    """Write a finished run. A second round continues the steps, the log and the times of the first."""
     every, updates = spec.training["checkpoint_every"], spec.training["updates"]
     history, steps = _history(state, updates), list(range(every, updates + 1, every))
-    _export_checkpoints(state, output / "checkpoints", steps)
+    before, times = _first_round(spec.continues) if spec.continues else ([], [])
+    done = len(before)
+    _export_checkpoints(state, output / "checkpoints", steps, done)
     supervised = settings.is_supervised(spec.training)
     columns = UPDATE_COLUMNS | (ONLINE_COLUMNS if settings.is_online(spec.training) else {})
-    rows = [{"step": e["step"]} | {ours: e.get(theirs) for ours, theirs in columns.items()} for e in history]
+    rows = [{"step": done + e["step"]} | {ours: e.get(theirs) for ours, theirs in columns.items()} for e in history]
     for row in rows:
         if row["learnable_share"] is not None:
             row["learnable_share"] = 1 - row["learnable_share"]
-    files.write_rows(output / "timing.csv", ["step", "seconds"], ({"step": e["step"], "seconds": e["step_time"]} for e in history))
+    rows = before + rows
+    times += [{"step": done + e["step"], "seconds": e["step_time"]} for e in history]
+    files.write_rows(output / "timing.csv", ["step", "seconds"], times)
     facts = provenance.describe(
         started,
         run=spec.fields(),
@@ -63,7 +68,7 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
         # Largest difference between the log-probabilities that vLLM and the trainer give a sampled token; near 0 while vLLM has the
         # current weights.
         sampling_difference=max((e[LOGP_DIFFERENCE] for e in history if LOGP_DIFFERENCE in e), default=None),
-        update_seconds=round(sum(e["step_time"] for e in history), 3),
+        update_seconds=round(sum(time["seconds"] for time in times), 3),
         completion_tokens=round(sum(r["tokens_mean"] * r["rollouts"] for r in rows)),
         state=state.name,
         # Tokens of worked solutions, which GRPO has not.
@@ -73,14 +78,20 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
     files.write_rows(output / "updates.csv", ["step", *columns], rows)
     last = rows[-1]
     ended = f"last loss {last['loss']:.3f}" if supervised else f"last reward {last['reward_mean']:.3f}"
-    say(f"{output}: {last['step']} updates, {ended}, checkpoints at {', '.join(map(str, steps))}")
+    say(f"{output}: {last['step']} updates, {ended}, checkpoints at {', '.join(str(done + step) for step in steps)}")
 
 
-def _export_checkpoints(state: Path, folder: Path, steps: list[int]) -> None:
+def _first_round(folder: str) -> tuple[list[dict], list[dict]]:
+    """The rows of `updates.csv` and of `timing.csv` of a run's first round."""
+    log = files.read_rows(f"{folder}/updates.csv", {"step": int} | dict.fromkeys(UPDATE_COLUMNS, float))
+    return log, files.read_rows(f"{folder}/timing.csv", {"step": int, "seconds": float})
+
+
+def _export_checkpoints(state: Path, folder: Path, steps: list[int], done: int) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # of an earlier recipe: Snakemake has already removed its manifest
     with files.atomic(folder) as temporary:
         for step in steps:
-            target = temporary / f"step-{step}"
+            target = temporary / f"step-{done + step}"
             target.mkdir(parents=True)
             for pattern in states.MODEL_FILES:
                 for path in states.checkpoint(state, step).glob(pattern):
@@ -88,7 +99,7 @@ def _export_checkpoints(state: Path, folder: Path, steps: list[int]) -> None:
             if (target / "adapter_config.json").exists():
                 _sort_adapter_config(target / "adapter_config.json")
             provenance.write_manifest(target)
-        files.write_text(temporary / "manifest.json", json.dumps({"steps": steps}) + "\n")
+        files.write_text(temporary / "manifest.json", json.dumps({"steps": [done + step for step in steps]}) + "\n")
 
 
 def _history(state: Path, updates: int) -> list[dict]:

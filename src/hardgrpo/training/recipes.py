@@ -12,7 +12,8 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 
-OPTIONAL = {"solutions": settings.is_supervised, "questions": settings.majority_share}  # and which recipes need them
+# Keys that a specification may leave out, and which recipes need them.
+OPTIONAL = {"solutions": settings.is_supervised, "questions": settings.majority_share, "continues": lambda recipe: False}
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Spec:
     training: dict
     solutions: str | None = None  # worked solutions, where the recipe's objective is sft
     questions: str | None = None  # the pool without answers, where the recipe has a majority_share
+    continues: str | None = None  # the folder of the first round, whose last checkpoint is model_folder
 
     def fields(self) -> dict:
         """The content of `spec.yaml`, which leaves out the files that its recipe has no use for."""

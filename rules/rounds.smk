@@ -1,0 +1,120 @@
+# Annotation in two rounds: half of the budget is chosen by the base model's completions, and after half of the updates the other half by
+# those of the model trained so far. One run: its second round continues the steps and the log of the first.
+
+
+localrules:
+    write_first_spec,
+    measure_again,
+    select_again,
+
+
+use rule write_spec as write_first_spec with:
+    output:
+        "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/spec.yaml",
+    log:
+        "results/logs/write_first_spec/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    wildcard_constraints:
+        policy=any_of(IN_ROUNDS),
+    params:
+        run=lambda w: as_json(paths.specification(config, run_of(w), first=True)),
+    message:
+        "Specify the first round of {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
+
+
+use rule train_grpo as train_first_round with:
+    input:
+        spec="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/spec.yaml",
+        model="results/models/{model}/manifest.json",
+        problems=lambda w: paths.trained_on(config, w.task),
+        subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
+    output:
+        checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/checkpoints/manifest.json",
+        updates="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/updates.csv",
+        timing="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/timing.csv",
+        provenance="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/provenance.json",
+    log:
+        "results/logs/train_first_round/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    wildcard_constraints:
+        policy=any_of(IN_ROUNDS),
+    message:
+        "Train the first round of {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
+
+
+rule probe_again:
+    input:
+        checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/checkpoints/manifest.json",
+        problems="results/tasks/{task}/train.jsonl",
+    output:
+        completions="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/probe.jsonl.gz",
+        provenance="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/probe.json",
+    log:
+        "results/logs/probe_again/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    wildcard_constraints:
+        policy=any_of(IN_ROUNDS),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
+    resources:
+        **for_sampling("probe_again"),
+    params:
+        model=lambda w: paths.specification(config, run_of(w))["model_folder"],
+        sampling=sampling_params,
+        prompt=lambda w: task_of(w.task)["prompt"],
+        tokens=lambda w: task_of(w.task)["completion_tokens"],
+        probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
+    message:
+        "Probe {wildcards.model} on {wildcards.task} after its first round on {wildcards.policy} prompts, seed {wildcards.seed}"
+        " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
+    shell:
+        "python scripts/probe/probe.py --model {params.model} --problems {input.problems} --prompt {params.prompt:q}"
+        " {params.sampling} {resources.hardware}"
+        " --samples {params.probe[samples]} --completion-tokens {params.tokens} --seed {params.probe[seed]} --shard 0 --shards 1"
+        " --output {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
+
+
+rule measure_again:
+    input:
+        completions="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/probe.jsonl.gz",
+        questions="results/tasks/{task}/questions.jsonl",
+    output:
+        "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/signals.csv",
+    log:
+        "results/logs/measure_again/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
+    params:
+        grader=lambda w: task_of(w.task)["grader"],
+        samples=lambda w: task_of(w.task)["probe"]["samples"],
+    message:
+        "Measure without answers what the model tells of {wildcards.task} after its first round"
+    shell:
+        "python scripts/probe/measure_signals.py --questions {input.questions} --completions {input.completions}"
+        " --grader {params.grader} --samples {params.samples} --output {output} > {log} 2>&1"
+
+
+rule select_again:
+    input:
+        signals="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/signals.csv",
+        besides="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
+    output:
+        subset="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/second.csv",
+        facts="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/second.json",
+    log:
+        "results/logs/select_again/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+    wildcard_constraints:
+        policy=any_of(IN_ROUNDS),
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    params:
+        policy=lambda w: as_json(asked_of(w.policy) | {"budget": config["policies"][w.policy]["budget"]}),
+    message:
+        "Choose the second half of {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
+    shell:
+        "python scripts/subsets/select_subset.py --signals {input.signals} --besides {input.besides} --policy {params.policy:q}"
+        " --seed {wildcards.seed} --output {output.subset} > {log} 2>&1"
