@@ -10,7 +10,7 @@ import yaml
 
 from interrupted import contents, start, states, wait_for
 
-KILLS = int(os.environ.get("HARDGRPO_KILLS", "3"))  # of each kind; .ci/run: ten
+KILLS = int(os.environ.get("HARDGRPO_KILLS", "2"))  # of each kind; .ci/run: ten
 ONLINE = {
     "dynamic": {"selector": {"kind": "dynamic", "groups": 2}},
     "skip": {"selector": {"kind": "skip", "groups": 2}},
