@@ -15,7 +15,12 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies, predicted
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
-UNLABELLED = {name: one for name, one in CONFIG["policies"].items() if one.get("by", "pass_rate") != "pass_rate"}
+# As the programs get them: `rounds` is read by the workflow, which asks for each round's choice.
+UNLABELLED = {
+    name: {key: value for key, value in one.items() if key != "rounds"}
+    for name, one in CONFIG["policies"].items()
+    if one.get("by", "pass_rate") != "pass_rate"
+}
 COLOURS = ["red", "blue", "pink", "green"]
 
 
