@@ -1,5 +1,6 @@
 """Somebody's own prompts and model: `snakemake subset --configfile my.yaml` gives back the rows that are worth training on."""
 
+import copy
 import csv
 import io
 import json
@@ -185,7 +186,7 @@ def test_prompts_that_are_not_there_are_named(tmp_path, untrained):
 
 def test_a_pool_that_is_only_for_a_subset_needs_no_test_split():
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    for key, value in OVERLAY.items():
+    for key, value in copy.deepcopy(OVERLAY).items():
         config[key] = config[key] | value if isinstance(value, dict) else value
     checks.check(config, "my.yaml")
     config["tasks"]["mine"]["source"].pop("train")
