@@ -156,8 +156,6 @@ def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
         else:
             values = {name: row[by] for name, row in found.items()}
             before = chosen_before(args.besides, values)
-            if before:
-                share, sample = None, before
             subset = beside(before, values, policy, args.seed) if before else policies.select(values, seed=args.seed, **policy)
     except errors.UserError as error:
         raise errors.UserError(f"{path}: {by or policy['rule']}: {error}") from None

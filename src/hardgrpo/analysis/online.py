@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis.cells import Cell
-from hardgrpo.study import settings
+from hardgrpo.analysis.training import grouped
 from hardgrpo.study.settings import Run
 
 COUNTS = ("kept", "replayed", "thrown_away")
@@ -15,18 +15,14 @@ def rollouts(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     """Of each arm with a selector or process rewards: rounds, rounds that updated the policy, and its rollouts: generated, kept, replayed
     and thrown away; means over seeds. Kept and thrown away add up to generated."""
     rows = []
-    for (model, task, policy), runs in _arms(updates, study).items():
+    for keys, runs in grouped(updates, study):
         logs = [updates[run] for run in runs]
         if any(log.kept.isna().any() for log in logs):
             continue  # a schedule that was fixed beforehand trains on all that it samples
         mean = lambda name, logs=logs: float(np.mean([log[name].sum() for log in logs]))
         found = {"rounds": float(np.mean([len(log) for log in logs])), "updates": mean("trained"), "generated": mean("rollouts")}
         found |= {name: mean(name) for name in COUNTS} | {"labels": mean("labels")}
-        rows.append(
-            {"model": model, "task": task, "policy": policy}
-            | found
-            | {"thrown_away_share": found["thrown_away"] / found["generated"], "seeds": len(runs)}
-        )
+        rows.append(keys | found | {"thrown_away_share": found["thrown_away"] / found["generated"], "seeds": len(runs)})
     return rows
 
 
@@ -39,7 +35,7 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
     the target; `reached` is the share of draws that do.
     """
     home = {(cell.model, cell.task, cell.policy): cell for cell in cells if cell.task == cell.eval_task}
-    arms, rows = _arms(updates, study), []
+    arms, rows = {tuple(keys.values()): runs for keys, runs in grouped(updates, study)}, []
     for key, cell in home.items():
         runs = arms.get(key, [])
         plain = home.get((*key[:2], runs[0].policy)) if runs else None
@@ -79,10 +75,3 @@ def first_reached(spent: list[float], curve: np.ndarray, target: float) -> float
             before = curve[place - 1]
             return spent[place - 1] + (spent[place] - spent[place - 1]) * (target - before) / (accuracy - before)
     return np.inf
-
-
-def _arms(updates: dict[Run, pd.DataFrame], study: dict) -> dict[tuple, list[Run]]:
-    arms: dict[tuple, list[Run]] = {}
-    for run in updates:
-        arms.setdefault((run.model, run.task, settings.arm(study, run)), []).append(run)
-    return arms

@@ -48,7 +48,7 @@ def with_rollouts(updates: dict[Run, pd.DataFrame]) -> dict[Run, pd.DataFrame]:
 def learnable(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     """Learnable share: the mean over updates of the share of groups whose rewards differ, interval over seeds."""
     rows = []
-    for keys, runs in _grouped(with_rollouts(updates), study):
+    for keys, runs in grouped(with_rollouts(updates), study):
         rows.append(
             keys
             | as_columns("learnable", _over_seeds([updates[run] for run in runs], "learnable_share"))
@@ -63,7 +63,7 @@ def curves(updates: dict[Run, pd.DataFrame], study: dict, points: int = 20) -> l
     A row stands for the updates `first` to `step`. Runs of different lengths are compared up to the end of the shortest.
     """
     rows = []
-    for keys, runs in _grouped(with_rollouts(updates), study):
+    for keys, runs in grouped(with_rollouts(updates), study):
         length = min(len(updates[run]) for run in runs)
         width = -(-length // points)
         for start in range(0, length, width):
@@ -145,7 +145,7 @@ def read_seconds(updates: dict[Run, pd.DataFrame], study: dict) -> dict[tuple, f
     return seconds
 
 
-def _grouped(updates: dict[Run, pd.DataFrame], study: dict) -> list[tuple[dict, list[Run]]]:
+def grouped(updates: dict[Run, pd.DataFrame], study: dict) -> list[tuple[dict, list[Run]]]:
     """[(columns that name a model, task and policy, their runs)]."""
     groups: dict[tuple, list[Run]] = {}
     for run in updates:
