@@ -30,7 +30,7 @@ class OnlineTrainer(Trainer):
         self.chosen = selectors.with_defaults(recipe) if selector else {}
         self.pending: list[groups.Group] = []  # kept until an update is full
         self.buffer: list[groups.Group] = []  # to be replayed, the newest last
-        self.labelled: set[str] = set()  # prompts that were sampled, each of which needed its answer
+        self.known: set[str] = set()  # prompts that were sampled; where answers reward, each of them took a label
         self.waited = 0  # rounds since the last update
         self.idle = False  # whether this round updates nothing
         self.process = ProcessRewards(self, recipe["process"]) if recipe.get("process") else None
@@ -50,8 +50,8 @@ class OnlineTrainer(Trainer):
             room -= len(asked.ids)
         sampled = [prompt for asked, _, _ in calls for prompt in asked.ids]
         batch, counts = self._to_train_on(calls)
-        new = set(sampled) - self.labelled if self.recipe["reward"] != "majority" else set()
-        self.labelled |= new
+        new = set(sampled) - self.known
+        self.known |= new
         self.idle = batch is None
         self._log_round([len(asked.ids) for asked, _, _ in calls], counts | {"labels": len(new), "trained": int(not self.idle)})
         if self.idle:  # `_compute_loss` leaves the batch alone, which only has to have as many rows as always
@@ -78,13 +78,12 @@ class OnlineTrainer(Trainer):
         fills, replay = self.chosen.get("kind") in selectors.FILLS, self.chosen.get("replay", 0)
         if not fills and not replay and len(calls) == 1 and calls[0][0].trains:
             _, batch, rewards = calls[0]
-            return batch | {"rewards": rewards}, {"kept": sampled, "replayed": 0, "thrown_away": 0}
+            return batch | {"rewards": rewards}, self._counts(sampled, sampled // size)
         fresh = [group for asked, *call in calls if asked.trains for group in groups.split(call[0], asked.ids, call[1], size)]
         if fills:
             return self._filled(fresh, sampled)
         again = self._replayed(fresh, replay)
-        counts = {"kept": len(fresh) * size, "replayed": len(again) * size, "thrown_away": sampled - len(fresh) * size}
-        return self._joined(fresh + again) if fresh else None, counts
+        return self._joined(fresh + again) if fresh else None, self._counts(sampled, len(fresh), len(again))
 
     def _filled(self, fresh: list[groups.Group], sampled: int) -> tuple[dict | None, dict]:
         """Drop groups without a learning signal; update once enough others are there."""
@@ -100,14 +99,15 @@ class OnlineTrainer(Trainer):
                     f" {len(self.pending)} of the {full} groups of an update are neither all right nor all wrong; choose prompts that"
                     " the model solves now and then (policy), raise group_size, or raise selector.most_rounds"
                 )
-            return None, {"kept": len(mixed) * self.num_generations, "replayed": 0} | self._thrown(sampled, len(mixed))
+            return None, self._counts(sampled, len(mixed))
         left_over = len(self.pending) - full
         trained, self.pending, self.waited = self.pending[:full], [], 0
-        kept = len(mixed) - left_over
-        return self._joined(trained), {"kept": kept * self.num_generations, "replayed": 0} | self._thrown(sampled, kept)
+        return self._joined(trained), self._counts(sampled, len(mixed) - left_over)
 
-    def _thrown(self, sampled: int, kept: int) -> dict:
-        return {"thrown_away": sampled - kept * self.num_generations}
+    def _counts(self, sampled: int, kept: int, replayed: int = 0) -> dict[str, int]:
+        """What became of `sampled` rollouts, if so many groups of them were kept and so many earlier groups replayed."""
+        size = self.num_generations
+        return {"kept": kept * size, "replayed": replayed * size, "thrown_away": sampled - kept * size}
 
     def _replayed(self, fresh: list[groups.Group], wanted: int) -> list[groups.Group]:
         """Draw groups of earlier rounds from the buffer, then put this round's mixed groups into it."""
@@ -123,10 +123,8 @@ class OnlineTrainer(Trainer):
         batch = groups.join(found, self._tokenizer.pad_token_id, self.accelerator.device)
         if not self.use_vllm:
             logps = batch.pop("sampling_per_token_logps", None)
-            if self.chosen.get("replay"):
-                batch["old_per_token_logps"] = (
-                    logps  # of the policy that sampled them: the ratio corrects for what has changed since
-                )
+            if self.chosen.get("replay"):  # of the policy that sampled them: the ratio corrects for what has changed since
+                batch["old_per_token_logps"] = logps
         return batch | {"rewards": torch.cat([group.rewards for group in found]).to(self.accelerator.device)}
 
     def _check_micro_batches(self, rows: int) -> None:
@@ -166,7 +164,7 @@ class OnlineTrainer(Trainer):
         state = {
             "selector": self.selector.state() if self.selector else None,
             "waited": self.waited,
-            "labelled": sorted(self.labelled),
+            "known": sorted(self.known),
         }
         files.write_json(folder / STATE, state)
         groups.save(folder / GROUPS, {"pending": self.pending, "buffer": self.buffer})
@@ -181,7 +179,7 @@ class OnlineTrainer(Trainer):
         state, kept = files.read_json(folder / STATE), groups.load(folder / GROUPS)
         if self.selector:
             self.selector.restore(state["selector"])
-        self.waited, self.labelled = state["waited"], set(state["labelled"])
+        self.waited, self.known = state["waited"], set(state["known"])
         self.pending, self.buffer = kept["pending"], kept["buffer"]
         if self.process:
             self.process.load(folder / PROCESS)
