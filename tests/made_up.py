@@ -75,6 +75,8 @@ def write(config: dict, study: str, folder) -> None:
             for name, value in ({"tokens_mean": 200 - 5 * step + chance.uniform(-5, 5)} | shares).items():
                 curve |= interval(name, value, 0.1 * value, seeds > 1)
             tables["curves"].append(keys | curve)
+        spent = {"rollouts": 19200, "labels": chance.choice([750, 7473]), "updates": 300}
+        tables["spent"].append(keys | spent | {"seeds": seeds})
         for seed in plan["seeds"]:
             tables["parity"].append(keys | {"seed": seed, "updates": 300, "prompts": 2400, "rollouts": 19200})
     for model, prompts in paths.followed(config, study):

@@ -156,6 +156,29 @@ def test_tiers_and_lengths_are_drawn_from_their_rows(tmp_path, monkeypatch):
     assert heights(drawn.axes, "points") == pytest.approx(sorted([*rows.tokens_mean, *(100 * rows.truncated_share)]))
 
 
+def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoint(tables, tmp_path, monkeypatch):
+    drawn, rows = draw("rollouts", "mini_online", tables("mini_online"), tmp_path, monkeypatch)
+    gains = pd.read_csv(tables("mini_online") / "gains.csv")
+    gains = gains[(gains.eval_task == gains.task) & (gains.decoding == "sampled")]
+    last = rows[rows.gain_low.notna()]
+    assert sorted(zip(last.task, last.policy)) == sorted(zip(gains.task, gains.policy)), "each arm has one interval, at its end"
+    needed = last.groupby("policy").labels.mean()
+    order = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
+    assert [needed[name] for name in order] == sorted(needed), "fewest on top"
+    for task, axis in zip(("swaps", "arithmetic"), drawn.axes):
+        group = rows[rows.task == task]
+        ends = last[last.task == task].set_index("policy").loc[order]
+        (bars,) = (one for one in axis.containers if hasattr(one, "has_xerr"))
+        assert bars.lines[0].get_xdata() == pytest.approx(100 * ends.gain.to_numpy())
+        assert bars.lines[0].get_ydata() == pytest.approx([-n for n in range(len(order))])
+        (beside,) = axis.child_axes
+        assert [label.get_text() for label in beside.get_yticklabels()] == [f"{count:,.0f}" for count in ends.labels]
+        grey = axis.collections[0].get_offsets()[:, 0]
+        assert sorted(grey) == pytest.approx(sorted(100 * group[group.gain_low.isna()].gain))
+    half = rows[rows.step == rows.step.max() / 2]
+    assert set(half.rollouts) == {19200 / 2}, "rollouts used by then"
+
+
 def test_numbers_of_the_matrix_are_its_rows(tmp_path, monkeypatch):
     drawn, rows = draw("transfer", "mini_reference", MINI, tmp_path, monkeypatch)
     shown = [text.get_text() for axis in drawn.axes for text in axis.texts]
@@ -225,6 +248,8 @@ STUDIES = {
     "truncation": ["accuracy", "parts", "learnable", "pipeline"],
     "recordings": ["accuracy", "parts", "difficulty", "pipeline"],
     "trajectories": ["trajectories", "difficulty"],
+    "mini_online": ["rollouts"],
+    "online": ["rollouts"],
 }
 
 

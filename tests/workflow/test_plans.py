@@ -29,6 +29,7 @@ OF_STUDY = {  # and what each has something for
     "mini_variants": TRAINED | {"ahead", "kinds", "pass_at_k", "leads"},
     "mini_labels": TRAINED | {"ahead", "budget", "kinds", "labels", "leads", "pass_at_k"},
     "mini_truncation": TRAINED | {"ahead", "transfer", "truncation", "leads"},
+    "mini_online": TRAINED | {"ahead", "kinds", "leads", "pass_at_k", "rollouts"},
     "recordings": FIGURES | {"compared"},
     "trajectories": {"difficulty", "trajectories"},
 }

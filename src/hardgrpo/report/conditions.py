@@ -72,7 +72,8 @@ def lines(config: dict, study: str) -> dict[str, str]:
 
 
 def has_labels(config: dict, study: str) -> bool:
-    """Whether runs differ in the labels that they need: for the whole pool, for the chosen prompts, or for none."""
+    """Whether runs differ in the labels that they need: for the whole pool, for the chosen prompts, or for none. Figure `rollouts` shows
+    labels where prompts are chosen while training."""
     plan = config["studies"][study]
     needs = {
         (
@@ -83,7 +84,14 @@ def has_labels(config: dict, study: str) -> bool:
         if run.recipe in config["recipes"]
     }
     by = {config["policies"][name].get("by", "pass_rate") for name in plan["policies"] if name in config["policies"]}
-    return trained(config, study) and len(needs) > 1 and by != {"pass_rate"}
+    differ = len(needs) > 1 and by != {"pass_rate"}
+    return trained(config, study) and differ and not chooses_while_training(config, study)
+
+
+def chooses_while_training(config: dict, study: str) -> bool:
+    """Whether a run chooses prompts while it trains, or has process rewards."""
+    recipes = {run.recipe for run in paths.runs(config, study)} & set(config["recipes"])
+    return any(settings.is_online(config["recipes"][name]) for name in recipes)
 
 
 def limits(config: dict, study: str) -> dict[str, int]:

@@ -366,6 +366,15 @@ FIGURES = {
         when=conditions.has_labels,
         design=lambda config, study: {"lines": conditions.lines(config, study)},
     ),
+    "rollouts": Figure(
+        ["accuracy", "gains", "spent"], "Results", "Gain by rollouts and labels",
+        r"Gain at equal rollouts, by arm, at each checkpoint (grey) and at the last, with 95\,\% intervals. Arms stand in the order of the"
+        " labels that they needed, the number beside them.",
+        "Gain of each arm when it has sampled as many rollouts as all others (coloured, with 95 % intervals for new problems and, with"
+        " several seeds, new seeds), and at its earlier checkpoints (grey, from 0). Rollouts count whether they are kept or thrown away. The"
+        " number beside an arm is the labels that it needed, to choose its prompts and to train on them, mean over seeds; fewest are on top.",
+        when=conditions.chooses_while_training,
+    ),
     "trajectories": Figure(
         ["trajectories"], "Results", "Mixed groups over training",
         r"Shares of a prompt's groups that are mixed, all wrong and all right over a recorded training run, by policy, with 95\,\%"
