@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFERENCE) | {
     "truncation.png": results.TRUNCATION,
     "labels.png": results.LABELS,
+    "rollouts.png": results.ONLINE,
 }
 
 # File and name of each generated block, and the function (root, config) -> text that makes it.
@@ -44,7 +45,8 @@ def main() -> None:
     for name, text in pages(args.root).items():
         files.write_text(args.root / name, text)
         print(args.root / name)
-    for figure, study in FIGURES.items() if args.figures else []:
+    shown = {figure: study for figure, study in FIGURES.items() if (args.root / results.SUMMARIES / study).is_dir()}
+    for figure, study in shown.items() if args.figures else []:
         drawn = args.figures / study / "figures" / figure
         if not drawn.is_file():
             raise errors.UserError(f"{drawn}: no such figure; draw it with: make figures STUDY={study}")

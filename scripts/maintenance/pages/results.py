@@ -1,4 +1,4 @@
-"""The results for README.md (five lines) and docs/results.md (tables), from the committed summaries of the reference studies."""
+"""The results for README.md (a line each) and docs/results.md (tables), from the committed summaries of the reference studies."""
 
 from pathlib import Path
 
@@ -13,12 +13,15 @@ from hardgrpo.runtime import files
 from hardgrpo.study import paths, settings
 
 SUMMARIES = Path("results/reference")
-REFERENCE, TRUNCATION, VARIANTS, LABELS = "mini_reference", "mini_truncation", "mini_variants", "mini_labels"
+REFERENCE, TRUNCATION, VARIANTS = "mini_reference", "mini_truncation", "mini_variants"
+LABELS, ONLINE = "mini_labels", "mini_online"
+ASKED = {LABELS: "Which prompts to annotate when none is annotated", ONLINE: "Choosing prompts while training"}
+PAPERS = ("HE", "LDS")  # the two that disagree
 NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead_regressions")
 
 
-def read(root: Path, study: str) -> dict[str, pd.DataFrame]:
-    return {name: pd.read_csv(root / SUMMARIES / study / f"{name}.csv") for name in NAMES}
+def read(root: Path, study: str, *more: str) -> dict[str, pd.DataFrame]:
+    return {name: pd.read_csv(root / SUMMARIES / study / f"{name}.csv") for name in (*NAMES, *more)}
 
 
 def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
@@ -40,7 +43,7 @@ def of_papers(root: Path, config: dict) -> pd.DataFrame:
 
 
 def in_short(root: Path, config: dict) -> str:
-    """Five lines. Each names the population that it holds for."""
+    """A line for each finding. Each names the population that it holds for."""
     tables, limited = read(root, REFERENCE), read(root, TRUNCATION)
     where, elsewhere = population(config, tables["gains"]), population(config, limited["gains"])
     tight, ample = tight_and_ample(config, limited["gains"], "gain")
@@ -54,6 +57,10 @@ def in_short(root: Path, config: dict) -> str:
         f"**A completion limit alone can make a gain**: policy *hard*, trained and tested under a tight limit, gains {tight} points, of which"
         f" finishing is {finishing}; tested with room it gains {ample}. Its lead, within the limit and with room: {leads} ({elsewhere}).",
     ]
+    for study, question in ASKED.items():
+        if (root / SUMMARIES / study / "gains.csv").is_file():
+            found = judged(root, config, study)["claims"]
+            lines.append(f"**{question}**: {verdicts_on(found[~found.paper.isin(PAPERS)])}.")
     return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
 
 
@@ -170,6 +177,8 @@ def in_full(root: Path, config: dict) -> str:
     lines += ["", *limits(config, read(root, TRUNCATION)), "", *variants(config, read(root, VARIANTS))]
     if (root / SUMMARIES / LABELS / "gains.csv").is_file():
         lines += ["", *labels(root, config)]
+    if (root / SUMMARIES / ONLINE / "gains.csv").is_file():
+        lines += ["", *online(root, config)]
     return "\n".join(lines)
 
 
@@ -236,7 +245,7 @@ def variants(config: dict, tables: dict[str, pd.DataFrame]) -> list[str]:
 
 def labels(root: Path, config: dict) -> list[str]:
     """Gains against the labels that they took, what was chosen, and the claims that the study decides."""
-    tables = read(root, LABELS) | {name: pd.read_csv(root / SUMMARIES / LABELS / f"{name}.csv") for name in ("spent", "chosen")}
+    tables = read(root, LABELS, "spent", "chosen")
     gains, differences, found = at_home(tables["gains"]), at_home(tables["differences"]), judged(root, config, LABELS)["claims"]
     (seeds,), (problems,) = gains.seeds.unique(), gains.problems.unique()
     lines = [
@@ -265,6 +274,50 @@ def labels(root: Path, config: dict) -> list[str]:
         )
     lines += ["", *claimed(found[found.paper == "here"])]
     return lines
+
+
+def online(root: Path, config: dict) -> list[str]:
+    """Gains at equal rollouts, what they took, and the claims that the study decides."""
+    tables = read(root, ONLINE, "spent", "rollouts", "time_to_target")
+    gains, differences, found = at_home(tables["gains"]), at_home(tables["differences"]), judged(root, config, ONLINE)["claims"]
+    first = config["studies"][ONLINE]["recipes"][0]
+    lines = [
+        f"## Study `{ONLINE}`: choosing prompts while training",
+        "",
+        "Every run samples as many rollouts, kept or thrown away. *Labels* are all that a run buys: those that its policy needs before it"
+        f" chooses, and those of the prompts that it samples. *Lead* is over `random` by `{first}`, plain GRPO on a random tenth. *Rollouts to"
+        f" `{first}`* are those that an arm took to be as accurate as `{first}` on the same prompts at its end, as a share of all; empty where"
+        " it, or too many of the draws of seeds, never was. All numbers are"
+        f" {population(config, gains)}. Points with 95 % intervals.",
+        "",
+        "![Gain at equal rollouts, and the labels that each arm needed](images/rollouts.png)",
+        "",
+        f"| task | policy | recipe | labels | gain | lead | thrown away % | rollouts to `{first}` % |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in gains.itertuples():
+        policy, _, recipe = row.policy.partition(", ")
+
+        def at(name: str, row=row) -> dict:
+            table = tables[name]
+            own = table[(table.model == row.model) & (table.task == row.task) & (table.policy == row.policy)]
+            return own.iloc[0].to_dict() if len(own) else {}
+
+        same = differences[(differences.model == row.model) & (differences.task == row.task)]
+        thrown, until = at("rollouts").get("thrown_away_share"), at("time_to_target")
+        lines.append(
+            f"| {row.task} | {policy} | {recipe or first} | {at('spent')['labels']:.0f} | {spread(row.gain, row.gain_low, row.gain_high)}"
+            f" | {lead(same, row.policy, 'random')} | {'' if thrown is None else f'{100 * thrown:.0f}'}"
+            f" | {share_of(until) if until else ''} |"
+        )
+    lines += ["", *claimed(found)]
+    return lines
+
+
+def share_of(until: dict) -> str:
+    """The rollouts to the target, per cent, with their interval; what is infinite is empty."""
+    value, low, high = ("" if pd.isna(until[name]) else f"{100 * until[name]:.0f}" for name in ("share", "share_low", "share_high"))
+    return f"{value} [{low}, {high}]"
 
 
 def random_of(config: dict, policy: str) -> str:
