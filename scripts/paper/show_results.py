@@ -23,6 +23,8 @@ def main() -> None:
     args = parser.parse_args()
 
     tables = args.tables
+    for folder in {path.parent for path in tables.values()} | {Path("paper") / args.study}:
+        files.check_seals(folder)  # also of what is shown and not read here
     if "gains" not in tables or not tables["gains"].is_file():
         return  # the run ended before the summaries
     if not files.read_rows(tables["gains"], {"task": str}):

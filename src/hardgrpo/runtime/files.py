@@ -15,6 +15,8 @@ from pathlib import Path
 
 from hardgrpo.runtime.errors import UserError
 
+SEALED = ("results", "paper")  # what the workflow makes, in folders that it names relative to the project's
+
 
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
@@ -37,9 +39,52 @@ def atomic(path: str | Path) -> Iterator[Path]:
             if temporary.is_file() or (old and not old & new):
                 raise UserError(f"{path}: a folder with other content is in the way; name another output or move it away")
             shutil.rmtree(path)
+        seal = seal_of(path)
+        seal.unlink(missing_ok=True)  # a kill from here on leaves the new file without a seal, never with the old one
+        checksum = sha256(temporary) if temporary.is_file() and path.parts[0] in SEALED else None
         os.replace(temporary, path)
+        if checksum:
+            _write_seal(seal, checksum)
     finally:
         _remove(temporary)
+
+
+def seal_of(path: str | Path) -> Path:
+    """Where the checksum of a file is kept, which `read_text` compares: beside it, in a hidden folder."""
+    path = Path(path)
+    return path.parent / ".seals" / path.name
+
+
+def _write_seal(seal: Path, checksum: str) -> None:
+    seal.parent.mkdir(exist_ok=True)
+    temporary = seal.with_name(f".{seal.name}.tmp")
+    temporary.write_text(checksum + "\n", encoding="ascii")
+    os.replace(temporary, seal)
+
+
+def check_seal(path: str | Path, data: bytes | None = None) -> None:
+    """Raise a `UserError` if a file is not what was written. `data`: its content, if it has been read. A file without a seal was not
+    written by this project's programs, and is not checked."""
+    seal = seal_of(path)
+    try:
+        expected = seal.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return
+    if expected != (sha256(path) if data is None else hashlib.sha256(data).hexdigest()):
+        raise UserError(
+            f"{path}: the content is not what was written (checksum differs); delete it and run again, or delete {seal} if you changed"
+            " it yourself"
+        )
+
+
+def check_seals(folder: str | Path) -> None:
+    """Check every sealed file below a folder. One that is gone is none of its matters: the workflow makes it again."""
+    for seal in sorted(Path(folder).rglob(".seals/*")):
+        path = seal.parent.parent / seal.name
+        if path.is_dir():
+            raise UserError(f"{path}: expected a file, found a folder; delete it and run again")
+        if path.exists():
+            check_seal(path)
 
 
 def _remove(path: Path) -> None:
@@ -69,6 +114,7 @@ def read_text(path: str | Path, errors: str = "strict") -> str:
     """
     try:
         data = Path(path).read_bytes()
+        check_seal(path, data)
         if str(path).endswith(".gz"):
             data = gzip.decompress(data)
         return data.decode("utf-8", errors)

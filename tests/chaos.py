@@ -1,0 +1,209 @@
+"""Faults for a small study that is being made: each is drawn from a seed, done to a running workflow or to its files, and undone."""
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from conftest import World
+
+# In the order in which they are made. What stands before a drawn stage is kept; the rest is missing when the workflow starts.
+STAGES = ("tasks", "models", "probe", "difficulty", "subsets", "training", "evaluation", "summaries", "../paper/mini")
+DAY = 24 * 3600
+
+
+class Workflow:
+    """`snakemake --profile laptop` in a world, in a session of its own; `said` is what it and its jobs have said."""
+
+    def __init__(self, world: World, name: str):
+        self.folder, self.out = world.folder, world.folder / f"{name}.out"
+        command = [sys.executable, "-m", "snakemake", "--profile", "laptop", "--cores", "2"]
+        with open(self.out, "w") as out:
+            self.process = subprocess.Popen(command, cwd=self.folder, stdout=out, stderr=out, start_new_session=True)
+
+    @property
+    def said(self) -> str:
+        return self.out.read_text(errors="replace")
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def members(self) -> list[int]:
+        """Processes of the session: Snakemake, shells, programs, and the server that forks warm programs."""
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _session(pid) == self.process.pid]
+
+    def wait(self, seconds: float = 900) -> int:
+        return self.process.wait(seconds)
+
+    def end(self) -> None:
+        """Leave nothing of it behind."""
+        for pid in self.members():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return -1
+
+
+def one_of(workflow: Workflow, rng: random.Random) -> int | None:
+    """A process of the workflow; None if it is over."""
+    members = sorted(workflow.members())
+    return rng.choice(members) if members else None
+
+
+def _send(number: signal.Signals, then: signal.Signals | None = None) -> Callable:
+    def fault(workflow: Workflow, rng: random.Random) -> None:
+        pid = one_of(workflow, rng)
+        with contextlib.suppress(ProcessLookupError, TypeError):
+            os.kill(pid, number)
+            if then:
+                time.sleep(rng.uniform(0.1, 2))
+                os.kill(pid, then)
+
+    return fault
+
+
+def kill_all(workflow: Workflow, rng: random.Random) -> None:
+    """What a machine that loses its power does, but for the disk."""
+    for pid in workflow.members():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def interrupt(workflow: Workflow, rng: random.Random) -> None:
+    """Ctrl-C, once or twice: it reaches the whole group."""
+    for _ in range(rng.choice((1, 2))):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(workflow.process.pid, signal.SIGINT)
+        time.sleep(rng.uniform(0, 1))
+
+
+def disk_full(workflow: Workflow, rng: random.Random) -> None:
+    """No process of the workflow can make a file longer than this any more."""
+    size = rng.choice((0, 100, 10_000, 100_000))
+    for pid in workflow.members():
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, size))
+
+
+def no_memory(workflow: Workflow, rng: random.Random) -> None:
+    """A process gets little more memory than it has."""
+    pid = one_of(workflow, rng)
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError, TypeError):
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + rng.choice((0, 1 << 20, 1 << 24))
+        resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
+
+
+def second_snakemake(workflow: Workflow, rng: random.Random) -> None:
+    """Somebody starts the same command in another terminal."""
+    second = Workflow(World.at(workflow.folder), "second")
+    assert second.wait() != 0 and "Traceback" not in second.said, second.said
+    assert "lock" in second.said, second.said
+
+
+WHILE_RUNNING: dict[str, Callable[[Workflow, random.Random], None]] = {
+    "kill one": _send(signal.SIGKILL),
+    "kill all": kill_all,
+    "end one": _send(signal.SIGTERM),
+    "stop one": _send(signal.SIGSTOP, signal.SIGCONT),
+    "Ctrl-C": interrupt,
+    "disk full": disk_full,
+    "no memory": no_memory,
+    "two at once": second_snakemake,
+}
+
+
+# --- faults of files, before the workflow is started ------------------------------------------------------------------------
+
+
+def cut(path: Path, rng: random.Random) -> None:
+    with open(path, "r+b") as stream:
+        stream.truncate(rng.randrange(path.stat().st_size))
+
+
+def emptied(path: Path, rng: random.Random) -> None:
+    path.write_bytes(b"")
+
+
+def bit_flipped(path: Path, rng: random.Random) -> None:
+    content = bytearray(path.read_bytes())
+    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    path.write_bytes(content)
+
+
+def replaced_by_a_folder(path: Path, rng: random.Random) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def of_another_day(path: Path, rng: random.Random) -> None:
+    """What a clock that jumps leaves."""
+    then = time.time() + rng.choice((-400, -1, 1, 400)) * DAY
+    os.utime(path, (then, then))
+
+
+DAMAGE: dict[str, Callable[[Path, random.Random], None]] = {
+    "cut": cut,
+    "emptied": emptied,
+    "bit flipped": bit_flipped,
+    "replaced by a folder": replaced_by_a_folder,
+    "of another day": of_another_day,
+}
+
+
+def damage(world: World, kind: str, rng: random.Random) -> Path:
+    """Damage one file that the workflow has written; half of the time its time stays as it was."""
+    kinds: dict[str, list[Path]] = {}
+    for path in written(world):
+        kinds.setdefault(path.name, []).append(path)
+    path = rng.choice(kinds[rng.choice(sorted(kinds))])
+    before = path.stat()
+    DAMAGE[kind](path, rng)
+    if kind != "of another day" and rng.random() < 0.5:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    return path
+
+
+def written(world: World) -> list[Path]:
+    """Results that are not empty; without logs, which nothing reads."""
+    found = [path for place in ("results", "paper/mini") for path in sorted((world.folder / place).rglob("*"))]
+    kept = ("results/reference", "results/published", "results/logs")
+    return [
+        path
+        for path in found
+        if path.is_file() and path.stat().st_size and not str(path.relative_to(world.folder)).startswith(kept)
+    ]
+
+
+@contextlib.contextmanager
+def read_only(world: World, rng: random.Random) -> Iterator[None]:
+    """A folder of results in which nothing can be made: for root by the file system's flag, as root may write anywhere."""
+    folder = rng.choice([path for path in sorted((world.folder / "results").iterdir()) if path.is_dir()])
+    how = ("chattr", "+i", "-i") if os.geteuid() == 0 else ("chmod", "a-w", "u+w")
+    done = subprocess.run([how[0], how[1], folder], capture_output=True, check=False)
+    try:
+        yield
+    finally:
+        if done.returncode == 0:
+            subprocess.run([how[0], how[2], folder], check=True)
+
+
+def begin(world: World, rng: random.Random) -> str:
+    """Remove what is made from a drawn stage on; returns the stage."""
+    place = rng.randrange(len(STAGES))
+    for stage in STAGES[place:]:
+        shutil.rmtree(world.folder / "results" / stage, ignore_errors=True)
+    return STAGES[place].split("/")[-1]
