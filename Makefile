@@ -3,6 +3,7 @@
 # make check    the quick ones of them: units and dry-runs
 # make figures  the figures and tables again, from the committed summaries, without torch
 #               (make figures STUDY=paper: those of another study)
+# make chaos    a small study under 200 faults, drawn from seeds, each survived or named (FAULTS=50: under 50); it takes hours
 # make lint     ruff, snakefmt, snakemake --lint
 # make bench    benchmarks, each against a baseline on this machine: a table, a CSV file and a figure in results/bench
 #
@@ -18,10 +19,11 @@
 PYTHON ?= python3
 CORES ?= all
 WORKERS ?= 2
+FAULTS ?= 200
 STUDY ?= mini
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
-.PHONY: demo setup figures test check lint bench vllm-cpu gpu cluster gpu-check format clean
+.PHONY: demo setup figures test check chaos lint bench vllm-cpu gpu cluster gpu-check format clean
 
 setup: .venv/training.ready
 
@@ -39,6 +41,9 @@ test: .venv/development.ready
 
 check: .venv/development.ready
 	$(pytest) -m "not slow" tests/unit tests/workflow/test_plans.py
+
+chaos: .venv/development.ready
+	HARDGRPO_FAULTS=$(FAULTS) $(pytest) tests/end_to_end/test_chaos.py
 
 lint: .venv/development.ready
 	.venv/bin/ruff check .
