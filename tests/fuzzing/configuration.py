@@ -48,8 +48,22 @@ def hostile(rng: random.Random, section: str | None) -> dict:
         else:
             name = rng.choice(list(config[section]))
             entry = {name: config[section].pop(name)}
-            config[section] |= mutations.changed(rng, entry)
+            config[section] |= likely(rng, entry, config[section]) if rng.random() < 0.5 else mutations.changed(rng, entry)
     return config
+
+
+def likely(rng: random.Random, entry: dict, others: dict) -> dict:
+    """An entry with a value that may be right there: that of another entry, or a number near its own."""
+    parent, path = entry, rng.choice(mutations.places(entry))
+    other = rng.choice(list(others.values()))
+    for key in path[:-1]:
+        parent = parent[key]
+    for key in path[1:]:
+        other = other.get(key) if isinstance(other, dict) else None
+    old = parent[path[-1]]
+    near = rng.choice((old + 1, old // 2, old * 3)) if isinstance(old, int) else old
+    parent[path[-1]] = near if other is None or rng.random() < 0.3 else copy.deepcopy(other)
+    return entry
 
 
 def planned(config: dict, folder: Path) -> None:
@@ -60,7 +74,15 @@ def planned(config: dict, folder: Path) -> None:
         made = [*paths.results(config, study), *paths.inputs(config, study), *paths.prunings(config, study)]
         assert all(isinstance(path, str) and path and path.isprintable() and ".." not in path.split("/") for path in made), made
         json.dumps([paths.of_study(config, study), paths.conditions(config, study)])
-        conditions.conditions(config, study) if hasattr(conditions, "conditions") else None
+        for fact in (
+            conditions.tests,
+            conditions.lines,
+            conditions.limits,
+            conditions.has_reach,
+            conditions.has_leads,
+            conditions.is_compared,
+        ):
+            fact(config, study)
         labels.planned(config, study)
         power.detectable(config, study)
     settings.stopped_early(config)
@@ -72,6 +94,8 @@ def dry_run(config: dict, folder: Path) -> None:
     for name in ("Snakefile", "rules", "scripts", "src", "laptop", "envs", "inputs.lock", "paper"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "results").mkdir()
+    for name in ("published", "reference"):
+        (folder / "results" / name).symlink_to(ROOT / "results" / name)
     (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     command = [sys.executable, "-m", "snakemake", "-n", "--profile", "laptop", "--cores", "1", "--quiet", "all"]
     done = subprocess.run(

@@ -25,9 +25,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
     Leftovers of a killed process are removed first. A folder replaces an existing folder only if both hold a file of the same name (so
     they hold the same kind of result), or if the existing one is empty. A file never replaces a folder.
     """
-    path = Path(path)
-    if not path.name or path.name == "..":
-        raise UserError(f"'{path}' cannot be written: expected the name of a file or folder")
+    path = named(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -47,6 +45,13 @@ def atomic(path: str | Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         _remove(temporary)
+
+
+def named(path: str | Path) -> Path:
+    """The path of an output. Raise a `UserError` if it has no name, as '' and '.' have none."""
+    if Path(path).name in ("", ".."):
+        raise UserError(f"'{path}' cannot be written: expected the name of a file or folder")
+    return Path(path)
 
 
 def _remove(path: Path) -> None:
