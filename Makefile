@@ -4,6 +4,7 @@
 # make figures  the figures and tables again, from the committed summaries, without torch
 #               (make figures STUDY=paper: those of another study)
 # make lint     ruff, snakefmt, snakemake --lint
+# make fuzz     12,000 hostile files, configurations, arguments and completions: a report in results/fuzz.txt (CASES=100000: more)
 # make bench    benchmarks, each against a baseline on this machine: a table, a CSV file and a figure in results/bench
 #
 # make setup      .venv alone, which plans, probes, trains and draws
@@ -22,10 +23,11 @@ PYTHON ?= python3
 CORES ?= all
 WORKERS ?= 2
 STUDY ?= mini
+CASES ?= 12000
 DEBIAN ?= /tmp/hardgrpo-debian
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
-.PHONY: demo setup figures test check lint bench vllm-cpu gpu cluster gpu-check readme format locks clean
+.PHONY: demo setup figures test check lint fuzz bench vllm-cpu gpu cluster gpu-check readme format locks clean
 
 setup: .venv/training.ready
 
@@ -49,6 +51,9 @@ lint: .venv/development.ready
 	.venv/bin/ruff format --check .
 	.venv/bin/snakefmt --check Snakefile rules
 	.venv/bin/python tests/lint_workflow.py
+
+fuzz: .venv/development.ready
+	PYTHONPATH=tests .venv/bin/python -m fuzzing --cases $(CASES) --report results/fuzz.txt
 
 bench: .venv/training.ready
 	.venv/bin/python scripts/maintenance/bench.py $(if $(ONLY),--only $(ONLY)) $(if $(BEFORE),--before $(BEFORE))
