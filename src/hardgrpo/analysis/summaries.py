@@ -10,7 +10,7 @@ from hardgrpo.analysis.columns import NAMES
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-TEXTS = {*NAMES, "claim", "test", "population", "verdict"}  # columns that hold no numbers
+TEXTS = {*NAMES, "claim", "test", "population", "verdict", "source", "july", "later"}  # columns that hold no numbers
 
 
 def read(path: str | Path, columns: Iterable[str] = ()) -> pd.DataFrame:
