@@ -22,7 +22,7 @@ def test_every_package_of_a_lock_has_one_version_and_checksums(name):
         assert checksums and len(entry) == 1 + len(checksums) + len(notes), f"{package}: {entry}"
 
 
-@pytest.mark.parametrize("name", set(write_locks.ORDER))
+@pytest.mark.parametrize("name", write_locks.ORDER)
 def test_a_lock_holds_what_is_pinned(name):
     locked = {package: write_locks.version(entry) for package, entry in write_locks.read(name).items()}
     pinned = {write_locks.normal(package): version for package, version in write_locks.pins(ROOT / f"envs/{name}.txt").items()}

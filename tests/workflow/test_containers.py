@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -66,26 +67,50 @@ def make_images(world: World) -> None:
         (world.folder / path).touch()
 
 
+<<<<<<< HEAD
 def test_a_study_runs_in_the_images_with_what_their_locks_name(world, stand_in, tmp_path):
     """Every job goes through `apptainer exec`; in each image only the packages of its lock can be imported."""
     world.configure(shrink)
     world.configure(lambda config: config["studies"]["mini"].update(policies=["hard"], also_tested_on={}))
     elsewhere = tmp_path / "elsewhere"
+=======
+def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[str]]:
+    """{program: the images that it ran in}; every job goes through `apptainer exec`."""
+>>>>>>> faster
     elsewhere.mkdir()
     make_images(world)
-    done = world.snakemake("--sdm", "apptainer", "--config", f"data={elsewhere}", env=stand_in.env)
+    done = world.snakemake(*arguments, "--sdm", "apptainer", "--config", f"data={elsewhere}", env=stand_in.env)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    calls = stand_in.calls()
     seen = {}
-    for call in calls:
+    for call in stand_in.calls():
         assert call["arguments"][:3] == ["exec", "--home", str(world.folder)] and call["folder"] == str(world.folder)
         assert "--nv" in call["arguments"]
         assert call["APPTAINER_BIND"] == call["SINGULARITY_BIND"] == str(elsewhere)
         for program in re.findall(r"scripts/\w+/(\w+)\.py", call["arguments"][-1]):
             seen.setdefault(program, set()).update(argument for argument in call["arguments"] if argument.endswith(".sif"))
+    return seen
+
+
+def test_a_run_is_made_in_the_image_for_training_with_what_its_pins_name(world, stand_in, tmp_path):
+    """In an image only the packages of its pins can be imported."""
+    world.configure(shrink)
+    for task in ("swaps", "swaps_once"):  # one takes the other's probe
+        world.configure(lambda config, task=task: config["tasks"][task]["probe"].update(shards=1))
+    seen = run_in_images(world, stand_in, tmp_path / "elsewhere", "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz")
     training = {"prepare_task", "pretrain_model", "probe", "measure_difficulty", "train_grpo", "evaluate"}
     assert {program: {images.PATHS["training"]} for program in training}.items() <= seen.items()
+
+
+def test_everything_is_drawn_in_the_image_for_figures_and_so_without_torch(finished, stand_in, tmp_path):
+    assert {"torch", "transformers", "trl", "datasets"} <= set((stand_in.folder / "figures.hidden").read_text().split())
+    paper = finished.folder / "paper/mini"
+    before = {path.relative_to(paper): path.read_bytes() for path in paper.rglob("*") if path.suffix in (".tex", ".csv")}
+    shutil.rmtree(paper)
+    seen = run_in_images(finished, stand_in, tmp_path / "elsewhere", "--forcerun", "summarize")
+    assert not {"pretrain_model", "probe", "train_grpo", "evaluate"} & set(seen)
     assert seen["summarize"] == seen["draw_figure"] == seen["compile_paper"] == {images.PATHS["figures"]}
+    assert {path.relative_to(paper): path.read_bytes() for path in paper.rglob("*") if path.suffix in (".tex", ".csv")} == before
+    assert (paper / "figures/accuracy.png").exists()
 
 
 def test_going_over_to_containers_computes_nothing_anew(finished, stand_in, monkeypatch):
