@@ -67,16 +67,8 @@ def make_images(world: World) -> None:
         (world.folder / path).touch()
 
 
-<<<<<<< HEAD
-def test_a_study_runs_in_the_images_with_what_their_locks_name(world, stand_in, tmp_path):
-    """Every job goes through `apptainer exec`; in each image only the packages of its lock can be imported."""
-    world.configure(shrink)
-    world.configure(lambda config: config["studies"]["mini"].update(policies=["hard"], also_tested_on={}))
-    elsewhere = tmp_path / "elsewhere"
-=======
 def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[str]]:
     """{program: the images that it ran in}; every job goes through `apptainer exec`."""
->>>>>>> faster
     elsewhere.mkdir()
     make_images(world)
     done = world.snakemake(*arguments, "--sdm", "apptainer", "--config", f"data={elsewhere}", env=stand_in.env)
