@@ -13,8 +13,9 @@ RULES = Path(__file__).parents[3] / "rules"
 
 def read() -> dict:
     """The schema: its top level, with the definitions of both files."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where PyYAML has it
     texts = ((RULES / f"{name}.schema.yaml").read_text(encoding="utf-8") for name in ("config", "models"))
-    whole, models = (yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) for text in texts)  # in C where PyYAML has it
+    whole, models = (loader(text).get_single_data() for text in texts)
     return whole | {"$defs": whole["$defs"] | models["$defs"]}
 
 
