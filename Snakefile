@@ -62,6 +62,13 @@ rule paper:
         f"The paper of study {config['study']} is made"
 
 
+rule crate:
+    input:
+        f"paper/{config['study']}/crate.zip",
+    message:
+        f"The crate of study {config['study']} is packed"
+
+
 rule explorer:
     input:
         study_explorer(config["study"])

@@ -8,8 +8,10 @@ BY_HAND = {"deviations": "results/published/deviations.csv"}  # tables written b
 
 
 def drawing_only():
-    """Whether all targets are figures, tables or papers. Then no study is run, whatever files are in results/."""
-    drawings = lambda name: name in ("figures", "paper") or (name.startswith("paper/") and not name.endswith("explorer.html"))
+    """Whether all targets are figures, tables, papers or crates. Then no study is run, whatever files are in results/."""
+    drawings = lambda name: name in ("figures", "paper", "crate") or (
+        name.startswith("paper/") and not name.endswith("explorer.html")
+    )
     asked = [str(name) for name in workflow.dag_settings.targets]
     return bool(asked) and all(map(drawings, asked))
 

@@ -7,6 +7,7 @@ localrules:
     write_verdict,
     verify,
     compile_paper,
+    write_crate,
 
 
 rule write_tables:
@@ -131,3 +132,27 @@ rule compile_paper:
         "Compile the paper ({wildcards.study})"
     shell:
         "python scripts/paper/compile_paper.py --study {wildcards.study} --output {output} > {log} 2>&1"
+
+
+rule write_crate:
+    input:
+        results=lambda w: tables_of(drawn_from(w.study), SUMMARY) + study_paper(w.study),
+        rules=sorted(str(path.relative_to(workflow.basedir)) for path in (Path(workflow.basedir) / "rules").glob("*.[sy]*")),
+        described=["CITATION.cff", "README.md", "LICENSE"],
+    output:
+        "paper/{study}/crate.zip",
+    log:
+        "results/logs/write_crate/{study}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    params:
+        study=lambda w: as_json({"name": w.study, "title": config["studies"][w.study]["title"]}),
+        runs=lambda w: [os.path.dirname(name) for name in paths.updates(config, w.study)],
+        code=code("paper/write_crate.py"),
+    message:
+        "Pack the crate of study {wildcards.study}"
+    shell:
+        "python scripts/paper/write_crate.py --study {params.study:q} --files {input.results} --rules {input.rules} --runs {params.runs}"
+        " --output {output} > {log} 2>&1"

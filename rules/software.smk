@@ -25,7 +25,7 @@ localrules:
 rule image:
     input:
         definition="envs/{name}.def",
-        pins=lambda w: images.PINS[w.name],
+        locks=lambda w: [images.BUILD, images.LOCKS[w.name]],
     output:
         "envs/{name}.sif",
     log:

@@ -19,7 +19,7 @@ from hypothesis import settings
 
 import forked
 import slurm_cluster
-from hardgrpo.runtime import warm
+from hardgrpo.runtime import environments, warm
 
 settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
 settings.load_profile("busy")
@@ -29,6 +29,11 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.signal(number, handler)
 
 os.environ.setdefault(warm.SOCKET, warm.place())  # all workers and all their worlds share one server
+# What Snakemake sets for its jobs, so that what a test starts by itself shares this server, too. A second thread would only wait.
+os.environ |= environments.ALLOCATOR | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+# Thousands of processes import this project's modules; each would compile them again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 pytest_plugins = ["explorer_pages", "interrupted", "own_prompts", "workplace"]  # their fixtures
 
@@ -85,8 +90,9 @@ def pytest_report_header(config):
 
 
 # Files that take minutes start first, so that no worker is left alone with one of them at the end.
-LONGEST = ["test_slurm", "test_interruption", "test_small_study", "test_plans", "test_plan", "test_adapters", "test_containers"]
-LONGEST += ["test_early_stopping", "test_models", "test_recordings", "test_offline", "test_paper", "test_registry", "test_verify"]
+LONGEST = ["slurm", "interruption", "small_study", "plans", "adapters", "online_interruption", "plan", "containers"]
+LONGEST += ["to_annotate", "supervised_study", "online_study", "early_stopping", "labels_study", "models", "recordings"]
+LONGEST += ["warm", "facts_study", "offline", "paper", "registry", "verify", "figures", "own_prompts", "early_probe", "cutting"]
 
 
 def pytest_collection_modifyitems(config, items):
@@ -94,7 +100,8 @@ def pytest_collection_modifyitems(config, items):
     if not GPU and "gpu" not in config.option.markexpr:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu")])
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
-    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+    place = {f"test_{name}": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
     for item in items:
         if "finished_world" in item.fixturenames:
             item.add_marker(pytest.mark.slow)
@@ -121,7 +128,8 @@ class World:
             source, target = ROOT / part, folder / part
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+                # With what Python has compiled, but for what another worker is writing (Python renames it when it is whole).
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.pyc.*"), dirs_exist_ok=True)
             elif source.exists():
                 shutil.copy2(source, target)
         self.edit("config.yaml", lambda text: text.replace("study: paper", "study: mini", 1))

@@ -11,7 +11,10 @@ import tempfile
 from pathlib import Path
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["snakemake.cli", "snakemake.executors.local", "pandas", "scipy.stats", "statsmodels.api"])
+CONTEXT.set_forkserver_preload(
+    ["snakemake.cli", "snakemake.executors.local", "snakemake.report.html_reporter", "smart_open", "yte"]
+    + ["jsonschema", "pandas", "scipy.stats", "statsmodels.api"]
+)
 
 
 def run(program: str, arguments: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess:

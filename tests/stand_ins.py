@@ -54,17 +54,17 @@ sys.addaudithook(record)
 """
 
 
-def names_in(pins: Path) -> set[str]:
-    """Packages that a file of pins names, as `normal` writes them."""
-    return {normal(name) for name in re.findall(r"^([\w.-]+)==", pins.read_text(encoding="utf-8"), re.MULTILINE)}
+def names_in(lock: Path) -> set[str]:
+    """Packages that a lock names, as `normal` writes them."""
+    return {normal(name) for name in re.findall(r"^([\w.-]+)==", lock.read_text(encoding="utf-8"), re.MULTILINE)}
 
 
 def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def apptainer(folder: Path, pins: dict[str, Path], name: str = "apptainer") -> "Apptainer":
-    """A folder to put on PATH, with the stand-in; modules of packages that an image's pins do not name are hidden in it."""
+def apptainer(folder: Path, locks: dict[str, Path], name: str = "apptainer") -> "Apptainer":
+    """A folder to put on PATH, with the stand-in; modules of packages that an image's lock does not name are hidden in it."""
     folder.mkdir()
     stand_in = Apptainer(folder)
     program = folder / name
@@ -77,7 +77,7 @@ def apptainer(folder: Path, pins: dict[str, Path], name: str = "apptainer") -> "
         (folder / "latexmk").chmod(0o755)
     (folder / "sitecustomize.py").write_text(HIDE)
     modules = importlib.metadata.packages_distributions()
-    for image, path in pins.items():
+    for image, path in locks.items():
         kept = names_in(path) | {"pip", "hardgrpo"}
         hidden = [module for module, packages in modules.items() if not {normal(package) for package in packages} & kept]
         (folder / f"{image}.hidden").write_text("\n".join(hidden))

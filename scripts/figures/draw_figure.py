@@ -7,7 +7,6 @@ src/hardgrpo/report/registry.py lists the figures. --design holds settings that 
 
 import argparse
 import importlib
-import json
 
 from hardgrpo.report import registry
 from hardgrpo.runtime import errors, files, warm
@@ -17,7 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", required=True, choices=registry.FIGURES)
     files.add_tables(parser)
-    parser.add_argument("--design", default={}, type=json.loads)
+    parser.add_argument("--design", default={}, type=files.as_object)
     parser.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
     args = parser.parse_args()
 

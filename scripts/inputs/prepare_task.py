@@ -5,16 +5,16 @@
 """
 
 import argparse
-import json
 
 from hardgrpo.data import inputs, tasks
+from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", required=True, help="name of the task")
-    parser.add_argument("--source", required=True, type=json.loads, help="the task's `source` in config.yaml, as JSON")
+    parser.add_argument("--source", required=True, type=files.as_object, help="the task's `source` in config.yaml, as JSON")
     parser.add_argument("--split", required=True, choices=tasks.SPLITS)
     parser.add_argument("--files", nargs="*", default=[], help="files or dataset folders of the split's parts, in order")
     parser.add_argument("--grader", help="refuse answers that this grader cannot read, above 1 %%")
@@ -23,6 +23,9 @@ def main() -> None:
     parser.add_argument("--update-inputs", action="store_true", help="pin the problems as they are now")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
+
+    if args.grader:
+        graders.check_grader(args.grader)
 
     problems = tasks.prepare(args.task, args.source, args.split, args.files, not args.unlabelled)
     if args.grader and not args.unlabelled:

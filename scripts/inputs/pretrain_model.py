@@ -8,7 +8,6 @@ so a model knows only those that it was shown.
 """
 
 import argparse
-import json
 import time
 
 from hardgrpo.data import tasks
@@ -24,7 +23,7 @@ def main() -> None:
     args = parser.parse_args()
 
     started = time.time()
-    settings = json.loads(files.read_text(args.settings))
+    settings = files.read_json(args.settings)
     excluded = {problem["question"] for path in args.exclude for problem in tasks.read_problems(path)}
 
     import torch  # here: see hardgrpo.runtime.warm

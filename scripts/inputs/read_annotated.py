@@ -22,6 +22,8 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
+    graders.check_grader(args.grader)
+
     pool = {problem["id"]: problem for problem in tasks.read_problems(args.problems, needs_answer=False)}
     found, empty = {}, []
     for number, row in enumerate(sources.read_rows(args.annotated), start=sources.first_row(args.annotated)):
@@ -31,7 +33,8 @@ def main() -> None:
                 raise errors.UserError(
                     f"{where}: no column '{column}'; found {', '.join(row)}. Keep the columns of the rows to annotate"
                 )
-        identity, answer = str(row["id"]), str(row[args.column] if row[args.column] is not None else "").strip()
+        identity, answer = (sources.original("" if row[name] is None else str(row[name])) for name in ("id", args.column))
+        answer = answer.strip()
         if identity not in pool:
             raise errors.UserError(
                 f"{where}: id '{identity}' is not in the pool ({args.problems}); keep the ids of the rows to annotate"

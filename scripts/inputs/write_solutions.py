@@ -7,20 +7,22 @@ Every solution that is written is right to the task's own grader. Others are nam
 """
 
 import argparse
-import json
 
 from hardgrpo.data import solutions
+from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", required=True, help="name of the task")
-    parser.add_argument("--source", required=True, type=json.loads, help="the task's `source` in config.yaml, as JSON")
+    parser.add_argument("--source", required=True, type=files.as_object, help="the task's `source` in config.yaml, as JSON")
     parser.add_argument("--files", nargs="*", default=[], help="files or dataset folders of the train split's parts, in order")
     parser.add_argument("--grader", required=True, help="the task's grader")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
+
+    graders.check_grader(args.grader)
 
     solved = solutions.worked(args.task, args.source, args.files, args.grader)
     rows = solutions.graded_right(solved, args.grader, f"task {args.task}, train")

@@ -10,7 +10,7 @@ from pathlib import Path
 from hardgrpo.analysis.columns import CELL, interval
 from hardgrpo.analysis.formats import adding_up, change, change_interval, points, with_interval
 from hardgrpo.report import latex
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors, files, seals
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
 
     tables = args.tables
     for folder in {path.parent for path in tables.values()} | {Path("paper") / args.study}:
-        files.check_seals(folder)  # also of what is shown and not read here
+        seals.check_below(folder)  # also of what is shown and not read here
     if "gains" not in tables or not tables["gains"].is_file():
         return  # the run ended before the summaries
     if not files.read_rows(tables["gains"], {"task": str}):

@@ -9,7 +9,6 @@ failure names table, row and number. Then no report is written, so no paper is m
 """
 
 import argparse
-import json
 import os
 import sys
 from collections import Counter
@@ -58,9 +57,9 @@ def main() -> None:
     parser.add_argument("--study", required=True)
     files.add_tables(parser)
     parser.add_argument("--reference", action="store_true", help="the tables were not made here: skip the checks against raw files")
-    parser.add_argument("--config", required=True, type=json.loads)
-    parser.add_argument("--graders", required=True, type=json.loads)
-    parser.add_argument("--conditions", required=True, type=json.loads, help="paths.conditions as JSON")
+    parser.add_argument("--config", required=True, type=files.as_object)
+    parser.add_argument("--graders", required=True, type=files.as_object)
+    parser.add_argument("--conditions", required=True, type=files.as_object, help="paths.conditions as JSON")
     parser.add_argument("--data", default="data", help="folder of recordings")
     parser.add_argument("--output", required=True, help="text report")
     args = parser.parse_args()

@@ -7,7 +7,6 @@ which extracts the answers again for the page. Grades come from the evaluation f
 """
 
 import argparse
-import json
 
 from hardgrpo.grading import graders
 from hardgrpo.report import explorer
@@ -17,8 +16,8 @@ from hardgrpo.runtime import errors, files
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", required=True)
-    parser.add_argument("--config", required=True, type=json.loads)
-    parser.add_argument("--graders", required=True, type=json.loads)
+    parser.add_argument("--config", required=True, type=files.as_object)
+    parser.add_argument("--graders", required=True, type=files.as_object)
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 

@@ -8,7 +8,6 @@ configuration and are listed without a table.
 """
 
 import argparse
-import json
 from pathlib import Path
 
 from hardgrpo.runtime import files, warm
@@ -17,7 +16,7 @@ from hardgrpo.runtime import files, warm
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     files.add_tables(parser)
-    parser.add_argument("--study", required=True, type=json.loads, help="the design, from the configuration")
+    parser.add_argument("--study", required=True, type=files.as_object, help="the design, from the configuration")
     parser.add_argument("--output", required=True, help="the macros; numbers.csv is put beside them")
     args = parser.parse_args()
 

@@ -8,7 +8,6 @@
 
 import argparse
 import importlib
-import json
 from pathlib import Path
 
 from hardgrpo.report import registry
@@ -18,7 +17,7 @@ from hardgrpo.runtime import files, warm
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     files.add_tables(parser)
-    parser.add_argument("--study", required=True, type=json.loads, help="the design, from the configuration")
+    parser.add_argument("--study", required=True, type=files.as_object, help="the design, from the configuration")
     parser.add_argument("--output", required=True, type=Path, help="folder of the tables")
     parser.add_argument("--captions", required=True, help="LaTeX file of the captions of tables and figures")
     args = parser.parse_args()

@@ -7,7 +7,6 @@
 """
 
 import argparse
-import json
 
 from hardgrpo.runtime import files, warm
 
@@ -15,8 +14,8 @@ from hardgrpo.runtime import files, warm
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     files.add_tables(parser)
-    parser.add_argument("--study", required=True, type=json.loads)
-    parser.add_argument("--prices", required=True, type=json.loads)
+    parser.add_argument("--study", required=True, type=files.as_object)
+    parser.add_argument("--prices", required=True, type=files.as_object)
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 

@@ -9,8 +9,6 @@ Without calibration a plan uses the constants of src/hardgrpo/planning/durations
 import argparse
 import statistics
 
-import yaml
-
 from hardgrpo.planning import calibration, durations
 from hardgrpo.runtime import errors, files
 
@@ -26,7 +24,7 @@ def main() -> None:
     parser.add_argument("--check", type=int, metavar="SEED", help="write nothing: predict the other seeds from this one")
     args = parser.parse_args()
 
-    config = yaml.safe_load(files.read_text(args.config))
+    config = files.read_yaml(args.config)
     gpu = args.gpu or config["plan"]["gpu"]
     measured = calibration.read_measured(args.results)
     if not measured:

@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--completion-tokens", help="what if: a limit for all tasks (1024), or by task (gsm8k=1024,math=512)")
     parser.add_argument("--price", type=float, help="price of a GPU for an hour")
     parser.add_argument("--uncalibrated", action="store_true", help="ignore results/calibration.json")
-    parser.add_argument("--setting", type=json.loads, help=argparse.SUPPRESS)  # from rule plan: where Snakemake would run
+    parser.add_argument("--setting", type=files.as_object, help=argparse.SUPPRESS)  # from rule plan: where Snakemake would run
     parser.add_argument("--output", default="results/plan", help="folder to write")
     args = parser.parse_args()
 
@@ -119,7 +119,7 @@ def snakemake(command: list[str], configfiles: list[str], environment: dict) -> 
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise errors.UserError("Snakemake cannot plan this:\n  " + "\n  ".join(said[-8:]))
+        raise errors.UserError("Snakemake cannot plan this:", *(f"  {line}" for line in said[-8:]))
 
 
 def overrides(args: argparse.Namespace, config: dict) -> dict:

@@ -17,7 +17,6 @@ those that this subset did not need: they cost nothing more and narrow the bound
 """
 
 import itertools
-import json
 from collections.abc import Iterator
 
 from hardgrpo.data import tasks
@@ -32,7 +31,7 @@ def main() -> None:
     parser = programs.parser(__doc__)
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument(
-        "--stop-for", required=True, type=json.loads, help="policies, each with the seed of its ties, as a JSON list"
+        "--stop-for", required=True, type=files.as_list, help="policies, each with the seed of its ties, as a JSON list"
     )
     parser.add_argument(
         "--confidence", type=float, default=1.0, help="1: exactly the subset of full probing; below 1: see `stop` in the schema"

@@ -20,6 +20,9 @@ def main() -> None:
     parser.add_argument("--difficulty", required=True, help="pass rates")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
+
+    if not 0 < args.share <= 1:
+        raise errors.UserError(f"--share {args.share}: expected a share of the pool in (0, 1]")
     ids = [row["id"] for row in files.read_jsonl(args.questions, {"id": str})]
     chosen = predicted.sample(ids, args.share, args.seed)
     known = {row["id"]: row["pass_rate"] for row in files.read_rows(args.difficulty, {"id": str, "pass_rate": float})}

@@ -10,10 +10,7 @@ With --to-annotate each row also gets its id, why it was chosen, and a column of
 """
 
 import argparse
-import csv
-import io
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 from hardgrpo.data import sources, tasks
@@ -34,13 +31,13 @@ def main() -> None:
     numbers = [problems[identity].get("row") for identity in chosen]
     source = Path(args.files[0]) if len(args.files) == 1 and Path(args.files[0]).is_file() and None not in numbers else None
     as_table = args.output.endswith(".csv")
-    facts = files.read_json(Path(args.subset).with_suffix(".json"))
+    facts = read_facts(Path(args.subset).with_suffix(".json"))
     if source is None or source.suffix == ".json" or as_table != (source.suffix == ".csv"):
         rows, lines = [problems[identity] for identity in chosen], None
     else:
         rows = sources.read_rows(source)
         for identity, number in zip(chosen, numbers):
-            if number >= len(rows) or not holds(rows[number], problems[identity]["question"]):
+            if type(number) is not int or not 0 <= number < len(rows) or not holds(rows[number], problems[identity]["question"]):
                 raise errors.UserError(f"{source}: '{identity}' of {args.problems} is not where it was; prepare the task again")
         rows = [rows[number] for number in numbers]
         lines = None if as_table else [line for line in files.read_text(source).split("\n") if line.strip()]
@@ -50,7 +47,7 @@ def main() -> None:
             None,
         )
     if as_table:
-        files.write_text(args.output, as_csv(rows))
+        files.write_text(args.output, as_csv(rows, for_people=bool(args.to_annotate)))
     elif lines is None:
         files.write_jsonl(args.output, rows)
     else:
@@ -65,23 +62,38 @@ def main() -> None:
     )
 
 
+def read_facts(path: Path) -> dict:
+    """What select_subset.py wrote of its choice."""
+    facts = files.read_json(path)
+    policy, numbers = facts.get("policy"), [facts.get(key) for key in ("pool", "prompts")]
+    means = [facts[key] for key in ("mean_pass_rate", "mean") if facts.get(key) is not None]
+    known = isinstance(policy, dict) and isinstance(policy.get("rule"), str) and isinstance(policy.get("by", ""), str)
+    if not known or not all(type(number) is int for number in numbers) or not all(isinstance(mean, (int, float)) for mean in means):
+        raise errors.UserError(f"{path}: not the facts of a subset; choose the subset again")
+    return facts
+
+
 def measure_of(facts: dict) -> tuple[str, float | None]:
     """By what a subset was chosen, and its mean over the chosen prompts; None if an early-stopped probe left samples out."""
     by = facts["policy"].get("by", "pass_rate")
     return by.replace("_", " "), facts.get("mean_pass_rate", facts.get("mean"))
 
 
-def measures(path: str) -> list[tuple[str, str]]:
+def measures(path: str) -> list[tuple[str, float | None]]:
     """(measure, its value) of each row of a subset, in its order."""
-    with open(path, encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    return [next(((name, value) for name, value in row.items() if name not in ("id", "rank")), ("", "")) for row in rows]
+    header, rows = files.read_cells(path)
+    column = next((name for name in header if name not in ("id", "rank")), None)
+    if column is None:
+        return [("", "")] * len(rows)
+    return [(column, row[column]) for row in files.read_rows(path, {column: float})]
 
 
-def with_reason(row: dict, column: str, facts: dict, identity: str, measured: tuple[str, str]) -> dict:
+def with_reason(row: dict, column: str, facts: dict, identity: str, measured: tuple[str, float | None]) -> dict:
     """The row with an empty answer, its id, and why it was chosen."""
     name, value = measured
-    reason = f"{facts['policy']['rule']}: {name.replace('_', ' ')} {float(value):.3g}" if value else facts["policy"]["rule"]
+    reason = (
+        f"{facts['policy']['rule']}: {name.replace('_', ' ')} {value:.3g}" if value not in (None, "") else facts["policy"]["rule"]
+    )
     return row | {column: row.get(column) or "", "id": identity, "chosen_because": reason}
 
 
@@ -90,15 +102,11 @@ def holds(row: dict, question: str) -> bool:
     return any(str(value).encode("utf-8", "replace").decode() == question for value in row.values())
 
 
-def as_csv(rows: Iterable[dict]) -> str:
-    rows = list(rows)
-    # The writer does not quote a lone carriage return, but readers take it as the end of a row.
-    bare = any("\r" in cell for row in rows for cell in [*row, *row.values()])
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n", quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()
+def as_csv(rows: list[dict], for_people: bool) -> str:
+    """The rows as a table. What people open in a spreadsheet holds no formulas."""
+    keep = sources.inert if for_people else str
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return files.csv_text(columns, [[keep("" if row.get(name) is None else row[name]) for name in columns] for row in rows])
 
 
 if __name__ == "__main__":

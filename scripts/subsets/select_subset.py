@@ -15,7 +15,6 @@ lack samples; its pass_rate is then empty, and so are the values of the JSON fil
 """
 
 import argparse
-import json
 from pathlib import Path
 
 import numpy as np
@@ -48,11 +47,12 @@ def main() -> None:
         "--besides", help="the subset of an earlier round, for policies by a signal: its prompts are part of the budget"
     )
     parser.add_argument("--sample", help="of annotate_sample.py, for policies by predicted pass rates")
-    parser.add_argument("--policy", required=True, type=json.loads, help="a policy of config.yaml, as JSON")
+    parser.add_argument("--policy", required=True, type=files.as_object, help="a policy of config.yaml, as JSON")
     parser.add_argument("--seed", type=int, required=True, help="decides ties and random choices")
     parser.add_argument("--output", required=True, help="CSV file; the JSON file is written beside it")
     args = parser.parse_args()
 
+    files.named(args.output)
     policy = checked_policy(args.policy)
     by = policy.pop("by", "pass_rate")
     if by != "pass_rate" or args.questions:
@@ -138,6 +138,10 @@ def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
         rows = files.read_jsonl(path, {"id": str})
     else:
         rows = files.read_rows(path, {"id": str} | dict.fromkeys(policies.SIGNALS, float))
+        for number, row in enumerate(rows, start=2):
+            wrong = next((name for name in policies.SHARES if row.get(name) is not None and not 0 <= row[name] <= 1), None)
+            if wrong:
+                raise errors.UserError(f"{path}: row {number}: {wrong} is {row[wrong]}, expected a share in 0..1; measure it again")
     found = {row["id"]: {name: row.get(name) for name in policies.SIGNALS} for row in rows}
     if len(found) < len(rows) or None in found:
         raise errors.UserError(f"{path}: an id is empty or stands there twice; name each row")
@@ -150,7 +154,7 @@ def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
             else:
                 subset = policies.select(values, seed=args.seed, **policy)
         elif by == "predicted":
-            sample = {row["id"]: row["pass_rate"] for row in files.read_rows(args.sample, {"id": str, "pass_rate": float})}
+            sample = read_sample(args.sample, found)
             values = predicted.pass_rates(found, sample)
             subset = beside(sample, values, policy, args.seed)
         else:
@@ -179,6 +183,16 @@ def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
         f"{args.output}: {len(ranked)} of {len(found)} prompts, {facts['labels']} answers to buy"
         + (f", mean {by} {facts['mean']:.3f}" if by else "")
     )
+
+
+def read_sample(path: str, pool: dict) -> dict[str, float]:
+    """The pass rates of prompts of the pool that were annotated before."""
+    found = {row["id"]: row["pass_rate"] for row in files.read_rows(path, COLUMNS)}
+    wrong = next((name for name, rate in found.items() if name not in pool or rate is None or not 0 <= rate <= 1), None)
+    if wrong is not None or not found:
+        what = f"'{wrong}' is not in the pool, or its pass rate is no share" if found else "it has no rows"
+        raise errors.UserError(f"{path}: {what}; annotate the sample again")
+    return found
 
 
 def chosen_before(path: str | None, values: dict[str, float]) -> dict[str, float]:

@@ -8,7 +8,6 @@ Writes claims.csv and compared.csv from summary tables alone: a new or changed c
 """
 
 import argparse
-import json
 from pathlib import Path
 
 from hardgrpo.report import registry
@@ -20,7 +19,7 @@ def main() -> None:
     files.add_tables(parser)
     parser.add_argument("--claims", required=True)
     parser.add_argument("--published", required=True, help="folder of published numbers")
-    parser.add_argument("--conditions", required=True, type=json.loads)
+    parser.add_argument("--conditions", required=True, type=files.as_object)
     parser.add_argument("--output", required=True, type=Path, help="folder of claims.csv and compared.csv")
     args = parser.parse_args()
 

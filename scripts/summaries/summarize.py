@@ -9,7 +9,6 @@ the tables.
 
 import argparse
 import importlib
-import json
 from pathlib import Path
 
 from hardgrpo.report import registry
@@ -49,7 +48,7 @@ class Made(dict):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", required=True)
-    parser.add_argument("--config", required=True, type=json.loads)
+    parser.add_argument("--config", required=True, type=files.as_object)
     parser.add_argument("--output", required=True, help="folder of the tables")
     args = parser.parse_args()
 

@@ -72,7 +72,7 @@ def main() -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     if args.track != "none" and importlib.util.find_spec(TRACKERS[args.track]) is None:
         raise errors.UserError(
-            f"track: {args.track} needs the package {TRACKERS[args.track]}: {sys.executable} -m pip install -r envs/tracking.txt"
+            f"track: {args.track} needs the package {TRACKERS[args.track]}: {sys.executable} -m pip install --require-hashes --no-deps -r envs/tracking.lock"
         )
     provenance.check_manifest(spec.model_folder)
     problems = {problem["id"]: problem for problem in tasks.read_problems(spec.problems)}

@@ -132,7 +132,9 @@ def test_a_tracker_that_is_not_installed_is_an_error(folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", [*command("tracked", "--track", "wandb")[1:]])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match="track: wandb needs the package wandb: .* -m pip install -r envs/tracking.txt"):
+    with pytest.raises(
+        UserError, match="track: wandb needs the package wandb: .* -m pip install --require-hashes --no-deps -r envs/tracking.lock"
+    ):
         train_grpo.main()
     assert not (folder / "tracked").exists()
 

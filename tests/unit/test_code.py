@@ -82,6 +82,18 @@ def test_what_python_loads_for_a_program_is_covered():
         assert loaded and loaded <= set(code.files_of(program)), program
 
 
+def test_no_import_is_missed_that_python_sees():
+    """In every program and module; what only looks like an import may be followed as well."""
+    for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
+        imported = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported |= {f"{node.module}.{alias.name}" for alias in node.names}
+        assert {other for name in imported for other in code._modules(path, name)} <= code.needed_by(path), path
+
+
 def test_a_figure_follows_its_own_module_and_the_style_of_figures():
     module = code.SOURCE / "hardgrpo/report/figures/accuracy.py"
     followed = {path.name for path in code.files_of(SCRIPTS / "figures/draw_figure.py", module)}

@@ -57,7 +57,7 @@ def test_any_cell_comes_back_as_it_was(tmp_path, rows):
 
 @pytest.mark.parametrize("name", ["mine.jsonl", "mine.jsonl.gz"])
 def test_lines_come_back_with_their_ends_and_half_characters(tmp_path, name):
-    lines = ['{"question":"a"}\r', '{ "question": "b\\ud83d" }', ' {"question": "c", "question": "d"}', '{"question": 5}']
+    lines = ['{"question":"a"}\r', '{ "question": "b\\ud83d" }', ' {"question": "d", "\\u0071uestion\\t": "c"}', '{"question": 5}']
     done, _ = export(tmp_path, name, "\n\n".join(lines), [2, 0, 3, 1], "out.jsonl")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out.jsonl").read_bytes().decode() == "".join(lines[n] + "\n" for n in (2, 0, 3, 1))

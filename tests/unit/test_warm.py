@@ -1,6 +1,7 @@
 """Programs that start in a process with the libraries loaded behave as if they had been started themselves."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,11 +12,13 @@ import pytest
 
 from conftest import ROOT
 
+TORCH_ALONE = "LIBRARIES = 'import torch'"  # for what ends its server, and would wait for all libraries each time
+
 pytestmark = pytest.mark.slow
 
-PROGRAM = f"""
+PROGRAM = """
 import os, signal, sys, time
-sys.path.insert(0, {str(ROOT / "src")!r})
+sys.path.insert(0, os.environ["SOURCE"])
 from hardgrpo.runtime import errors, warm
 
 def main():
@@ -40,11 +43,19 @@ print(got)
 class World:
     """A folder with a program, and a process in the part of Snakemake."""
 
-    def __init__(self, folder: Path):
-        self.folder, self.sockets = folder, folder / "sockets"
+    def __init__(self, folder: Path, libraries: str = ""):
+        self.folder, self.sockets, source = folder, folder / "sockets", ROOT / "src"
         (folder / "program.py").write_text(PROGRAM)
+        if libraries:
+            source = folder / "src"
+            shutil.copytree(ROOT / "src/hardgrpo/runtime", source / "hardgrpo/runtime")
+            (source / "hardgrpo/__init__.py").touch()
+            text = (source / "hardgrpo/runtime/warm.py").read_text()
+            assert text.count("\nSOURCE = ") == 1
+            (source / "hardgrpo/runtime/warm.py").write_text(text.replace("\nSOURCE = ", f"\n{libraries}\nSOURCE = "))
         self.snakemake = subprocess.Popen(["sleep", "7200"])
         self.environment = os.environ | {"HARDGRPO_WARM": f"{self.sockets}/{self.snakemake.pid}", "OMP_NUM_THREADS": "1"}
+        self.environment |= {"SOURCE": str(source)}
 
     def end(self) -> None:
         self.snakemake.kill()
@@ -190,13 +201,14 @@ def test_a_program_that_needs_no_torch_starts_no_server_but_uses_one(world):
 
 def test_other_threads_need_another_process(world):
     one, how_one, _, parent = world.start("pass")
-    two, how_two, _, other_parent = world.start("import torch; print(torch.get_num_threads())", OMP_NUM_THREADS="2")
+    threads = {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
+    two, how_two, _, other_parent = world.start("import torch; print(torch.get_num_threads())", **threads)
     assert how_one == how_two == "warm" and parent and other_parent and parent != other_parent
     assert finish(two)[0] == "2\n" and one.wait() == 0
 
 
 def test_where_the_process_is_killed_the_program_says_so_and_the_next_one_starts_another(tmp_path):
-    world = World(tmp_path)
+    world = World(tmp_path, TORCH_ALONE)
     process, _, real, parent = world.start("time.sleep(3600)")
     parent.kill()
     assert finish(process)[1].startswith("error: the process that this program ran in was killed")
@@ -209,7 +221,7 @@ def test_where_the_process_is_killed_the_program_says_so_and_the_next_one_starts
 
 
 def test_it_ends_with_snakemake_and_leaves_no_socket(tmp_path):
-    world = World(tmp_path)
+    world = World(tmp_path, TORCH_ALONE)
     process, _, real, parent = world.start("print('ready', flush=True); time.sleep(2); print('whole')")
     assert process.stdout.readline() == "ready\n"
     world.end()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ from conftest import ROOT, World, path_of, shrink
 from hardgrpo.runtime import images
 from stand_ins import apptainer
 
-DEFINITIONS = {name: ROOT / f"envs/{name}.def" for name in images.PINS}
+DEFINITIONS = {name: ROOT / f"envs/{name}.def" for name in images.LOCKS}
 
 
 def parsed(name: str):
@@ -21,23 +22,26 @@ def parsed(name: str):
     return recipe
 
 
-@pytest.mark.parametrize("name", images.PINS)
-def test_a_definition_installs_the_pins_of_its_environment_and_nothing_else(name):
+@pytest.mark.parametrize("name", images.LOCKS)
+def test_a_definition_installs_the_lock_of_its_environment_and_nothing_else(name):
     recipe = parsed(name)
     assert re.fullmatch(r"python@sha256:[0-9a-f]{64}", recipe.fromHeader)
-    ((pins, copy),) = (line.split() for line in recipe.files)
-    assert pins == images.PINS[name]
-    (install,) = (line for line in recipe.install if "pip" in line)
-    assert install.split("install ")[1].split()[-2:] == ["-r", copy]
-    assert "==" not in DEFINITIONS[name].read_text(), "versions stand in the pins"
+    copies = dict(line.split() for line in recipe.files)
+    assert list(copies) == [images.BUILD, images.LOCKS[name]]
+    installs = [line.split("install ")[1].split() for line in recipe.install if "pip" in line]
+    assert [words[-2:] for words in installs] == [["-r", copy] for copy in copies.values()]
+    assert all({"--require-hashes", "--no-deps", "--no-build-isolation"} <= set(words) for words in installs)
+    assert "==" not in DEFINITIONS[name].read_text(), "versions stand in the locks"
     assert recipe.environ[0].startswith("PATH=/usr/local/bin:"), "the base image's Python"
     assert recipe.test
 
 
-@pytest.mark.parametrize("name", images.PINS)
-def test_the_pins_of_an_image_are_one_file_of_exact_versions(name):
-    lines = [line.split("#")[0].strip() for line in (ROOT / images.PINS[name]).read_text().splitlines()]
-    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines if line), "no `-r`: the image has this file alone"
+@pytest.mark.parametrize("name", images.LOCKS)
+def test_the_lock_of_an_image_is_one_file_of_exact_versions_with_checksums(name):
+    _, requirements = (ROOT / images.LOCKS[name]).read_text().split("\n\n", 1)  # options come first
+    lines = [line for line in requirements.splitlines() if not line.startswith("    #")]
+    named, checksum = r"[\w.-]+==[\w.]+( ; [^\\]+)? \\", r"    --hash=sha256:[0-9a-f]{64}( \\)?"
+    assert all(re.fullmatch(f"{named}|{checksum}", line) for line in lines), "no `-r`: the image has this file alone"
 
 
 def test_the_image_for_figures_has_the_tex_that_the_tests_use():
@@ -50,12 +54,12 @@ def test_every_rule_with_a_command_names_an_image():
         for rule in re.split(r"(?m)^(?=rule )", path.read_text())[1:]:
             name = re.match(r"rule (\w+)", rule)[1]
             named = re.findall(r'container:\n        IMAGE\["(\w+)"\]', rule)
-            assert len(named) == (name not in ("image", "plan")) and set(named) <= set(images.PINS), (path.name, name)
+            assert len(named) == (name not in ("image", "plan")) and set(named) <= set(images.LOCKS), (path.name, name)
 
 
 @pytest.fixture
 def stand_in(tmp_path):
-    return apptainer(tmp_path / "bin", {name: ROOT / pins for name, pins in images.PINS.items()})
+    return apptainer(tmp_path / "bin", {name: ROOT / lock for name, lock in images.LOCKS.items()})
 
 
 def make_images(world: World) -> None:
@@ -63,26 +67,42 @@ def make_images(world: World) -> None:
         (world.folder / path).touch()
 
 
-def test_a_study_runs_in_the_images_with_what_their_pins_name(world, stand_in, tmp_path):
-    """Every job goes through `apptainer exec`; in each image only the packages of its pins can be imported."""
-    world.configure(shrink)
-    world.configure(lambda config: config["studies"]["mini"].update(policies=["hard"], also_tested_on={}))
-    elsewhere = tmp_path / "elsewhere"
+def run_in_images(world, stand_in, elsewhere, *arguments: str) -> dict[str, set[str]]:
+    """{program: the images that it ran in}; every job goes through `apptainer exec`."""
     elsewhere.mkdir()
     make_images(world)
-    done = world.snakemake("--sdm", "apptainer", "--config", f"data={elsewhere}", env=stand_in.env)
+    done = world.snakemake(*arguments, "--sdm", "apptainer", "--config", f"data={elsewhere}", env=stand_in.env)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    calls = stand_in.calls()
     seen = {}
-    for call in calls:
+    for call in stand_in.calls():
         assert call["arguments"][:3] == ["exec", "--home", str(world.folder)] and call["folder"] == str(world.folder)
         assert "--nv" in call["arguments"]
         assert call["APPTAINER_BIND"] == call["SINGULARITY_BIND"] == str(elsewhere)
         for program in re.findall(r"scripts/\w+/(\w+)\.py", call["arguments"][-1]):
             seen.setdefault(program, set()).update(argument for argument in call["arguments"] if argument.endswith(".sif"))
+    return seen
+
+
+def test_a_run_is_made_in_the_image_for_training_with_what_its_pins_name(world, stand_in, tmp_path):
+    """In an image only the packages of its pins can be imported."""
+    world.configure(shrink)
+    for task in ("swaps", "swaps_once"):  # one takes the other's probe
+        world.configure(lambda config, task=task: config["tasks"][task]["probe"].update(shards=1))
+    seen = run_in_images(world, stand_in, tmp_path / "elsewhere", "results/evaluation/tiny/swaps/mini/hard/seed0/swaps.csv.gz")
     training = {"prepare_task", "pretrain_model", "probe", "measure_difficulty", "train_grpo", "evaluate"}
     assert {program: {images.PATHS["training"]} for program in training}.items() <= seen.items()
+
+
+def test_everything_is_drawn_in_the_image_for_figures_and_so_without_torch(finished, stand_in, tmp_path):
+    assert {"torch", "transformers", "trl", "datasets"} <= set((stand_in.folder / "figures.hidden").read_text().split())
+    paper = finished.folder / "paper/mini"
+    before = {path.relative_to(paper): path.read_bytes() for path in paper.rglob("*") if path.suffix in (".tex", ".csv")}
+    shutil.rmtree(paper)
+    seen = run_in_images(finished, stand_in, tmp_path / "elsewhere", "--forcerun", "summarize")
+    assert not {"pretrain_model", "probe", "train_grpo", "evaluate"} & set(seen)
     assert seen["summarize"] == seen["draw_figure"] == seen["compile_paper"] == {images.PATHS["figures"]}
+    assert {path.relative_to(paper): path.read_bytes() for path in paper.rglob("*") if path.suffix in (".tex", ".csv")} == before
+    assert (paper / "figures/accuracy.png").exists()
 
 
 def test_going_over_to_containers_computes_nothing_anew(finished, stand_in, monkeypatch):
@@ -114,7 +134,7 @@ def test_images_are_built_by_a_target_and_stay_built(world, stand_in):
     for path in images.PATHS.values():
         assert "image of" in (world.folder / path).read_text()
     assert world.plan("images") == {}
-    world.edit(images.PINS["figures"], lambda text: text.replace("numpy==", "numpy==9."))
+    world.edit(images.LOCKS["figures"], lambda text: text.replace("numpy==", "numpy==9."))
     assert world.plan("images")["image"] == 1
 
 

@@ -1,5 +1,6 @@
-"""`make cluster`, with a wheel of nothing in the place of the pins: environments in a shared folder, for several clones."""
+"""`make cluster`, with a wheel of nothing in the place of the locks: environments in a shared folder, for several clones."""
 
+import hashlib
 import importlib.metadata
 import os
 import shutil
@@ -13,19 +14,27 @@ import pytest
 
 from conftest import ROOT, World
 
-SETUPTOOLS = f"setuptools=={importlib.metadata.version('setuptools')}\n"  # with it the clone's own package is installed
+SETUPTOOLS = importlib.metadata.version("setuptools")  # with it the clone's own package is installed
 
 
 class Clone(World):
-    """With a Makefile, and pins that name a package of `wheels`."""
+    """With a Makefile, and locks that name packages of `wheels`."""
 
     def __init__(self, folder: Path, wheels: Path):
         super().__init__(folder)
         self.wheels = wheels
         for name in ("Makefile", "pyproject.toml"):
             shutil.copy2(ROOT / name, folder)
-        for pins in ("training", "gpu"):
-            (folder / f"envs/{pins}.txt").write_text(f"tests-packages==1.0\n{SETUPTOOLS}")
+        self.lock("build", setuptools=SETUPTOOLS)
+        for name in ("training", "gpu"):
+            self.lock(name, tests_packages="1.0", setuptools=SETUPTOOLS)
+
+    def lock(self, name: str, checksum: str | None = None, **versions: str) -> None:
+        """Write a lock of these packages, with the checksums of their wheels unless another is given."""
+        wheels = {package: self.wheels / f"{package}-{version}-py3-none-any.whl" for package, version in versions.items()}
+        checksums = {package: checksum or hashlib.sha256(wheel.read_bytes()).hexdigest() for package, wheel in wheels.items()}
+        lines = [f"{package}=={version} --hash=sha256:{checksums[package]}\n" for package, version in versions.items()]
+        (self.folder / f"envs/{name}.lock").write_text("".join(lines))
 
     def make(self, *arguments: str, wheels: bool = True) -> subprocess.CompletedProcess:
         index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels) if wheels else "", "PIP_EXTRA_INDEX_URL": ""}
@@ -86,8 +95,8 @@ def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     assert done.returncode == 0 and second.names() == first.names(), done.stderr
     assert second.make("setup", wheels=False).returncode == 0 and second.names() == first.names()
 
-    # Other pins are another environment; the first clone's stays.
-    (second.folder / "envs/training.txt").write_text(f"tests-packages==2.0\n{SETUPTOOLS}")
+    # Another lock is another environment; the first clone's stays.
+    second.lock("training", tests_packages="2.0", setuptools=SETUPTOOLS)
     assert second.make("setup").returncode == 0
     assert second.names()[0] != first.names()[0] and second.names()[1] == first.names()[1]
     before = written(shared)
@@ -105,3 +114,26 @@ def test_an_environment_that_was_not_finished_is_made_again(tmp_path, wheels):
     assert clone.make("setup", f"ENVIRONMENTS={shared}", wheels=False).returncode != 0
     done = clone.make("setup")
     assert done.returncode == 0 and (clone.folder / ".venv/training.ready").exists(), done.stderr
+
+
+def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
+    clone = Clone(tmp_path / "clone", wheels)
+    clone.lock("training", checksum="0" * 64, tests_packages="1.0")
+    done = clone.make("setup")
+    assert done.returncode != 0 and not (clone.folder / ".venv/training.ready").exists()
+    assert f"Expected sha256 {'0' * 64}" in done.stderr and "tests_packages-1.0-py3-none-any.whl" in done.stderr
+    assert "error: envs/training.lock was not installed, for the reason above" in done.stdout
+    installed = [path.name for path in (clone.folder / ".venv").rglob("*.dist-info")]
+    assert not [name for name in installed if name.startswith("tests_packages")]
+
+    # So is a build of torch for CPUs.
+    (wheels / "torch-2.13.0+cpu-py3-none-any.whl").write_bytes((wheels / "tests_packages-1.0-py3-none-any.whl").read_bytes())
+    done = clone.make("setup")
+    assert done.returncode != 0 and "DO NOT MATCH THE HASHES" in done.stdout and "torch==2.13.0+cpu" in done.stdout
+    assert "error: envs/torch-cpu.lock was not installed, for the reason above" in done.stdout
+    (wheels / "torch-2.13.0+cpu-py3-none-any.whl").unlink()
+
+    # Nor is a package of which the lock knows no checksum.
+    (clone.folder / "envs/training.lock").write_text("tests_packages==1.0\n")
+    done = clone.make("setup")
+    assert done.returncode != 0 and "Hashes are required in --require-hashes mode" in done.stderr

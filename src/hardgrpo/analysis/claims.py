@@ -5,8 +5,6 @@ A claim's `test` is a key of `claim_tests.TESTS`; analysis/verdicts.py says when
 
 from pathlib import Path
 
-import yaml
-
 from hardgrpo.analysis.claim_tests import PRIMARY, TESTS
 from hardgrpo.analysis.verdicts import DESCRIPTIVE, ONLY, TESTED, Study, judged
 from hardgrpo.runtime import files
@@ -31,11 +29,7 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
 
 def read(path: str | Path) -> list[dict]:
     """The claims of a YAML file; each must have exactly the keys that its test reads."""
-    try:
-        claims = yaml.safe_load(files.read_text(path))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise UserError(f"{path}:{f' line {mark.line + 1}:' if mark else ''} not valid YAML; correct it") from None
+    claims = files.read_yaml(path)
     if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
         raise UserError(f"{path}: expected a list of claims, each with id, paper, claim and test")
     for number, claim in enumerate(claims, start=1):

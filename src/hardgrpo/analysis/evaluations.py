@@ -58,18 +58,26 @@ def read(path: str) -> pd.DataFrame:
 
     kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
     kinds |= dict.fromkeys(GRADES, int) | dict.fromkeys(OPTIONAL, float) | {"answer": str}
-    text = files.read_text(path)
+    files.read_cells(path)  # pandas would fill up short rows, and take the last of two columns of one name
+    text = files.read_text(path).removeprefix("\ufeff")
     try:
         # Only an empty cell counts as missing: a problem may be called "NA".
         empty = {column: [""] for column in ("tier", *OPTIONAL, "answer")}
         frame = pd.read_csv(io.StringIO(text), dtype=kinds, usecols=list(kinds), keep_default_na=False, na_values=empty)
-    except ValueError:
+    except (ValueError, OverflowError):
         files.read_rows(path, kinds)  # raises an error with row and column
         raise UserError(f"{path}: not an evaluation file; delete it and run again") from None
     if frame.empty:
         raise UserError(f"{path}: the file has no rows; delete it and run again")
-    for column in GRADES:
-        bad = ~frame[column].isin((0, 1))
+    twice = frame.duplicated(KEY)
+    if twice.any():
+        raise UserError(f"{path}: row {int(twice.idxmax()) + 2}: a completion stands in the file twice; delete it and run again")
+    for column in ("step", "sample", "tokens"):
+        bad = frame[column] < 0
+        if bad.any():
+            raise UserError(f"{path}: row {int(bad.idxmax()) + 2}: column '{column}' is below 0; delete the file and run again")
+    for column in (*GRADES, "sound", "truncated"):
+        bad = ~frame[column].isin((0, 1)) & frame[column].notna()
         if bad.any():
             row = int(bad.idxmax()) + 2
             raise UserError(

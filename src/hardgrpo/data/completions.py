@@ -19,9 +19,12 @@ def read(
     """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
     keys = {"id": (str, int), "completion": str} | ({"sample": int} if stopped else {}) | ({"prompt": str} if needs_prompt else {})
+    optional = {"sample": int, "tokens": int, "finish_reason": str, "log_probability": (int, float), "prompt": str}
     for path in paths:
         seen = set()
-        for line, row in enumerate(files.read_jsonl(path, keys), start=1):
+        for line, row in enumerate(files.read_jsonl(path, keys, optional=optional), start=1):
+            if (row.get("tokens") or 0) < 0 or (row.get("sample") or 0) < 0:
+                raise UserError(f"{path}: row {line}: sample and tokens are numbers from 0; correct them")
             identity = str(row["id"])
             if identity not in by_problem:
                 raise UserError(f"{path}: row {line}: no problem has the id '{identity}'; give the problem file that was probed")
@@ -61,12 +64,14 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
             raise UserError(f"{path}: row {line}: the question stands in the file twice; remove one")
         if not row["completions"] or not all(isinstance(text, str) for text in row["completions"]):
             raise UserError(f"{path}: row {line}: 'completions' must be a list of at least one text")
-        for key in ("tokens", "finish_reasons"):
+        for key, kind in (("tokens", int), ("finish_reasons", str)):
             row[key] = row.get(key) or [None] * len(row["completions"])
             if not isinstance(row[key], list) or len(row[key]) != len(row["completions"]):
                 raise UserError(
                     f"{path}: row {line}: '{key}' must be a list, one for each of {len(row['completions'])} completions"
                 )
+            if not all(one is None or type(one) is kind and (kind is str or one >= 0) for one in row[key]):
+                raise UserError(f"{path}: row {line}: '{key}' must hold {'numbers from 0' if kind is int else 'texts'} or null")
         by_question[row["question"]] = row
     found = {}
     for problem in problems:

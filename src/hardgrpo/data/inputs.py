@@ -175,6 +175,9 @@ def download(kind: str, name: str, commit: str, names: list[str], folder: str | 
     """Download the named files of a repository into `folder`, under the same names."""
     from huggingface_hub import snapshot_download
 
+    outside = next((file for file in names if Path(file).is_absolute() or ".." in Path(file).parts), None)
+    if outside is not None:
+        raise UserError(f"{kind} {name}: its file '{outside}' would be written outside of its folder; choose another {kind}")
     exactly = [glob.escape(file) for file in names]
     with _explained(kind, name, commit, accept):
         snapshot_download(name, repo_type=kind, revision=commit, allow_patterns=exactly, local_dir=folder)

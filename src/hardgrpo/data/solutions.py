@@ -16,7 +16,7 @@ UNGRADED_SHARE = tasks.UNREADABLE_SHARE  # up to this share of solutions may be 
 
 def worked(task: str, source: dict, paths: list[str], grader: str) -> list[tuple[dict, str]]:
     """[(problem, its worked solution)] of the train split. The arguments are those of `tasks.prepare`."""
-    if source["kind"] == "generated":
+    if source.get("kind") == "generated":
         problems = tasks.generate_problems(task, source, "train")
         return [(problem, _generated(task, source["family"], problem["question"])) for problem in problems]
     format, columns = source.get("format", "columns"), source.get("columns", {})
@@ -63,4 +63,9 @@ def graded_right(solved: list[tuple[dict, str]], grader: str, path: str | Path) 
 
 def read(path: str | Path) -> dict[str, str]:
     """{problem's id: its worked solution}."""
-    return {row["id"]: row["solution"] for row in files.read_jsonl(path, {"id": str, "solution": str})}
+    found: dict[str, str] = {}
+    for number, row in enumerate(files.read_jsonl(path, {"id": str, "solution": str}), start=1):
+        if row["id"] in found:
+            raise UserError(f"{path}: row {number}: id '{row['id']}' stands there twice; write the solutions again")
+        found[row["id"]] = row["solution"]
+    return found

@@ -1,8 +1,5 @@
 """Read rows of local files and hub datasets, and turn a row of each known format into a problem."""
 
-import csv
-import io
-import json
 import re
 import tempfile
 from collections.abc import Callable
@@ -20,7 +17,8 @@ def read_rows(path: str | Path, name: str | None = None, split: str | None = Non
     if path.is_dir():
         rows = _dataset_rows(path, name, split)
     elif path.suffix == ".csv":
-        rows = _csv_rows(path)
+        header, cells = files.read_cells(path)
+        rows = [dict(zip(header, row)) for row in cells]
     elif path.suffix == ".json":
         rows = _big_bench_rows(path)
     elif path.name.endswith((".jsonl", ".jsonl.gz")):
@@ -32,27 +30,13 @@ def read_rows(path: str | Path, name: str | None = None, split: str | None = Non
     return rows
 
 
-def _csv_rows(path: Path) -> list[dict]:
-    reader = csv.DictReader(io.StringIO(files.read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
-    try:
-        header, rows = reader.fieldnames or [], list(reader)
-    except csv.Error as error:
-        raise UserError(f"{path}: line {reader.reader.line_num}: not valid CSV ({error}); correct the quoting") from None
-    twice = next((name for name in header if header.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(f"{path}: column '{twice}' stands in the header twice; rename one")
-    for number, row in enumerate(rows, start=2):
-        if None in row or None in row.values():
-            raise UserError(f"{path}: row {number}: more or fewer cells than the header's {len(header)}; correct the row")
-    return rows
-
-
 def _big_bench_rows(path: Path) -> list[dict]:
+    form = "expected BIG-Bench-Hard's form {'examples': [{'input', 'target'}]}"
+    content = files.parse_json(files.read_text(path), str(path), form, numbers=True)
     try:
-        examples = json.loads(files.read_text(path))["examples"]
-        return [{"input": str(e["input"]), "target": str(e["target"])} for e in examples]
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: expected BIG-Bench-Hard's form {{'examples': [{{'input', 'target'}}]}} ({error})") from None
+        return [{"input": str(e["input"]), "target": str(e["target"])} for e in content["examples"]]
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path}: {form} ({error})") from None
 
 
 def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dict]:
@@ -90,6 +74,21 @@ def choose_rows(rows: list[dict], chosen: dict | None, path: str | Path) -> list
 def first_row(path: str | Path) -> int:
     """The number that people give a file's first problem: in a table row 1 is the header."""
     return 2 if str(path).endswith(".csv") else 1
+
+
+FORMULA = re.compile(r"[=+\-@\t\r]")  # what a spreadsheet takes for the beginning of a formula
+NUMBER = re.compile(r"[+-]?[\d.]+")
+
+
+def inert(cell: object) -> str:
+    """A cell that a spreadsheet shows and does not compute: of what would be a formula, an apostrophe makes a text."""
+    text = str(cell)
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+
+
+def original(cell: str) -> str:
+    """The cell that `inert` made inert."""
+    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell, 1) else cell
 
 
 # --- how a row becomes a problem -----------------------------------------------------------------------------------

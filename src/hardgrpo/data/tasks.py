@@ -24,7 +24,7 @@ UNREADABLE_SHARE = 0.01  # up to this share of reference answers may be unreadab
 def prepare(task: str, source: dict, split: str, paths: list[str], labelled: bool = True) -> list[dict]:
     """The problems of one split. `source` is the task's `source` in config.yaml, without the other split; `paths` are the files or
     dataset folders of its parts, in order."""
-    if source["kind"] == "generated":
+    if source.get("kind") == "generated":
         return generate_problems(task, source, split)
     return [problem for problem, _, _ in with_rows(task, source, split, paths, labelled)]
 
@@ -88,6 +88,18 @@ def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[
 
 def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
     """One split of a generated task. The test split continues the draws of the train split, so that no question is in both."""
+    if source.get("family") not in FAMILIES:
+        raise UserError(f"task {task}: its source has family '{source.get('family')}', expected one of {', '.join(FAMILIES)}")
+    for key in ("seed", "train", "test"):
+        if type(source.get(key)) is not int:
+            raise UserError(f"task {task}: '{key}' of its source is {source.get(key)!r}, expected a number")
+    for key in ("objects", "length"):
+        if (
+            not isinstance(source.get(key, [1]), list)
+            or not source.get(key, [1])
+            or not all(type(n) is int for n in source.get(key, [1]))
+        ):
+            raise UserError(f"task {task}: '{key}' of its source is {source[key]!r}, expected a list of numbers")
     rng = random.Random(f"{source['family']}:{source['seed']}")
     draw, seen, splits = FAMILIES[source["family"]], set(), {}
     for split in SPLITS:
@@ -120,7 +132,7 @@ def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
 
 def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
     """Read problems. Raise a `UserError` that names the row if an id is not unique or an answer is empty."""
-    keys = {"id": (str, int)} | ({"answer": (str, int, float)} if needs_answer else {})
+    keys = {"id": (str, int), "question": str} | ({"answer": (str, int, float)} if needs_answer else {})
     return _checked(files.read_jsonl(path, keys), path, needs_answer)
 
 

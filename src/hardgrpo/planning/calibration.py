@@ -9,6 +9,7 @@ recipe and policy: only seeds differ) to the widest (the same rule and device). 
 """
 
 import json
+import math
 import re
 import statistics
 from collections import defaultdict
@@ -71,9 +72,16 @@ def _measured(path: Path, job: Job) -> Measured | None:
         if facts.get("resumed_from"):
             return None
         tokens = facts.get("solution_tokens", facts.get("completion_tokens"))
+        if not all(map(_is_amount, (facts["seconds"], work or 0, tokens or 0))):
+            return None
         return Measured(job, "gpu" if gpus else "cpu", float(facts["seconds"]), work, tokens)
-    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError, OverflowError):
         return None
+
+
+def _is_amount(value) -> bool:
+    """Whether a value of a file is a number that seconds and tokens can be."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 class Calibration:
@@ -159,8 +167,11 @@ def read(path: str = PATH) -> Calibration | None:
         return None
     try:
         found = files.read_json(path)
-        return Calibration(found["groups"], found["jobs"])
-    except (KeyError, TypeError, AttributeError):
+        for group in found["groups"]:
+            if not all(_is_amount(group.get(name, 0)) for name in ("fill", "slowness", "start_seconds")):
+                raise ValueError
+        return Calibration(found["groups"], found["jobs"] + 0)
+    except (KeyError, TypeError, AttributeError, ValueError):
         raise UserError(f"{path}: not a calibration; delete it, or write it again with scripts/plan/calibrate.py") from None
 
 

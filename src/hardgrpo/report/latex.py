@@ -1,6 +1,7 @@
 """Write tables, captions and macros in LaTeX."""
 
 import itertools
+import unicodedata
 
 from hardgrpo.report.cells import Cell, Column, Marked, Math, plain
 
@@ -18,7 +19,9 @@ MARKS = {"best": r"\textbf", "second": r"\underline"}
 
 
 def escape(text: str) -> str:
-    return "".join(CHARACTERS.get(character, character) for character in str(text))
+    return "".join(
+        CHARACTERS.get(character, character if unicodedata.category(character)[0] != "C" else "?") for character in str(text)
+    )
 
 
 def number(text: str) -> str:

@@ -201,7 +201,7 @@ def check(requests: Iterable[Request]) -> None:
     accounts = _accounts() if any(request.account for request in requests) else None
     found = problems(sorted(requests, key=str), partitions, accounts)
     if found:
-        raise UserError("\n".join(["nothing was submitted, because the cluster cannot run all jobs:", *found]))
+        raise UserError("nothing was submitted, because the cluster cannot run all jobs:", *found)
 
 
 def _ask(*command: str) -> str:

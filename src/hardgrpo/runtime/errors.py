@@ -6,7 +6,25 @@ from collections.abc import Callable
 
 
 class UserError(Exception):
-    """Says where something is wrong, what was expected and what to do. Shown without a traceback."""
+    """Says where something is wrong, what was expected and what to do: one line, shown without a traceback. `more` are further lines.
+
+    Messages quote files, and models write into files: characters that a terminal would obey are shown by their numbers.
+    """
+
+    def __init__(self, message: object, *more: object):
+        super().__init__("\n".join(map(shown, (message, *more))))
+
+
+LONGEST_MESSAGE = 1500  # characters; of a longer one the middle is left out
+
+
+def shown(text: object) -> str:
+    """Text on one line: control characters, marks that change the direction of writing and halves of surrogate pairs as \\x1b, \\u202e."""
+    line = str(text)
+    if len(line) > LONGEST_MESSAGE:
+        line = f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
+    # repr is how Python writes what is not printable; it also doubles backslashes and quotes, so it gets such characters alone.
+    return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
 
 # Libraries that write files in native code report a full disk with exceptions of their own; the message holds the system's words.
@@ -46,13 +64,22 @@ def explain(error: BaseException) -> str | None:
             f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the model's micro_batch or vllm_memory (training) or the"
             " task's completion_tokens, let vLLM sleep, or give the model more GPUs in config.yaml; finished results are untouched"
         )
+    if isinstance(error, MemoryError):
+        return f"more memory is asked for than there is ({shown(error) or 'no amount is named'}); lower what you ask for, or take a larger machine"
     if "Unsupported CPU attention configuration" in str(error):
         return f"vLLM's CPU build cannot run this model ({error}); set the model's engine to transformers"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
         where = f" while writing {error.filename}" if error.filename else ""
     elif any(words in str(error) for words in DISK_FULL_WORDS):
         where = f" ({str(error).splitlines()[0]})"
-    elif isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR):
+    elif isinstance(error, OSError) and error.errno in (
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOTDIR,
+        errno.ENAMETOOLONG,
+        errno.EISDIR,
+    ):
         return f"cannot write {error.filename}: {error.strerror}; choose a folder that you may write to and run again"
     else:
         # torch.save hides why a write failed; the reason is in the chain of exceptions.

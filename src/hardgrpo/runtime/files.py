@@ -13,9 +13,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from hardgrpo.runtime.errors import UserError
+import yaml
 
-SEALED = ("results", "paper")  # what the workflow makes, in folders that it names relative to the project's
+from hardgrpo.runtime import seals
+from hardgrpo.runtime.errors import UserError
 
 
 @contextlib.contextmanager
@@ -25,8 +26,11 @@ def atomic(path: str | Path) -> Iterator[Path]:
     Leftovers of a killed process are removed first. A folder replaces an existing folder only if both hold a file of the same name (so
     they hold the same kind of result), or if the existing one is empty. A file never replaces a folder.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = named(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UserError(f"{path} cannot be written: a file is where its folder should be; name another output") from None
     temporary = path.with_name(f".{path.name}.tmp")
     _remove(temporary)
     try:
@@ -39,52 +43,17 @@ def atomic(path: str | Path) -> Iterator[Path]:
             if temporary.is_file() or (old and not old & new):
                 raise UserError(f"{path}: a folder with other content is in the way; name another output or move it away")
             shutil.rmtree(path)
-        seal = seal_of(path)
-        seal.unlink(missing_ok=True)  # a kill from here on leaves the new file without a seal, never with the old one
-        checksum = sha256(temporary) if temporary.is_file() and path.parts[0] in SEALED else None
-        os.replace(temporary, path)
-        if checksum:
-            _write_seal(seal, checksum)
+        with seals.renewed(temporary, path):
+            os.replace(temporary, path)
     finally:
         _remove(temporary)
 
 
-def seal_of(path: str | Path) -> Path:
-    """Where the checksum of a file is kept, which `read_text` compares: beside it, in a hidden folder."""
-    path = Path(path)
-    return path.parent / ".seals" / path.name
-
-
-def _write_seal(seal: Path, checksum: str) -> None:
-    seal.parent.mkdir(exist_ok=True)
-    temporary = seal.with_name(f".{seal.name}.tmp")
-    temporary.write_text(checksum + "\n", encoding="ascii")
-    os.replace(temporary, seal)
-
-
-def check_seal(path: str | Path, data: bytes | None = None) -> None:
-    """Raise a `UserError` if a file is not what was written. `data`: its content, if it has been read. A file without a seal was not
-    written by this project's programs, and is not checked."""
-    seal = seal_of(path)
-    try:
-        expected = seal.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return
-    if expected != (sha256(path) if data is None else hashlib.sha256(data).hexdigest()):
-        raise UserError(
-            f"{path}: the content is not what was written (checksum differs); delete it and run again, or delete {seal} if you changed"
-            " it yourself"
-        )
-
-
-def check_seals(folder: str | Path) -> None:
-    """Check every sealed file below a folder. One that is gone is none of its matters: the workflow makes it again."""
-    for seal in sorted(Path(folder).rglob(".seals/*")):
-        path = seal.parent.parent / seal.name
-        if path.is_dir():
-            raise UserError(f"{path}: expected a file, found a folder; delete it and run again")
-        if path.exists():
-            check_seal(path)
+def named(path: str | Path) -> Path:
+    """The path of an output. Raise a `UserError` if it has no name, as '' and '.' have none."""
+    if Path(path).name in ("", ".."):
+        raise UserError(f"'{path}' cannot be written: expected the name of a file or folder")
+    return Path(path)
 
 
 def _remove(path: Path) -> None:
@@ -114,7 +83,7 @@ def read_text(path: str | Path, errors: str = "strict") -> str:
     """
     try:
         data = Path(path).read_bytes()
-        check_seal(path, data)
+        seals.check(path, data)
         if str(path).endswith(".gz"):
             data = gzip.decompress(data)
         return data.decode("utf-8", errors)
@@ -138,23 +107,26 @@ def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def read_jsonl(path: str | Path, keys: dict[str, type | tuple[type, ...]], errors: str = "strict") -> list[dict]:
-    """The rows of a JSON Lines file: at least one, each an object that has at least `keys`, with the given types."""
+def read_jsonl(
+    path: str | Path,
+    keys: dict[str, type | tuple[type, ...]],
+    errors: str = "strict",
+    optional: dict[str, type | tuple[type, ...]] | None = None,
+) -> list[dict]:
+    """The rows of a JSON Lines file: at least one, each an object that has at least `keys`, with the given types. A key that is `optional`
+    may be missing or null."""
     rows = []
     for number, line in enumerate(read_text(path, errors).split("\n"), start=1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UserError(
-                f"{path}: line {number}, column {error.colno}: not valid JSON ({error.msg}); expected one JSON object a line"
-                " (if this is the last line, the file may be truncated)"
-            ) from None
+        remedy = "expected one JSON object a line (if this is the last line, the file may be truncated)"
+        row = parse_json(line, path, remedy, number, numbers=True)
         if not isinstance(row, dict):
             raise UserError(f"{path}: line {number}: expected a JSON object, found {type(row).__name__}")
-        for key, types in keys.items():
-            if key not in row or row[key] is None:
+        for key, types in (keys | (optional or {})).items():
+            if row.get(key) is None:
+                if key not in keys:
+                    continue
                 raise UserError(f"{path}: line {number}: '{key}' is missing; found {', '.join(row) or 'nothing'}")
             if not isinstance(row[key], types) or isinstance(row[key], bool) and bool not in _as_tuple(types):
                 expected = " or ".join(t.__name__ for t in _as_tuple(types))
@@ -165,18 +137,114 @@ def read_jsonl(path: str | Path, keys: dict[str, type | tuple[type, ...]], error
     return rows
 
 
+def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None, numbers: bool = False):
+    """The value of a JSON text of the file `name`, all of it or one `line`. Raise a `UserError` for a text that is no JSON, or that says two
+    things, which Python's reader takes: a key that stands in an object twice, and, if `numbers`, NaN and Infinity."""
+    place = f"{name}: line {line}" if line else name
+
+    def once(pairs: list[tuple]) -> dict:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise UserError(
+                f"{place}: '{next(name for name in names if names.count(name) > 1)}' stands in an object twice; {remedy}"
+            )
+        return found
+
+    def refused(constant: str):
+        raise UserError(f"{place}: {constant} is no number; {remedy}")
+
+    try:
+        return json.loads(text, object_pairs_hook=once, **({"parse_constant": refused} if numbers else {}))
+    except json.JSONDecodeError as error:
+        where = f"line {line or error.lineno}, column {error.colno}"
+        raise UserError(f"{name}: {where}: not valid JSON ({error.msg}); {remedy}") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
+        raise UserError(f"{place}: a number or a nesting that is too large for JSON; {remedy}") from None
+
+
+def as_object(text: str) -> dict:
+    """A JSON object as a program's argument."""
+    return _argument(text, dict, "object")
+
+
+def as_list(text: str) -> list[dict]:
+    """A JSON list of objects as a program's argument."""
+    found = _argument(text, list, "list of objects")
+    if not all(isinstance(one, dict) for one in found):
+        raise argparse.ArgumentTypeError("expected a JSON list of objects")
+    return found
+
+
+def _argument(text: str, kind: type, expected: str):
+    try:
+        found = parse_json(text, "the argument", f"expected a JSON {expected}")
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not isinstance(found, kind):
+        raise argparse.ArgumentTypeError(f"expected a JSON {expected}, found {type(found).__name__}")
+    return found
+
+
+class _Yaml(yaml.SafeLoader):  # not libyaml's: deep nesting ends the process there
+    """Reads plain data, and refuses a key that stands in a mapping twice: the first would be lost without a word."""
+
+    def construct_mapping(self, node, deep=False):
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = next((key for number, key in enumerate(names) if key in names[:number] and key != "<<"), None)
+        if twice is not None:
+            raise yaml.MarkedYAMLError(problem=f"'{twice}' stands in a mapping twice", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+LARGEST_YAML = 1_000_000  # entries, with those that aliases repeat
+
+
+def read_yaml(path: str | Path):
+    """The content of a YAML file. Raise a `UserError` if it is none, or is endless or huge by its aliases."""
+    text = read_text(path)
+    try:
+        content = yaml.load(text, _Yaml)
+    except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
+        raise UserError(f"{path}:{f' line {mark.line + 1}:' if mark else ''} not valid YAML ({problem}); correct it") from None
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+    ) as error:  # a date that is none; a key that is a list; deep nesting
+        raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
+    left, count = [content], 0
+    while left:
+        entry, count = left.pop(), count + 1
+        left += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        if count > LARGEST_YAML:
+            raise UserError(f"{path}: aliases (*) make it larger than {LARGEST_YAML:,} entries; write out what they repeat")
+    return content
+
+
 def _as_tuple(types) -> tuple:
     return types if isinstance(types, tuple) else (types,)
 
 
 def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> None:
     """Write a CSV file with exactly `columns`. None becomes an empty cell; floats keep every digit (repr)."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, columns, lineterminator="\n", extrasaction="raise")
-    writer.writeheader()
+    rows = list(rows)
     for row in rows:
-        writer.writerow({column: _cell(row[column]) for column in columns} | {k: v for k, v in row.items() if k not in columns})
-    write_text(path, buffer.getvalue())
+        if set(row) - set(columns):
+            raise ValueError(f"{path}: unknown columns {sorted(set(row) - set(columns))}")
+    write_text(path, csv_text(columns, [[_cell(row[column]) for column in columns] for row in rows]))
+
+
+def csv_text(columns: list[str], rows: list[list]) -> str:
+    """A CSV file with a header."""
+    # The writer does not quote a lone carriage return, but readers take it as the end of a row.
+    bare = any("\r" in cell for row in [columns, *rows] for cell in row if isinstance(cell, str))
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)
+    writer.writerows([columns, *rows])
+    return buffer.getvalue()
 
 
 def rounded(rows: Iterable[dict]) -> list[dict]:
@@ -192,24 +260,50 @@ def _cell(value):
 
 def read_rows(path: str | Path, columns: dict[str, Callable], optional: dict[str, Callable] | None = None) -> list[dict]:
     """The rows of a CSV file that has at least `columns`, with converted cells. Empty cells and missing optional columns are None."""
-    reader = csv.DictReader(io.StringIO(read_text(path)))
-    missing = [column for column in columns if column not in (reader.fieldnames or [])]
+    header, cells = read_cells(path)
+    missing = [column for column in columns if column not in header]
     if missing:
         raise UserError(f"{path}: column '{missing[0]}' is missing; expected {', '.join(columns)}")
     rows = []
-    for number, raw in enumerate(reader, start=2):
+    for number, raw in enumerate((dict(zip(header, row)) for row in cells), start=2):
         row = dict.fromkeys(optional or {})
         found = columns | {column: convert for column, convert in (optional or {}).items() if column in raw}
         for column, convert in found.items():
-            cell = raw[column]
-            if cell is None:
-                raise UserError(f"{path}: row {number}: the row ends before column '{column}'; the file may be truncated")
             try:
-                row[column] = convert(cell) if cell != "" else None
+                row[column] = _converted(convert, raw[column])
             except ValueError:
-                raise UserError(f"{path}: row {number}: column '{column}' is '{cell}', expected {convert.__name__}") from None
+                raise UserError(
+                    f"{path}: row {number}: column '{column}' is '{raw[column]}', expected {convert.__name__}"
+                ) from None
         rows.append(row)
     return rows
+
+
+def read_cells(path: str | Path) -> tuple[list[str], list[list[str]]]:
+    """(header, rows) of a CSV file, as text. Raise a `UserError` for a file that says two things or less than its header promises."""
+    csv.field_size_limit(2**31 - 1)  # models write long answers
+    reader = csv.reader(io.StringIO(read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        header, *cells = list(filter(None, reader)) or [[]]
+    except csv.Error as error:
+        raise UserError(f"{path}: line {reader.line_num}: not valid CSV ({error}); correct the quoting") from None
+    twice = next((name for name in header if header.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(f"{path}: column '{twice}' stands in the header twice; rename one")
+    for number, row in enumerate(cells, start=2):
+        if len(row) != len(header):
+            raise UserError(
+                f"{path}: row {number}: more or fewer cells than the header's {len(header)} (here {len(row)}); correct the row, or make the"
+                " file again if it was truncated"
+            )
+    return header, cells
+
+
+def _converted(convert: Callable, cell: str):
+    """The value of a cell. Python reads more as a number than people write as one: '1_0', ' 1', 'nan', digits of other scripts."""
+    if convert in (int, float) and (not cell.isascii() or "_" in cell or cell != cell.strip() or cell.lower().strip("+-") == "nan"):
+        raise ValueError
+    return convert(cell) if cell != "" else None
 
 
 def link_or_copy(source: Path, target: Path) -> None:
@@ -229,10 +323,7 @@ def sha256(path: str | Path) -> str:
 def read_json(path: str | Path, name: str | None = None, remedy: str = "delete it and run again") -> dict:
     """Read a JSON object. Raise a `UserError` for anything else; its message calls the file `name` (default: the path)."""
     name = name or str(path)
-    try:
-        value = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise UserError(f"{name}: line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); {remedy}") from None
+    value = parse_json(read_text(path), name, remedy)
     if not isinstance(value, dict):
         raise UserError(f"{name}: expected a JSON object, found {type(value).__name__}; {remedy}")
     return value

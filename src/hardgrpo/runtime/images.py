@@ -4,8 +4,9 @@ import os
 
 from hardgrpo.runtime.errors import UserError
 
-PINS = {"training": "envs/gpu.txt", "figures": "envs/figures.txt"}
-PATHS = {name: f"envs/{name}.sif" for name in PINS}
+LOCKS = {"training": "envs/gpu.lock", "figures": "envs/figures.lock"}
+BUILD = "envs/build.lock"  # installed before
+PATHS = {name: f"envs/{name}.sif" for name in LOCKS}
 
 
 def check() -> None:

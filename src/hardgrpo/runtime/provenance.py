@@ -2,12 +2,11 @@
 
 import hashlib
 import importlib.metadata
-import json
 import os
 import platform
 import subprocess
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -75,11 +74,10 @@ def check_manifest(folder: str | Path) -> dict:
     path = folder / "manifest.json"
     if not path.is_file():
         raise UserError(f"{folder}: no manifest.json, so the folder is missing or was never finished; {remedy}")
-    try:
-        manifest = json.loads(files.read_text(path))
-        listed = manifest["files"]
-    except (json.JSONDecodeError, KeyError, TypeError):
-        raise UserError(f"{path}: not a manifest; {remedy}") from None
+    manifest = files.read_json(path, remedy=remedy)
+    listed = manifest.get("files")
+    if not isinstance(listed, dict) or not all(map(_is_listed, listed.items())):
+        raise UserError(f"{path}: not a manifest; {remedy}")
     for name, entry in listed.items():
         file = folder / name
         if not file.is_file():
@@ -91,11 +89,19 @@ def check_manifest(folder: str | Path) -> dict:
     return manifest
 
 
+def _is_listed(entry: tuple) -> bool:
+    """Whether an entry of a manifest names a file within its folder, with size and checksum."""
+    name, facts = entry
+    path = PurePosixPath(name)
+    known = isinstance(facts, dict) and type(facts.get("bytes")) is int and isinstance(facts.get("sha256"), str)
+    return known and bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+
+
 def checkpoints(folder: Path) -> dict[int, Path]:
     """{updates done: folder} of a run's checkpoints."""
     path = folder / "manifest.json"
     steps = files.read_json(path).get("steps")
-    if not steps:
+    if not isinstance(steps, list) or not steps or not all(type(step) is int and step >= 0 for step in steps):
         raise UserError(f"{path}: not a list of checkpoints; delete {folder.parent} and run again")
     return {step: folder / f"step-{step}" for step in steps}
 

@@ -79,7 +79,8 @@ def wants_gpus() -> bool:
 
 def connect(path: Path, starts: bool = True) -> socket.socket | None:
     """A connection to the server, which is started if it does not run yet and `starts` is True; None if there is none."""
-    read = os.environ | {"PYTHONPATH": os.pathsep.join(others(os.getenv("PYTHONPATH", "").split(os.pathsep)))}
+    modules = os.pathsep.join(others(os.getenv("PYTHONPATH", "").split(os.pathsep)))
+    read = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}  # what `start` gives the server
     settings = sorted((name, value) for name, value in read.items() if name.startswith(READ_WHEN_LOADED))
     path = path.with_name(f"{path.name}-{hashlib.sha256(repr((sys.executable, settings)).encode()).hexdigest()[:8]}")
     try:

@@ -1,7 +1,6 @@
 """What the programs that sample completions share: arguments, the start of an engine, requests, rows of a probe, provenance."""
 
 import argparse
-import json
 import time
 from collections.abc import Iterable, Iterator
 
@@ -22,7 +21,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     found.add_argument(
         "--engine", default="transformers", choices=["transformers", "vllm", "auto"], help="auto: vLLM where it is installed"
     )
-    found.add_argument("--chat", default={}, type=json.loads, help="arguments of the chat template, as JSON")
+    found.add_argument("--chat", default={}, type=files.as_object, help="arguments of the chat template, as JSON")
     environments.add_gpu_arguments(found)
     found.add_argument("--provenance", help="JSON file to write: machine, versions, tokens, seconds")
     found.set_defaults(started=time.time())

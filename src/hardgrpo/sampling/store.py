@@ -18,6 +18,9 @@ def folder_of(args: argparse.Namespace) -> Path:
     return Path(args.state) / f"probe-{Path(args.model).name}-{Path(args.problems).parent.name}-{key[:16]}"
 
 
+KEYS = {"id": str, "sample": int, "completion": str}  # of a completion, at least
+
+
 class Store:
     """A file with one batch of completions per line; of each problem it holds the first few samples, in order.
 
@@ -34,14 +37,18 @@ class Store:
         data = self.path.read_bytes() if self.path.exists() else b""
         for line in data.split(b"\n")[:-1]:
             try:
-                found.append(json.loads(line))
-            except ValueError:
+                found.append(files.parse_json(line.decode(), str(self.path), "remove it and run again", numbers=True))
+            except (UnicodeDecodeError, UserError):
                 break
             size += len(line) + 1
         if size < len(data):
             os.truncate(self.path, size)
         counts: dict[str, int] = {}
-        for row in (row for rows in found for row in rows):
+        for row in (row for rows in found for row in (rows if isinstance(rows, list) else [rows])):
+            if not isinstance(row, dict) or any(type(row.get(key)) is not kind for key, kind in KEYS.items()):
+                raise UserError(
+                    f"{self.path}: expected completions with {', '.join(KEYS)}; the file was changed: remove it and run again"
+                )
             if row["sample"] != counts.setdefault(row["id"], 0):
                 raise UserError(
                     f"{self.path}: problem '{row['id']}': expected sample {counts[row['id']]} next, found {row['sample']}; the file was"

@@ -128,16 +128,18 @@ def fewest(want: Wanted, correct: np.ndarray, drawn: np.ndarray, future: np.ndar
     ignored.
     """
     worlds, prompts, samples = future.shape
-    start, _ = want.bounds(correct, drawn)
-    left = samples - drawn
-    going = np.arange(samples) < left[:, None]
-    counted = np.cumsum((~future if want.mirrored else future) & going, axis=2, dtype=np.int16)
-    low = start[:, None] + np.concatenate([np.zeros((worlds, prompts, 1), np.int16), counted[:, :, :-1]], axis=2)
-    high = low + left[:, None] - np.arange(samples)
-    final = start + counted[:, :, -1]
+    start = want.bounds(correct, drawn)[0].astype(np.int16)
+    left = (samples - drawn).astype(np.int16)
+    # Samples are the first axis: sums over a short last axis took most of the time.
+    step = np.arange(samples, dtype=np.int16)[:, None, None]
+    going = step < left
+    counted = np.cumsum(np.moveaxis(~future if want.mirrored else future, 2, 0) & going, axis=0, dtype=np.int16)
+    low = start + np.concatenate([np.zeros((1, worlds, prompts), np.int16), counted[:-1]])
+    high = low + left - step
+    final = start + counted[-1]
 
     def needed(most: int) -> np.ndarray:
-        return (undecided(low, high, want.least, most) & going).sum(axis=2, dtype=np.int16)
+        return (undecided(low, high, want.least, most) & going).sum(axis=0, dtype=np.int16)
 
     if want.size is None:
         return needed(want.most)
@@ -329,7 +331,9 @@ def imagined(correct: np.ndarray, drawn: np.ndarray, samples: int, worlds: int) 
     rng = np.random.default_rng([len(drawn), samples, int(drawn.sum()), int(correct.sum())])
     edges = posteriors(correct, drawn).cumsum(axis=1)[:, :-1]
     place = rng.random((worlds, len(drawn)), dtype=np.float32)
-    rates = RATES[np.stack([(row[:, None] > edges).sum(axis=1) for row in place])].astype(np.float32)
+    at_once = max(1, 2**20 // edges.size)  # worlds; all of them for a small pool
+    passed = [(place[i : i + at_once, :, None] > edges).sum(axis=2) for i in range(0, worlds, at_once)]
+    rates = RATES[np.concatenate(passed)].astype(np.float32)
     return rng.random((worlds, len(drawn), samples), dtype=np.float32) < rates[:, :, None]
 
 

@@ -1,6 +1,8 @@
 """Validate config.yaml against its schema, and explain the first violation in one sentence."""
 
 import difflib
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import jsonschema
@@ -11,7 +13,9 @@ RULES = Path(__file__).parents[3] / "rules"
 
 def read() -> dict:
     """The schema: its top level, with the definitions of both files."""
-    whole, models = (yaml.safe_load((RULES / f"{name}.schema.yaml").read_text(encoding="utf-8")) for name in ("config", "models"))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where PyYAML has it
+    texts = ((RULES / f"{name}.schema.yaml").read_text(encoding="utf-8") for name in ("config", "models"))
+    whole, models = (loader(text).get_single_data() for text in texts)
     return whole | {"$defs": whole["$defs"] | models["$defs"]}
 
 
@@ -20,9 +24,16 @@ def violation(config: dict) -> str | None:
     schema = read()
     # JSON Schema accepts 30.0 as an integer; the programs' arguments do not.
     strict = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-    validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=strict)(schema)
+    kept = {"pattern": _pattern}
+    validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, kept, type_checker=strict)(schema)
     error = min(validator.iter_errors(config), key=lambda e: [str(p) for p in e.absolute_path], default=None)
     return None if error is None else _explain(error, schema)
+
+
+def _pattern(validator, pattern: str, instance, schema: dict) -> Iterator[jsonschema.ValidationError]:
+    """As in JSON Schema, `$` is the end of the text: to Python it is also the place before a last line feed."""
+    if isinstance(instance, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
 def _explain(error: jsonschema.ValidationError, schema: dict) -> str:

@@ -6,8 +6,6 @@ import os
 import random
 from dataclasses import dataclass
 
-import yaml
-
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
@@ -48,16 +46,16 @@ class Spec:
 
 
 def read_spec(path: str) -> Spec:
-    try:
-        fields = yaml.safe_load(files.read_text(path))
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
-    names = Spec.__dataclass_fields__
+    fields, names = files.read_yaml(path), Spec.__dataclass_fields__
     if not isinstance(fields, dict):
         raise UserError(f"{path}: expected keys {', '.join(names)}")
     for name in fields:
         if name not in names:
             raise UserError(f"{path}: unknown key '{name}'; expected {', '.join(names)}")
+    for name, value in fields.items():
+        kind = names[name].type
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise UserError(f"{path}: '{name}' is {type(value).__name__}, expected {getattr(kind, '__name__', kind)}")
     for name in names:
         if name not in fields and (name not in OPTIONAL or OPTIONAL[name](fields["training"])):
             raise UserError(f"{path}: '{name}' is missing; expected {', '.join(names)}")

@@ -1,0 +1,91 @@
+"""Follow README.md word for word in an empty Debian: its commands, one after the other, in a fresh copy of this clone.
+
+    sudo python scripts/maintenance/follow_readme.py --root /tmp/debian             # everything; `make test` alone takes an hour
+    sudo python scripts/maintenance/follow_readme.py --root /tmp/debian --quick     # set-up and dry-runs
+
+debootstrap makes the Debian, with what README asks for: Python (Debian's needs python3-venv) and make. git is there for the clone. pip gets
+its settings from this machine: variables PIP_*, and the files and folders that these name. Commands end up in a chroot of its own.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from hardgrpo.runtime import errors, files
+from hardgrpo.runtime.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = "python3,python3-venv,make,git,ca-certificates"
+CLONE = "root/clone"
+# In mount and process namespaces of their own, so that nothing stays mounted and no process stays.
+ENTER = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec"]
+PREPARE = 'mount -t proc proc "$0/proc"; mkdir -p "$0/dev/shm"; mount -t tmpfs tmpfs "$0/dev/shm"; exec chroot "$0" sh -ec "$1"'
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", required=True, type=Path, help="folder of the Debian; made if it does not exist, and kept")
+    parser.add_argument("--release", default="bookworm")
+    parser.add_argument("--quick", action="store_true", help="only set-up and dry-runs")
+    args = parser.parse_args()
+    if os.geteuid() != 0 or not shutil.which("debootstrap"):
+        raise UserError("an empty Debian needs root and debootstrap; run as root, after: apt-get install debootstrap")
+    if not (args.root / CLONE).parent.is_dir():
+        run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", args.release, args.root])
+    copy_clone(args.root / CLONE)
+    variables = copy_settings_of_pip(args.root)
+    for command in commands(files.read_text(ROOT / "README.md"), args.quick):
+        print(f"\n$ {command}", flush=True)
+        inside = f"cd /{CLONE}; export PATH=/{CLONE}/.venv/bin:$PATH; {command}"
+        run(
+            [*ENTER, PREPARE, args.root, inside],
+            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", **variables},
+        )
+    print("\nREADME.md was followed to its end")
+
+
+def commands(readme: str, quick: bool) -> list[str]:
+    """README's commands in their order; with `quick` set-up in place of the demo, and no tests."""
+    shown = re.findall(r"^    (make \w+)  |`(snakemake -n [^`]*)`", readme, re.MULTILINE)
+    found = [block or inline for block, inline in shown]
+    dry_runs = [command for command in found if "snakemake -n" in command]
+    options = re.findall(r"\(`(--config study=\w+)`", readme)  # of the dry-run
+    dry_runs += [f"{command} {option}" for command in dry_runs for option in options]
+    whole = [command for command in found if command not in dry_runs]
+    return ["make setup", *dry_runs] if quick else [*whole, *dry_runs]
+
+
+def copy_clone(folder: Path) -> None:
+    """The files that git knows, as they are here. Environments and results of an earlier call stay."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    for name in filter(None, listed):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def copy_settings_of_pip(root: Path) -> dict[str, str]:
+    """pip's variables, and in the Debian what they name and how names are resolved."""
+    variables = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.lower().endswith("_proxy")}
+    named = {Path(word) for value in variables.values() for word in value.split() if word.startswith("/")}
+    for path in [Path("/etc/resolv.conf"), *named]:
+        target = root / path.relative_to("/")
+        if path.is_dir():
+            shutil.copytree(path, target, dirs_exist_ok=True)
+        elif path.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    return variables
+
+
+def run(command: list, env: dict | None = None) -> None:
+    done = subprocess.run(command, env=env, check=False)
+    if done.returncode:
+        raise UserError(f"failed with exit status {done.returncode}: {command[-1]}")
+
+
+if __name__ == "__main__":
+    errors.run(main)

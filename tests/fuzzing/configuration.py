@@ -1,0 +1,135 @@
+"""Targets: config.yaml with hostile entries, by section. What the checks accept must be planned, and what they refuse is named."""
+
+import copy
+import functools
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from fuzzing import mutations
+from fuzzing.judge import UserError
+from hardgrpo.planning import labels, power
+from hardgrpo.report import conditions
+from hardgrpo.runtime import files
+from hardgrpo.study import checks, paths, schema, settings
+
+ROOT = Path(__file__).parents[2]
+CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+schema.read = functools.cache(schema.read)  # 0.2 s a time
+SECTIONS = ("tasks", "models", "policies", "recipes", "studies")
+
+
+@dataclass(frozen=True)
+class Target:
+    section: str | None  # None: the keys outside of sections
+    after: Callable[[dict, Path], None]
+    share: float = 1.0
+
+    def run(self, rng: random.Random, folder: Path) -> None:
+        config = hostile(rng, self.section)
+        checks.check(config, "config.yaml")
+        self.after(config, folder)
+
+
+def hostile(rng: random.Random, section: str | None) -> dict:
+    """The configuration with one or two changes. One of its studies is that to be run, mostly one that the change concerns."""
+    config = copy.deepcopy(CONFIG)
+    outside = {key: value for key, value in config.items() if key not in SECTIONS}
+    for _ in range(rng.choice((1, 1, 2))):
+        if section is None:
+            config |= mutations.changed(rng, outside)
+        else:
+            name = rng.choice(list(config[section]))
+            entry = {name: config[section].pop(name)}
+            config[section] |= likely(rng, entry, config[section]) if rng.random() < 0.5 else mutations.changed(rng, entry)
+    return config
+
+
+def likely(rng: random.Random, entry: dict, others: dict) -> dict:
+    """An entry with a value that may be right there: that of another entry, or a number near its own."""
+    parent, path = entry, rng.choice(mutations.places(entry))
+    other = rng.choice(list(others.values()))
+    for key in path[:-1]:
+        parent = parent[key]
+    for key in path[1:]:
+        other = other.get(key) if isinstance(other, dict) else None
+    old = parent[path[-1]]
+    near = rng.choice((old + 1, old // 2, old * 3)) if isinstance(old, int) else old
+    parent[path[-1]] = near if other is None or rng.random() < 0.3 else copy.deepcopy(other)
+    return entry
+
+
+def planned(config: dict, folder: Path) -> None:
+    """Everything that is planned from the configuration before a job is made: files, runs, labels, power, what the paper says of it."""
+    for study in config["studies"]:
+        runs = paths.runs(config, study)
+        assert len({run.path for run in runs}) == len(runs)
+        made = [*paths.results(config, study), *paths.inputs(config, study), *paths.prunings(config, study)]
+        assert all(isinstance(path, str) and path and path.isprintable() and ".." not in path.split("/") for path in made), made
+        json.dumps([paths.of_study(config, study), paths.conditions(config, study)])
+        for fact in (
+            conditions.tests,
+            conditions.lines,
+            conditions.limits,
+            conditions.has_reach,
+            conditions.has_leads,
+            conditions.is_compared,
+        ):
+            fact(config, study)
+        labels.planned(config, study)
+        power.detectable(config, study)
+    settings.stopped_early(config)
+    paths.chosen_rows(config)
+
+
+def dry_run(config: dict, folder: Path) -> None:
+    """Snakemake plans the study, or says in one line why not."""
+    for name in ("Snakefile", "rules", "scripts", "src", "laptop", "envs", "inputs.lock", "paper"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "results").mkdir()
+    for name in ("published", "reference"):
+        (folder / "results" / name).symlink_to(ROOT / "results" / name)
+    (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    command = [sys.executable, "-m", "snakemake", "-n", "--profile", "laptop", "--cores", "1", "--quiet", "all"]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env=os.environ | {"HARDGRPO_WARM": "off"}
+    )
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said and "Error in" not in said, said[-1500:]
+    if done.returncode:
+        raise UserError(said.strip().splitlines()[-1])
+
+
+def text(rng: random.Random, folder: Path) -> None:
+    """The file itself, before Snakemake has read it."""
+    (folder / "config.yaml").write_bytes(mutations.mutated(rng, yaml.safe_dump(SMALL, sort_keys=False).encode(), "yaml"))
+    config = files.read_yaml(folder / "config.yaml")
+    if not isinstance(config, dict):
+        raise UserError("Snakemake refuses a configuration that is no mapping")
+    checks.check(config, "config.yaml")
+
+
+@dataclass(frozen=True)
+class Text:
+    share: float = 0.5
+
+    def run(self, rng: random.Random, folder: Path) -> None:
+        text(rng, folder)
+
+
+USED = {"models": ["tiny"], "tasks": ["swaps"], "policies": ["hard", "random"], "recipes": ["mini"], "studies": ["mini"]}
+SMALL = CONFIG | {section: {name: CONFIG[section][name] for name in names} for section, names in USED.items()}
+
+TARGETS = {
+    "outside of sections": Target(None, planned),
+    **{section: Target(section, planned, share=2.0) for section in SECTIONS},
+    "planned by Snakemake": Target("studies", dry_run, share=0.1),
+    "text of the file": Text(),
+}

@@ -1,0 +1,109 @@
+"""Good files of every format, small enough to be mutated a thousand times a minute, and what a mutated one says."""
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+
+
+PROBLEMS = [
+    {"id": f"p{i}", "question": f"q {i}?", "answer": f"({'ABC'[i % 3]})", "tier": 1 + i % 3, "source": "f", "row": i}
+    for i in range(8)
+]
+COMPLETIONS = [
+    {"id": f"p{i}", "sample": k, "seed": 1, "completion": rf"\boxed{{({'ABC'[k % 3]})}}", "tokens": 3, "finish_reason": "stop"}
+    for i in range(8)
+    for k in range(4)
+]
+RECORDING = [{"question": f"q {i}?", "answer": f"({'ABC'[i % 3]})", "completions": [rf"\boxed{{({c})}}" for c in "ABCA"], "tokens": [3, 3, 3, 3]} for i in range(8)]  # fmt: skip
+SIGNALS = [{"id": f"p{i}", "samples": 4, "agreement": i / 8, "entropy": i / 9, "answered_share": 1.0, "mean_tokens": 3.0, "log_probability": -0.5} for i in range(8)]  # fmt: skip
+RATES = [{"id": f"p{i}", "tier": 1, "samples": 4, "pass_rate": i / 8} for i in range(8)]
+EVALUATION = [
+    {"step": step, "id": f"p{i}", "tier": 1, "decoding": "sampled", "sample": k, "correct": k, "answered": 1, "strict": k, "lenient": k, "undecided": 0,
+     "sound": "", "truncated": 0, "tokens": 3, "answer": "(A)"}
+    for step in (0, 4) for i in range(4) for k in (0, 1)
+]  # fmt: skip
+LOCK = {
+    "datasets": {"a/b@c": {"commit": "c", "files": {"x.json": {"bytes": 3, "sha256": "0" * 64}}}},
+    "problems": {"t/train": {"rows": 3, "sha256": "1" * 64}},
+}
+SPEC = {
+    "model": "m", "task": "t", "policy": "p", "recipe": "r", "seed": 0, "model_folder": "results/models/m", "problems": "P.jsonl", "subset": "s.csv",
+    "prompt": "{question}", "chat": {}, "grader": "final_word", "completion_tokens": 10,
+    "training": yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))["recipes"]["mini"],
+}  # fmt: skip
+
+
+def jsonl(rows) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def table(rows) -> bytes:
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue().encode()
+
+
+QUESTIONS = [{"id": row["id"], "question": row["question"]} for row in PROBLEMS]
+ASKED = [{"question": row["question"], "answer": row["answer"] if number_ % 2 else "", "id": row["id"], "chosen_because": "hard"} for number_, row in enumerate(PROBLEMS)]  # fmt: skip
+TEXTS = [{"question": row["question"], "answer": row["answer"], "tier": row["tier"]} for row in PROBLEMS]
+EPOCHS = [{"id": f"p{i}", "epoch": epoch, "correct": (i + epoch) % 4, "rollouts": 4} for epoch in range(3) for i in range(4)]
+SUBSET = [{"id": name, "pass_rate": 0.25, "rank": rank} for rank, name in enumerate(("p3", "p1", "p2"), start=1)]
+FACTS = {"policy": {"rule": "hard", "budget": 0.4}, "seed": 0, "pool": 8, "prompts": 3, "mean_pass_rate": 0.25}
+CHECKSUM = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"  # of the content foo
+SETTINGS = {"auto_map": {}, "model_type": "qwen3", "vocab_size": 10}
+INDEX = {"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+BATCHES = [
+    [{"id": f"p{i}", "sample": k, "completion": "x", "tokens": 1, "finish_reason": "stop"} for i in range(3)] for k in range(3)
+]
+PROVENANCE = {"machine": {"gpus": 0}, "seconds": 5.0, "work_seconds": 3.0, "completion_tokens": 30}
+GROUPS = {
+    "jobs": 3,
+    "groups": [
+        {"of": {"rule": "probe", "device": "cpu", "model": "m"}, "jobs": 3, "fill": 0.5, "slowness": 1.5, "start_seconds": 2.0}
+    ],
+}
+CLAIMS = yaml.safe_load((ROOT / "paper/claims.yaml").read_text(encoding="utf-8"))[:3]
+
+
+# --- what a file says ----------------------------------------------------------------------------------------------
+
+
+def says_jsonl(data: bytes) -> list:
+    return [says_json(line) for line in data.decode("utf-8").split("\n") if line.strip()]
+
+
+def says_json(text: str | bytes):
+    def once(pairs):
+        assert len(dict(pairs)) == len(pairs), f"a key stands there twice: {[key for key, _ in pairs]}"
+        return dict(pairs)
+
+    def constant(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    try:
+        return json.loads(text, object_pairs_hook=once, parse_constant=constant)
+    except (ValueError, RecursionError) as error:
+        raise AssertionError(f"accepted, but it is no JSON: {error}") from None
+
+
+def says_csv(data: bytes) -> list[dict[str, str]]:
+    csv.field_size_limit(2**31)
+    header, *rows = filter(None, csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
+    assert len(set(header)) == len(header), f"a column stands there twice: {header}"
+    assert all(len(row) == len(header) for row in rows), "rows have other cells than the header"
+    return [dict(zip(header, row)) for row in rows]
+
+
+def number(cell: str) -> float | None:
+    """The number of a cell, None for an empty one."""
+    assert cell == "" or NUMBER.fullmatch(cell) or cell in ("inf", "-inf"), f"accepted as a number: {cell[:60]!r}"
+    return float(cell) if cell else None

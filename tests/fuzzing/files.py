@@ -1,0 +1,385 @@
+"""Targets: files of every format, each mutated and given to the program or function that reads it.
+
+A file that is accepted must give what it says. contents.py reads it apart from the project's readers, and refuses what is ambiguous: a key or
+column that stands there twice, a row with other cells than its header, a number that is no number.
+"""
+
+import gzip
+import json
+import math
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from fuzzing import contents, mutations
+from fuzzing.contents import ROOT, SPEC, jsonl, number, says_csv, says_json, says_jsonl, table
+from fuzzing.judge import run_program
+from hardgrpo.analysis import claims, evaluations, published, summaries
+from hardgrpo.data import completions, inputs, solutions, sources, tasks, trajectories
+from hardgrpo.planning import calibration
+from hardgrpo.runtime import files, provenance
+from hardgrpo.sampling.store import Store
+from hardgrpo.training import recipes
+
+# --- targets -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Target:
+    """Files by name, each (content, kind), the function that reads them in a folder and checks what it reads, and names left as they are."""
+
+    contents: dict[str, tuple[bytes, str]]
+    read: Callable[[Path], None]
+    kept: tuple[str, ...] = ()
+
+    def run(self, rng: random.Random, folder: Path) -> None:
+        made = {name: data for name, (data, _) in self.contents.items()}
+        name = rng.choice([name for name in made if name not in self.kept])
+        kind = self.contents[name][1]
+        made[name] = mutations.mutated(rng, made[name], kind)
+        for file, data in made.items():
+            if file.endswith(".gz"):
+                data = gzip.compress(data, 1)
+                if file == name and rng.random() < 0.2:
+                    data = rng.choice(mutations.BYTES[:5])(rng, data)
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_bytes(data)
+        self.read(folder)
+
+
+def plain(path: Path) -> bytes:
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+def difficulty(folder):
+    run_program("measure_difficulty", "--problems", folder / "P.jsonl", "--completions", folder / "C.jsonl.gz", "--grader", "choice_letter",
+                "--output", folder / "D.csv")  # fmt: skip
+    problems, samples = says_jsonl(plain(folder / "P.jsonl")), says_jsonl(plain(folder / "C.jsonl.gz"))
+    rates = {row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "D.csv"))}
+    assert set(rates) <= {str(problem["id"]) for problem in problems}
+    for problem in problems:
+        texts = [sample["completion"] for sample in samples if str(sample["id"]) == str(problem["id"])]
+        stated = [re.findall(r"\\boxed\{ *([^{}]*?) *\}", text)[-1:] for text in texts]
+        if str(problem["id"]) in rates:
+            right = sum(answer == [str(problem["answer"]).strip()] for answer in stated)
+            assert rates[str(problem["id"])] == right / len(texts), problem["id"]
+
+
+def select(folder):
+    run_program(
+        "select_subset",
+        "--difficulty",
+        folder / "D.csv",
+        "--policy",
+        '{"rule": "hard", "budget": 0.25}',
+        "--seed",
+        0,
+        "--output",
+        folder / "S.csv",
+    )
+    rates = {row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "D.csv"))}
+    assert_lowest(rates, says_csv(plain(folder / "S.csv")), len(rates) // 4)
+
+
+def select_by_signal(folder):
+    policy = '{"rule": "lowest", "by": "agreement", "budget": 0.25}'
+    run_program("select_subset", "--signals", folder / "G.csv", "--policy", policy, "--seed", 0, "--output", folder / "S.csv")
+    rows = says_csv(plain(folder / "G.csv"))
+    values = {row["id"]: number(row["agreement"]) for row in rows}
+    assert all(value is None or 0 <= value <= 1 for value in values.values()), "agreement is a share"
+    assert_lowest(
+        {name: value for name, value in values.items() if value is not None}, says_csv(plain(folder / "S.csv")), len(rows) // 4
+    )
+
+
+def assert_lowest(values: dict[str, float], subset: list[dict], size: int) -> None:
+    chosen = [row["id"] for row in subset]
+    assert set(chosen) <= set(values) and len(set(chosen)) == len(chosen)
+    assert "" not in values and not any(map(math.isnan, values.values()))
+    assert len(chosen) == size, (len(chosen), size)
+    assert max(values[name] for name in chosen) <= min((values[name] for name in values if name not in chosen), default=math.inf)
+
+
+def predicted(folder):
+    policy = '{"rule": "nearest_half", "by": "predicted", "budget": 0.75, "calibrated_on": 0.5}'
+    run_program(
+        "select_subset",
+        "--signals",
+        folder / "G.csv",
+        "--sample",
+        folder / "X.csv",
+        "--policy",
+        policy,
+        "--seed",
+        0,
+        "--output",
+        folder / "S.csv",
+    )
+    known = {row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "X.csv"))}
+    assert all(rate is not None and 0 <= rate <= 1 for rate in known.values())
+    ids = {row["id"] for row in says_csv(plain(folder / "G.csv"))}
+    assert set(known) <= ids and {row["id"] for row in says_csv(plain(folder / "S.csv"))} <= ids
+
+
+def prompts(name: str):
+    def read(folder):
+        found = tasks.prepare("t", {"kind": "files", "train": name}, "train", [str(folder / name)])
+        data = plain(folder / name)
+        if name.endswith(".csv"):
+            rows = says_csv(data)
+        elif name.endswith(".json"):
+            rows = [{"question": str(row["input"]), "answer": str(row["target"])} for row in says_json(data)["examples"]]
+        else:
+            rows = says_jsonl(data)
+        # A file of BIG-Bench-Hard has other columns, so it is read as rows.
+        assert [(p["question"], p["answer"]) for p in found] == [(str(row["question"]), str(row["answer"])) for row in rows]
+        assert len({problem["id"] for problem in found}) == len(rows)
+        path = folder / "out.jsonl"
+        files.write_jsonl(path, found)
+        assert tasks.read_problems(path) == written(found), "written and read again, they are the same"
+
+    return read
+
+
+def written(found):
+    """What is left of a value in a file: half a surrogate pair is written as a question mark."""
+    return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def big_bench(folder):
+    found = sources.read_rows(folder / "B.json")
+    assert found == [
+        {"input": str(row["input"]), "target": str(row["target"])} for row in says_json(plain(folder / "B.json"))["examples"]
+    ]
+
+
+def export(folder):
+    run_program("export_subset", "--subset", folder / "S.csv", "--problems", folder / "P.jsonl", "--files", folder / "rows.csv",
+                "--to-annotate", "answer", "--output", folder / "out.csv")  # fmt: skip
+    asked, ids = says_csv(plain(folder / "out.csv")), [row["id"] for row in says_csv(plain(folder / "S.csv"))]
+    assert [row["id"].removeprefix("'") for row in asked] == [one.removeprefix("'") for one in ids]
+    texts = {str(row["id"]): row["question"] for row in says_jsonl(plain(folder / "P.jsonl"))}
+    assert all(texts[name] in map(sources.original, row.values()) for name, row in zip(ids, asked))
+
+
+def annotated(name: str):
+    def read(folder):
+        run_program("read_annotated", "--problems", folder / "P.jsonl", "--annotated", folder / name, "--column", "answer", "--grader", "choice_letter",
+                    "--output", folder / "A.jsonl")  # fmt: skip
+        data = plain(folder / name)
+        given = {str(row["id"]): row["answer"] for row in (says_csv(data) if name.endswith("csv") else says_jsonl(data))}
+        filled = {key: str(answer).strip() for key, answer in given.items() if answer is not None and str(answer).strip()}
+        assert {row["id"]: row["answer"] for row in says_jsonl(plain(folder / "A.jsonl"))} == filled
+
+    return read
+
+
+def recording(folder):
+    problems = tasks.read_problems(folder / "P.jsonl")
+    found = completions.read_recording(str(folder / "R.jsonl"), problems)
+    rows = {row["question"]: row for row in says_jsonl(plain(folder / "R.jsonl"))}
+    for problem in problems:
+        row = rows.pop(problem["question"])
+        assert [one["completion"] for one in found[problem["id"]]] == row["completions"]
+        for one in found[problem["id"]]:
+            assert one["tokens"] is None or type(one["tokens"]) is int and one["tokens"] >= 0, one["tokens"]
+            assert one["finish_reason"] is None or isinstance(one["finish_reason"], str)
+    assert not rows
+
+
+def graded_recording(folder):
+    run_program("grade_recording", "--problems", folder / "P.jsonl", "--recordings", folder / "R.jsonl", "--steps", 5, "--grader", "choice_letter",
+                "--output", folder / "e.csv.gz", "--completions", folder / "e.jsonl.gz")  # fmt: skip
+    assert len(evaluations.read(str(folder / "e.csv.gz"))) == len(says_jsonl(plain(folder / "e.jsonl.gz")))
+
+
+def choices(folder):
+    run_program(
+        "compare_choices",
+        "--recording",
+        folder / "R.jsonl",
+        "--grader",
+        "choice_letter",
+        "--budget",
+        0.5,
+        "--draws",
+        5,
+        "--output",
+        folder / "c.csv",
+    )
+    assert {row["pool"] for row in says_csv(plain(folder / "c.csv"))} == {str(len(says_jsonl(plain(folder / "R.jsonl"))))}
+
+
+def signals(folder):
+    run_program(
+        "measure_signals",
+        "--questions",
+        folder / "Q.jsonl",
+        "--completions",
+        folder / "C.jsonl.gz",
+        "--grader",
+        "choice_letter",
+        "--output",
+        folder / "G.csv",
+    )
+    for row in says_csv(plain(folder / "G.csv")):
+        values = {name: number(row[name]) for name in ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")}
+        assert 0 <= values["agreement"] <= values["answered_share"] <= 1
+        assert all(value is None or math.isfinite(value) for value in values.values()), values
+        assert values["mean_tokens"] is None or values["mean_tokens"] >= 0
+
+
+def trajectory(folder):
+    run_program(
+        "import_trajectory",
+        "--trajectory",
+        folder / "T.csv",
+        "--chosen-from",
+        1,
+        "--difficulty",
+        folder / "D.csv",
+        "--later",
+        folder / "L.csv",
+    )
+    rows = says_csv(plain(folder / "T.csv"))
+    first = {}
+    for row in sorted(rows, key=lambda row: number(row["epoch"])):
+        first.setdefault(row["id"], number(row["correct"]) / number(row["rollouts"]))
+    assert {row["id"]: number(row["pass_rate"]) for row in says_csv(plain(folder / "D.csv"))} == first
+    assert len(says_csv(plain(folder / "L.csv"))) == len(rows) - len(first)
+
+
+def later_epochs(folder):
+    assert all(0 <= row["correct"] <= row["rollouts"] for rows in trajectories.read(str(folder / "T.csv")).values() for row in rows)
+
+
+def evaluation(folder):
+    frame = evaluations.read(str(folder / "E.csv.gz"))
+    rows = says_csv(plain(folder / "E.csv.gz"))
+    assert list(frame.id) == [row["id"] for row in rows] and list(frame.correct) == [number(row["correct"]) for row in rows]
+    assert list(frame.step) == [number(row["step"]) for row in rows] and (frame.step >= 0).all()
+    for column in ("truncated", "tokens", "sound"):
+        assert [None if value != value else value for value in frame[column]] == [number(row[column]) for row in rows]
+
+
+def summary(folder):
+    frame = summaries.read(folder / "gains.csv", ["model", "task", "eval_task", "policy", "gain", "gain_low", "gain_high", "seeds"])
+    rows = says_csv(plain(folder / "gains.csv"))
+    for column in ("gain", "gain_low", "gain_high", "seeds"):
+        assert [None if value != value else value for value in frame[column]] == [number(row[column]) for row in rows], column
+    assert [value if isinstance(value, str) else "" for value in frame.policy] == [row["policy"] for row in rows]
+
+
+def judged_claims(folder):
+    for claim in claims.read(folder / "claims.yaml"):
+        assert isinstance(claim["claim"], str)
+
+
+def printed_numbers(folder):
+    found = published.read(folder / "published")
+    assert all(math.isfinite(row["number"]) for row in found)
+    assert len(found) == len(says_csv(plain(folder / "published/p.csv")))
+
+
+def lock(folder):
+    found = inputs.read_lock(folder / "inputs.lock")
+    assert found == says_json(plain(folder / "inputs.lock"))
+    inputs.check_problems(folder / "inputs.lock", "t/train", [{"question": "q", "answer": "a"}], update=True)
+    assert inputs.read_lock(folder / "inputs.lock")["problems"]["t/train"]["rows"] == 1
+
+
+def manifest(folder):
+    found = provenance.check_manifest(folder / "m")
+    assert all(files.sha256(folder / "m" / name) == entry["sha256"] for name, entry in found["files"].items())
+    assert all(".." not in name and not name.startswith("/") for name in found["files"])
+
+
+def checkpoints(folder):
+    assert all(type(step) is int and step >= 0 for step in provenance.checkpoints(folder / "c"))
+
+
+def spec(folder):
+    found = recipes.read_spec(str(folder / "spec.yaml"))
+    for name, value in SPEC.items():
+        assert type(getattr(found, name)) is type(value), name
+
+
+def model(folder):
+    run_program("fetch_model", "--model", "m", "--source", json.dumps({"kind": "folder", "path": str(folder / "m")}), "--output", folder / "out",
+                "--lock", folder / "inputs.lock")  # fmt: skip
+    assert provenance.check_manifest(folder / "out")["model"] == "m"
+    for name in ("config.json", "tokenizer_config.json"):
+        assert not json.loads(plain(folder / "out" / name)).get("auto_map"), "its own code"
+
+
+def calibrated(folder):
+    found = calibration.read(str(folder / "calibration.json"))
+    known = found.find(calibration.Job.of("probe", {"model": "m"}), "cpu")
+    assert all(math.isfinite(value) and value >= 0 for value in known.values()), known
+
+
+def jobs_measured(folder):
+    for one in calibration.read_measured(str(folder)):
+        assert math.isfinite(one.seconds) and one.seconds >= 0
+        assert one.tokens is None or one.tokens >= 0
+
+
+def stored(folder):
+    for number_, rows in enumerate(Store(folder / "completions.jsonl").batches()):
+        assert rows == says_jsonl(plain(folder / "completions.jsonl"))[number_]
+        assert all(isinstance(row["id"], str) and isinstance(row["completion"], str) for row in rows)
+
+
+def worked(folder):
+    found = solutions.read(folder / "W.jsonl")
+    assert found == {row["id"]: row["solution"] for row in says_jsonl(plain(folder / "W.jsonl"))}
+    assert len(found) == len(says_jsonl(plain(folder / "W.jsonl")))
+
+
+P, R = {"P.jsonl": (jsonl(contents.PROBLEMS), "jsonl")}, {"R.jsonl": (jsonl(contents.RECORDING), "jsonl")}
+C, T = {"C.jsonl.gz": (jsonl(contents.COMPLETIONS), "jsonl")}, {"T.csv": (table(contents.EPOCHS), "csv")}
+G, S = (
+    {"G.csv": (table(contents.SIGNALS), "csv")},
+    {"S.csv": (table(contents.SUBSET), "csv"), "S.json": (json.dumps(contents.FACTS).encode(), "json")},
+)
+
+TARGETS: dict[str, Target] = {
+    "completions of a probe": Target(P | C, difficulty),
+    "pass rates": Target({"D.csv": (table(contents.RATES), "csv")}, select),
+    "signals": Target(G, select_by_signal),
+    "sample of pass rates": Target(G | {"X.csv": (table(contents.RATES[2:6]), "csv")}, predicted),
+    "prompts, CSV": Target({"mine.csv": (table(contents.TEXTS), "csv")}, prompts("mine.csv")),
+    "prompts, JSON Lines": Target({"mine.jsonl": (jsonl(contents.TEXTS), "jsonl")}, prompts("mine.jsonl")),
+    "prompts, BIG-Bench-Hard": Target({"B.json": (json.dumps({"examples": [{"input": "q\nOptions:\n(A) x", "target": "(A)"}] * 3}).encode(), "json")}, big_bench),
+    "subset": Target(P | S | {"rows.csv": (table(contents.TEXTS), "csv")}, export),
+    "annotated, CSV": Target(P | {"to.csv": (table(contents.ASKED), "csv")}, annotated("to.csv"), kept=("P.jsonl",)),
+    "annotated, JSON Lines": Target(P | {"to.jsonl": (jsonl(contents.ASKED), "jsonl")}, annotated("to.jsonl"), kept=("P.jsonl",)),
+    "recording": Target(P | R, recording),
+    "recording, graded": Target(P | R, graded_recording),
+    "recording, choices": Target(R, choices),
+    "questions": Target({"Q.jsonl": (jsonl(contents.QUESTIONS), "jsonl")} | C, signals),
+    "trajectory": Target(T, trajectory),
+    "trajectory, read": Target(T, later_epochs),
+    "evaluation": Target({"E.csv.gz": (table(contents.EVALUATION), "csv")}, evaluation),
+    "summary": Target({"gains.csv": ((ROOT / "results/reference/mini/gains.csv").read_bytes(), "csv")}, summary),
+    "claims": Target({"claims.yaml": (yaml.safe_dump(contents.CLAIMS).encode(), "yaml")}, judged_claims),
+    "published numbers": Target({"published/p.csv": (table([dict.fromkeys(published.COLUMNS, "x") | {"value": "1.50"}] * 3), "csv")}, printed_numbers),
+    "inputs.lock": Target({"inputs.lock": (json.dumps(contents.LOCK).encode(), "json")}, lock),
+    "manifest": Target({"m/manifest.json": (json.dumps({"files": {"x": {"bytes": 3, "sha256": contents.CHECKSUM}}}).encode(), "json"), "m/x": (b"foo", "")}, manifest, kept=("m/x",)),
+    "checkpoints": Target({"c/manifest.json": (json.dumps({"steps": [0, 4, 8], "files": {}}).encode(), "json")}, checkpoints),
+    "specification of a run": Target({"spec.yaml": (yaml.safe_dump(SPEC).encode(), "yaml")}, spec),
+    "model folder": Target(
+        {"m/config.json": (json.dumps(contents.SETTINGS).encode(), "json"), "m/tokenizer_config.json": (json.dumps(contents.SETTINGS).encode(), "json"),
+         "m/model.safetensors.index.json": (json.dumps(contents.INDEX).encode(), "json")} | {f"m/{name}": (b"x", "") for name in ("model-1.safetensors", "model-2.safetensors", "tokenizer.json")},
+        model, kept=("m/model-1.safetensors", "m/model-2.safetensors", "m/tokenizer.json"),
+    ),
+    "calibration": Target({"calibration.json": (json.dumps(contents.GROUPS).encode(), "json")}, calibrated),
+    "provenance": Target({"provenance/probe/m/t/shard0.json": (json.dumps(contents.PROVENANCE).encode(), "json")}, jobs_measured),
+    "store of completions": Target({"completions.jsonl": (jsonl(contents.BATCHES), "jsonl")}, stored),
+    "worked solutions": Target({"W.jsonl": (jsonl([{"id": f"p{i}", "solution": "1 #### 1"} for i in range(4)]), "jsonl")}, worked),
+}  # fmt: skip

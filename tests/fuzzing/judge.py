@@ -1,0 +1,123 @@
+"""Run one case and say whether it ended well.
+
+A case ends well if it returns what is right (the case checks that itself, by `assert`), or raises a `UserError` of one printable line, or,
+for a program, leaves with a status other than 0 and such a line. A traceback, a longer or an unprintable message, a status other than 0
+without a message, or more than 5 seconds of the processor are findings. A busy machine is no finding: only processor time counts.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from hardgrpo.runtime import errors
+from hardgrpo.runtime.errors import UserError
+
+SECONDS = 5.0
+STUCK = 60  # seconds of the processor after which a case that no signal handler can end is killed
+MEMORY_BYTES = 6 << 30
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+LONGEST_LINE = 1500  # characters of a message
+
+
+class TooLongError(BaseException):
+    """Not an Exception, so that no reader takes it for a mistake in its file."""
+
+
+def _too_long(*_):
+    raise TooLongError
+
+
+def limit_this_process() -> None:
+    """A case that asks for all memory gets a MemoryError, and one that hangs in native code kills this process."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    signal.signal(signal.SIGPROF, _too_long)
+
+
+def judged(case: Callable[[], None]) -> tuple[str, str]:
+    """(refused, right, traceback, hang, wrong or message; details)."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + STUCK, resource.RLIM_INFINITY))
+    started = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        case()
+        outcome = "right", ""
+    except UserError as error:
+        outcome = _message(str(error))
+    except AssertionError as error:
+        outcome = "wrong", _last_lines(error)
+    except TooLongError as error:
+        outcome = "hang", _last_lines(error)
+    except BaseException as error:
+        outcome = "traceback", _last_lines(error)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    if outcome[0] in ("right", "refused") and time.process_time() - started > SECONDS:
+        return "hang", f"{time.process_time() - started:.1f} s of the processor"
+    return outcome
+
+
+def _message(text: str) -> tuple[str, str]:
+    """Whether a message is one printable line that a person can read."""
+    good = text.strip() and text.isprintable() and len(text) <= LONGEST_LINE
+    return ("refused", text) if good else ("message", repr(text[:300]))
+
+
+def _last_lines(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [
+        f"{Path(frame.filename).name}:{frame.lineno}"
+        for frame in frames
+        if "hardgrpo" in frame.filename or "scripts" in frame.filename
+    ]
+    return f"{type(error).__name__}: {str(error)[:300]!r} at {' < '.join(reversed(ours[-3:])) or frames[-1].filename + str(frames[-1].lineno)}"
+
+
+@cache
+def program(name: str):
+    """A program of scripts/ as a module."""
+    (path,) = SCRIPTS.glob(f"*/{name}.py")
+    for folder in (str(path.parent),):
+        if folder not in sys.path:
+            sys.path.append(folder)
+    spec = importlib.util.spec_from_file_location(f"program_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run_program(name: str, *arguments: object) -> str:
+    """Run a program's `main` as its process would. Return what it printed, or raise a `UserError` with the one line that it ended with."""
+    said, complained = io.StringIO(), io.StringIO()
+    sys.argv = [f"{name}.py", *map(str, arguments)]
+    status: object = 0
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
+        try:
+            errors.run(program(name).main)
+        except SystemExit as end:
+            status = end.code
+    lines = said.getvalue().split("\n")
+    assert all(line.isprintable() for line in lines), (
+        f"unprintable output: {next(line for line in lines if not line.isprintable())[:200]!r}"
+    )
+    if status in (0, None):
+        return said.getvalue()
+    if isinstance(status, str):
+        raise UserError(status)
+    usage, mark, why = complained.getvalue().rpartition(f"{name}.py: error: ")
+    assert status == 2 and mark and usage.startswith("usage: "), (
+        f"status {status} without a reason: {complained.getvalue()[-300:]!r}"
+    )
+    raise UserError(why.removesuffix("\n"))
+
+
+__all__ = ["UserError", "argparse", "judged", "limit_this_process", "program", "run_program"]

@@ -1,0 +1,122 @@
+"""Targets: hostile completions, as models write them, for graders, signals, files and pages.
+
+Text that does not state the answer is never right, a right answer after hostile text is right, and what is written comes back.
+"""
+
+import contextlib
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuzzing import mutations
+from hardgrpo.analysis import evaluations
+from hardgrpo.grading import expressions, graders
+from hardgrpo.report import latex, web
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import shown
+from hardgrpo.selection import signals
+
+# Half a second of the processor decides what a computation of five does; and nothing here needs more.
+expressions.SECONDS = (0.2, 0.3)
+
+PIECES = [
+    *mutations.TEXTS, "{" * 3000, "}" * 3000, "{}" * 2000, "\\boxed{" * 500, "\\boxed{}", "\\boxed{", "}", "{", "9" * 1_000_000, "-" * 5000, "1/" * 3000, "1," * 5000,
+    "9^9^9^9", "9^{9^{9^{9}}}", "(10^{10})!", "\\frac{" * 400, "\\sqrt" * 400, "\\left(" * 300, "\\sum_{k=1}^{10^{9}} k", "x^{99999999}", "1e999999999", "0.(3)",
+    "\\def\\x{\\x\\x}\\x", "\\input{/etc/passwd}", "\\write18{id}", "\\loop\\iftrue\\repeat", "$" * 999, "\\newcommand{\\a}{\\a}\\a", "#" * 3000, "#### " * 500,
+    "\u202e7\u202c", "\u2066", "\u200f", "\u200b" * 500, "a\u0300" * 500, "\ud800", "\udcff", "\x1b[2J\x1b[31m", "\x1b]8;;http://x\x07", "\x9b31m", "\x00" * 100, "\r", "\x85", "\u2028",
+    "<script>alert(1)</script>", "</script>", "]]>", "=cmd|' /C calc'!A0", "the answer is", "__import__('os').system('id')", "lambda: 0", "5 5 5", "½", "٣", "∞", "i" * 999, " " * 50_000, "\n" * 5000,
+]  # fmt: skip
+ANSWERS = {
+    "final_word": "zebra", "final_number": "7391", "choice_letter": "(Q)", "choice_letter_lenient": "(Q)", "number_strict": "7391", "number_lenient": "7391",
+    "math_strict": "7391\\pi", "math": "7391\\pi",
+}  # fmt: skip
+
+
+def hostile(rng: random.Random, most: int = 6) -> str:
+    return rng.choice(("", " ", "\n", ",")).join(rng.choice(PIECES) for _ in range(rng.randint(1, most)))
+
+
+def in_box(rng: random.Random, grader: str) -> str:
+    """A completion that states hostile text in the form that the grader reads."""
+    return graders.GRADERS[grader].form.replace("%s", hostile(rng, 2))
+
+
+def grades(grader: str) -> Callable:
+    def check(rng, folder):
+        answer = ANSWERS[grader]
+        text = rng.choice((hostile(rng), in_box(rng, grader), hostile(rng) + in_box(rng, grader)))
+        found = graders.grade(grader, text, answer)
+        assert not (found.correct or found.strict or found.lenient), f"right: {text[:200]!r}"
+        assert found.strict <= found.lenient <= found.readable <= found.answered
+        stated = text + "\n" + graders.GRADERS[grader].form % graders.GRADERS[grader].reference(answer)
+        assert graders.grade(grader, stated, answer).correct, f"wrong after {text[-200:]!r}"
+
+    return check
+
+
+def agreement(rng, folder):
+    grader = rng.choice(("final_word", "number_lenient", "choice_letter", "math"))
+    texts = [rng.choice((hostile(rng, 2), in_box(rng, grader))) for _ in range(4)]
+    found = signals.measure([{"completion": text, "tokens": 3, "log_probability": -1.0} for text in texts], grader)
+    assert 0 <= found["agreement"] <= found["answered_share"] <= 1
+
+
+def evaluation(rng, folder):
+    """What a model states is in its evaluation as it was, but for halves of characters."""
+    rows = []
+    for sample in range(4):
+        text = in_box(rng, "number_lenient")
+        grade = graders.grade("number_lenient", text, "7391")
+        rows.append(evaluations.row(0, {"id": f"p\n{sample},\"'", "tier": None}, "sampled", sample, grade, text, 3, "stop"))
+    path = str(folder / "e.csv.gz")
+    with contextlib.redirect_stdout(None):
+        evaluations.write(path, rows)
+    back = evaluations.read(path)
+    assert list(back.id) == [row["id"] for row in rows]
+    assert [one if isinstance(one, str) else None for one in back.answer] == [written(row["answer"]) for row in rows]
+
+
+def lines(rng, folder):
+    rows = [{"id": hostile(rng, 1), "completion": hostile(rng)} for _ in range(3)]
+    files.write_jsonl(folder / "c.jsonl.gz", rows)
+    back = files.read_jsonl(folder / "c.jsonl.gz", {"id": str, "completion": str})
+    assert back == [{key: written(value) for key, value in row.items()} for row in rows]
+
+
+def written(text: str | None) -> str | None:
+    return None if text is None else text.encode("utf-8", "replace").decode()
+
+
+def terminal(rng, folder):
+    line = shown(hostile(rng))
+    assert line.isprintable() and len(line) < 20_000
+
+
+def pages(rng, folder):
+    """TeX gets no command of the text's, HTML no tag."""
+    text = hostile(rng, 2)[:5000]
+    bare = latex.escape(text)
+    for known in sorted(latex.CHARACTERS.values(), key=len, reverse=True):
+        bare = bare.replace(known, "")
+    assert not set(bare) & set("\\{}$&#^_~%\x00\x1b\r"), sorted(set(bare) & set("\\{}$&#^_~%\x00\x1b\r"))
+    assert not set(str(web.render(text))) & set("<>\"'")
+
+
+@dataclass(frozen=True)
+class Target:
+    check: Callable
+    share: float = 1.0
+
+    def run(self, rng: random.Random, folder: Path) -> None:
+        self.check(rng, folder)
+
+
+TARGETS = {
+    **{f"grader {name}": Target(grades(name), share=0.1 if name.startswith("math") else 1.0) for name in graders.GRADERS},
+    "agreement": Target(agreement, share=0.1),
+    "evaluation": Target(evaluation),
+    "JSON Lines": Target(lines),
+    "terminal": Target(terminal),
+    "LaTeX and HTML": Target(pages),
+}

@@ -1,0 +1,109 @@
+"""The crate of a study, checked against what RO-Crate 1.1 and the profile Workflow Run Crate 0.5 require (their MUSTs)."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from conftest import ROOT, path_of
+
+PROVENANCE = {
+    "commit": "0" * 40, "packages": {"torch": "2.13.0"}, "python": "3.11.7", "platform": "Linux", "started": "2026-11-22T10:00:00Z", "seconds": 61.5,
+}  # fmt: skip
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """What of a clone goes into a crate, and the files of one run; another run was not made here."""
+    for name in (
+        "Snakefile",
+        "README.md",
+        "LICENSE",
+        "CITATION.cff",
+        "config.yaml",
+        "rules/paper.smk",
+        "scripts/training/train_grpo.py",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "results/reference/mini", tmp_path / "results/reference/mini")
+    run = tmp_path / "results/training/tiny-seed0/arithmetic/mini/hard/seed0"
+    run.mkdir(parents=True)
+    (run / "spec.yaml").write_text("updates: 1\n")
+    (run / "updates.csv").write_text("step\n1\n")
+    (run / "provenance.json").write_text(json.dumps(PROVENANCE))
+    return tmp_path
+
+
+def pack(folder, *tables) -> subprocess.CompletedProcess:
+    runs = [f"results/training/tiny-seed0/arithmetic/mini/{policy}/seed0" for policy in ("hard", "easy")]
+    command = [sys.executable, path_of("write_crate"), "--study", '{"name": "mini", "title": "The miniature"}', "--files", *tables]
+    command += ["--rules", "rules/paper.smk", "--runs", *runs, "--output", "crate.zip"]
+    return subprocess.run(
+        command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_crate_is_what_its_profile_requires(clone):
+    tables = sorted(str(path.relative_to(clone)) for path in (clone / "results/reference/mini").glob("*.csv"))
+    done = pack(clone, *tables)
+    assert done.returncode == 0, done.stderr
+    packed = (clone / "crate.zip").read_bytes()
+    with zipfile.ZipFile(clone / "crate.zip") as crate:
+        metadata = json.loads(crate.read("ro-crate-metadata.json"))
+        names = set(crate.namelist()) - {"ro-crate-metadata.json"}
+        sizes = {info.filename: info.file_size for info in crate.infolist()}
+    entities = {entity["@id"]: entity for entity in metadata["@graph"]}
+    assert len(entities) == len(metadata["@graph"]), "no two entities with one identifier"
+    assert metadata["@context"][0] == "https://w3id.org/ro/crate/1.1/context"
+    every = lambda value: value if isinstance(value, list) else [value]
+    types = lambda entity: every(entity["@type"])
+    # Every reference leads to an entity; every entity has a type.
+    for entity in entities.values():
+        assert types(entity)
+        for value in (value for values in entity.values() for value in every(values) if isinstance(value, dict)):
+            assert value["@id"] in entities or value["@id"] == "https://w3id.org/ro/crate/1.1", value
+
+    descriptor, root = entities["ro-crate-metadata.json"], entities["./"]
+    assert types(descriptor) == ["CreativeWork"] and descriptor["about"] == {"@id": "./"}
+    assert {"@id": "https://w3id.org/ro/crate/1.1"} in descriptor["conformsTo"]
+    assert types(root) == ["Dataset"] and root["datePublished"] and root["name"] and root["description"] and root["license"]
+    profiles = {"https://w3id.org/ro/wfrun/process/0.5", "https://w3id.org/ro/wfrun/workflow/0.5"}
+    named = {reference["@id"] for reference in root["conformsTo"]}
+    assert profiles <= named and all(types(entities[profile]) == ["CreativeWork"] for profile in named)
+
+    workflow = entities[root["mainEntity"]["@id"]]
+    assert {"File", "SoftwareSourceCode", "ComputationalWorkflow"} <= set(types(workflow))
+    assert types(entities[workflow["programmingLanguage"]["@id"]]) == ["ComputerLanguage"]
+
+    whole, training = (entity for entity in entities.values() if "CreateAction" in types(entity))
+    assert whole["instrument"] == {"@id": workflow["@id"]} and training["instrument"] == {"@id": "scripts/training/train_grpo.py"}
+    assert {action["@id"] for action in (whole, training)} == {reference["@id"] for reference in root["mentions"]}
+    assert (training["startTime"], training["endTime"]) == ("2026-11-22T10:00:00+00:00", "2026-11-22T10:01:01+00:00")
+    assert (whole["startTime"], whole["endTime"]) == (training["startTime"], training["endTime"])
+    assert set(tables) < {reference["@id"] for reference in whole["result"]}
+
+    # The files of the crate are its data entities, all of them parts of the root.
+    data = {name for name, entity in entities.items() if "File" in types(entity)}
+    assert data == names == {reference["@id"] for reference in root["hasPart"]}
+    assert all(entities[name]["contentSize"] == str(sizes[name]) for name in names)
+
+    (clone / "crate.zip").unlink()
+    assert pack(clone, *tables).returncode == 0 and (clone / "crate.zip").read_bytes() == packed, "equal results give equal crates"
+
+
+def test_a_study_that_is_not_finished_is_said_in_one_line(clone):
+    done = pack(clone, "results/reference/mini/gains.csv", "paper/mini/verified.txt")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and not (clone / "crate.zip").exists()
+    assert "paper/mini/verified.txt: no such file; finish the study first" in done.stderr
+
+
+def test_crates_are_planned_from_committed_summaries_without_a_run(world):
+    for name in ("README.md", "LICENSE", "CITATION.cff"):
+        shutil.copy(ROOT / name, world.folder)
+    planned = world.plan("crate")
+    assert planned["write_crate"] == planned["verify"] == 1 and "train_grpo" not in planned and "summarize" not in planned

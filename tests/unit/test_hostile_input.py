@@ -1,0 +1,200 @@
+"""Hostile files, configurations, arguments and completions: 1,000 cases of `make fuzz`, and by name what cases have found."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT
+from fuzzing.judge import run_program
+from hardgrpo.analysis import evaluations, summaries
+from hardgrpo.data import completions, solutions, sources
+from hardgrpo.grading import graders
+from hardgrpo.planning import calibration
+from hardgrpo.runtime import files, provenance
+from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, shown
+from hardgrpo.sampling.store import Store
+from hardgrpo.study import checks
+from hardgrpo.training import recipes
+
+
+@pytest.mark.parametrize(("kind", "cases"), [("files", 500), ("configuration", 60), ("arguments", 240), ("texts", 240)])
+def test_a_thousand_hostile_cases_end_well(kind, cases):
+    command = [sys.executable, "-m", "fuzzing", "--kind", kind, "--cases", str(cases), "--without-snakemake"]
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    found = re.search(r"^(\d+) cases of \d+ targets, 0 findings", done.stdout, re.MULTILINE)
+    assert found and int(found[1]) >= 0.9 * cases
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"id": "a", "id": "b"}', "line 1: 'id' stands in an object twice"),
+        ('{"id": NaN}', "line 1: NaN is no number"),
+        ('{"id": ' + "9" * 5000 + "}", "too large for JSON"),
+        ("[" * 100_000, "too large for JSON"),
+        ('{"id": "' + "a\\u001b[31m\\u202e" + '"}', "'id' is str, expected int"),
+    ],
+)
+def test_a_line_that_is_no_json_or_says_two_things_is_refused(tmp_path, line, words):
+    (tmp_path / "x.jsonl").write_text(line + "\n")
+    with pytest.raises(UserError, match=re.escape(words)):
+        files.read_jsonl(tmp_path / "x.jsonl", {"id": int})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("id,rate,rate\na,1,0\n", "column 'rate' stands in the header twice"),
+        ("id,rate\na,1,2\n", "row 2: more or fewer cells"),
+        ("id,rate\na\n", "row 2: more or fewer cells"),
+        ("id,rate\na,1_0\n", "row 2: column 'rate' is '1_0', expected float"),
+        ("id,rate\na,nan\n", "expected float"),
+        ("id,rate\na,٣\n", "expected float"),
+        ('id,rate\na,"1\n', "not valid CSV"),
+        ("id,rate\na,\x1b[31m\n", r"is '\x1b[31m'"),
+    ],
+)
+def test_a_table_that_says_two_things_is_refused(tmp_path, text, words):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(UserError, match=re.escape(words)):
+        files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float})
+
+
+def test_a_byte_order_mark_and_long_cells_are_read(tmp_path):
+    (tmp_path / "x.csv").write_text("\ufeffid,rate\r\n" + "a" * 300_000 + ",1\r\n")
+    assert files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float}) == [{"id": "a" * 300_000, "rate": 1.0}]
+
+
+def test_a_carriage_return_that_a_model_wrote_comes_back(tmp_path):
+    grade = graders.grade("number_lenient", "\\boxed{1\r2}", "7")
+    rows = [evaluations.row(0, {"id": "a\rb"}, "sampled", 0, grade, "")]
+    evaluations.write(str(tmp_path / "e.csv.gz"), rows)
+    back = evaluations.read(str(tmp_path / "e.csv.gz"))
+    assert (back.id[0], back.answer[0]) == ("a\rb", "1\r2")
+
+
+def evaluated(**changed) -> dict:
+    whole = {"step": 0, "id": "p", "tier": "", "decoding": "sampled", "sample": 0, "answer": "x"}
+    return whole | dict.fromkeys(evaluations.GRADES, 0) | dict.fromkeys(evaluations.OPTIONAL, 0) | changed
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([evaluated(), evaluated()], "row 3: a completion stands in the file twice"),
+        ([evaluated(step=-1)], "row 2: column 'step' is below 0"),
+        ([evaluated(truncated=2)], "column 'truncated' is 2"),
+        ([evaluated(sample=2**70)], "expected int|not an evaluation"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_is_refused(tmp_path, rows, words):
+    files.write_rows(tmp_path / "e.csv", evaluations.COLUMNS, rows)
+    with pytest.raises(UserError, match=words):
+        evaluations.read(str(tmp_path / "e.csv"))
+
+
+def test_a_summary_with_text_among_numbers_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("model,gain\ntiny,0.1\ntiny,much\n")
+    with pytest.raises(UserError, match="column 'gain' holds something else than numbers"):
+        summaries.read(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: 1\na: 2\n", "line 1: not valid YAML ('a' stands in a mapping twice)"),
+        ("a: &a [*a]\n", "aliases"),
+        ("[" * 100_000, "not valid YAML"),
+        ("a: 2020-13-45\n", "not valid YAML"),
+        ("? [1]\n: 2\n", "not valid YAML"),
+        ("a: !!python/object/apply:os.system [id]\n", "not valid YAML"),
+        ("a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)), "aliases"),
+    ],
+)
+def test_yaml_that_says_two_things_or_never_ends_is_refused(tmp_path, text, words):
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(UserError, match=re.escape(words)):
+        files.read_yaml(tmp_path / "x.yaml")
+
+
+@pytest.mark.parametrize("listed", [5, {"x": 5}, {"../x": {"bytes": 3, "sha256": ""}}, {"/x": {"bytes": 3, "sha256": ""}}])
+def test_a_manifest_that_is_none_or_leaves_its_folder_is_refused(tmp_path, listed):
+    (tmp_path / "manifest.json").write_text(json.dumps({"files": listed, "steps": listed}))
+    with pytest.raises(UserError, match="not a manifest"):
+        provenance.check_manifest(tmp_path)
+    with pytest.raises(UserError, match="not a list of checkpoints"):
+        provenance.checkpoints(tmp_path)
+
+
+def test_other_state_files_that_are_none_are_refused(tmp_path):
+    (tmp_path / "spec.yaml").write_text("model: 5\n")
+    with pytest.raises(UserError, match="'model' is int, expected str"):
+        recipes.read_spec(str(tmp_path / "spec.yaml"))
+    (tmp_path / "W.jsonl").write_text('{"id": "a", "solution": "x"}\n' * 2)
+    with pytest.raises(UserError, match="row 2: id 'a' stands there twice"):
+        solutions.read(tmp_path / "W.jsonl")
+    (tmp_path / "store").write_text('[{"id": "a"}]\n')
+    with pytest.raises(UserError, match="the file was changed"):
+        Store(tmp_path / "store").batches()
+    (tmp_path / "calibration.json").write_text('{"jobs": 1, "groups": [{"of": {}, "slowness": "fast"}]}')
+    with pytest.raises(UserError, match="not a calibration"):
+        calibration.read(str(tmp_path / "calibration.json"))
+
+
+@pytest.mark.parametrize("row", [{"tokens": [-1]}, {"tokens": ["3"]}, {"finish_reasons": [5]}])
+def test_a_recording_whose_numbers_are_none_is_refused(tmp_path, row):
+    files.write_jsonl(tmp_path / "R.jsonl", [{"question": "q", "completions": ["x"]} | row])
+    with pytest.raises(UserError, match="row 1: '(tokens|finish_reasons)' must hold"):
+        completions.read_recording(str(tmp_path / "R.jsonl"), [{"id": "p", "question": "q"}])
+
+
+# --- configuration, arguments, messages ----------------------------------------------------------------------------
+
+
+def test_a_name_that_ends_in_a_line_feed_is_refused():
+    import yaml
+
+    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    config["policies"]["hard\n"] = config["policies"]["hard"]
+    with pytest.raises(UserError, match="policies"):
+        checks.check(config, "config.yaml")
+
+
+@pytest.mark.parametrize("place", ["", ".", "P.jsonl/out", "x" * 300])
+def test_an_output_that_cannot_be_is_named(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "P.jsonl").write_text('{"id": "a", "question": "q", "answer": "1"}\n')
+    with pytest.raises(UserError, match="cannot (be written|write)"):
+        run_program("remove_answers", "--problems", "P.jsonl", "--output", place)
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"), [("[", "not valid JSON"), ("5", "expected a JSON object, found int"), ("[" * 100_000, "too large")]
+)
+def test_an_argument_that_is_no_json_is_named(policy, words):
+    with pytest.raises(UserError, match=words):
+        run_program("select_subset", "--difficulty", "D.csv", "--policy", policy, "--seed", "0", "--output", "out.csv")
+
+
+def test_messages_are_one_printable_line_of_readable_length():
+    assert shown("a\x1b[31m\nb\u202ec\ud83d") == r"a\x1b[31m\nb\u202ec\ud83d"
+    assert shown("café 日本 \\ '") == "café 日本 \\ '"
+    assert len(shown("x" * 10**6)) < LONGEST_MESSAGE
+    assert str(UserError("a\nb", "c")) == "a\\nb\nc"
+    assert explain(MemoryError()).startswith("more memory is asked for than there is")
+
+
+def test_cells_that_a_spreadsheet_would_compute_are_made_inert():
+    for cell in ("=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "=cmd|' /C calc'!A0"):
+        assert sources.inert(cell) == "'" + cell and sources.original(sources.inert(cell)) == cell
+    for cell in ("", "-5", "+3.5", "a=b", "'quoted'", "5"):
+        assert sources.inert(cell) == cell == sources.original(cell)

