@@ -168,7 +168,8 @@ def read(path: str = PATH) -> Calibration | None:
     try:
         found = files.read_json(path)
         for group in found["groups"]:
-            if not all(_is_amount(group.get(name, 0)) for name in ("fill", "slowness", "start_seconds")):
+            measured = [group.get(name) for name in ("fill", "slowness", "start_seconds")]
+            if not all(value is None or _is_amount(value) for value in measured):
                 raise ValueError
         return Calibration(found["groups"], found["jobs"] + 0)
     except (KeyError, TypeError, AttributeError, ValueError):
