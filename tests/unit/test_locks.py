@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import re
+import shutil
+import sys
 
 import pytest
 from packaging.requirements import Requirement
@@ -61,3 +63,30 @@ def test_the_lock_names_all_that_its_packages_need():
 def test_the_locks_name_no_index():
     for path in (ROOT / "envs").iterdir():
         assert not re.search(r"https?://|--(extra-)?index-url|--find-links", path.read_text()), path
+
+
+# uv that resolves to what is locked already, and says as uv does where each package is needed.
+UV = """#!{python}
+import pathlib, re, sys
+name = sys.argv[sys.argv.index("-o") + 1].removesuffix(".lock")
+parts = [name, "cuda"] if name in ("development", "training") else [name]
+text = "".join(pathlib.Path("{envs}", part + ".lock").read_text().partition("\\n\\n")[2] for part in parts)
+text = re.sub(r"(?m)^([\\w.-]+==[^ ]+) \\\\$", r"\\1 ; everywhere \\\\", text)
+pathlib.Path(name + ".lock").write_text(text)
+"""
+
+
+def test_locks_written_again_are_the_same(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "envs", tmp_path / "envs", ignore=shutil.ignore_patterns("*.sif"))
+    for path in (tmp_path / "envs").glob("*.lock"):
+        if path.stem not in ("cuda", "torch-cpu"):
+            path.unlink()
+    uv = tmp_path / "uv"
+    uv.write_text(UV.format(python=sys.executable, envs=ROOT / "envs"))
+    uv.chmod(0o755)
+    monkeypatch.setattr(write_locks, "ROOT", tmp_path)
+    monkeypatch.setattr(write_locks.shutil, "which", lambda *_, **__: str(uv))
+    monkeypatch.setattr(sys, "argv", ["write_locks.py"])
+    write_locks.main()
+    for name in LOCKS:
+        assert (tmp_path / f"envs/{name}.lock").read_text() == (ROOT / f"envs/{name}.lock").read_text(), name

@@ -37,13 +37,18 @@ def test_low_tiers_are_chosen_by_number(tmp_path):
         ([1, 2], {"rule": "low_tiers"}, "D.csv: policy rule low_tiers: highest_tier is missing"),
         ([1, 2], {"rule": "low_tiers", "highest": 3}, "--policy: expected rule, and budget, threshold, highest_tier, by or calibrated_on; found rule, highest"),
         ([1, 2], {"rule": "low_teirs"}, "--policy: unknown rule 'low_teirs'; expected one of hard,"),
-        ([1, 2], "low_tiers", "--policy: expected rule, and budget"),
     ],
 )  # fmt: skip
 def test_a_choice_by_tier_that_cannot_be_made_is_one_line(tmp_path, tiers, policy, words):
     done = select(tmp_path, tiers, policy)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith(f"error: {words}")
+    assert not (tmp_path / "S.csv").exists() and not (tmp_path / "S.json").exists()
+
+
+def test_a_policy_that_is_no_object_is_refused(tmp_path):
+    done = select(tmp_path, [1, 2], "low_tiers")
+    assert done.returncode == 2 and done.stderr.endswith("argument --policy: expected a JSON object, found str\n")
     assert not (tmp_path / "S.csv").exists() and not (tmp_path / "S.json").exists()
 
 

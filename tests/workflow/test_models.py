@@ -102,7 +102,8 @@ def test_sentencepiece_tokenizer_only_where_it_is_needed(work, model):
 def test_wrong_sources(work):
     assert_refused(work.model(source={"kind": "hug"}), "model m", "'hug'", "hub, folder, package")
     assert_refused(work.model(source={"kind": "folder"}), "model m", "no 'path'")
-    assert_refused(work.run("fetch_model.py", "--model", "m", "--source", "[]"), "model m", "kind of source")
+    done = work.run("fetch_model.py", "--model", "m", "--source", "[]")
+    assert done.returncode == 2 and done.stderr.endswith("argument --source: expected a JSON object, found list\n")
 
 
 def test_foreign_folder_in_the_way_is_kept(work, model):

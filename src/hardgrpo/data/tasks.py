@@ -90,16 +90,13 @@ def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
     """One split of a generated task. The test split continues the draws of the train split, so that no question is in both."""
     if source.get("family") not in FAMILIES:
         raise UserError(f"task {task}: its source has family '{source.get('family')}', expected one of {', '.join(FAMILIES)}")
-    for key in ("seed", "train", "test"):
+    for key in ("seed", *SPLITS[: SPLITS.index(wanted) + 1]):
         if type(source.get(key)) is not int:
             raise UserError(f"task {task}: '{key}' of its source is {source.get(key)!r}, expected a number")
-    for key in ("objects", "length"):
-        if (
-            not isinstance(source.get(key, [1]), list)
-            or not source.get(key, [1])
-            or not all(type(n) is int for n in source.get(key, [1]))
-        ):
-            raise UserError(f"task {task}: '{key}' of its source is {source[key]!r}, expected a list of numbers")
+    for key in {"objects", "length"} & set(source):
+        value = source[key]
+        if not isinstance(value, list) or not value or not all(type(one) is int for one in value):
+            raise UserError(f"task {task}: '{key}' of its source is {value!r}, expected a list of numbers")
     rng = random.Random(f"{source['family']}:{source['seed']}")
     draw, seen, splits = FAMILIES[source["family"]], set(), {}
     for split in SPLITS:

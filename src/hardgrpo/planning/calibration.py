@@ -138,12 +138,13 @@ def _ratios(config: dict, one: Measured, gpu: str) -> dict[str, float]:
     if one.device != durations.device(config, one.job):
         return {}
     if not one.tokens:  # pretraining
-        return {"slowness": (one.seconds - expected.start_seconds) / (expected.seconds - expected.start_seconds)}
+        work = max(0.0, one.seconds - expected.start_seconds)  # a small model may take less than a start is thought to
+        return {"slowness": work / (expected.seconds - expected.start_seconds)}
     fill = one.tokens / (durations.texts(config, one.job) * durations.completion_limit(config, one.job))
     with_tokens = durations.estimate(
         config, one.job, gpu, Calibration([{"of": dict(_key(one.job, one.device, GROUPS[0])), "fill": fill}])
     )
-    work = one.work_seconds if one.work_seconds is not None else one.seconds - expected.start_seconds
+    work = one.work_seconds if one.work_seconds is not None else max(0.0, one.seconds - expected.start_seconds)
     return {
         "fill": fill,
         "slowness": work / (with_tokens.seconds - with_tokens.start_seconds),
@@ -168,7 +169,8 @@ def read(path: str = PATH) -> Calibration | None:
     try:
         found = files.read_json(path)
         for group in found["groups"]:
-            if not all(_is_amount(group.get(name, 0)) for name in ("fill", "slowness", "start_seconds")):
+            measured = [group.get(name) for name in ("fill", "slowness", "start_seconds")]
+            if not all(value is None or _is_amount(value) for value in measured):
                 raise ValueError
         return Calibration(found["groups"], found["jobs"] + 0)
     except (KeyError, TypeError, AttributeError, ValueError):
