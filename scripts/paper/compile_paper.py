@@ -25,9 +25,10 @@ def main() -> None:
     args = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as build:
-        # The wrapper defines \study, so that main.tex uses this study's figures and numbers.
+        # The wrapper defines \study, so that main.tex uses this study's figures and numbers; the same text gives the same bytes.
         wrapper = Path(build) / "paper.tex"
-        wrapper.write_text(f"\\def\\study{{{args.study}}}\\input{{main.tex}}\n", encoding="utf-8")
+        undated = r"\ifdefined\pdftrailerid \pdftrailerid{}\pdfinfoomitdate=1 \fi"
+        wrapper.write_text(f"{undated}\\def\\study{{{args.study}}}\\input{{main.tex}}\n", encoding="utf-8")
         if shutil.which("latexmk"):
             command = ["latexmk", "-pdf", "-interaction=nonstopmode", "-halt-on-error", f"-outdir={build}", str(wrapper)]
         elif shutil.which("tectonic"):

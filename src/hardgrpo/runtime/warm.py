@@ -126,9 +126,12 @@ def hand_over(connection: socket.socket) -> int:
             signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
     told = {"arguments": sys.argv, "folder": os.getcwd(), "environment": dict(os.environ), "source": SOURCE, "niceness": os.nice(0)}
     text = json.dumps(told).encode()
-    socket.send_fds(connection, [b"%8d" % len(text)], [0, 1, 2])
-    connection.sendall(text)
-    answer = connection.makefile().readline()
+    try:
+        socket.send_fds(connection, [b"%8d" % len(text)], [0, 1, 2])
+        connection.sendall(text)
+        answer = connection.makefile().readline()
+    except ConnectionError:  # the server was killed
+        answer = ""
     if not answer:
         print("error: the process that this program ran in was killed; start the same command again", file=sys.stderr)
         return 1
