@@ -24,9 +24,16 @@ FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFE
     "rollouts.png": results.ONLINE,
 }
 
+
+def found(root: Path, config: dict) -> str:
+    """The numbered findings of README.md."""
+    lines = [recommended.in_short(root, config), *results.in_short(root, config)]
+    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
+
+
 # File and name of each generated block, and the function (root, config) -> text that makes it.
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
-    ("README.md", "found"): results.in_short,
+    ("README.md", "found"): found,
     ("docs/results.md", "results"): results.in_full,
     ("docs/results.md", "tables"): tables.made_from,
     ("docs/which-prompts.md", "recommended"): recommended.page,
