@@ -217,6 +217,7 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 yield from study_checks.without_solutions(config, study, place)
                 yield from study_checks.curricula(config, study, place)
                 yield from study_checks.in_rounds(config, study, place)
+                yield from study_checks.also_compared(config, study, place)
             for task in study["tasks"]:
                 if not has_train(config["tasks"][task]):
                     yield (
