@@ -227,8 +227,8 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 if not is_labelled(config["tasks"][task]) and "annotated" not in config["tasks"][task]:
                     yield (
                         f"{place}.tasks",
-                        f"task '{task}' has no reference answers (labelled: false), so nothing can be trained on it; `snakemake subset`"
-                        " says which of its prompts to annotate: name the filled-in file as its `annotated`",
+                        f"task '{task}' has no reference answers (labelled: false), so nothing can be trained on it;"
+                        " `.venv/bin/snakemake subset` says which of its prompts to annotate: name the filled-in file as its `annotated`",
                     )
                 for policy in (name for name in study["policies"] if not is_excluded(study, task=task, policy=name)):
                     wanted = config["policies"].get(policy, {}).get("rule") == "annotated"

@@ -9,7 +9,7 @@ POLICY = ("model", "task", "policy")
 
 
 def rollouts(rollouts: pd.DataFrame):
-    names = {"rounds": "rounds", "updates": "updates", "generated": "generated", "kept": "kept", "replayed": "replayed"}
+    names = {"rounds": "sampling steps", "updates": "updates", "generated": "generated", "kept": "kept", "replayed": "replayed"}
     return rollouts, [
         *named(rollouts, *POLICY),
         *(number(rollouts, name, words, whole) for name, words in names.items()),
