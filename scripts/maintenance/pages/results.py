@@ -62,8 +62,19 @@ def in_short(root: Path, config: dict) -> list[str]:
     for study, question in ASKED.items():
         if (root / SUMMARIES / study / "gains.csv").is_file():
             found = judged(root, config, study)["claims"]
-            lines.append(f"**{question}**: {verdicts_on(found[~found.paper.isin(PAPERS)])}.")
+            lines.append(f"**{question}**: {verdicts_on(found[~found.paper.isin(PAPERS)])}.{beside(root, study)}")
     return lines
+
+
+def beside(root: Path, study: str) -> str:
+    """Of the study of labels: the leads over a random choice of what needs the labels of the whole pool."""
+    if study != LABELS:
+        return ""
+    said, differences = [], at_home(read(root, study)["differences"])
+    for policy in ("hard", "nearest_half"):
+        places = differences.groupby(["model", "task"], sort=False)
+        said.append(f"*{policy}* " + ", ".join(f"{model}, {task} {lead(rows, policy, 'random')}" for (model, task), rows in places))
+    return f" Chosen with the labels of the whole pool, less a random choice: {'; '.join(said)}."
 
 
 def by_task(frame: pd.DataFrame, said) -> str:
@@ -338,11 +349,16 @@ def claimed(found: pd.DataFrame) -> list[str]:
     """A table of claims with their estimates and verdicts."""
     lines = ["| paper | holds for | task | claim | estimate of | estimate | verdict |", "|---|---|---|---|---|---|---|"]
     for row in found.itertuples():
-        task = row.task if row.task == row.eval_task else f"{row.task} → {row.eval_task}"
+        task = place(found, row) + ("" if row.task == row.eval_task else f" → {row.eval_task}")
         figure = compared.shown(row.test, row.estimate, row.low, row.high)
         test = row.test.replace("R^2", "R²")
         lines.append(f"| {row.paper} | {row.population} | {task} | {row.claim} | {test} | {figure} | {row.verdict} |")
     return lines
+
+
+def place(found: pd.DataFrame, row) -> str:
+    """The task of a claim's row; with its base model where the claims are about several."""
+    return row.task if found.model.nunique() == 1 else f"{row.model}, {row.task}"
 
 
 def lead(differences: pd.DataFrame, policy: str, minus: str) -> str:
@@ -364,6 +380,10 @@ def verdicts_on(found: pd.DataFrame) -> str:
     """Each paper's primary claim, with its verdict on each task and whom it holds for."""
     said = []
     for (paper, claim, holds_for), rows in found[found.primary == 1].groupby(["paper", "claim", "population"], sort=False):
-        verdict = ", ".join(f"{row.task} {spread(row.estimate, row.low, row.high)}, {row.verdict}" for row in rows.itertuples())
-        said.append(f"{paper}, {claim}: {verdict} (for {holds_for}; {rows.seeds.max():.0f} replicates)")
+        verdict = ", ".join(
+            f"{place(found, row)} {spread(row.estimate, row.low, row.high)}, {row.verdict}" for row in rows.itertuples()
+        )
+        said.append(
+            f"{'' if paper == 'here' else f'{paper}, '}{claim}: {verdict} (for {holds_for}; {rows.seeds.max():.0f} replicates)"
+        )
     return "; ".join(said) or "the study decides none"
