@@ -70,11 +70,21 @@ def beside(root: Path, study: str) -> str:
     """Of the study of labels: the leads over a random choice of what needs the labels of the whole pool."""
     if study != LABELS:
         return ""
-    said, differences = [], at_home(read(root, study)["differences"])
+    tables, said = read(root, study, "chosen"), []
+    differences, chosen = at_home(tables["differences"]), tables["chosen"]
     for policy in ("hard", "nearest_half"):
         places = differences.groupby(["model", "task"], sort=False)
-        said.append(f"*{policy}* " + ", ".join(f"{model}, {task} {lead(rows, policy, 'random')}" for (model, task), rows in places))
-    return f" Chosen with the labels of the whole pool, less a random choice: {'; '.join(said)}."
+        said.append(
+            f"*{policy}* " + ", ".join(f"{task} of {model} {lead(rows, policy, 'random')}" for (model, task), rows in places)
+        )
+    wrong = ", ".join(
+        f"{100 * row.confidently_wrong:.0f} % on {row.task} of {row.model}"
+        for row in chosen[chosen.policy == "random"].itertuples()
+    )
+    return (
+        f" Chosen with the labels of the whole pool, less a random choice: {'; '.join(said)}. Confidently wrong (half of the samples or more agree, at most a fifth"
+        f" is right) is the base on {wrong}."
+    )
 
 
 def by_task(frame: pd.DataFrame, said) -> str:
@@ -358,7 +368,8 @@ def claimed(found: pd.DataFrame) -> list[str]:
 
 def place(found: pd.DataFrame, row) -> str:
     """The task of a claim's row; with its base model where the claims are about several."""
-    return row.task if found.model.nunique() == 1 else f"{row.model}, {row.task}"
+    models = found[(found.task == row.task) & (found.test == row.test)].model.nunique()
+    return row.task if models == 1 else f"{row.task} of {row.model}"
 
 
 def lead(differences: pd.DataFrame, policy: str, minus: str) -> str:
