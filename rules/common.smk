@@ -39,7 +39,7 @@ except UserError as error:
 LAYOUT = Path(".snakemake/layout-2")  # exists if this version made the results here, or the user kept them
 OLD_RESULTS = (
     "results/ was made by an earlier version of this project: Snakemake would run every job again. To keep the runs, call"
-    f" snakemake --touch --profile laptop --config study=NAME for each study that you ran, then touch {LAYOUT}."
+    f" .venv/bin/snakemake --touch --profile laptop --config study=NAME for each study that you ran, then touch {LAYOUT}."
     f" To run every job again, only touch {LAYOUT}"
 )
 if workflow.is_main_process and not LAYOUT.exists() and any(Path("results/models").glob("*/manifest.json")):

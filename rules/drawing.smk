@@ -38,7 +38,10 @@ def drawn_from(study):
     wanted = {"computed": [computed], "reference": [reference], "auto": [computed, reference]}[config["draw"]]
     found = next((folder for folder in wanted if there[folder]), None)
     if found is None:
-        return f"{' and '.join(wanted)}: no complete summaries of study {study}; run it: snakemake all --profile laptop --config study={study}"
+        return (
+            f"{' and '.join(wanted)}: no complete summaries of study {study}; run it:"
+            f" .venv/bin/snakemake all --profile laptop --config study={study}"
+        )
     other = reference if found == computed else computed
     more = f"; `--config draw={'reference' if found == computed else 'computed'}` draws {other}" if there[other] else ""
     if workflow.is_main_process:
@@ -126,7 +129,7 @@ def note_missing_pdf(study):
 
 
 def make_pdf(study):
-    return f"snakemake paper --profile laptop --config study={study}"
+    return f".venv/bin/snakemake paper --profile laptop --config study={study}"
 
 
 if TEX and without_pdf(config["study"]) and workflow.is_main_process:

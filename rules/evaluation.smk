@@ -34,7 +34,7 @@ rule evaluate_base:
         grader=lambda w: task_of(w.eval_task)["grader"],
         conditions=evaluation_params,
     message:
-        "Evaluate {wildcards.model} untrained on {wildcards.eval_task}"
+        "Evaluate base model {wildcards.model} on {wildcards.eval_task}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/evaluation/evaluate.py --model results/models/{wildcards.model} {params.checkpoints} {params.sampling}"
@@ -76,7 +76,8 @@ use rule evaluate_base as evaluate_run with:
     params:
         checkpoints=lambda w, input: f"--checkpoints {os.path.dirname(input.checkpoints)}",
     message:
-        "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} on {wildcards.eval_task}"
+        "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} by {wildcards.recipe}"
+        " on {wildcards.eval_task}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
 
 
@@ -126,6 +127,7 @@ rule prune_checkpoints:
         folder=lambda w, input: os.path.dirname(input.checkpoints),
     message:
         "Remove all checkpoints except the last of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed}"
+        " by {wildcards.recipe}"
     shell:
         "python scripts/evaluation/prune_checkpoints.py --checkpoints {params.folder} --output {output} > {log} 2>&1"
 
@@ -150,7 +152,7 @@ rule grade_recorded_base:
         grader=lambda w: task_of(w.eval_task)["grader"],
         code=code("evaluation/grade_recording.py"),
     message:
-        "Grade the recorded completions of {wildcards.model} untrained on {wildcards.eval_task}"
+        "Grade the recorded completions of base model {wildcards.model} on {wildcards.eval_task}"
     shell:
         "python scripts/evaluation/grade_recording.py --problems {input.problems} --recordings {input.recordings:q} --steps {params.steps}"
         " --grader {params.grader} --output {output.graded} --completions {output.completions} > {log} 2>&1"

@@ -1,4 +1,4 @@
-# Every completion of a study beside its base model's, as one HTML file.
+# Every completion of the base models and last checkpoints of a study, side by side, as one HTML file.
 
 
 localrules:

@@ -1,5 +1,6 @@
 # Annotation in two rounds: half of the budget is chosen by the base model's completions, and after half of the updates the other half by
-# those of the model trained so far. One run: its second round continues the steps and the log of the first.
+# those of the model trained so far. One run in two jobs: the first job is the first half of the run and has its own spec,
+# log and checkpoints; the second job continues its steps and its log.
 
 
 localrules:
@@ -18,7 +19,7 @@ use rule write_spec as write_first_spec with:
     params:
         run=lambda w: as_json(paths.specification(config, run_of(w), first=True)),
     message:
-        "Specify the first round of {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
+        "Specify round one of {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
 
 
 use rule train_grpo as train_first_round with:
@@ -37,7 +38,8 @@ use rule train_grpo as train_first_round with:
     wildcard_constraints:
         policy=any_of(IN_ROUNDS),
     message:
-        "Train the first round of {wildcards.model} on {wildcards.policy} prompts of {wildcards.task}, seed {wildcards.seed}"
+        "Train round one of {wildcards.model} on {wildcards.policy} prompts of {wildcards.task} by {wildcards.recipe},"
+        " seed {wildcards.seed}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
 
 
@@ -65,7 +67,8 @@ rule probe_again:
         tokens=lambda w: task_of(w.task)["completion_tokens"],
         probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
     message:
-        "Probe {wildcards.model} on {wildcards.task} after its first round on {wildcards.policy} prompts, seed {wildcards.seed}"
+        "Probe {wildcards.model} on {wildcards.task} after round one on {wildcards.policy} prompts by {wildcards.recipe},"
+        " seed {wildcards.seed}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:
         "python scripts/probe/probe.py --model {params.model} --problems {input.problems} --prompt {params.prompt:q}"
@@ -90,7 +93,8 @@ rule measure_again:
         grader=lambda w: task_of(w.task)["grader"],
         samples=lambda w: task_of(w.task)["probe"]["samples"],
     message:
-        "Measure without answers what the model tells of {wildcards.task} after its first round"
+        "Measure label-free signals of {wildcards.task} for {wildcards.model} after round one on {wildcards.policy} prompts,"
+        " seed {wildcards.seed}"
     shell:
         "python scripts/probe/measure_signals.py --questions {input.questions} --completions {input.completions}"
         " --grader {params.grader} --samples {params.samples} --output {output} > {log} 2>&1"

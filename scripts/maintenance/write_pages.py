@@ -1,4 +1,4 @@
-"""Write the generated parts of README.md and docs/: results, recommended policies, configuration, costs, GPUs, import graph.
+"""Write the generated parts of README.md and docs/: results, recommended policies, configuration, studies, costs, GPUs, import graph.
 
     python scripts/maintenance/write_pages.py
     python scripts/maintenance/write_pages.py --figures paper      # also copies the figures that the pages show to docs/images
@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from hardgrpo.runtime import errors, files
-from pages import configuration, costs, gpus, imports, recommended, results, tables
+from pages import configuration, costs, gpus, imports, recommended, results, studies, tables
 
 ROOT = Path(__file__).parents[2]
 FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFERENCE) | {
@@ -24,13 +24,22 @@ FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFE
     "rollouts.png": results.ONLINE,
 }
 
+
+def found(root: Path, config: dict) -> str:
+    """The numbered findings of README.md."""
+    lines = [recommended.in_short(root, config), *results.in_short(root, config)]
+    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
+
+
 # File and name of each generated block, and the function (root, config) -> text that makes it.
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
-    ("README.md", "found"): results.in_short,
+    ("README.md", "found"): found,
     ("docs/results.md", "results"): results.in_full,
     ("docs/results.md", "tables"): tables.made_from,
     ("docs/which-prompts.md", "recommended"): recommended.page,
     ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),
+    ("docs/reproduce.md", "studies"): studies.table,
+    ("docs/costs.md", "spent"): costs.spent,
     ("docs/costs.md", "tables"): lambda root, config: costs.tables(config),
     ("docs/gpus.md", "table"): lambda root, config: gpus.table(config),
     ("docs/design.md", "imports"): lambda root, config: imports.drawn(root),

@@ -75,7 +75,7 @@ def show_trajectories(path: str | Path) -> None:
     rows = [row for row in rows if row["stretch"] is None]
     if not rows:
         return
-    head = f"{'model':<34}{'policy':<16}{'mixed':<20}{'all right':<20}{'all wrong':<20}"
+    head = f"{'model':<34}{'policy':<16}{'learnable':<20}{'all right':<20}{'all wrong':<20}"
     print("\nGroups over the later epochs of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n")
     print(head + "\n" + "-" * len(head))
     for row in rows:
@@ -99,7 +99,7 @@ def look_at(study: str, no_tex: bool) -> None:
         if path.exists():
             print(f"  {path}  ({what})")
     if no_tex and not (paper / "paper.pdf").exists():
-        print(f"  no PDF: {latex.INSTALL}, then: snakemake paper --profile laptop --config study={study}")
+        print(f"  no PDF: {latex.INSTALL}, then: .venv/bin/snakemake paper --profile laptop --config study={study}")
 
 
 def read(path: str | Path, text: list[str], numbers: list[str]) -> list[dict]:

@@ -75,7 +75,7 @@ def main() -> None:
         first = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
         raise errors.UserError(
             f"study {args.study}: {first[1].strip() if len(first) > 1 else first[0]}; correct its cause, or make the"
-            f" summaries again: snakemake --forcerun summarize -- results/summaries/{args.study}/gains.csv"
+            f" summaries again: .venv/bin/snakemake --forcerun summarize -- results/summaries/{args.study}/gains.csv"
         )
     if status != pytest.ExitCode.OK or not report.lines:
         sys.exit(f"error: {CHECKS[0].parent}: the checks did not run; see the log above")

@@ -48,7 +48,7 @@ def main() -> None:
     for path in args.files:
         if not path.is_file():
             raise errors.UserError(
-                f"{path}: no such file; finish the study first: snakemake --profile laptop --config study={args.study['name']}"
+                f"{path}: no such file; finish the study first: .venv/bin/snakemake --profile laptop --config study={args.study['name']}"
             )
     runs = [folder for folder in args.runs if all((folder / name).is_file() for name in OF_A_RUN)]
     graph = described(args.study, args.files, args.rules, runs)
@@ -98,7 +98,8 @@ def described(study: dict, results: list[Path], rules: list[Path], runs: list[Pa
     actions = [whole, *(run_action(folder, record, authors[0]) for folder, record in recorded.items())]
     root = {
         "@id": "./", "@type": "Dataset", "name": f"{study['title']} (study {study['name']})", "description": citation["abstract"],
-        "datePublished": str(citation["date-released"]), "license": license_of(citation), "conformsTo": [{"@id": profile} for profile in PROFILES],
+        "datePublished": published(citation, [end for _, end in times]), "license": license_of(citation),
+        "conformsTo": [{"@id": profile} for profile in PROFILES],
         "mainEntity": {"@id": WORKFLOW}, "mentions": listed(actions), "author": listed(authors),
         "hasPart": listed([workflow, trainer, *parts, *made]),
     }  # fmt: skip
@@ -113,6 +114,12 @@ def described(study: dict, results: list[Path], rules: list[Path], runs: list[Pa
     language = {"@id": LANGUAGE, "@type": "ComputerLanguage", "name": "Snakemake", "url": "https://snakemake.github.io"}
     licence = {**license_of(citation), "@type": "CreativeWork", "name": citation["license"]}
     return [descriptor, root, *profiles, language, licence, *authors, workflow, trainer, *parts, *made, *actions]
+
+
+def published(citation: dict, ends: list[str]) -> str:
+    """The date that a crate must have: of the workflow's release; before any release the day of the last run in it, or else today."""
+    last = max(ends) if ends else datetime.datetime.now(datetime.UTC).isoformat()
+    return str(citation.get("date-released", last[:10]))
 
 
 def run_action(folder: Path, record: dict, author: Entity) -> Entity:

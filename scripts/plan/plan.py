@@ -3,7 +3,7 @@
     python scripts/plan/plan.py                                        # what is left of the study that config.yaml names
     python scripts/plan/plan.py --study paper --study limits           # several studies; shared jobs count once
     python scripts/plan/plan.py --study paper --gpu a100 --gpus 16 --seeds 5 --completion-tokens gsm8k=1024     # what if
-    snakemake --profile slurm plan --config study=paper           # the same from Snakemake
+    .venv/bin/snakemake --profile slurm plan --config study=paper   # the same from Snakemake
 
 The jobs are those of `snakemake -n`, without finished ones. src/hardgrpo/planning/durations.py estimates each, corrected by
 finished runs if `scripts/plan/calibrate.py` was called. The program prints a table and writes plan.txt, plan.csv, jobs.csv,
@@ -226,7 +226,7 @@ def as_text(plan: dict) -> str:
         *(f"  {plan_page.span(job['seconds'] / 3600):>9}  {job['name']}" for job in plan["critical_path"]),
         "",
         "Smallest effects that would be found with power 80 %, in points: a gain; the difference of any two policies, corrected for all",
-        "pairs; a primary contrast of two policies, corrected for the tasks:",
+        "pairs; of a primary claim about two policies, corrected for the tasks:",
         f"  {'study':<14} {'tested on':<24} {'seeds':>5} {'problems':>8} {'samples':>7} {'gain':>6} {'difference':>10} {'primary':>8}",
         *(
             f"  {row['study']:<14} {row['test']:<24} {row['seeds']:>5} {row['problems']:>8} {row['samples']:>7}"

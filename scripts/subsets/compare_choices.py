@@ -1,4 +1,4 @@
-"""Compare choices of prompts on completions that you have: which would give GRPO mixed groups, and how many labels does each buy?
+"""Compare choices of prompts on completions that you have: which would give GRPO learnable groups, and how many labels does each buy?
 
     python scripts/subsets/compare_choices.py --recording train.jsonl --grader choice_letter --output choices.csv
 

@@ -156,7 +156,7 @@ def test_a_study_finished_without_tex_stays_finished_when_tex_is_installed(finis
 
     (paper / "paper.pdf").unlink(missing_ok=True)
     said = run("--forcerun", "verify", path=without_tex)
-    command = "snakemake paper --profile laptop --config study=mini"
+    command = ".venv/bin/snakemake paper --profile laptop --config study=mini"
     assert command in said and not (paper / "paper.pdf").exists() and command in (paper / "no_pdf.txt").read_text()
     said = run("-n")
     assert "Nothing to be done" in said and said.count(command) == 1

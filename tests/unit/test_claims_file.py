@@ -1,12 +1,14 @@
 """The claims' file, what it may say, and what a study's configuration says of its claims."""
 
+from types import SimpleNamespace
+
 import pytest
 import yaml
 
 from conftest import ROOT
-from hardgrpo.analysis import claims, verdicts
+from hardgrpo.analysis import cells, claims, verdicts
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import paths
+from hardgrpo.study import paths, settings
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
 
@@ -28,6 +30,23 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
         tasks = {name for key in ("task", "eval_task") for name in claim.get("only", {}).get(key, [])}
         assert tasks | ({claim["trained_on"], claim["minus"]} if claim["test"] == "transfer" else set()) <= CONFIG["tasks"].keys()
     assert {claim["test"] for claim in published_claims} == claims.TESTS.keys(), "no test without a claim"
+
+
+def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims):
+    for study, plan in CONFIG["studies"].items():
+        arms = list(dict.fromkeys(settings.arm(plan, run) for run in paths.runs(CONFIG, study)))
+        also = plan.get("also_compared", [])
+        cells_of_study = [
+            SimpleNamespace(
+                policy=arm, seeds=[0], compared_with=[one for pair in also if arm in pair for one in pair if one != arm]
+            )
+            for arm in arms
+        ]
+        compared = {frozenset((one.policy, other.policy)) for one, other in cells.pairs(cells_of_study)}
+        for claim in published_claims:
+            pair = frozenset((claim.get("policy"), claim.get("minus")))
+            if claim["test"] == "difference" and pair <= set(arms):
+                assert pair in compared, f"{study}: {claim['id']}"
 
 
 def test_each_paper_has_one_primary_claim_and_no_estimate_is_there_twice(published_claims):

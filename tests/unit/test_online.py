@@ -158,7 +158,7 @@ def test_groups_come_back_from_a_file_as_they_were(training, tmp_path):
 
 
 def test_micro_batches_that_an_update_does_not_fill_are_refused(training):
-    with pytest.raises(UserError, match=r"this update has 4 rollouts, which cannot be shared out over 8 micro-batches"):
+    with pytest.raises(UserError, match=r"an update has 4 new rollouts, which cannot be shared out over 8 micro-batches"):
         training(selector={"kind": "dynamic", "groups": 1}, micro_batch=2)
 
 
@@ -171,8 +171,8 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
 
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2**30))
     recipe = {"group_size": 8}
-    trained.check_memory(recipe, 250, {"replay": 4, "buffer": 512})
+    trained.check_memory(recipe, 250, 250, {"replay": 4, "buffer": 512})
     with pytest.raises(
         UserError, match=r"selector.buffer: 100000 groups of 8 completions of 250 tokens take .* GiB, more than half of the 1.0 GiB"
     ):
-        trained.check_memory(recipe, 250, {"replay": 4, "buffer": 100_000})
+        trained.check_memory(recipe, 250, 250, {"replay": 4, "buffer": 100_000})

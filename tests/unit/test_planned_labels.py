@@ -34,6 +34,13 @@ def test_labels_follow_from_policy_recipe_and_pool(policy, recipe, pool, bought)
     assert labels.bought(policy, recipe, pool) == bought
 
 
+@pytest.mark.parametrize(("kind", "bought"), [("dynamic", 400), ("beta", 400), ("curriculum", 400)])
+def test_a_run_that_chooses_while_it_trains_buys_no_more_than_it_samples(kind, bought):
+    online = GRPO | {"selector": {"kind": kind}, "updates": 50, "prompts_per_update": 8}
+    assert labels.bought({"rule": "all"}, online, 500) == bought
+    assert labels.bought({"rule": "random", "budget": 0.1}, online, 500) == 50
+
+
 def test_a_plan_says_what_each_arm_of_a_study_buys():
     rows = {(row["task"], row["policy"]): row["labels"] for row in labels.planned(CONFIG, "mini_labels")}
     assert len(rows) == 36 and rows["swaps", "hard_2"] == rows["arithmetic", "half_by_small"] == 500

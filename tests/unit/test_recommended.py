@@ -1,5 +1,7 @@
 """The recommended way of choosing follows from the committed comparisons with a random choice, by a rule that was fixed before."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -61,14 +63,22 @@ def test_what_is_worse_anywhere_or_better_only_once_is_not_recommended():
     assert recommended.recommended(better_twice + once + worse) is None
 
 
+def test_runs_that_two_studies_share_count_once():
+    few, many = (
+        [replace(one, study=study, seeds=seeds) for one in table(("hard", "random", 0.03, 0.2))]
+        for study, seeds in (("a", 5), ("b", 10))
+    )
+    longer = table(("hard, long", "random, long", 0.03, 0.2))
+    assert recommended.once(few + many + longer) == many + longer == recommended.once(many + longer + few)
+
+
 def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_path):
     found = table(("unsure", "random", 0.04, 0.001), ("unsure_5", "random_5", 0.06, 0.001), ("hard", "random", 0.09, 0.2))
     monkeypatch.setattr(recommended, "leads", lambda root, config: found)
     page = recommended.page(tmp_path, CONFIG)
-    assert (
-        "**Nobody has answered a prompt:** choose by `unsure`: better than a random choice in 2 of 2 cases, worse in none." in page
-    )
+    assert "**No prompt is labelled:** choose by `unsure`: better than a random choice in 2 of 2 cases, worse in none." in page
+    assert page.count("; nothing that needs a small labelled sample has been studied") == 1
     assert "| `hard` | the labels of the whole pool | 0, 1, 0 |" in page
     assert "| s | m, t | short | 5 % | unsure | 50 | +6.0 [+5.0, +8.0] | better |" in page
     monkeypatch.setattr(recommended, "leads", lambda root, config: found[-1:] if found[-1].way == "hard" else found[:1])
-    assert "choose at random: " in recommended.page(tmp_path, CONFIG)
+    assert "choose at random; of `" in recommended.page(tmp_path, CONFIG)

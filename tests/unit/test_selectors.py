@@ -150,11 +150,25 @@ def test_skip_samples_with_the_probability_of_its_paper():
 def test_skip_moves_its_probabilities_towards_the_aimed_at_shares():
     selector = made("skip", step=0.05)
     ids = pool(SPREAD).ids[:ROOM]
+    selector.epochs.taken = len(SPREAD)
+    selector.told(1, online.Asked(ids), [1.0] * 4 + [0.5] * 4)
+    assert selector.state()["explore"] == {"right": 0.5, "wrong": 0.5}, "before the second epoch nothing can have been skipped"
+    selector.idle, selector.epochs.taken = {}, len(SPREAD) + 1
     selector.told(1, online.Asked(ids), [1.0] * 4 + [0.5] * 4)  # half all right, none all wrong
     assert selector.state()["explore"] == {"right": pytest.approx(0.45), "wrong": pytest.approx(0.55)}
     assert selector.state()["idle"] == {i: ["right", 1] for i in ids[:4]}
     selector.told(2, online.Asked(ids[:2]), [0.0, 0.5])  # another kind begins anew, a mixed group is forgotten
     assert selector.state()["idle"] == {ids[0]: ["wrong", 1]} | {i: ["right", 1] for i in ids[2:4]}
+
+
+def test_skip_moves_its_probabilities_within_the_limits_of_the_released_code():
+    rates = [1.0] * 8 + [0.0] * 8
+    selector = made("skip", rates)
+    simulated(selector, rates, 100)
+    assert selector.explore == {"right": 0.05, "wrong": 0.05}
+    for round in range(200):
+        selector.told(round, online.Asked(["p0000"] * ROOM), [0.5] * ROOM)
+    assert selector.explore == {"right": 0.95, "wrong": 0.95}
 
 
 def test_targeted_measures_references_first_and_then_draws_near_one_half():
@@ -201,6 +215,35 @@ def test_predictions_are_shares_whatever_the_references_gave(shares, seed):
     assert ((found >= 0) & (found <= 1)).all()
     if len(set(shares)) == 1:
         assert np.allclose(found, shares[0])
+
+
+def test_embeddings_that_say_nothing_reverse_no_prediction():
+    """The mean of the other references is the lower, the higher a reference's own pass rate: fitted to that, easy would become hard."""
+    shares = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 0.25, 0.75, 0.5])
+    of_others = (shares.sum() - shares) / (len(shares) - 1)
+    assert online.calibrated(np.array([0.3, 0.5, 0.7]), of_others, shares) == pytest.approx([0.5] * 3)
+    assert (np.diff(online.calibrated(np.array([0.3, 0.5, 0.7]), shares, shares)) > 0).all()
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"reference": 12, "every": 2, "replay": 4}, {"reference": 16, "every": 6}, {"reference": 3, "every": 1}]
+)
+def test_the_tokens_trained_on_are_those_of_the_groups_that_train(chosen):
+    keys = chosen | {"kind": "targeted", "buffer": 8}
+    selector = made("targeted", rounds=60, **chosen)
+    drawn = simulated(selector, SPREAD, 60)
+    trains = sum(len(call.ids) for call in drawn if call.trains)
+    updates = sum(groups > 0 for groups in selectors.fresh_groups(recipe(**keys))) * 60 // chosen["every"]
+    share = (trains + updates * chosen.get("replay", 0)) / (60 * ROOM)
+    assert selectors.trained_share(recipe(**keys)) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("size", [8, 20, 50, 100, 400, 500])
+def test_a_curriculum_gives_both_ends_of_the_pool_as_many_rollouts(size):
+    rates = [i / size for i in range(size)]
+    drawn = [i for call in simulated(made("curriculum", rates, rounds=50), rates, 50) for i in call.ids]
+    times = [drawn.count(i) for i in pool(rates).ids]
+    assert abs(times[0] - times[-1]) <= max(1, round(50 * ROOM / size) / 4) and min(times) >= (1 if size <= 400 else 0)
 
 
 @pytest.mark.parametrize(("order", "sign"), [("easy_first", -1), ("hard_first", 1)])

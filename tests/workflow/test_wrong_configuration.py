@@ -218,6 +218,14 @@ def break_(path, value):
             break_("studies/paper/exclude/0/model", "qwen"),
             ["studies.paper.exclude.0.model", "'qwen' is not one of the study's models"],
         ),
+        (
+            break_("studies/mini/also_compared", [["hard", "easy, mini_curve"]]),
+            [
+                "studies.mini.also_compared[0]",
+                "the study trains nothing as 'easy, mini_curve'",
+                "its first recipe trains on ('mini')",
+            ],
+        ),
         (break_("studies/paper/exclude/0/modle", "qwen"), ["studies.paper.exclude.0", "modle", "did you mean 'model'"]),
         (break_("studies/paper/weaker_signal", ["x"]), ["studies.paper.weaker_signal", "neither a task nor a model"]),
         (break_("studies/paper/tasks", ["gsm8k", "aime2025"]), ["studies.paper.tasks", "'aime2025' has no train split"]),

@@ -1,8 +1,9 @@
-"""The reference of docs/configuration.md, from the schema in rules/ and the values in config.yaml."""
+"""The reference of docs/configuration.md, from the schema in rules/, the values in config.yaml and the rules of policies."""
 
 import re
 from collections.abc import Iterator
 
+from hardgrpo.selection import policies
 from hardgrpo.study import schema
 
 # The definitions that get a section of their own, in the order of the page.
@@ -31,6 +32,30 @@ SECTIONS = {
     "study": "A study: `studies.NAME`",
 }
 
+# What each rule of a policy takes from the pool.
+TAKEN = {
+    "hard": "the lowest pass rates",
+    "easy": "the highest pass rates",
+    "middle": "pass rates nearest to the median, within the quartiles",
+    "random": "a random choice, another for each seed",
+    "hard_solvable": "the lowest pass rates above 0",
+    "lowest": "the lowest values of the measure `by`",
+    "highest": "the highest values of the measure `by`",
+    "nearest_half": "values nearest to 0.5 of the measure `by`, which is the pass rate unless it says otherwise",
+    "hard_by_order": "as `hard`, with ties in the order of the dataset: the same for all seeds, as HE's released code",
+    "easy_by_order": "as `easy`, with ties in the order of the dataset: the same for all seeds, as HE's released code",
+    "middle_by_rank": "the middle ranks of the pool, with ties in the order of the dataset: the same for all seeds, as HE's released code",
+    "random_42": "a random choice by NumPy's generator with seed 42: the same for all seeds, as HE's released code",
+    "base_wrong": "every pass rate below `threshold`",
+    "base_right": "every pass rate of `threshold` or above",
+    "base_right_matched": "of those of `base_right` as many as `base_wrong` takes, at random",
+    "low_tiers": "every problem of a tier up to `highest_tier`",
+    "low_tiers_matched": "as many of the whole pool as `low_tiers` takes, at random",
+    "all": "the whole pool",
+    "annotated": "the prompts of a task with `labelled: false` to which somebody has given answers",
+}
+LABELS = {"pool": "of the whole pool", "sample": "of a small sample", "none": "none"}
+
 
 def reference(config: dict) -> str:
     """A table of the top level with the values of config.yaml, and one for each section."""
@@ -52,7 +77,36 @@ def reference(config: dict) -> str:
         items = part["items"] if part["type"] == "array" else part
         for key, one, needed in keys(items, whole):
             lines.append(f"| `{key}` | {needed} | {value(one, whole)} | {described(one, whole)} |")
+        if name == "policy":
+            lines += ["", *rules()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
+
+
+def rules() -> list[str]:
+    """A table of the rules of policies: what each takes, by which keys, and whose labels it needs before it chooses."""
+    lines = [
+        "### What a rule takes",
+        "",
+        "Ties are broken by the seed unless a rule says otherwise. *Labels before* are those that must be known before the choice; the"
+        " chosen prompts need theirs to be trained on.",
+        "",
+        "| rule | takes | needs | labels before |",
+        "|---|---|---|---|",
+    ]
+    for rule in policies.RULES:
+        needed = ", ".join(f"`{key}`" for key in sorted(policies.NEEDS.get(rule, ())))
+        lines.append(f"| `{rule}` | {TAKEN[rule]} | {needed} | {labels(rule)} |")
+    return lines
+
+
+def labels(rule: str) -> str:
+    """Whose labels a rule needs before it chooses, by the measures that it may go by."""
+    if rule not in policies.BY_MEASURE:
+        return LABELS[policies.labels_before({"rule": rule})]
+    found: dict[str, list[str]] = {}
+    for measure in policies.SHARES if rule == "nearest_half" else policies.MEASURES:
+        found.setdefault(policies.labels_before({"rule": rule, "by": measure}), []).append(f"`{measure}`")
+    return "; ".join(f"by {', '.join(measures)}: {LABELS[needed]}" for needed, measures in found.items())
 
 
 def keys(part: dict, whole: dict, place: str = "", inside: str = "") -> Iterator[tuple[str, dict, str]]:
@@ -90,7 +144,8 @@ def resolved(part: dict, whole: dict) -> dict:
 def value(part: dict, whole: dict) -> str:
     """The values that a key may have, in words."""
     if "$ref" in part and (name := part["$ref"].rsplit("/", 1)[1]) in SECTIONS:
-        return f"[{name.removeprefix('selector_')}](#{anchor(SECTIONS[name])})"
+        kind = whole["$defs"][name].get("properties", {}).get("kind", {}).get("const", name)  # as it is written in config.yaml
+        return f"[{kind}](#{anchor(SECTIONS[name])})"
     part = resolved(part, whole)
     if "enum" in part:
         return ", ".join(f"`{one}`" for one in part["enum"])

@@ -1,7 +1,12 @@
-"""The tables of docs/costs.md: the cost model against published throughput, and the plan for one job of each kind."""
+"""The tables of docs/costs.md: what studies spent, the cost model against published throughput, the plan for one job of each kind."""
+
+from pathlib import Path
+
+import pandas as pd
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job
+from pages import results
 
 QWEN3_8B = {  # not among the studies' models
     "hidden_size": 4096, "intermediate_size": 12288, "layers": 36, "heads": 32, "key_value_heads": 8, "head_size": 128,
@@ -11,6 +16,27 @@ QWEN3_8B = {  # not among the studies' models
 # not say how many sequences it sampled at once; 512 is assumed.
 PUBLISHED = [("Qwen3-8B", 512, 8535), ("qwen3-14b", 256, 5760), ("llama-3.1-8b-instruct", 512, 9806)]
 OUTPUT_TOKENS = 640
+
+
+def spent(root: Path, config: dict) -> str:
+    """What the training of each study with committed summaries took in all, from its spent.csv: means over seeds, times the seeds."""
+    lines = [
+        "| study | runs | updates | rollouts | tokens sampled | hours of updates | minutes per run, least to most |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in config["studies"]:
+        path = root / results.SUMMARIES / name / "spent.csv"
+        rows = pd.read_csv(path) if path.is_file() else ()
+        if not len(rows):
+            continue
+        updates, rollouts, tokens, seconds = (
+            (rows[column] * rows.seeds).sum() for column in ("updates", "rollouts", "tokens", "seconds")
+        )
+        lines.append(
+            f"| `{name}` | {rows.seeds.sum()} | {updates:,.0f} | {rollouts:,.0f} | {tokens / 1e6:.1f} M | {seconds / 3600:.2f}"
+            f" | {rows.seconds_least.min() / 60:.1f} to {rows.seconds_most.max() / 60:.1f} |"
+        )
+    return "\n".join(lines)
 
 
 def tokens_per_second(shape: dict, at_once: int) -> float:

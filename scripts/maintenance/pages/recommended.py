@@ -3,7 +3,8 @@
 The rule was fixed before the study that asks for it (`mini_labels`) was summarised:
 
 - A case is a base model, a task, a recipe and a budget of a study. In it every way of choosing is compared with a random choice of
-  as many prompts, by the paired difference of the gains on new test problems, sampled at temperature 1.
+  as many prompts, by the paired difference of the gains on new test problems, sampled at temperature 1. Studies share runs; the same
+  way in the same case counts once, in the study with the most replicates.
 - It is better or worse in a case where p is below 5 % after Holm's correction over the ways of choosing that are compared there.
 - Of the ways that are open to somebody (no label before the choice, a small sample, or the labels of the whole pool) the one is
   recommended that was better most often and worse nowhere, if it was better in at least two cases. Otherwise a random choice is.
@@ -47,13 +48,23 @@ class Lead:
 
 
 def leads(root: Path, config: dict) -> list[Lead]:
-    """All leads over random, of the studies with committed summaries."""
-    found = []
+    """All leads over random, of the studies with committed summaries; those of the same runs once."""
+    found: list[Lead] = []
     for study in config["studies"]:
         folder = root / results.SUMMARIES / study
         if (folder / "differences.csv").is_file():
             found += of_study(config, study, pd.read_csv(folder / "differences.csv"), pd.read_csv(folder / "spent.csv"))
-    return found
+    return once(found)
+
+
+def once(found: list[Lead]) -> list[Lead]:
+    """Leads without those whose runs another study has, too, and more of them."""
+    most: dict[tuple, Lead] = {}
+    for one in found:
+        same = (one.way, one.model, one.task, one.recipe, one.budget)
+        if same not in most or one.seeds > most[same].seeds:
+            most[same] = one
+    return list(most.values())
 
 
 def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame) -> list[Lead]:
@@ -124,14 +135,34 @@ def recommended(found: list[Lead]) -> str | None:
     return max(better, key=better.get, default=None)
 
 
+def cases_of(found: list[Lead]) -> list[tuple]:
+    return list(dict.fromkeys((one.model, one.task, one.recipe, one.budget) for one in found))
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def in_short(root: Path, config: dict) -> str:
+    """A line: how often a policy was better than a random choice."""
+    found = leads(root, config)
+    better, same, worse = (sum(one.said == said for one in found) for said in ("better", "not told apart", "worse"))
+    return (
+        f"**Which tenth?** Against a random choice of as many prompts, {len({one.way for one in found})} policies were {better} times better,"
+        f" {same} times not told apart and {worse} times worse, in {len(cases_of(found))} cases: [which prompts](docs/which-prompts.md)."
+    )
+
+
 def page(root: Path, config: dict) -> str:
     found = leads(root, config)
     lines = []
-    for open_to, who in (
-        ({"none"}, "Nobody has answered a prompt"),
-        ({"none", "sample"}, "A small sample can be annotated first"),
-        ({"none", "sample", "pool"}, "Every prompt of the pool is answered, and training takes a part"),
+    open_to: set[str] = set()
+    for asked, who in (
+        ("none", "No prompt is labelled"),
+        ("sample", "A small sample can be labelled first"),
+        ("pool", "Every prompt of the pool is labelled, and training takes a part"),
     ):
+        open_to.add(asked)
         kept = [one for one in found if one.needs in open_to]
         best = recommended(kept)
         ways = ", ".join(f"`{name}`" for name in dict.fromkeys(one.way for one in kept))
@@ -142,14 +173,17 @@ def page(root: Path, config: dict) -> str:
         elif not ways:
             said = "choose at random: no study has asked for anything else"
         else:
-            said = f"choose at random: of {ways} none was better in {CASES} cases or more and worse in none"
+            said = f"choose at random; of {ways} none was better in {CASES} cases or more and worse in none ({counted(len(cases_of(kept)), 'case')})"
+        if kept and not any(one.needs == asked for one in kept):
+            said += f"; nothing that needs {NEEDS[asked]} has been studied"
         lines.append(f"- **{who}:** {said}.")
     bases = dict.fromkeys(one.model for one in found)
     lines += [
         "",
-        f"That is from {len(dict.fromkeys((one.study, one.model, one.task, one.recipe, one.budget) for one in found))} cases,"
-        f" with base models pretrained as {', '.join(f'`{name}`' for name in bases)} are, {min(one.seeds for one in found)} to"
-        f" {max(one.seeds for one in found)} replicates each. Points; brackets hold 95 % intervals for one comparison.",
+        f"That is from {len(cases_of(found))} cases, with base models pretrained as {', '.join(f'`{name}`' for name in bases)} are,"
+        f" {min(one.seeds for one in found)} to {max(one.seeds for one in found)} replicates each; some cases share base models. *Not told"
+        " apart* is no evidence of being equal: few replicates find large leads only. Points; brackets hold 95 % intervals for one"
+        " comparison.",
         "",
         "| way of choosing | needs before | better, not told apart, worse |",
         "|---|---|---|",

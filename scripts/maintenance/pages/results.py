@@ -42,26 +42,49 @@ def of_papers(root: Path, config: dict) -> pd.DataFrame:
     return found[found.paper != "here"]
 
 
-def in_short(root: Path, config: dict) -> str:
+def in_short(root: Path, config: dict) -> list[str]:
     """A line for each finding. Each names the population that it holds for."""
     tables, limited = read(root, REFERENCE), read(root, TRUNCATION)
     where, elsewhere = population(config, tables["gains"]), population(config, limited["gains"])
     tight, ample = tight_and_ample(config, limited["gains"], "gain")
     finishing, _ = tight_and_ample(config, limited["parts"], "finishing")
-    leads = ", ".join(f"over *{minus}* {' and '.join(lead_in_limits(config, limited, minus))}" for minus in ("random", "easy"))
+    over = ", ".join(f"over *{minus}* {' and '.join(lead_in_limits(config, limited, minus))}" for minus in ("random", "easy"))
     lines = [
         f"**The papers' primary claims**: {verdicts_on(of_papers(root, config))}.",
-        f"**Largest gain**, in points, sampled and greedy: {by_task(tables['gains'], largest)} ({where}).",
+        f"**Largest gain of {at_home(tables['gains']).policy.nunique()} policies** (the intervals are for one policy), in points, sampled and greedy:"
+        f" {by_task(tables['gains'], largest)} ({where}).",
         f"**What it is made of**: {by_task(tables['kinds'], made_of)} ({where}).",
-        f"**What decides who wins**: {by_task(tables['lead_regressions'], decides)} ({where}).",
+        f"**What goes with hard's lead over random**, the closest of {len(leads.PREDICTORS)} measures of the base model:"
+        f" {by_task(tables['lead_regressions'], decides)} ({where}).",
         f"**A completion limit alone can make a gain**: policy *hard*, trained and tested under a tight limit, gains {tight} points, of which"
-        f" finishing is {finishing}; tested with room it gains {ample}. Its lead, within the limit and with room: {leads} ({elsewhere}).",
+        f" finishing is {finishing}; tested with room it gains {ample}. Its lead, within the limit and with room: {over} ({elsewhere}).",
     ]
     for study, question in ASKED.items():
         if (root / SUMMARIES / study / "gains.csv").is_file():
             found = judged(root, config, study)["claims"]
-            lines.append(f"**{question}**: {verdicts_on(found[~found.paper.isin(PAPERS)])}.")
-    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
+            lines.append(f"**{question}**: {verdicts_on(found[~found.paper.isin(PAPERS)])}.{beside(root, study)}")
+    return lines
+
+
+def beside(root: Path, study: str) -> str:
+    """Of the study of labels: the leads over a random choice of what needs the labels of the whole pool."""
+    if study != LABELS:
+        return ""
+    tables, said = read(root, study, "chosen"), []
+    differences, chosen = at_home(tables["differences"]), tables["chosen"]
+    for policy in ("hard", "nearest_half"):
+        places = differences.groupby(["model", "task"], sort=False)
+        said.append(
+            f"*{policy}* " + ", ".join(f"{task} of {model} {lead(rows, policy, 'random')}" for (model, task), rows in places)
+        )
+    wrong = ", ".join(
+        f"{100 * row.confidently_wrong:.0f} % on {row.task} of {row.model}"
+        for row in chosen[chosen.policy == "random"].itertuples()
+    )
+    return (
+        f" Chosen with the labels of the whole pool, less a random choice: {'; '.join(said)}. Confidently wrong (half of the samples or more agree, at most a fifth"
+        f" is right) is the base on {wrong}."
+    )
 
 
 def by_task(frame: pd.DataFrame, said) -> str:
@@ -75,7 +98,13 @@ def largest(gains: pd.DataFrame) -> str:
     best = sampled.loc[sampled.gain.idxmax()]
     (greedy,) = gains[(gains.decoding == "greedy") & (gains.policy == best.policy)].itertuples()
     figures = [spread(row.gain, row.gain_low, row.gain_high) for row in (best, greedy)]
-    return f"*{best.policy}* {figures[0]}, greedy {figures[1]}"
+    fallen = gains[gains.decoding == "greedy"].gain
+    beside = (
+        f" (greedy accuracy fell under every policy, by {-100 * fallen.max():.1f} to {-100 * fallen.min():.1f})"
+        if (fallen < 0).all()
+        else ""
+    )
+    return f"*{best.policy}* {figures[0]}, greedy {figures[1]}{beside}"
 
 
 def made_of(kinds: pd.DataFrame) -> str:
@@ -97,8 +126,8 @@ def decides(regressions: pd.DataFrame) -> str:
     lines = regressions[(regressions.policy == "hard") & (regressions.minus == "random")]
     best = lines.loc[lines.r_squared.idxmax()]
     return (
-        f"hard's lead over random goes closest with *{leads.PREDICTORS[best.predictor]}*: {best.slope:+.2f} [{best.slope_low:+.2f},"
-        f" {best.slope_high:+.2f}] points a point, R² {best.r_squared:.2f}"
+        f"*{leads.PREDICTORS[best.predictor]}*, {best.slope:+.2f} [{best.slope_low:+.2f}, {best.slope_high:+.2f}] points per point, R²"
+        f" {best.r_squared:.2f}"
     )
 
 
@@ -106,8 +135,8 @@ def population(config: dict, gains: pd.DataFrame) -> str:
     """The population that a study's results hold for, in words."""
     (model,), (seeds,), (problems,) = (at_home(gains)[name].unique() for name in ("model", "seeds", "problems"))
     if settings.has_own_bases(config, model):
-        return f"for new base models pretrained as `{model}` is: {seeds} replicates, each with its own; {problems} test problems a task"
-    return f"for one set of weights, `{model}` as pretrained here; {seeds} seeds; {problems} test problems a task"
+        return f"for new base models pretrained as `{model}` is: {seeds} replicates, each with its own; {problems} test problems per task"
+    return f"for one set of weights, `{model}` as pretrained here; {seeds} seeds; {problems} test problems per task"
 
 
 def at_home(frame: pd.DataFrame) -> pd.DataFrame:
@@ -163,7 +192,7 @@ def in_full(root: Path, config: dict) -> str:
         "",
         "![Every gain split into finishing, sharpening and new solving](images/kinds.png)",
         "",
-        "What decides who wins: each point is a base model.",
+        "What goes with the lead: each point is a base model.",
         "",
         "![The lead of hard over other policies against what the base model is like](images/leads.png)",
     ]
@@ -254,7 +283,7 @@ def labels(root: Path, config: dict) -> list[str]:
         "*Labels* are all that a run buys: those that its policy needs before it chooses, and those of the prompts that it trains on. *Lead* is"
         " over a random choice of as many prompts. *Mixed* and *confidently wrong* are shares of the chosen prompts, by samples that did not"
         f" choose them. All numbers are for new base models pretrained as {', '.join(f'`{model}`' for model in dict.fromkeys(gains.model))}"
-        f" are: {seeds} replicates, each with its own; {problems} test problems a task. Points with 95 % intervals.",
+        f" are: {seeds} replicates, each with its own; {problems} test problems per task. Points with 95 % intervals.",
         "",
         "![Gain against labels bought](images/labels.png)",
         "",
@@ -330,11 +359,17 @@ def claimed(found: pd.DataFrame) -> list[str]:
     """A table of claims with their estimates and verdicts."""
     lines = ["| paper | holds for | task | claim | estimate of | estimate | verdict |", "|---|---|---|---|---|---|---|"]
     for row in found.itertuples():
-        task = row.task if row.task == row.eval_task else f"{row.task} → {row.eval_task}"
+        task = place(found, row) + ("" if row.task == row.eval_task else f" → {row.eval_task}")
         figure = compared.shown(row.test, row.estimate, row.low, row.high)
         test = row.test.replace("R^2", "R²")
         lines.append(f"| {row.paper} | {row.population} | {task} | {row.claim} | {test} | {figure} | {row.verdict} |")
     return lines
+
+
+def place(found: pd.DataFrame, row) -> str:
+    """The task of a claim's row; with its base model where the claims are about several."""
+    models = found[(found.task == row.task) & (found.test == row.test)].model.nunique()
+    return row.task if models == 1 else f"{row.task} of {row.model}"
 
 
 def lead(differences: pd.DataFrame, policy: str, minus: str) -> str:
@@ -356,6 +391,10 @@ def verdicts_on(found: pd.DataFrame) -> str:
     """Each paper's primary claim, with its verdict on each task and whom it holds for."""
     said = []
     for (paper, claim, holds_for), rows in found[found.primary == 1].groupby(["paper", "claim", "population"], sort=False):
-        verdict = ", ".join(f"{row.task} {spread(row.estimate, row.low, row.high)}, {row.verdict}" for row in rows.itertuples())
-        said.append(f"{paper}, {claim}: {verdict} (for {holds_for}; {rows.seeds.max():.0f} replicates)")
+        verdict = ", ".join(
+            f"{place(found, row)} {spread(row.estimate, row.low, row.high)}, {row.verdict}" for row in rows.itertuples()
+        )
+        said.append(
+            f"{'' if paper == 'here' else f'{paper}, '}{claim}: {verdict} (for {holds_for}; {rows.seeds.max():.0f} replicates)"
+        )
     return "; ".join(said) or "the study decides none"

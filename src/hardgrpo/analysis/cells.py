@@ -30,6 +30,7 @@ class Cell:
     runs: list[pd.DataFrame]
     seeds: list[int]
     reach: list[pd.DataFrame] | None = None  # further samples of the bases, in their order
+    compared_with: tuple[str, ...] = ()  # arms that it is compared with although policy and recipe differ
 
     @property
     def keys(self) -> dict:
@@ -97,14 +98,15 @@ def load_cells(config: dict, study: str, folder: str = "results/evaluation") -> 
     for run in paths.runs(config, study):
         groups.setdefault((run.model, run.task, settings.arm(config["studies"][study], run)), []).append(run)
     read = functools.cache(lambda what, test: evaluations.read(f"{folder}/{what}/{test}.csv.gz"))
-    cells = []
+    cells, also = [], config["studies"][study].get("also_compared", [])
     for (model, task, policy), replicates in groups.items():
         for test in paths.eval_tasks(config, study, task, model):
             bases = list(dict.fromkeys(run.base for run in replicates))
             of_bases = {what: [read(f"{base}/{what}", test) for base in bases] for what in paths.of_base(config, model, test)}
             frames = [read(run.path, test) for run in replicates]
             seeds = [run.seed for run in replicates]
-            cells.append(Cell(model, task, test, policy, of_bases["base"], frames, seeds, of_bases.get("reach")))
+            other = tuple(arm for pair in also if policy in pair for arm in pair if arm != policy)
+            cells.append(Cell(model, task, test, policy, of_bases["base"], frames, seeds, of_bases.get("reach"), other))
     frames = [frame for cell in cells for frame in (*cell.bases, *cell.runs, *(cell.reach or []))]
     frames = list({id(frame): frame for frame in frames}.values())
     graders.check_decided(sum(frame.undecided.sum() for frame in frames), sum(map(len, frames)), f"evaluations of study {study}")
@@ -118,9 +120,11 @@ def families(cells: list[Cell]) -> list[list[Cell]]:
 
 
 def pairs(family: list[Cell]) -> list[tuple[Cell, Cell]]:
-    """The pairs that are compared: arms of the same replicates that differ in the policy or in the recipe, not in both."""
+    """The pairs that are compared: arms of the same replicates that differ in the policy or in the recipe, and in both if the study's
+    `also_compared` names the pair."""
     parts = {id(cell): cell.policy.partition(", ")[::2] for cell in family}
-    alike = lambda one, other: any(a == b for a, b in zip(parts[id(one)], parts[id(other)]))
+    same = lambda one, other: any(a == b for a, b in zip(parts[id(one)], parts[id(other)]))
+    alike = lambda one, other: other.policy in one.compared_with or same(one, other)
     return [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds and alike(a, b)]
 
 

@@ -9,6 +9,7 @@ from hardgrpo.study.settings import Run
 
 COUNTS = ("kept", "replayed", "thrown_away")
 DRAWS, SEED = 2000, 20250605  # of the bootstrap over seeds
+LEAST_SEEDS = 6  # for an interval by it
 
 
 def rollouts(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
@@ -27,12 +28,16 @@ def rollouts(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 
 
 def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """How many rollouts an arm takes to be as accurate as the study's first recipe is, on the same prompts, when it has used all of its.
+    """How many rollouts an arm takes to be as accurate as the study's first recipe is, on the same prompts, at its end.
 
-    `share` is that number as a share of the first recipe's rollouts, where the arm's curve, the mean over seeds with straight lines
-    between checkpoints, first reaches the target; empty where it never does. low and high are the 2.5 and 97.5 per cent points over new
-    seeds: DRAWS times seeds are drawn with replacement, for both arms the same. They are empty where so many of the draws never reach
-    the target; `reached` is the share of draws that do.
+    A curve is the mean over seeds with straight lines between checkpoints. `share` is the rollouts with which the arm's curve first
+    reaches the target, divided by those with which the first recipe's own curve first does: noise brings both there early. `minus_share`
+    is the latter as a share of all of its rollouts. `share` is empty where the arm never gets there, and an arm has no row where the first
+    recipe gains nothing.
+
+    low and high are the 2.5 and 97.5 per cent points over new seeds: DRAWS times seeds are drawn with replacement, for both arms the same.
+    They are empty with fewer than LEAST_SEEDS seeds, of which too few different draws can be made, and where so many of the draws never
+    get there. `reached` is the share of draws that do.
     """
     home = {(cell.model, cell.task, cell.policy): cell for cell in cells if cell.task == cell.eval_task}
     arms, rows = {tuple(keys.values()): runs for keys, runs in grouped(updates, study)}, []
@@ -43,27 +48,41 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
             continue
         if plain.seeds != cell.seeds:
             continue
-        total = float(np.mean([updates[run].rollouts.sum() for run in arms[*key[:2], plain.policy]]))
-        target = plain.rates(plain.steps()[-1]).mean(axis=1)  # (seeds,)
-        steps = cell.steps()
-        spent = [0.0] + [float(np.mean([updates[run].rollouts.iloc[:step].sum() for run in runs])) / total for step in steps]
-        bases = np.broadcast_to(cell.base_rates().mean(axis=1), (len(cell.seeds),))
-        curve = np.column_stack([bases] + [cell.rates(step).mean(axis=1) for step in steps])  # (seeds, 1 + checkpoints)
+        fixed = arms[*key[:2], plain.policy]
+        (own, mine), (others, theirs) = (_curve(one, [updates[run] for run in of]) for one, of in ((cell, runs), (plain, fixed)))
+        count = len(cell.seeds)
         rng = np.random.Generator(np.random.PCG64(SEED))
-        draws = rng.integers(len(target), size=(DRAWS, len(target)))
-        drawn = np.array([first_reached(spent, curve[some].mean(axis=0), target[some].mean()) for some in draws])
-        low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf") if len(target) > 1 else (np.inf, np.inf)
-        share = first_reached(spent, curve.mean(axis=0), target.mean())
+        draws = rng.integers(count, size=(DRAWS, count))
+        share, first = _share(own, mine.mean(axis=0), others, theirs.mean(axis=0))
+        if first == 0:
+            continue
+        drawn = np.array([_share(own, mine[some].mean(axis=0), others, theirs[some].mean(axis=0))[0] for some in draws])
+        low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf") if count >= LEAST_SEEDS else (np.inf, np.inf)
         rows.append(
             cell.keys
-            | {"minus": plain.policy, "target": target.mean()}
+            | {"minus": plain.policy, "target": theirs[:, -1].mean(), "minus_share": first / others[-1]}
             | {
                 name: value if np.isfinite(value) else None
                 for name, value in (("share", share), ("share_low", low), ("share_high", high))
             }
-            | {"reached": np.isfinite(drawn).mean(), "seeds": len(target)}
+            | {"reached": np.isfinite(drawn).mean(), "seeds": count}
         )
     return rows
+
+
+def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarray]:
+    """(rollouts spent until the base and each checkpoint, mean over seeds; accuracy there (seeds, 1 + checkpoints))."""
+    steps = cell.steps()
+    spent = [0.0] + [float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps]
+    bases = np.broadcast_to(cell.base_rates().mean(axis=1), (len(cell.seeds),))
+    return spent, np.column_stack([bases] + [cell.rates(step).mean(axis=1) for step in steps])
+
+
+def _share(own: list[float], mine: np.ndarray, others: list[float], theirs: np.ndarray) -> tuple[float, float]:
+    """(rollouts until a curve first has the accuracy with which another ends, as a share of those until the other first has it; the
+    latter). The share is infinite where the curve never has it, or the other one had it before training."""
+    first = first_reached(others, theirs, theirs[-1])
+    return (first_reached(own, mine, theirs[-1]) / first if first else np.inf), first
 
 
 def first_reached(spent: list[float], curve: np.ndarray, target: float) -> float:

@@ -52,7 +52,7 @@ def learnable(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
         rows.append(
             keys
             | as_columns("learnable", _over_seeds([updates[run] for run in runs], "learnable_share"))
-            | {"updates": len(updates[runs[0]]), "seeds": len(runs)}
+            | {"updates": round(np.mean([updates[run].trained.fillna(1).sum() for run in runs])), "seeds": len(runs)}
         )
     return rows
 

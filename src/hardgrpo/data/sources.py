@@ -175,7 +175,7 @@ def as_problem(row: dict, number: int, format: str, columns: dict, needs_answer:
         raise UserError(f"{where}: the question is empty; correct the row or take it out")
     if needs_answer and (problem["answer"] is None or not str(problem["answer"]).strip()):
         raise UserError(
-            f"{where}: the answer is missing; add it, take the row out, or set the task's `labelled` to false (nobody has given answers yet:"
-            " `snakemake subset` says which to ask for)"
+            f"{where}: the answer is missing; add it, take the row out, or set the task's `labelled` to false (nobody has given answers"
+            " yet: `.venv/bin/snakemake subset` says which to ask for)"
         )
     return problem

@@ -20,8 +20,8 @@ MOST_SEEDS = 1000  # a difference that takes more is not found by more seeds, bu
 def detectable(config: dict, study: str) -> list[dict]:
     """The smallest effects (shares) that each test of a study would find with power 80 %, after Holm's correction.
 
-    `gain` of one policy; `difference` of any two policies, corrected for all pairs that the study compares on a test; `primary`: a contrast of
-    two policies that was named before, corrected for the study's tasks. They follow from the assumed variances above
+    `gain` of one policy; `difference` of any two policies, corrected for all pairs that the study compares on a test; `primary`: of a
+    primary claim about two policies, corrected for the study's tasks. They follow from the assumed variances above
     (statistics.smallest_detectable) and hold for new problems and new seeds. One seed tells nothing about other seeds: with one, they
     hold for these runs only.
     """

@@ -94,6 +94,11 @@ def chooses_while_training(config: dict, study: str) -> bool:
     return any(settings.is_online(config["recipes"][name]) for name in recipes)
 
 
+def chooses_at_equal_rollouts(config: dict, study: str) -> bool:
+    """Whether a run chooses prompts while it trains, and all runs of a task sample as many rollouts."""
+    return chooses_while_training(config, study) and "rollouts" in config["studies"][study].get("held_constant", [])
+
+
 def limits(config: dict, study: str) -> dict[str, int]:
     """{test: completion limit} of pairs of tests that grade the same completions, cut and whole."""
     found = {}

@@ -301,13 +301,14 @@ def unsolved(numbers) -> str:
 
 
 def followed(numbers) -> str:
-    """Recorded training runs: where groups are mixed most and least often over all later epochs, and for hard and all prompts."""
+    """Recorded training runs: where groups are learnable most and least often over all later epochs, and for hard and all prompts."""
     table, paragraphs = numbers.tables["trajectories"], []
     for (model, prompts), group in table[table.stretch.isna()].groupby(["model", "task"], sort=False):
         shares = group.set_index("policy").mixed
         shown = dict.fromkeys([shares.idxmax(), *shares.index.intersection(["all", "hard"]), shares.idxmin()])
         said = [rf"{escape(policy)} \result{{mixed.{model}.{prompts}.{policy}}}\,\%" for policy in shown]
-        text = rf"\textbf{{{escape(model)}}}. Share of groups that are mixed in the later epochs, of the prompts that a policy chooses: {listed(said)}"
+        text = rf"\textbf{{{escape(model)}}}. Share of groups that are learnable in the later epochs, of the prompts that a policy chooses:"
+        text += f" {listed(said)}"
         text += r"\seefigure{trajectories}\seetable{trajectories}."
         if "all" in shares:
             text += rf" Of all prompts \result{{never.solved.{model}.{prompts}.all}}\,\% are never solved in the first epochs."

@@ -91,7 +91,7 @@ SUMMARIES = {
     "parity": Summary("training", ["updates", "plan"], [*POLICY, "seed", "updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens"]),
     "spent": Summary("training", ["parity", "seconds"], [*POLICY, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
     "rollouts": Summary("online", ["updates", "plan"], [*POLICY, "rounds", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
-    "time_to_target": Summary("online", ["cells", "updates", "plan"], [*CELL, "minus", "target", *interval("share"), "reached", "seeds"]),
+    "time_to_target": Summary("online", ["cells", "updates", "plan"], [*CELL, "minus", "target", "minus_share", *interval("share"), "reached", "seeds"]),
     "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *CHOSEN, "seeds"]),
     "chosen": Summary("subsets", ["subset_files", "difficulty_files", "signal_files"], [*POLICY, "pool", "prompts", "samples", "pass_rate", "never_solved", "mixed", "confidently_wrong", "seeds"]),
     "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
@@ -177,10 +177,11 @@ TABLES = {
     "learnable": Table("training", ["learnable", "compared"], "Learnable share: groups whose rewards differ, mean over all updates."),
     "rollouts": Table("online", ["rollouts"],
         "What became of the rollouts of runs that choose prompts while they train, by arm, means over seeds: generated, kept for an update,"
-        " replayed in a later one, thrown away. Rounds sample equally many; a round that leaves too little updates nothing."),
+        " replayed in a later one, thrown away. Sampling steps sample equally many; one that leaves too little updates nothing."),
     "time_to_target": Table("online", ["time_to_target"],
-        "Rollouts that an arm takes to be as accurate as plain GRPO is on the same prompts at its end, per cent of plain GRPO's, with"
-        r" 95\,\% intervals over new seeds; empty where the curve, or too many of the curves of drawn seeds, never get there."),
+        "Rollouts with which an arm first is as accurate as plain GRPO is on the same prompts at its end, per cent of those with which plain"
+        r" GRPO first is, with 95\,\% intervals over new seeds (six at least); empty where the curve, or too many of the curves of drawn"
+        " seeds, never get there. \\emph{Plain} is where plain GRPO first is, per cent of all of its rollouts."),
     "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, alone and adjusted for the other."),
     "lead_regressions": Table("training", ["lead_regressions"],
         r"What decides who wins: the lead of \texttt{hard} over another policy, regressed on what the replicate's base model is like."
@@ -211,7 +212,7 @@ TABLES = {
     "trajectories": Table("training", ["trajectories"],
         "Groups over the later epochs of a recorded training run, by policy, per cent; the end is the last stretch of the epochs."
         r" The 95\,\% intervals are for new prompts in this one run."),
-    "claims": Table("compared", ["claims"], r"The papers' claims. HE is~\cite{pikus2025}, LDS is~\cite{yadav2026}, DAPO is~\cite{yu2025}, Sun is~\cite{sun2025}. The first rows are the primary claims, one a paper, which were"
+    "claims": Table("compared", ["claims"], r"The papers' claims. HE is~\cite{pikus2025}, LDS is~\cite{yadav2026}, DAPO is~\cite{yu2025}, Sun is~\cite{sun2025}. The first rows are the primary claims, one per paper, which were"
         r" named before the study: only they get a verdict, after Holm's correction over the tasks. All other rows are descriptive. Points"
         r" with 95\,\% intervals; $R^2$ and log odds as they are."),
     "deviations": Table("compared", ["deviations"], "What HE's authors wrote, what two states of their code do, and what ran here. Sources are in the table's CSV.", design=True),
@@ -310,10 +311,10 @@ FIGURES = {
     ),
     "groups": Figure(
         ["curves"], "What explains the gains", "Groups over training",
-        "Groups of rollouts over training: all right, mixed, all wrong.",
-        "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, mixed, all wrong (rewarded or not,"
-        " where finishing is rewarded). Only mixed groups train. Bars are 95 % intervals over seeds (Student's t; none with a single seed)."
-        " All right and all wrong are not drawn where the logs do not tell them apart.",
+        "Groups of rollouts over training: all right, learnable, all wrong.",
+        "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, learnable, all wrong (rewarded or"
+        " not, where finishing is rewarded). Only learnable groups train, but for process rewards, which every token has. Bars are 95 % intervals over"
+        " seeds (Student's t; none with a single seed). All right and all wrong are not drawn where the logs do not tell them apart.",
         when=conditions.with_rollouts,
     ),
     "learnable": Figure(
@@ -368,18 +369,18 @@ FIGURES = {
     ),
     "rollouts": Figure(
         ["accuracy", "gains", "spent"], "Results", "Gain by rollouts and labels",
-        r"Gain at equal rollouts, by arm, at each checkpoint (grey) and at the last, with 95\,\% intervals. Arms stand in the order of the"
-        " labels that they needed, the number beside them.",
+        r"Gain at equal rollouts, by arm, at each checkpoint (the later, the darker) and at the last, with 95\,\% intervals. Arms stand in"
+        " the order of the labels that they needed, mean over the panels; the number is this panel's.",
         "Gain of each arm when it has sampled as many rollouts as all others (coloured, with 95 % intervals for new problems and, with"
-        " several seeds, new seeds), and at its earlier checkpoints (grey, from 0). Rollouts count whether they are kept or thrown away. The"
-        " number beside an arm is the labels that it needed, to choose its prompts and to train on them, mean over seeds; fewest are on top.",
-        when=conditions.chooses_while_training,
+        " several seeds, new seeds), and at its earlier checkpoints (grey, the later, the darker). Rollouts count whether they are kept or"
+        " thrown away. The number beside an arm is the labels that it needed, to choose its prompts and to train on them, mean over seeds; fewest are on top.",
+        when=conditions.chooses_at_equal_rollouts,
     ),
     "trajectories": Figure(
-        ["trajectories"], "Results", "Mixed groups over training",
-        r"Shares of a prompt's groups that are mixed, all wrong and all right over a recorded training run, by policy, with 95\,\%"
+        ["trajectories"], "Results", "Learnable groups over training",
+        r"Shares of a prompt's groups that are learnable, all wrong and all right over a recorded training run, by policy, with 95\,\%"
         " intervals for new prompts in this run.",
-        "Shares of the groups of rollouts whose answers are mixed (only these train), all wrong, and all right, over the epochs after those"
+        "Shares of the groups of rollouts that are learnable (only these train), all wrong, and all right, over the epochs after those"
         " from which subsets were chosen, by policy. An epoch's rollouts are of the model as it was then. Bars are 95 % intervals for new"
         " prompts in this one training run; ties and random choices are averaged over seeds.",
         when=lambda config, study: bool(paths.followed(config, study)),

@@ -69,11 +69,11 @@ def _one_split(
     hardest = set(by_all["hardest"])
     correlations: dict[str, float] = {}
     if other is not None:
-        own, others = _keys(rates, codes), _keys(other[0].mean(axis=1), other[1])
+        own, foreign = _keys(rates, codes), _keys(other[0].mean(axis=1), other[1])
         by_other = _chosen(other[0].mean(axis=1), other[1], size, ties)
         for name, choice in BY_OTHER.items():
             by_half[name] = by_all[name] = by_other[choice]
-            correlations[name] = stats.spearmanr(own[choice], others[choice]).statistic
+            correlations[name] = stats.spearmanr(own[choice], foreign[choice]).statistic
     return {
         choice: {
             "mixed": ((told[kept] > 0) & (told[kept] < 1)).mean(),

@@ -2,8 +2,9 @@
 
 A run goes in rounds. Each round samples `prompts_per_update` prompts, `group_size` rollouts each, so that runs of one length have
 generated equally many rollouts whatever their selector. A selector is asked for prompts (`ask`), and told the share of each group's
-rollouts that was rewarded (`told`). It is a deterministic function of the seed and of what it was told: its random numbers are drawn
-from (seed, round, call), so that `state` is all that a checkpoint needs. What a selector may draw is the run's subset, the pool here.
+rollouts that was rewarded (`told`). It is a deterministic function of the seed and of what it was told: it draws its random numbers
+anew from the seed and its place in the run, so that `state` is all that a checkpoint needs. What a selector may draw is the run's
+subset, the pool here.
 
 Formulas are those of the papers named; where these leave something open, the docstring says what was taken.
 """
@@ -87,9 +88,11 @@ class Dynamic:
 
 class Skip(Dynamic):
     """GRESO (arXiv 2506.02177): before it is sampled, a prompt whose last z groups were all right, or all wrong, is skipped with
-    probability 1 - max(p^z, least). p is `explore` at first, one for all-right and one for all-wrong groups; after each round it falls
-    by `step` where more than the share `easy` (`hard`) of the round's groups were all right (all wrong), and rises by it otherwise.
-    Then as dynamic sampling."""
+    probability 1 - max(p^z, least). p is `explore` at first, one for all-right and one for all-wrong groups. Once the pool has been gone
+    through, p falls by `step` after each round in which at least the share `easy` (`hard`) of the groups were all right (all wrong), and
+    rises by it after each other one, within LIMITS. Then as dynamic sampling. (The released code moves p once per update instead.)"""
+
+    LIMITS = 0.05, 0.95  # of p, in the released code
 
     def __init__(self, chosen: dict, pool: Pool, rounds: int, seed: int):
         super().__init__(chosen, pool, rounds, seed)
@@ -114,10 +117,13 @@ class Skip(Dynamic):
             kind = "right" if share == 1 else "wrong"
             before, times = self.idle.get(prompt, (kind, 0))
             self.idle[prompt] = [kind, times + 1 if before == kind else 1]
+        if self.epochs.taken <= len(self.epochs.ids):
+            return
+        least, most = self.LIMITS
         for kind, extreme, aim in (("right", 1, self.chosen["easy"]), ("wrong", 0, self.chosen["hard"])):
             found = sum(share == extreme for share in shares) / len(shares)
-            moved = self.explore[kind] + (-self.chosen["step"] if found > aim else self.chosen["step"])
-            self.explore[kind] = min(1.0, max(0.0, moved))
+            moved = self.explore[kind] + (-self.chosen["step"] if found >= aim else self.chosen["step"])
+            self.explore[kind] = min(most, max(least, moved))
 
     def state(self) -> dict:
         return super().state() | {"explore": self.explore, "idle": self.idle}
@@ -162,7 +168,7 @@ class Beta:
 
 class Targeted:
     """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): every `every` rounds sample `reference` random prompts. The pass rate
-    of each other prompt is predicted by attention over the references, softmax(q . r / sqrt(width)) weighting their pass rates, with
+    of each prompt is predicted by attention over the references, softmax(q . r / sqrt(width)) weighting their pass rates, with
     the embeddings of the untrained model; it is calibrated (`calibrated`), and prompts are drawn without replacement with probability
     proportional to exp(-|predicted - 1/2| / sharpness) until the next references.
 
@@ -208,8 +214,8 @@ class Targeted:
 
 class Curriculum:
     """A curriculum (Parashar et al., arXiv 2506.06632): the pool sorted by tier or by the base model's pass rate, gone through once from
-    first to last over the run, ties in random order. Round t of T takes the prompts after place (t - 1) / T of the sorted pool; that
-    paper draws tiers at random, with probabilities that move in the same way."""
+    first to last over the run, ties in random order. The first round takes the first prompts, the last round the last ones, and the
+    rounds between move on evenly; that paper draws tiers at random, with probabilities that move in the same way."""
 
     def __init__(self, chosen: dict, pool: Pool, rounds: int, seed: int):
         order = list(pool.ids)
@@ -219,7 +225,7 @@ class Curriculum:
         self.order, self.rounds = sorted(order, key=lambda prompt: sign * pool.measures[prompt]), rounds
 
     def ask(self, round: int, room: int) -> Asked:
-        first = min((round - 1) * len(self.order) // self.rounds, max(0, len(self.order) - room))
+        first = (round - 1) * max(0, len(self.order) - room) // max(1, self.rounds - 1)
         return Asked([self.order[i % len(self.order)] for i in range(first, first + room)])
 
     def told(self, round: int, asked: Asked, shares: list[float]) -> None:
@@ -264,14 +270,18 @@ def attended(scores: np.ndarray, shares: np.ndarray) -> np.ndarray:
 def calibrated(predicted: np.ndarray, of_references: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """Platt scaling: sigmoid(w logit(predicted) + c), with w and c fitted by logistic regression to the references' pass rates, each
     predicted from the others (`of_references`). The paper computes w and c from the references' mean and standard deviation by a small
-    network that was trained beforehand. Where all references have one pass rate there is nothing to fit."""
+    network that was trained beforehand. Where all references have one pass rate there is nothing to fit. Where the others' pass rates
+    foretell none (w is not positive; a mean that leaves one out is the higher, the lower that one), every prediction is their mean."""
     if np.ptp(shares) == 0 or np.ptp(of_references) == 0:
         return np.full(len(predicted), shares.mean())
     import statsmodels.api as sm  # here, because it takes a second and few selectors need it
 
     line = sm.add_constant(logit(of_references), has_constant="add")
     fitted = sm.GLM(shares, line, family=sm.families.Binomial()).fit_regularized(alpha=np.array([0.0, RIDGE]), L1_wt=0.0)
-    return 1 / (1 + np.exp(-(fitted.params[0] + fitted.params[1] * logit(predicted))))
+    constant, slope = fitted.params
+    if slope <= 0:
+        return np.full(len(predicted), shares.mean())
+    return 1 / (1 + np.exp(-(constant + slope * logit(predicted))))
 
 
 def logit(share: np.ndarray) -> np.ndarray:

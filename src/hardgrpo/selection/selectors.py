@@ -18,7 +18,14 @@ def with_defaults(recipe: dict) -> dict:
 
 def most_labels(recipe: dict, pool: int) -> int:
     """The most prompts of a pool whose answers a run can need: each prompt that it samples needs its own."""
-    return pool if with_defaults(recipe)["kind"] == "curriculum" else min(pool, recipe["updates"] * recipe["prompts_per_update"])
+    return min(pool, recipe["updates"] * recipe["prompts_per_update"])
+
+
+def fresh_groups(recipe: dict) -> list[int]:
+    """How many new groups each round of a cycle of `targeted` may train on: references are not trained on."""
+    chosen, room = with_defaults(recipe), recipe["prompts_per_update"]
+    left = [chosen["reference"] - place * room for place in range(chosen["every"])]
+    return [room - min(room, max(0, references)) for references in left]
 
 
 def trained_share(recipe: dict) -> float:
@@ -26,4 +33,5 @@ def trained_share(recipe: dict) -> float:
     chosen, room = with_defaults(recipe), recipe["prompts_per_update"]
     if chosen["kind"] != "targeted":
         return 1.0
-    return (1 - chosen["reference"] / (room * chosen["every"])) * (1 + chosen["replay"] / room)
+    fresh = fresh_groups(recipe)
+    return sum(groups + chosen["replay"] for groups in fresh if groups) / (room * len(fresh))

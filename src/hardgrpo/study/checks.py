@@ -217,6 +217,7 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 yield from study_checks.without_solutions(config, study, place)
                 yield from study_checks.curricula(config, study, place)
                 yield from study_checks.in_rounds(config, study, place)
+                yield from study_checks.also_compared(config, study, place)
             for task in study["tasks"]:
                 if not has_train(config["tasks"][task]):
                     yield (
@@ -226,8 +227,8 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
                 if not is_labelled(config["tasks"][task]) and "annotated" not in config["tasks"][task]:
                     yield (
                         f"{place}.tasks",
-                        f"task '{task}' has no reference answers (labelled: false), so nothing can be trained on it; `snakemake subset`"
-                        " says which of its prompts to annotate: name the filled-in file as its `annotated`",
+                        f"task '{task}' has no reference answers (labelled: false), so nothing can be trained on it;"
+                        " `.venv/bin/snakemake subset` says which of its prompts to annotate: name the filled-in file as its `annotated`",
                     )
                 for policy in (name for name in study["policies"] if not is_excluded(study, task=task, policy=name)):
                     wanted = config["policies"].get(policy, {}).get("rule") == "annotated"

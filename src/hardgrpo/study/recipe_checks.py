@@ -72,5 +72,11 @@ def _online(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
                 f"{chosen['every']} rounds of {room} prompts leave nothing to train on beside {chosen['reference']} references; lower it, or"
                 " raise every",
             )
+        if chosen["replay"] and recipe.get("generation") != "vllm" and (recipe.get("adapter") or {}).get("dropout"):
+            yield (
+                f"{place}.selector.replay",
+                "with dropout there is no probability of the policy that sampled a group, which its replay is corrected by; set"
+                " adapter.dropout: 0",
+            )
         if chosen["replay"] > chosen["buffer"]:
             yield f"{place}.selector.replay", f"a buffer of {chosen['buffer']} groups cannot give {chosen['replay']}; raise buffer"

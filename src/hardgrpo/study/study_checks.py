@@ -115,6 +115,12 @@ def curricula(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]
             name for name in study["tasks"] if name in config["tasks"] and not is_excluded(study, task=name, recipe=recipe)
         ):
             source = config["tasks"][task]["source"]
+            if by == "pass_rate" and not config["tasks"][task].get("labelled", True):
+                yield (
+                    f"{place}.tasks",
+                    f"task '{task}' is not labelled, so that its prompts have no pass rates for recipe '{recipe}' to sort by; exclude the"
+                    " pair, or sort by tier",
+                )
             if by == "tier" and source["kind"] == "generated" and not has_tiers(config["tasks"][task]):
                 yield (
                     f"{place}.tasks",
@@ -126,6 +132,21 @@ def curricula(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]
                 yield (
                     f"{place}.policies",
                     f"'{policy}' goes by {measure}, so that its prompts have no pass rates for recipe '{recipe}' to sort by; exclude the pair",
+                )
+
+
+def also_compared(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
+    """Pairs of arms that the study does not have."""
+    first, *others = study["recipes"] or [""]
+    for number, pair in enumerate(study.get("also_compared", [])):
+        for arm in pair:
+            policy, _, recipe = arm.partition(", ")
+            known = policy in study["policies"] and (recipe in others if recipe else True)
+            if not known or is_excluded(study, policy=policy, recipe=recipe or first):
+                yield (
+                    f"{place}.also_compared[{number}]",
+                    f"the study trains nothing as '{arm}'; write a policy that its first recipe trains on ('{first}'), or 'POLICY, RECIPE'"
+                    " for another recipe",
                 )
 
 

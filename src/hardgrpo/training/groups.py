@@ -116,5 +116,5 @@ def load(path: Path) -> dict[str, list[Group]]:
 
 
 def bytes_of(groups: int, size: int, prompt_tokens: int, completion_tokens: int) -> int:
-    """Memory of so many groups: token ids of 8 bytes, and at most two log-probabilities of 4 bytes per token of a completion."""
-    return groups * (prompt_tokens * 8 + size * (completion_tokens * 16 + 8))
+    """Memory of so many groups: token ids of 8 bytes, and at most three log-probabilities of 4 bytes per token of a completion."""
+    return groups * (prompt_tokens * 8 + size * (completion_tokens * 20 + 12))

@@ -34,6 +34,7 @@ class OnlineTrainer(Trainer):
         self.waited = 0  # rounds since the last update
         self.idle = False  # whether this round updates nothing
         self.process = ProcessRewards(self, recipe["process"]) if recipe.get("process") else None
+        self._check_micro_batches()
 
     # --- a round -------------------------------------------------------------------------------------------------------
 
@@ -45,7 +46,7 @@ class OnlineTrainer(Trainer):
             batch = super()._generate_and_score_completions([self.rows[prompt] for prompt in asked.ids for _ in range(size)])
             self.rewards = self.rewards.to(batch["advantages"].device)
             if self.selector:
-                self.selector.told(round, asked, self.rewards.view(-1, size).mean(dim=1).tolist())
+                self.selector.told(round, asked, [right / size for right in self.rewards.view(-1, size).sum(dim=1).tolist()])
             calls.append((asked, batch, self.rewards))
             room -= len(asked.ids)
         sampled = [prompt for asked, _, _ in calls for prompt in asked.ids]
@@ -63,7 +64,6 @@ class OnlineTrainer(Trainer):
             batch["advantages"] = self.process.learn(batch, rewards, size)
             for name, value in self.process.log.items():
                 self._metrics["train"][name] = [value]
-        self._check_micro_batches(len(rewards))
         return batch
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
@@ -110,11 +110,14 @@ class OnlineTrainer(Trainer):
         return {"kept": kept * size, "replayed": replayed * size, "thrown_away": sampled - kept * size}
 
     def _replayed(self, fresh: list[groups.Group], wanted: int) -> list[groups.Group]:
-        """Draw groups of earlier rounds from the buffer, then put this round's mixed groups into it."""
+        """Draw groups of earlier rounds from the buffer, at most so many as fill whole micro-batches with this round's; then put this
+        round's mixed groups into it."""
         if not wanted:
             return []
         rng = np.random.Generator(np.random.PCG64(online.number(self.args.seed, "replay", self.state.global_step + 1)))
         count = min(wanted, len(self.buffer)) if fresh else 0
+        while (len(fresh) + count) * self.num_generations % self.args.steps_per_generation:
+            count -= 1
         again = [self.buffer[i] for i in sorted(rng.choice(len(self.buffer), count, replace=False))] if count else []
         self.buffer = (self.buffer + [group for group in fresh if group.is_mixed])[-self.chosen["buffer"] :]
         return again
@@ -127,13 +130,24 @@ class OnlineTrainer(Trainer):
                 batch["old_per_token_logps"] = logps
         return batch | {"rewards": torch.cat([group.rewards for group in found]).to(self.accelerator.device)}
 
-    def _check_micro_batches(self, rows: int) -> None:
-        parts = self.args.steps_per_generation
-        if rows % parts:
-            raise UserError(
-                f"recipe: this update has {rows} rollouts, which cannot be shared out over {parts} micro-batches; give --micro-batch"
-                " another size, or change selector.groups, .replay or .reference"
-            )
+    def _check_micro_batches(self) -> None:
+        """Raise a `UserError` if an update's new groups do not fill whole micro-batches. TRL shares an update out over as many of them as
+        it takes to train on all that a round samples."""
+        parts, kind = self.args.steps_per_generation, self.chosen.get("kind")
+        updates = (
+            [self.chosen["groups"]]
+            if kind in selectors.FILLS
+            else selectors.fresh_groups(self.recipe)
+            if kind == "targeted"
+            else []
+        )
+        for groups_of_update in updates:
+            rows = groups_of_update * self.num_generations
+            if rows % parts:
+                raise UserError(
+                    f"recipe: an update has {rows} new rollouts, which cannot be shared out over {parts} micro-batches; give --micro-batch"
+                    f" another size, or change selector.{'groups' if kind in selectors.FILLS else 'reference'}"
+                )
 
     # --- what TRL's methods leave to do --------------------------------------------------------------------------------
 
@@ -147,11 +161,13 @@ class OnlineTrainer(Trainer):
         return super()._compute_loss(model, inputs)
 
     def _log_round(self, sizes: list[int], counts: dict) -> None:
-        """Of a round with several calls, log means over all rollouts, and their numbers."""
+        """Of a round with several calls, log means over all rollouts, of extremes the extreme, and their numbers."""
         metrics, size = self._metrics["train"], self.num_generations
         for name, values in metrics.items():
             if len(sizes) > 1 and len(values) == len(sizes):
-                metrics[name] = [sum(value * part for value, part in zip(values, sizes)) / sum(sizes)]
+                kind = name.rpartition("/")[2].partition("_")[0]  # TRL's names: completions/max_length, .../max
+                mean = sum(value * part for value, part in zip(values, sizes)) / sum(sizes)
+                metrics[name] = [max(values) if kind == "max" else min(values) if kind == "min" else mean]
         metrics["prompts"], metrics["rollouts"] = [sum(sizes)], [sum(sizes) * size]
         for name, value in counts.items():
             metrics[name] = [value]
@@ -199,7 +215,7 @@ def trainer(
                 arguments["model"].to("cuda")
             found = embeddings(arguments["model"], arguments["processing_class"], rows, spec.chat)
         selector = online.make(recipe, online.Pool(ids, measures, found), spec.seed)
-        check_memory(recipe, spec.completion_tokens, chosen)
+        check_memory(recipe, max(len(str(row["prompt"])) for row in rows.values()), spec.completion_tokens, chosen)
     return OnlineTrainer(**arguments, rows=rows, selector=selector, recipe=recipe)
 
 
@@ -219,13 +235,14 @@ def of_curriculum(spec: recipes.Spec, problems: dict, ids: list[str], by: str) -
     return found
 
 
-def check_memory(recipe: dict, completion_tokens: int, chosen: dict) -> None:
-    """Raise a `UserError` if a full buffer would not fit into half of this machine's free memory."""
+def check_memory(recipe: dict, prompt_tokens: int, completion_tokens: int, chosen: dict) -> None:
+    """Raise a `UserError` if a full buffer would not fit into half of this machine's free memory. `prompt_tokens`: at most as many, of which
+    the characters of the longest prompt are a bound."""
     import psutil  # comes with accelerate
 
     if not chosen.get("replay"):
         return
-    wanted = groups.bytes_of(chosen["buffer"], recipe["group_size"], completion_tokens, completion_tokens)
+    wanted = groups.bytes_of(chosen["buffer"], recipe["group_size"], prompt_tokens, completion_tokens)
     free = psutil.virtual_memory().available
     if wanted > free / 2:
         raise UserError(

@@ -6,7 +6,8 @@ advantage of a token is the recipe's advantage of the outcome, plus `weight` tim
 r_s - (mean over the group's other rollouts of their mean token reward): equation 5 with a discount of 1. (The paper's outcome advantage
 is leave-one-out: `centred`, times group size / (group size - 1).) As in the released code (verl, recipe/prime), a round first trains
 the reward model and then takes its rewards, divided by the largest sum of a token's and all later rewards in the round, without sign.
-That code has no process reward for a completion's last token, which carries the outcome; nor has this.
+That code has no process reward for a completion's last token, which carries the outcome; nor has this. In two points that code leaves
+the equation, and this does not: it subtracts the mean over all of the group, times n / (n - 1), and it standardises the advantages.
 
 No second model is held: its weights are lent to the policy's modules for a pass. With an adapter these are the adapter's alone, and the
 reference is the model without adapter.

@@ -1,10 +1,10 @@
-"""Groups of rollouts over training, by policy: all right, mixed, all wrong."""
+"""Groups of rollouts over training, by policy: all right, learnable, all wrong."""
 
 from hardgrpo.report import training
 
 SHOWN = [
     ("all_right_share", 100, "all right (%)"),
-    ("learnable_share", 100, "mixed (%)"),
+    ("learnable_share", 100, "learnable (%)"),
     ("all_wrong_share", 100, "all wrong (%)"),
 ]
 

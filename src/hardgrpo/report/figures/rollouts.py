@@ -5,7 +5,7 @@ import pandas as pd
 from hardgrpo.report import plotting
 
 KEYS = ["model", "task", "policy"]
-EARLY, LAST = "0.75", "#D55E00"
+EARLY, LAST = "0.8", "#D55E00"
 
 
 def draw(accuracy, gains, spent):
@@ -20,7 +20,8 @@ def draw(accuracy, gains, spent):
     points["gain"] = points.accuracy - points.base
     points["rollouts"] *= points.step / points.end  # every round of an arm samples equally many
     points.loc[points.step < points.end, ["gain_low", "gain_high"]] = None
-    order = list(points.groupby("policy", sort=False).labels.mean().sort_values(kind="stable").index)
+    each = points.drop_duplicates(KEYS)  # an arm in a panel
+    order = list(each.groupby("policy", sort=False).labels.mean().sort_values(kind="stable").index)
     points["place"] = [-order.index(name) for name in points.policy]
     points = points.sort_values(["place", "step"], ascending=[False, True], kind="stable")
 
@@ -32,7 +33,8 @@ def draw(accuracy, gains, spent):
         axis.axvline(0, color="black", linewidth=0.6)
         for place, line in group.groupby("place"):
             axis.plot(100 * line.gain, [place] * len(line), color=EARLY, linewidth=0.8, zorder=1)
-        axis.scatter(100 * early.gain, early.place, s=9, color=EARLY, zorder=2, label="at earlier checkpoints")
+        shades = [f"{0.85 - 0.6 * part:.2f}" for part in early.step / early.end]
+        axis.scatter(100 * early.gain, early.place, s=9, c=shades, zorder=2, label="at earlier checkpoints (darker: later)")
         look = {"fmt": "o", "color": LAST, "markersize": 4, "elinewidth": 0.9, "zorder": 3}
         axis.errorbar(100 * end.gain, end.place, xerr=plotting.bars(end, "gain"), label="when all rollouts are used", **look)
         axis.set_yticks([-number for number in range(len(order))], order)

@@ -2,7 +2,7 @@
 
 from hardgrpo.report import plotting
 
-SHOWN = [("mixed", "mixed"), ("all_wrong", "all wrong"), ("all_right", "all right")]
+SHOWN = [("mixed", "learnable"), ("all_wrong", "all wrong"), ("all_right", "all right")]
 COLUMNS = ["model", "task", "policy", "stretch", "begin", "end"]
 COLUMNS += [f"{name}{end}" for name, _ in SHOWN for end in ("", "_low", "_high")] + ["epochs", "prompts", "seeds"]
 

@@ -9,7 +9,7 @@ POLICY = ("model", "task", "policy")
 
 
 def rollouts(rollouts: pd.DataFrame):
-    names = {"rounds": "rounds", "updates": "updates", "generated": "generated", "kept": "kept", "replayed": "replayed"}
+    names = {"rounds": "sampling steps", "updates": "updates", "generated": "generated", "kept": "kept", "replayed": "replayed"}
     return rollouts, [
         *named(rollouts, *POLICY),
         *(number(rollouts, name, words, whole) for name, words in names.items()),
@@ -25,6 +25,7 @@ def time_to_target(time_to_target: pd.DataFrame):
     return time_to_target, [
         *named(time_to_target, *POLICY),
         number(time_to_target, "target", "target accuracy", lambda share: f"{100 * share:.1f}"),
+        number(time_to_target, "minus_share", "plain %", per_cent),
         estimate(time_to_target, "share", "rollouts %"),
         number(time_to_target, "reached", "of draws that get there %", per_cent),
         seeds(time_to_target),

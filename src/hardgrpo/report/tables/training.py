@@ -97,7 +97,7 @@ def trajectories(trajectories: pd.DataFrame):
         *named(frame, *POLICY),
         number(frame, "prompts", "prompts", whole),
         number(frame, "never_solved", "never solved before"),
-        estimate(frame, "mixed", "mixed"),
+        estimate(frame, "mixed", "learnable"),
         estimate(frame, "all_right", "all right"),
         estimate(frame, "all_wrong", "all wrong"),
         estimate(frame, "pass_rate_end", "right at the end"),
