@@ -18,7 +18,8 @@ ONCE_FAILED: list[int] = []  # seeds whose fault was once not survived
 SEEDS = [*range(FAULTS), *(seed for seed in ONCE_FAILED if seed >= FAULTS)]
 KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]
 FINAL = (("results", "summaries"), ("paper", "mini"))  # whose numbers and figures are shown
-TIMED = re.compile(r".*/(paper\.pdf|spent\.html|spent\.tex|verdict\.html)")  # say how long the runs took
+# What says how long a run took, or lists the checksum of a file that does.
+TIMED = re.compile(r".*/(paper\.pdf|spent\.html|spent\.tex|verdict\.html)|results/models/.*/manifest\.json")
 PARTS = ("tasks", "models", "probe", "difficulty", "subsets", "training", "evaluation", "summaries", "../paper/mini")
 
 
@@ -88,4 +89,5 @@ def finish(world: World, damaged: Path | None) -> str:
 
 
 def remove(path: Path) -> None:
-    path.rmdir() if path.is_dir() else path.unlink()
+    """Delete what was damaged; Snakemake may have done it already, as the output of a job that failed."""
+    path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
