@@ -169,7 +169,9 @@ def test_what_to_annotate_in_miniature_is_planned_job_by_job(world):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("study", ["mini_reference", "mini_truncation", "mini_variants", "mini_labels", "recordings", "trajectories"])
+@pytest.mark.parametrize(
+    "study", ["mini_reference", "mini_truncation", "mini_variants", "mini_labels", "recordings", "trajectories"]
+)
 def test_a_study_draws_the_figures_that_it_has_something_for(world, study):
     drawn = {rule.removeprefix("plot_") for rule in world.plan("figures", "--config", f"study={study}") if rule.startswith("plot_")}
     assert drawn == OF_STUDY[study]
