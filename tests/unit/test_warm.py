@@ -256,3 +256,15 @@ def test_a_fork_has_the_priority_of_its_program(world):
     command = ["nice", "-n", "5", sys.executable, "program.py", "print(os.nice(0))"]
     done = subprocess.run(command, cwd=world.folder, env=world.environment, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("warm") and done.stdout.splitlines()[-1] == str(min(19, os.nice(0) + 5))
+
+
+def test_a_server_that_dies_while_it_is_asked_is_one_line(monkeypatch, capsys):
+    import socket
+
+    from hardgrpo.runtime import warm
+
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    assert warm.hand_over(ours) == 1
+    assert capsys.readouterr().err == "error: the process that this program ran in was killed; start the same command again\n"
