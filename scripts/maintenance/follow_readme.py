@@ -49,7 +49,7 @@ def main() -> None:
 
 def commands(readme: str, quick: bool) -> list[str]:
     """README's commands in their order; with `quick` set-up in place of the demo, and no tests."""
-    shown = re.findall(r"^    (make \w+)  |`(snakemake -n [^`]*)`", readme, re.MULTILINE)
+    shown = re.findall(r"^    (make \w+)  |`(\.venv/bin/snakemake -n [^`]*)`", readme, re.MULTILINE)
     found = [block or inline for block, inline in shown]
     dry_runs = [command for command in found if "snakemake -n" in command]
     options = re.findall(r"\(`(--config study=\w+)`", readme)  # of the dry-run

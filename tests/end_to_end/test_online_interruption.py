@@ -13,7 +13,7 @@ from interrupted import contents, start, states, wait_for
 KILLS = int(os.environ.get("HARDGRPO_KILLS", "2"))  # of each kind; .ci/run: ten
 ONLINE = {
     "dynamic": {"selector": {"kind": "dynamic", "groups": 2}},
-    "skip": {"selector": {"kind": "skip", "groups": 2}},
+    "skip": {"selector": {"kind": "skip", "groups": 2, "most_rounds": 60}},
     "beta": {"selector": {"kind": "beta"}},
     "targeted": {"selector": {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1}},
     "replay": {"selector": {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1, "replay": 2, "buffer": 6}},

@@ -104,8 +104,12 @@ def test_a_second_round_chooses_by_what_the_model_has_become_and_is_one_run_with
 
 
 def test_the_tables_are_in_the_paper_and_what_they_say_was_verified(study):
-    for name in ("rollouts", "time_to_target"):
-        assert rows(study.folder / f"paper/mini/tables/{name}.csv")
+    assert rows(study.folder / "paper/mini/tables/rollouts.csv")
+    sampled = [row for row in rows(study.folder / "results/summaries/mini/gains.csv") if row["decoding"] == "sampled"]
+    gains = {row["policy"]: float(row["gain"]) for row in sampled if row["task"] == row["eval_task"]}
+    reached = {row["minus"] for row in rows(study.folder / "results/summaries/mini/time_to_target.csv")}
+    assert reached <= {policy for policy, gain in gains.items() if gain > 0}, "what gains nothing is no target"
+    assert (study.folder / "paper/mini/tables/time_to_target.csv").is_file()
     assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()
     assert study.plan() == {}
 

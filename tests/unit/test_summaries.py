@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from hardgrpo.analysis import accuracy, decomposition, evaluations, gains, online, regressions, statistics, training
 from hardgrpo.analysis.cells import load_cells
-from hardgrpo.analysis.columns import CELL
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.settings import Run
@@ -322,65 +321,6 @@ def test_rollouts_of_runs_that_choose_while_training_add_up():
         "replayed": 8, "thrown_away": 88, "labels": 10, "thrown_away_share": 88 / 192, "seeds": 2
     }  # fmt: skip
     assert row["kept"] + row["thrown_away"] == row["generated"]
-
-
-def test_time_to_target_is_told_in_rollouts_of_plain_grpo_on_the_same_prompts():
-    """Seeds that are one seed many times: no spread. Plain GRPO goes from .2 to .6; the other is there after half of its rollouts."""
-
-    def told(plain: list[float], other: list[float], seeds: int = 6) -> list[dict]:
-        one_seed = lambda accuracies: np.tile(np.array([0.2, *accuracies])[None, :], (seeds, 1))
-        return time_to_target(one_seed(plain), one_seed(other))
-
-    (row,) = told([0.4, 0.6], [0.6, 0.7])
-    assert (row["policy"], row["minus"], row["target"]) == ("all, fast", "all", pytest.approx(0.6))
-    assert (row["share"], row["share_low"], row["share_high"], row["reached"]) == (0.5, 0.5, 0.5, 1)
-    (row,) = told([0.4, 0.6], [0.3, 0.5])
-    assert (row["share"], row["share_low"], row["reached"]) == (None, None, 0), "it never gets there"
-    (row,) = told([0.7, 0.6], [0.7, 0.6])
-    assert (row["share"], row["minus_share"]) == (1, pytest.approx(0.4)), (
-        "what is alike takes as long, also where noise is there early"
-    )
-    (row,) = told([0.4, 0.6], [0.6, 0.7], seeds=5)
-    assert (row["share"], row["share_low"], row["reached"]) == (0.5, None, 1), "five seeds: no interval"
-    assert told([0.3, 0.1], [0.6, 0.7]) == [], "plain GRPO gains nothing that could be reached"
-
-
-def test_intervals_of_time_to_target_hold_the_truth_about_as_often_as_they_say():
-    """Both curves rise evenly, the other's with 1.5 times the slope, ten seeds: nine in ten intervals or more hold 2/3."""
-    rng, held, tries = np.random.Generator(np.random.PCG64(11)), 0, 120
-    for _ in range(tries):
-        plain, fast = (0.2 + np.array([0, 0.2, 0.4]) * slope + rng.normal(0, 0.03, (10, 3)) * [0, 1, 1] for slope in (1, 1.5))
-        (row,) = time_to_target(plain, fast)
-        low, high = (np.inf if row[name] is None else row[name] for name in ("share_low", "share_high"))
-        held += low <= 2 / 3 <= high
-    assert 0.86 * tries <= held < tries
-
-
-def time_to_target(plain: np.ndarray, other: np.ndarray) -> list[dict]:
-    """The table of two arms on one task, from accuracies (seeds, base and two checkpoints)."""
-    seeds = list(range(len(plain)))
-
-    def cell(policy, curve):
-        rates = lambda step: np.tile(curve[:, step // 5][:, None], (1, 4))
-        return SimpleNamespace(
-            model="m", task="t", eval_task="t", policy=policy, seeds=seeds, keys=dict(zip(CELL, ("m", "t", "t", policy))),
-            steps=lambda: [5, 10], base_rates=lambda: rates(0), rates=rates,
-        )  # fmt: skip
-
-    updates = {}
-    for recipe, kept in (("slow", np.nan), ("fast", 40.0)):
-        for seed in seeds:
-            updates[Run("m", "t", recipe, "all", seed, "m")] = pd.DataFrame({"rollouts": [64.0] * 10, "kept": [kept] * 10})
-    return online.time_to_target([cell("all", plain), cell("all, fast", other)], updates, STUDY | {"recipes": ["slow", "fast"]})
-
-
-def test_the_first_time_that_a_curve_reaches_a_target_by_hand():
-    spent, curve = [0.0, 0.5, 1.0], np.array([0.2, 0.4, 0.8])
-    assert online.first_reached(spent, curve, 0.3) == pytest.approx(0.25)
-    assert online.first_reached(spent, curve, 0.6) == pytest.approx(0.75)
-    assert online.first_reached(spent, curve, 0.2) == 0
-    assert online.first_reached(spent, curve, 0.9) == np.inf
-    assert online.first_reached(spent, np.array([0.2, 0.7, 0.1]), 0.7) == 0.5, "the first time, although it falls again"
 
 
 def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(monkeypatch):

@@ -315,8 +315,8 @@ def online(root: Path, config: dict) -> list[str]:
         "",
         "Every run samples as many rollouts, kept or thrown away. *Labels* are all that a run buys: those that its policy needs before it"
         f" chooses, and those of the prompts that it samples. *Lead* is over `random` by `{first}`, plain GRPO on a random tenth. *Rollouts to"
-        f" `{first}`* are those that an arm took to be as accurate as `{first}` on the same prompts at its end, as a share of all; empty where"
-        " it, or too many of the draws of seeds, never was. All numbers are"
+        f" `{first}`* are those with which an arm first was as accurate as `{first}` on the same prompts is at its end, per cent of those with which `{first}`"
+        " first was; empty where it, or too many of the draws of seeds, never was. All numbers are"
         f" {population(config, gains)}. Points with 95 % intervals.",
         "",
         "![Gain at equal rollouts, and the labels that each arm needed](images/rollouts.png)",

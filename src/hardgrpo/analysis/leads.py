@@ -1,4 +1,4 @@
-"""What decides who wins: the lead of one policy over another by replicate, against what the replicate's base model is like.
+"""What goes with the lead: that of one policy over another by replicate, against what the replicate's base model is like.
 
 Where each replicate has its own base model a point is a replicate; models from outside are points themselves (means over seeds).
 """

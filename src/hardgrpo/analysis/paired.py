@@ -46,7 +46,7 @@ def _last(cell: Cell) -> np.ndarray:
 
 def _checkpoints(one: Cell, other: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
     if one.steps()[-1] != other.steps()[-1]:
-        return  # rounds of another size: at the same step they have not sampled as many rollouts
+        return  # sampling steps of another size: at the same step they have not sampled as many rollouts
     for step in sorted(set(one.steps()) & set(other.steps()))[:-1]:
         yield "checkpoint", step, one.rates(step) - other.rates(step)
 

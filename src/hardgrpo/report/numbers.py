@@ -80,7 +80,7 @@ def design(study: dict) -> dict[str, str]:
         "tasks": escape(listed(study["tasks"])),
         "policies": escape(listed(study["policies"])),
         "seeds": str(study["seeds"]),
-        "budget": f"{100 * study['budget']:g}\\,\\%" if study["budget"] else "",
+        "budget": " to ".join(f"{100 * budget:g}" for budget in study["budgets"]) + r"\,\%" if study["budgets"] else "",
         "probe.samples": str(study["probe_samples"] or ""),
         "test.samples": str(study["test_samples"] or ""),
         "test.greedy": "yes" if study["greedy"] else "",

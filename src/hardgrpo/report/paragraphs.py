@@ -109,7 +109,8 @@ def made_of_in_short(numbers) -> str:
                 f"{numbers.add(f'made.{name}.{cell(row)}', table, row, columns, f'part {place}')} {name.replace('_', ' ')}"
             )
         gain = numbers.add(f"made.gain.{cell(row)}", table, row, ["gain"], "points")
-        said.append(f"on {escape(row.task)} the {gain} points of {escape(row.policy)} are {joined(parts)}")
+        whose = f" for {escape(row.model)}" if rows.model.nunique() > 1 else ""
+        said.append(f"on {escape(row.task)}{whose} the {gain} points of {escape(row.policy)} are {joined(parts)}")
     return "Of the largest gains, " + "; ".join(said) + "."
 
 
@@ -131,7 +132,8 @@ def judged(numbers) -> str:
         for row in group.itertuples():
             estimate, p, verdict = claim_numbers(numbers, row)
             said.append(f"{escape(row.task)} ({escape(row.model)}) {estimate}{f' ($p${p})' if p else ''}, {verdict}")
-        paragraphs.append(rf"\textbf{{{paper}}} claims: {escape(claim)}. In points, for {escape(population)}: {'; '.join(said)}.")
+        who = "This project" if paper == "here" else paper
+        paragraphs.append(rf"\textbf{{{who}}} claims: {escape(claim)}. In points, for {escape(population)}: {'; '.join(said)}.")
     return "\n\n".join(paragraphs)
 
 
@@ -221,9 +223,10 @@ def leads(numbers) -> str:
     table = at_home(numbers.tables["lead_regressions"])
     table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
     paragraphs = []
-    for task, group in table.groupby("task", sort=False):
+    for (model, task), group in table.groupby(["model", "task"], sort=False, dropna=False):
         best = group.loc[group.r_squared.idxmax()]
-        key = f"lead.{task}"
+        several = table.model.nunique() > 1
+        key, where = (f"lead.{model}.{task}", f"{task} ({model})") if several else (f"lead.{task}", task)
         slope = numbers.add(f"{key}.slope", "lead_regressions", best, interval("slope"), "slope")
         explained = numbers.add(f"{key}.explained", "lead_regressions", best, ["r_squared"], "r squared")
         p = numbers.add(f"{key}.p", "lead_regressions", best, ["p"], "p")
@@ -235,8 +238,8 @@ def leads(numbers) -> str:
             "mixed_share": "share of the pool solved sometimes",
         }
         paragraphs.append(
-            rf"\textbf{{{escape(task)}}}: over {points} base models the lead of {LEADING} over {RIVAL} goes closest with the base's {about[best.predictor]}:"
-            f" {slope} points a point ($R^2=$ {explained}, $p${p}, not corrected for the four lines tried)."
+            rf"\textbf{{{escape(where)}}}: over {points} base models the lead of {LEADING} over {RIVAL} goes closest with the base's"
+            f" {about[best.predictor]}: {slope} points per point ($R^2=$ {explained}, $p${p}, not corrected for the four lines tried)."
         )
     return "\n\n".join(paragraphs)
 

@@ -184,7 +184,7 @@ TABLES = {
         " seeds, never get there. \\emph{Plain} is where plain GRPO first is, per cent of all of its rollouts."),
     "regressions": Table("training", ["regressions"], "Gain explained by learnable share and by mean length, alone and adjusted for the other."),
     "lead_regressions": Table("training", ["lead_regressions"],
-        r"What decides who wins: the lead of \texttt{hard} over another policy, regressed on what the replicate's base model is like."
+        r"What goes with the lead: that of \texttt{hard} over another policy, regressed on what the replicate's base model is like."
         " Points of lead per point of the predictor; lines are not corrected for their number."),
     "lead_by_model": Table("training", ["lead_by_model"],
         r"Does the lead of \texttt{hard} depend on the model? The least and the largest lead of the models, their standard deviation beyond"
@@ -327,7 +327,7 @@ FIGURES = {
         may_be_empty=["regressions"],
     ),
     "leads": Figure(
-        ["leads"], "What explains the gains", "What decides who wins",
+        ["leads"], "What explains the gains", "What goes with the lead",
         r"The lead of \texttt{hard} over the other policies against what the base model is like. A point is a replicate with a base model"
         " of its own, or a model from outside.",
         "The lead of *hard* over each other policy after training, against what the base model is like: its accuracy on the test, how much"

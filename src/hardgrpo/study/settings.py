@@ -356,7 +356,7 @@ def described(config: dict, study: str) -> dict:
         "policies": plan["policies"],
         "rules": sorted({config["policies"][policy]["rule"] for policy in plan["policies"]}),
         "seeds": len(plan["seeds"]),
-        "budget": min(budgets, default=None),
+        "budgets": sorted({min(budgets), max(budgets)}) if budgets else [],
         "probe_samples": first.get("probe", {}).get("samples"),
         "probes": {  # completions per prompt, unless they are recorded
             task: config["tasks"][task]["probe"]["samples"] for model, task in pairs(config, plan) if not is_recorded(config, model)
