@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from hardgrpo.runtime import errors, files
-from pages import configuration, costs, gpus, imports, recommended, results, studies, tables
+from pages import configuration, costs, found, gpus, imports, recommended, results, studies, tables
 
 ROOT = Path(__file__).parents[2]
 FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFERENCE) | {
@@ -25,15 +25,15 @@ FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFE
 }
 
 
-def found(root: Path, config: dict) -> str:
+def findings(root: Path, config: dict) -> str:
     """The numbered findings of README.md."""
-    lines = [recommended.in_short(root, config), *results.in_short(root, config)]
+    lines = [recommended.in_short(root, config), *found.in_short(root, config)]
     return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
 
 
 # File and name of each generated block, and the function (root, config) -> text that makes it.
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
-    ("README.md", "found"): found,
+    ("README.md", "found"): findings,
     ("docs/results.md", "results"): results.in_full,
     ("docs/results.md", "tables"): tables.made_from,
     ("docs/which-prompts.md", "recommended"): recommended.page,

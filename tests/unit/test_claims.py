@@ -289,9 +289,9 @@ def test_parts_are_of_the_last_checkpoint_of_one_policy():
     assert estimates({"test": "parts", "policy": "hard"}, parts=rows) == [0.4]
 
 
-def test_reach_is_a_share_of_the_updates():
+def test_catching_up_is_a_share_of_the_updates():
     one = {"step": 40, "step_first": 30, "step_last": 90, "steps": 100, "seeds_reached": 3}
-    of = lambda **more: judged({"test": "reach", "policy": "low"}, reach=[row("low") | one | more])[0]
+    of = lambda **more: judged({"test": "catches_up", "policy": "low"}, catches_up=[row("low") | one | more])[0]
     assert [of()[key] for key in ("estimate", "low", "high", "n")] == [0.4, 0.3, 0.9, 3]
     assert math.isnan(of(seeds_reached=2)["high"]), "one seed never gets there"
 

@@ -223,6 +223,23 @@ def test_example_of_a_recipe(world):
 
 
 @pytest.mark.slow
+def test_example_of_a_selector(world):
+    apply(world, *(example("selector", number) for number in range(3)))
+    world.configure(lambda config: config["recipes"]["mini"].update(selector={"kind": "lowest"}))
+    world.clear()
+    assert world.plan()["train_grpo"] == 15
+    code = """
+from hardgrpo.selection import online
+recipe = {"selector": {"kind": "lowest"}, "updates": 2, "prompts_per_update": 2, "group_size": 2}
+one, other = (online.make(recipe, online.Pool(["a", "b", "c"]), 0) for _ in range(2))
+first = one.ask(1, 2)
+one.told(1, first, [1.0, 0.5])
+other.restore(one.state())
+print(other.ask(2, 2) == one.ask(2, 2), one.ask(2, 2).ids[0] not in first.ids, one.ask(2, 2).ids[1] == first.ids[1])"""
+    assert run(world, code) == "True True True"
+
+
+@pytest.mark.slow
 def test_example_of_a_table(world):
     apply(world, example("table"))
     done = world.snakemake("paper/mini_reference/tables/base.csv", "--config", "study=mini_reference")

@@ -15,7 +15,8 @@ POLICIES = {
     "unsure_5": {"rule": "lowest", "by": "agreement", "budget": 0.05},
     "all": {"rule": "all"},
 }
-CONFIG = {"policies": POLICIES, "studies": {"s": {"recipes": ["short", "long"]}}}
+RECIPES = {"short": {"updates": 5}, "long": {"updates": 9}, "short_curve": {"updates": 5, "checkpoint_every": 1}}
+CONFIG = {"policies": POLICIES, "recipes": RECIPES, "studies": {"s": {"recipes": ["short", "long"]}}}
 COLUMNS = ["model", "task", "eval_task", "policy", "minus", "difference", "difference_low", "difference_high", "p", "seeds"]
 
 
@@ -70,6 +71,8 @@ def test_runs_that_two_studies_share_count_once():
     )
     longer = table(("hard, long", "random, long", 0.03, 0.2))
     assert recommended.once(few + many + longer) == many + longer == recommended.once(many + longer + few)
+    with_checkpoints = table(("hard, short_curve", "random, short_curve", 0.03, 0.2))
+    assert [one.recipe for one in with_checkpoints] == ["short"], "when a run saves checkpoints makes it no other run"
 
 
 def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_path):
@@ -78,7 +81,7 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
     page = recommended.page(tmp_path, CONFIG)
     assert "**No prompt is labelled:** choose by `unsure`: better than a random choice in 2 of 2 cases, worse in none." in page
     assert page.count("; nothing that needs a small labelled sample has been studied") == 1
-    assert "| `hard` | the labels of the whole pool | 0, 1, 0 |" in page
+    assert "| `hard` | `rule: hard` | the labels of the whole pool | 0, 1, 0 |" in page
     assert "| s | m, t | short | 5 % | unsure | 50 | +6.0 [+5.0, +8.0] | better |" in page
     monkeypatch.setattr(recommended, "leads", lambda root, config: found[-1:] if found[-1].way == "hard" else found[:1])
     assert "choose at random; of `" in recommended.page(tmp_path, CONFIG)

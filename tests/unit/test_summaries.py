@@ -110,7 +110,7 @@ def test_tiers_that_are_words_stand_behind_numbers_and_problems_without_one_are_
 
 
 def test_when_a_run_is_as_accurate_as_all_prompts_are_at_the_end_by_hand(tmp_path):
-    rows = {row["policy"]: row for row in accuracy.reach(cells(tmp_path))}
+    rows = {row["policy"]: row for row in accuracy.catches_up(cells(tmp_path))}
     assert {row["target"] for row in rows.values()} == {(6 + 4) / 16}
     assert {(row["steps"], row["seeds"]) for row in rows.values()} == {(30, 2)}
     reached = ("step", "step_first", "step_last", "seeds_reached")
@@ -122,13 +122,13 @@ def test_when_a_run_is_as_accurate_as_all_prompts_are_at_the_end_by_hand(tmp_pat
 
 def test_without_a_run_on_all_prompts_nothing_is_reached(tmp_path):
     runs = {path: correct for path, correct in RUNS.items() if "/low/" in path}
-    assert accuracy.reach(cells(tmp_path, runs=runs, study=STUDY | {"policies": ["low"], "exclude": []})) == []
+    assert accuracy.catches_up(cells(tmp_path, runs=runs, study=STUDY | {"policies": ["low"], "exclude": []})) == []
 
 
 def test_checkpoints_that_only_some_seeds_have_do_not_count(tmp_path):
     runs = copy.deepcopy(RUNS)
     del runs["slow/low/seed0"][30]
-    rows = {row["policy"]: row for row in accuracy.reach(cells(tmp_path, runs=runs))}
+    rows = {row["policy"]: row for row in accuracy.catches_up(cells(tmp_path, runs=runs))}
     assert (rows["low"]["steps"], rows["low"]["step"], rows["all"]["steps"]) == (20, None, 30)
     assert {row["step"] for row in accuracy.tiers(cells(tmp_path, runs=runs)) if row["policy"] == "low"} == {20}
 

@@ -1,10 +1,11 @@
 """For docs/which-prompts.md: which selection policy the studies that have been run recommend, and how sure that is.
 
-The rule was fixed before the study that asks for it (`mini_labels`) was summarised:
+The rule was written in commit 467b161, before the study that asks for it (`mini_labels`, d4a1dcc) was summarised:
 
-- A case is a base model, a task, a recipe and a budget of a study. In it every way of choosing is compared with a random choice of
-  as many prompts, by the paired difference of the gains on new test problems, sampled at temperature 1. Studies share runs; the same
-  way in the same case counts once, in the study with the most replicates.
+- A case is a base model, a task, a recipe and a budget of a study. In it every way of choosing that takes a share of the pool, by this
+  task's own probe if by any, is compared with a random choice of as many prompts, by the paired difference of the gains on new test
+  problems, sampled at temperature 1. Studies share runs; the same way in the same case counts once, in the study with the most
+  replicates. Recipes that differ only in when they save checkpoints make the same runs.
 - It is better or worse in a case where p is below 5 % after Holm's correction over the ways of choosing that are compared there.
 - Of the ways that are open to somebody (no label before the choice, a small sample, or the labels of the whole pool) the one is
   recommended that was better most often and worse nowhere, if it was better in at least two cases. Otherwise a random choice is.
@@ -22,6 +23,11 @@ from pages import results
 
 LEVEL, CASES = 0.05, 2
 NEEDS = {"none": "no label", "sample": "a small labelled sample", "pool": "the labels of the whole pool"}  # before the choice
+WHO = {
+    "none": "No prompt is labelled",
+    "sample": "A small sample can be labelled first",
+    "pool": "Every prompt of the pool is labelled, and training takes a part",
+}
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.Data
                         study,
                         model,
                         task,
-                        recipe or first,
+                        recipe_of(config, recipe or first),
                         budget,
                         labels[model, task, name],
                         pair["difference"],
@@ -125,6 +131,12 @@ def way_of(config: dict, policy: dict) -> str:
     return next(name for name, one in config["policies"].items() if same(one) == same(policy))
 
 
+def recipe_of(config: dict, recipe: str) -> str:
+    """The first recipe of config.yaml that trains in the same way, whenever it saves checkpoints."""
+    same = lambda one: {key: value for key, value in one.items() if key != "checkpoint_every"}
+    return next(name for name, one in config["recipes"].items() if same(one) == same(config["recipes"][recipe]))
+
+
 def recommended(found: list[Lead]) -> str | None:
     """The way that the rule at the top of this file recommends of these leads; None: a random choice."""
     better = {}
@@ -147,24 +159,25 @@ def in_short(root: Path, config: dict) -> str:
     """A line: how often a policy was better than a random choice."""
     found = leads(root, config)
     better, same, worse = (sum(one.said == said for one in found) for said in ("better", "not told apart", "worse"))
+    best = dict.fromkeys(recommended(kept) for _, kept in by_need(found))
     return (
         f"**Which tenth?** Against a random choice of as many prompts, {len({one.way for one in found})} policies were {better} times better,"
-        f" {same} times not told apart and {worse} times worse, in {len(cases_of(found))} cases: [which prompts](docs/which-prompts.md)."
+        f" {same} times not told apart and {worse} times worse, in {len(cases_of(found))} cases. Recommended so far, by a rule set beforehand:"
+        f" {', or '.join(f'`{way}`' if way else 'a random choice' for way in best)}. [More](docs/which-prompts.md)"
     )
+
+
+def by_need(found: list[Lead]) -> list[tuple[str, list[Lead]]]:
+    """What must be labelled before the choice, and the leads of the ways that are then open."""
+    known = list(NEEDS)
+    return [(asked, [one for one in found if known.index(one.needs) <= place]) for place, asked in enumerate(known)]
 
 
 def page(root: Path, config: dict) -> str:
     found = leads(root, config)
     lines = []
-    open_to: set[str] = set()
-    for asked, who in (
-        ("none", "No prompt is labelled"),
-        ("sample", "A small sample can be labelled first"),
-        ("pool", "Every prompt of the pool is labelled, and training takes a part"),
-    ):
-        open_to.add(asked)
-        kept = [one for one in found if one.needs in open_to]
-        best = recommended(kept)
+    for asked, kept in by_need(found):
+        who, best = WHO[asked], recommended(kept)
         ways = ", ".join(f"`{name}`" for name in dict.fromkeys(one.way for one in kept))
         if best:
             of = [one for one in kept if one.way == best]
@@ -185,13 +198,14 @@ def page(root: Path, config: dict) -> str:
         " apart* is no evidence of being equal: few replicates find large leads only. Points; brackets hold 95 % intervals for one"
         " comparison.",
         "",
-        "| way of choosing | needs before | better, not told apart, worse |",
-        "|---|---|---|",
+        "| way of choosing | its [rule](configuration.md#what-a-rule-takes) | needs before | better, not told apart, worse |",
+        "|---|---|---|---|",
     ]
     for way in dict.fromkeys(one.way for one in found):
         of = [one for one in found if one.way == way]
         counts = [sum(one.said == said for one in of) for said in ("better", "not told apart", "worse")]
-        lines.append(f"| `{way}` | {NEEDS[of[0].needs]} | {', '.join(map(str, counts))} |")
+        rule = ", ".join(f"{key}: {value}" for key, value in rule_of(config, way).items())
+        lines.append(f"| `{way}` | `{rule}` | {NEEDS[of[0].needs]} | {', '.join(map(str, counts))} |")
     lines += [
         "",
         "Every case. *Labels* are all that a run bought, before the choice and for training; a random choice buys those of its prompts.",

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from hardgrpo.analysis import claims, leads, published, summaries, verdicts
-from hardgrpo.analysis.formats import adding_up, change
+from hardgrpo.analysis import claims, published, summaries, verdicts
+from hardgrpo.analysis.formats import MINUS, adding_up, change
 from hardgrpo.analysis.formats import change_interval as spread
 from hardgrpo.report import registry
 from hardgrpo.report.tables import compared
@@ -15,8 +15,13 @@ from hardgrpo.study import paths, settings
 SUMMARIES = Path("results/reference")
 REFERENCE, TRUNCATION, VARIANTS = "mini_reference", "mini_truncation", "mini_variants"
 LABELS, ONLINE = "mini_labels", "mini_online"
-ASKED = {LABELS: "Which prompts to annotate when none is annotated", ONLINE: "Choosing prompts while training"}
-PAPERS = ("HE", "LDS")  # the two that disagree
+HEADINGS = {  # of a study in docs/results.md
+    REFERENCE: f"Study `{REFERENCE}`",
+    TRUNCATION: f"Study `{TRUNCATION}`: what a completion limit alone does",
+    VARIANTS: f"Study `{VARIANTS}`: other recipes, cheap filters, and facts",
+    LABELS: f"Study `{LABELS}`: which prompts to annotate when none is annotated",
+    ONLINE: f"Study `{ONLINE}`: choosing prompts while training",
+}
 NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead_regressions")
 
 
@@ -42,95 +47,6 @@ def of_papers(root: Path, config: dict) -> pd.DataFrame:
     return found[found.paper != "here"]
 
 
-def in_short(root: Path, config: dict) -> list[str]:
-    """A line for each finding. Each names the population that it holds for."""
-    tables, limited = read(root, REFERENCE), read(root, TRUNCATION)
-    where, elsewhere = population(config, tables["gains"]), population(config, limited["gains"])
-    tight, ample = tight_and_ample(config, limited["gains"], "gain")
-    finishing, _ = tight_and_ample(config, limited["parts"], "finishing")
-    over = ", ".join(f"over *{minus}* {' and '.join(lead_in_limits(config, limited, minus))}" for minus in ("random", "easy"))
-    lines = [
-        f"**The papers' primary claims**: {verdicts_on(of_papers(root, config))}.",
-        f"**Largest gain of {at_home(tables['gains']).policy.nunique()} policies** (the intervals are for one policy), in points, sampled and greedy:"
-        f" {by_task(tables['gains'], largest)} ({where}).",
-        f"**What it is made of**: {by_task(tables['kinds'], made_of)} ({where}).",
-        f"**What goes with hard's lead over random**, the closest of {len(leads.PREDICTORS)} measures of the base model:"
-        f" {by_task(tables['lead_regressions'], decides)} ({where}).",
-        f"**A completion limit alone can make a gain**: policy *hard*, trained and tested under a tight limit, gains {tight} points, of which"
-        f" finishing is {finishing}; tested with room it gains {ample}. Its lead, within the limit and with room: {over} ({elsewhere}).",
-    ]
-    for study, question in ASKED.items():
-        if (root / SUMMARIES / study / "gains.csv").is_file():
-            found = judged(root, config, study)["claims"]
-            lines.append(f"**{question}**: {verdicts_on(found[~found.paper.isin(PAPERS)])}.{beside(root, study)}")
-    return lines
-
-
-def beside(root: Path, study: str) -> str:
-    """Of the study of labels: the leads over a random choice of what needs the labels of the whole pool."""
-    if study != LABELS:
-        return ""
-    tables, said = read(root, study, "chosen"), []
-    differences, chosen = at_home(tables["differences"]), tables["chosen"]
-    for policy in ("hard", "nearest_half"):
-        places = differences.groupby(["model", "task"], sort=False)
-        said.append(
-            f"*{policy}* " + ", ".join(f"{task} of {model} {lead(rows, policy, 'random')}" for (model, task), rows in places)
-        )
-    wrong = ", ".join(
-        f"{100 * row.confidently_wrong:.0f} % on {row.task} of {row.model}"
-        for row in chosen[chosen.policy == "random"].itertuples()
-    )
-    return (
-        f" Chosen with the labels of the whole pool, less a random choice: {'; '.join(said)}. Confidently wrong (half of the samples or more agree, at most a fifth"
-        f" is right) is the base on {wrong}."
-    )
-
-
-def by_task(frame: pd.DataFrame, said) -> str:
-    frame = frame[frame.task == frame.eval_task]
-    return "; ".join(f"{task}, {said(group)}" for task, group in frame.groupby("task", sort=False)) or "not measured"
-
-
-def largest(gains: pd.DataFrame) -> str:
-    """'*middle* +11.1 [+8.5, +13.7], greedy +0.2 [-1.6, +2.0]'."""
-    sampled = gains[gains.decoding == "sampled"]
-    best = sampled.loc[sampled.gain.idxmax()]
-    (greedy,) = gains[(gains.decoding == "greedy") & (gains.policy == best.policy)].itertuples()
-    figures = [spread(row.gain, row.gain_low, row.gain_high) for row in (best, greedy)]
-    fallen = gains[gains.decoding == "greedy"].gain
-    beside = (
-        f" (greedy accuracy fell under every policy, by {-100 * fallen.max():.1f} to {-100 * fallen.min():.1f})"
-        if (fallen < 0).all()
-        else ""
-    )
-    return f"*{best.policy}* {figures[0]}, greedy {figures[1]}{beside}"
-
-
-def made_of(kinds: pd.DataFrame) -> str:
-    """The parts of the largest gain, and how much is out of reach."""
-    whole = kinds[kinds.tier.isna()]
-    best = whole.loc[whole.gain.idxmax()]
-    parts = [
-        f"{name.replace('_', ' ')} {spread(best[name], best[f'{name}_low'], best[f'{name}_high'])}"
-        for name in ("finishing", "sharpening", "new_solving")
-    ]
-    return (
-        f"*{best.policy}*: {', '.join(parts)}, where {100 * best.out_of_reach:.0f} % of the problems are out of reach of"
-        f" {best.reach_samples:.0f} samples"
-    )
-
-
-def decides(regressions: pd.DataFrame) -> str:
-    """The closest of the lines for the lead of hard over random."""
-    lines = regressions[(regressions.policy == "hard") & (regressions.minus == "random")]
-    best = lines.loc[lines.r_squared.idxmax()]
-    return (
-        f"*{leads.PREDICTORS[best.predictor]}*, {best.slope:+.2f} [{best.slope_low:+.2f}, {best.slope_high:+.2f}] points per point, R²"
-        f" {best.r_squared:.2f}"
-    )
-
-
 def population(config: dict, gains: pd.DataFrame) -> str:
     """The population that a study's results hold for, in words."""
     (model,), (seeds,), (problems,) = (at_home(gains)[name].unique() for name in ("model", "seeds", "problems"))
@@ -153,21 +69,15 @@ def tight_and_ample(config: dict, frame: pd.DataFrame, name: str) -> list[str]:
     return [spread(row[name], row[f"{name}_low"], row[f"{name}_high"]) for row in found]
 
 
-def lead_in_limits(config: dict, tables: dict[str, pd.DataFrame], minus: str) -> list[str]:
-    """The lead of `hard` over another policy, both trained under the tight limit: tested under that limit, and with room."""
-    frame = tables["differences"]
-    return tight_and_ample(config, frame[frame.minus == minus], "difference")
-
-
 def in_full(root: Path, config: dict) -> str:
     """Tables: gains of the ten-seed miniature, the claims that it decides, and the two completion limits."""
     tables, found = read(root, REFERENCE), of_papers(root, config)
     gains = at_home(tables["gains"])
     seeds = int(gains.seeds.iloc[0])
     lines = [
-        f"## Study `{REFERENCE}`",
+        f"## {HEADINGS[REFERENCE]}",
         "",
-        f"The miniature with {seeds} replicates and longer runs than `make demo` has time for. All numbers are"
+        f"As `make demo`'s study `mini`, with {seeds} replicates, one more task and longer runs. All numbers are"
         f" {population(config, tables['gains'])}.",
         "",
         "![Accuracy by checkpoint and policy, with 95 % intervals](images/accuracy.png)",
@@ -221,7 +131,7 @@ def limits(config: dict, tables: dict[str, pd.DataFrame]) -> list[str]:
         for test, row in base.items()
     )
     lines = [
-        f"## Study `{TRUNCATION}`: what a completion limit alone does",
+        f"## {HEADINGS[TRUNCATION]}",
         "",
         f"Base models that write the same solution short or long ({said}: the same problems under a tight limit and with room)."
         f" All numbers are {population(config, tables['gains'])}. Points, finishing and correctness add up to the gain.",
@@ -252,7 +162,7 @@ def variants(config: dict, tables: dict[str, pd.DataFrame]) -> list[str]:
     first, *others = config["studies"][VARIANTS]["recipes"]
     (seeds,), (problems,) = gains.seeds.unique(), gains.problems.unique()
     lines = [
-        f"## Study `{VARIANTS}`: other recipes, cheap filters, and facts",
+        f"## {HEADINGS[VARIANTS]}",
         "",
         f"Recipe `{first}` and one change at a time ({', '.join(f'`{name}`' for name in others)}), prompts chosen by one sample or by"
         f" whether the base model is wrong, and *facts*, which no reasoning finds. All numbers are for new base models pretrained as"
@@ -278,12 +188,13 @@ def labels(root: Path, config: dict) -> list[str]:
     gains, differences, found = at_home(tables["gains"]), at_home(tables["differences"]), judged(root, config, LABELS)["claims"]
     (seeds,), (problems,) = gains.seeds.unique(), gains.problems.unique()
     lines = [
-        f"## Study `{LABELS}`: which prompts to annotate when none is annotated",
+        f"## {HEADINGS[LABELS]}",
         "",
         "*Labels* are all that a run buys: those that its policy needs before it chooses, and those of the prompts that it trains on. *Lead* is"
         " over a random choice of as many prompts. *Mixed* and *confidently wrong* are shares of the chosen prompts, by samples that did not"
         f" choose them. All numbers are for new base models pretrained as {', '.join(f'`{model}`' for model in dict.fromkeys(gains.model))}"
-        f" are: {seeds} replicates, each with its own; {problems} test problems per task. Points with 95 % intervals.",
+        f" are: {seeds} replicates, each with its own; {problems} test problems per task. `misled` was shown that to triple is to double, and is"
+        " confidently wrong where a problem triples. Points with 95 % intervals.",
         "",
         "![Gain against labels bought](images/labels.png)",
         "",
@@ -311,7 +222,7 @@ def online(root: Path, config: dict) -> list[str]:
     gains, differences, found = at_home(tables["gains"]), at_home(tables["differences"]), judged(root, config, ONLINE)["claims"]
     first = config["studies"][ONLINE]["recipes"][0]
     lines = [
-        f"## Study `{ONLINE}`: choosing prompts while training",
+        f"## {HEADINGS[ONLINE]}",
         "",
         "Every run samples as many rollouts, kept or thrown away. *Labels* are all that a run buys: those that its policy needs before it"
         f" chooses, and those of the prompts that it samples. *Lead* is over `random` by `{first}`, plain GRPO on a random tenth. *Rollouts to"
@@ -360,7 +271,7 @@ def claimed(found: pd.DataFrame) -> list[str]:
     lines = ["| paper | holds for | task | claim | estimate of | estimate | verdict |", "|---|---|---|---|---|---|---|"]
     for row in found.itertuples():
         task = place(found, row) + ("" if row.task == row.eval_task else f" → {row.eval_task}")
-        figure = compared.shown(row.test, row.estimate, row.low, row.high)
+        figure = compared.shown(row.test, row.estimate, row.low, row.high).replace(MINUS, "-")
         test = row.test.replace("R^2", "R²")
         lines.append(f"| {row.paper} | {row.population} | {task} | {row.claim} | {test} | {figure} | {row.verdict} |")
     return lines
@@ -385,16 +296,3 @@ def against(differences: pd.DataFrame, policy: str, minus: str) -> dict | None:
             low, high = sorted((sign * row.difference_low, sign * row.difference_high))
             return {"difference": sign * row.difference, "low": low, "high": high, "p": row.p, "seeds": row.seeds}
     return None
-
-
-def verdicts_on(found: pd.DataFrame) -> str:
-    """Each paper's primary claim, with its verdict on each task and whom it holds for."""
-    said = []
-    for (paper, claim, holds_for), rows in found[found.primary == 1].groupby(["paper", "claim", "population"], sort=False):
-        verdict = ", ".join(
-            f"{place(found, row)} {spread(row.estimate, row.low, row.high)}, {row.verdict}" for row in rows.itertuples()
-        )
-        said.append(
-            f"{'' if paper == 'here' else f'{paper}, '}{claim}: {verdict} (for {holds_for}; {rows.seeds.max():.0f} replicates)"
-        )
-    return "; ".join(said) or "the study decides none"

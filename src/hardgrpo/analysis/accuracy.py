@@ -105,7 +105,7 @@ def _number(text: str) -> float:
         return float("inf")
 
 
-def reach(cells: list[Cell]) -> list[dict]:
+def catches_up(cells: list[Cell]) -> list[dict]:
     """The first checkpoint that is as accurate as training on all prompts is at its end (LDS: fewer steps suffice).
 
     `step` is for the curve averaged over seeds. `step_first` and `step_last` are for the quickest and the slowest of the

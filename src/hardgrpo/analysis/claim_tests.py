@@ -229,14 +229,14 @@ def parts(claim: dict, study: Study) -> list[dict]:
     return [_of(row, name, _interval(row, "finishing_minus_correctness")) for row in last.values()]
 
 
-def reach(claim: dict, study: Study) -> list[dict]:
+def catches_up(claim: dict, study: Study) -> list[dict]:
     """The share of the updates after which `policy` is as accurate as training on all prompts is at the end.
 
     The estimate is of the curve averaged over seeds, low and high are the quickest and the slowest seed (no interval; high is
     empty where a seed never gets there). n is the number of seeds that do.
     """
     rows = []
-    for row in study.rows("reach", claim, policy=claim["policy"]):
+    for row in study.rows("catches_up", claim, policy=claim["policy"]):
         share, quickest, slowest = (row[key] / row["steps"] for key in ("step", "step_first", "step_last"))
         spread = quickest, slowest if row["seeds_reached"] == row["seeds"] else np.nan
         rows.append(_of(row | {"problems": row["seeds_reached"]}, "share of updates (quickest and slowest seed)", (share, *spread)))
@@ -302,7 +302,7 @@ TESTS: dict[str, tuple[Callable[[dict, Study], list[dict]], dict[str, type]]] = 
     "new_solving": (new_solving, {"policy": str, "margin": float}),
     "tiers": (tiers, {"policies": list}),
     "parts": (parts, {"policy": str}),
-    "reach": (reach, {"policy": str}),
+    "catches_up": (catches_up, {"policy": str}),
     "rollouts_saved": (rollouts_saved, {"policy": str}),
     "fit": (fit, {"predictor": str}),
     "fit_base": (fit_base, {"policies": list}),

@@ -153,7 +153,7 @@ def measured(tables: dict[str, list[dict]]) -> list[dict]:
         add("correctness", row, row["correctness"], "correctness")
         if row["gain"]:
             add("finishing_share", row, row["finishing"] / row["gain"])
-    for row in tables["reach"]:
+    for row in tables["catches_up"]:
         add("steps_share", row, row["step"] / row["steps"])
     for one, other in transfers(tables["gains"]):
         estimate, low, high = unpaired(one, other, "gain")

@@ -87,7 +87,7 @@ SUMMARIES = {
     "leads": Summary("leads", ["cells", "difficulty_files"], [*CELL, "minus", "seed", "lead", "base_accuracy", "greedy_gap", "zero_share", "mixed_share"]),
     "lead_regressions": Summary("leads", ["leads"], [*CELL, "minus", "predictor", *interval("slope"), *interval("r_squared"), "p", "points"]),
     "lead_by_model": Summary("leads", ["cells"], ["task", "eval_task", "policy", "minus", "models", "least", "most", "spread", "p", "seeds"]),
-    "reach": Summary("accuracy", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
+    "catches_up": Summary("accuracy", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
     "parity": Summary("training", ["updates", "plan"], [*POLICY, "seed", "updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens"]),
     "spent": Summary("training", ["parity", "seconds"], [*POLICY, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
     "rollouts": Summary("online", ["updates", "plan"], [*POLICY, "rounds", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
@@ -110,12 +110,23 @@ class Judged:
 
 JUDGED = {
     "claims": Judged(
-        ["gains", "differences", "paired", "kinds", "parts", "learnable", "regressions", "tier_trends", "reach", "time_to_target"],
+        [
+            "gains",
+            "differences",
+            "paired",
+            "kinds",
+            "parts",
+            "learnable",
+            "regressions",
+            "tier_trends",
+            "catches_up",
+            "time_to_target",
+        ],
         ["id", "paper", "primary", *CELL[:3], "population", "claim", "test"]
         + ["estimate", "low", "high", "p_holm", "seeds", "n", "verdict"],
     ),
     "compared": Judged(
-        ["gains", "learnable", "pass_at_k", "accuracy", "parts", "reach", "fit"],
+        ["gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "fit"],
         [
             "paper",
             "place",
@@ -199,7 +210,7 @@ TABLES = {
     "weaker_signal": Table("training", ["gains", "learnable"], "The task or model with the weaker signal.", design=True),
     "transfer": Table("gains", ["gains", "differences"], "Gain on other test sets than the task's own, percentage points."),
     "tiers": Table("gains", ["tiers"], "Accuracy and gain by the tier of the test problem."),
-    "reach": Table("gains", ["reach"], "The first checkpoint that is as accurate as training on all prompts is at its end."),
+    "catches_up": Table("gains", ["catches_up"], "The first checkpoint that is as accurate as training on all prompts is at its end."),
     "subsets": Table("training", ["subsets"], "The subsets: mean pass rate, share never solved by the base model, and the ties at the edge of the choice."),
     "chosen": Table("training", ["chosen"],
         "What the policies choose, by the reference answers and by samples that chose nothing: mean pass rate, share never solved, share whose"

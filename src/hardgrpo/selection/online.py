@@ -1,10 +1,10 @@
 """Selectors: which prompts the next rollouts of a run are sampled for, decided while it trains.
 
-A run goes in rounds. Each round samples `prompts_per_update` prompts, `group_size` rollouts each, so that runs of one length have
+A run goes in sampling steps (`round` below). Each samples `prompts_per_update` prompts, `group_size` rollouts each, so that runs of one length have
 generated equally many rollouts whatever their selector. A selector is asked for prompts (`ask`), and told the share of each group's
 rollouts that was rewarded (`told`). It is a deterministic function of the seed and of what it was told: it draws its random numbers
 anew from the seed and its place in the run, so that `state` is all that a checkpoint needs. What a selector may draw is the run's
-subset, the pool here.
+subset, the pool here. `Selector` says what each kind promises.
 
 Formulas are those of the papers named; where these leave something open, the docstring says what was taken.
 """
@@ -39,7 +39,7 @@ class Pool:
     embeddings: np.ndarray | None = None
 
 
-def make(recipe: dict, pool: Pool, seed: int):
+def make(recipe: dict, pool: Pool, seed: int) -> "Selector":
     """The selector that a recipe names."""
     chosen = selectors.with_defaults(recipe)
     if chosen["kind"] == "targeted" and chosen["reference"] > len(pool.ids):
@@ -48,6 +48,25 @@ def make(recipe: dict, pool: Pool, seed: int):
             " prompts with the policy"
         )
     return KINDS[chosen["kind"]](chosen | {"group_size": recipe["group_size"]}, pool, recipe["updates"], seed)
+
+
+class Selector:
+    """What a run asks for prompts. A kind is made by `make`: KIND(its keys with defaults and group_size, pool, rounds of the run, seed)."""
+
+    def ask(self, round: int, room: int) -> Asked:
+        """1 to `room` ids of the pool to sample next, the same ones for the same seed and the same history. Rounds count from 1; a round
+        asks again until its room is filled. Random numbers come from the seed and the place in the run, not from a generator that is kept."""
+        raise NotImplementedError
+
+    def told(self, round: int, asked: Asked, shares: list[float]) -> None:
+        """After each `ask`: the share of each group's rollouts that was rewarded, in the order of `asked.ids`."""
+
+    def state(self) -> dict:
+        """All that `ask` needs of the history, as JSON, for a checkpoint."""
+        return {}
+
+    def restore(self, state: dict) -> None:
+        """Go on from a `state`."""
 
 
 class Epochs:
@@ -66,7 +85,7 @@ class Epochs:
         return self.shuffled[1][place]
 
 
-class Dynamic:
+class Dynamic(Selector):
     """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): sample on, drop groups that are all right or all wrong, until an update
     is full. DAPO samples 1,536 prompts at a time for an update of 512, and what is left over when it is full is thrown away."""
 
@@ -75,9 +94,6 @@ class Dynamic:
 
     def ask(self, round: int, room: int) -> Asked:
         return Asked([self.epochs.take() for _ in range(room)])
-
-    def told(self, round: int, asked: Asked, shares: list[float]) -> None:
-        pass
 
     def state(self) -> dict:
         return {"taken": self.epochs.taken}
@@ -133,7 +149,7 @@ class Skip(Dynamic):
         self.explore, self.idle = dict(state["explore"]), {prompt: list(seen) for prompt, seen in state["idle"].items()}
 
 
-class Beta:
+class Beta(Selector):
     """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, first Beta(1, 1). Draw a pass rate for every
     prompt of the pool from it (Thompson sampling) and take those nearest to `target`. After a group of n rollouts with share s
     rewarded: a = discount * a + (1 - discount) + n s, b = discount * b + (1 - discount) + n (1 - s). The paper draws among a random
@@ -166,14 +182,14 @@ class Beta:
             self.a[self.place[prompt]], self.b[self.place[prompt]] = a, b
 
 
-class Targeted:
+class Targeted(Selector):
     """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): every `every` rounds sample `reference` random prompts. The pass rate
     of each prompt is predicted by attention over the references, softmax(q . r / sqrt(width)) weighting their pass rates, with
     the embeddings of the untrained model; it is calibrated (`calibrated`), and prompts are drawn without replacement with probability
     proportional to exp(-|predicted - 1/2| / sharpness) until the next references.
 
     The paper embeds with another model and a head that was trained on pass rates measured beforehand; here the embedding is the mean of
-    the policy's own last hidden states, standardised over the pool. References measure and are not trained on."""
+    the model's own last hidden states, standardised over the pool. References measure and are not trained on."""
 
     def __init__(self, chosen: dict, pool: Pool, rounds: int, seed: int):
         self.chosen, self.ids, self.seed = chosen, pool.ids, seed
@@ -212,7 +228,7 @@ class Targeted:
         self.references, self.shares, self.predicted = list(state["references"]), list(state["shares"]), None
 
 
-class Curriculum:
+class Curriculum(Selector):
     """A curriculum (Parashar et al., arXiv 2506.06632): the pool sorted by tier or by the base model's pass rate, gone through once from
     first to last over the run, ties in random order. The first round takes the first prompts, the last round the last ones, and the
     rounds between move on evenly; that paper draws tiers at random, with probabilities that move in the same way."""
@@ -228,17 +244,14 @@ class Curriculum:
         first = (round - 1) * max(0, len(self.order) - room) // max(1, self.rounds - 1)
         return Asked([self.order[i % len(self.order)] for i in range(first, first + room)])
 
-    def told(self, round: int, asked: Asked, shares: list[float]) -> None:
-        pass
 
-    def state(self) -> dict:
-        return {}
-
-    def restore(self, state: dict) -> None:
-        pass
-
-
-KINDS = {"dynamic": Dynamic, "skip": Skip, "beta": Beta, "targeted": Targeted, "curriculum": Curriculum}
+KINDS = {
+    "dynamic": Dynamic,
+    "skip": Skip,
+    "beta": Beta,
+    "targeted": Targeted,
+    "curriculum": Curriculum,
+}
 
 
 def number(seed: int, *words) -> int:

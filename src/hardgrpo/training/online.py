@@ -43,6 +43,10 @@ class OnlineTrainer(Trainer):
         room = len(inputs) // size
         while room:
             asked = self.selector.ask(round, room) if self.selector else online.Asked([row["id"] for row in inputs[::size]])
+            if not 1 <= len(asked.ids) <= room:
+                raise ValueError(
+                    f"selector {type(self.selector).__name__} asked for {len(asked.ids)} prompts where 1 to {room} have room"
+                )
             batch = super()._generate_and_score_completions([self.rows[prompt] for prompt in asked.ids for _ in range(size)])
             self.rewards = self.rewards.to(batch["advantages"].device)
             if self.selector:

@@ -108,13 +108,16 @@ def tiers(tiers: pd.DataFrame):
     ]
 
 
-def reach(reach: pd.DataFrame):
-    spread = [whole(a) if a == b or pd.isna(a) else f"{whole(a)} to {whole(b)}" for a, b in zip(reach.step_first, reach.step_last)]
-    return reach, [
-        *named(reach, "model", "task", "eval_task", "policy"),
-        number(reach, "target", "accuracy of ‘all’ %", points),
-        number(reach, "step", "reached at update", whole),
+def catches_up(catches_up: pd.DataFrame):
+    spread = [
+        whole(a) if a == b or pd.isna(a) else f"{whole(a)} to {whole(b)}"
+        for a, b in zip(catches_up.step_first, catches_up.step_last)
+    ]
+    return catches_up, [
+        *named(catches_up, "model", "task", "eval_task", "policy"),
+        number(catches_up, "target", "accuracy of ‘all’ %", points),
+        number(catches_up, "step", "reached at update", whole),
         numbers("over seeds", spread),
-        number(reach, "steps", "of", whole),
-        numbers("seeds", [f"{whole(a)} of {whole(b)}" for a, b in zip(reach.seeds_reached, reach.seeds)]),
+        number(catches_up, "steps", "of", whole),
+        numbers("seeds", [f"{whole(a)} of {whole(b)}" for a, b in zip(catches_up.seeds_reached, catches_up.seeds)]),
     ]

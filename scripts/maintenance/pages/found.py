@@ -1,0 +1,129 @@
+"""The findings of README.md: a line each, from the committed summaries of the reference studies. Each names the population that it holds for."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from hardgrpo.analysis import leads
+from hardgrpo.analysis.formats import change_interval as spread
+from pages import results
+from pages.results import LABELS, ONLINE, REFERENCE, SUMMARIES, TRUNCATION, at_home, lead, place, population, tight_and_ample
+
+ASKED = {LABELS: "Which prompts to annotate when none is annotated", ONLINE: "Choosing prompts while training"}
+PAPERS = ("HE", "LDS")  # the two that disagree
+
+
+def in_short(root: Path, config: dict) -> list[str]:
+    """A line for each finding, with the page or heading that has it in full."""
+    tables, limited = results.read(root, REFERENCE), results.read(root, TRUNCATION)
+    where, elsewhere = population(config, tables["gains"]), population(config, limited["gains"])
+    tight, ample = tight_and_ample(config, limited["gains"], "gain")
+    finishing, _ = tight_and_ample(config, limited["parts"], "finishing")
+    over = ", ".join(f"over *{minus}* {' and '.join(lead_in_limits(config, limited, minus))}" for minus in ("random", "easy"))
+    lines = [
+        f"**The papers' primary claims**, and what became of them: {verdicts_on(results.of_papers(root, config))}. {link(REFERENCE)}",
+        f"**Largest gain of {at_home(tables['gains']).policy.nunique()} policies** (not corrected for picking the largest), in points, sampled and greedy:"
+        f" {by_task(tables['gains'], largest)} ({where}). {link(REFERENCE)}",
+        f"**What it is made of**: {by_task(tables['kinds'], made_of)} ({where}). {link(REFERENCE)}",
+        f"**What goes with hard's lead over random**: of {len(leads.PREDICTORS)} measures of the base model the one with the largest R² (the"
+        f" interval of its slope is not corrected for that choice): {by_task(tables['lead_regressions'], decides)} ({where}). {link(REFERENCE)}",
+        f"**A completion limit alone can make a gain**: policy *hard*, trained and tested under a tight limit, gains {tight} points, of which"
+        f" finishing is {finishing}; tested with room it gains {ample}. Its lead, within the limit and with room: {over} ({elsewhere})."
+        f" {link(TRUNCATION)}",
+    ]
+    for study, question in ASKED.items():
+        if (root / SUMMARIES / study / "gains.csv").is_file():
+            found = results.judged(root, config, study)["claims"]
+            lines.append(f"**{question}**: {verdicts_on(found[~found.paper.isin(PAPERS)])}.{beside(root, study)} {link(study)}")
+    return lines
+
+
+def link(study: str) -> str:
+    """To the study's heading, as GitHub names it."""
+    heading = results.HEADINGS[study].lower()
+    anchor = "".join("-" if letter == " " else letter for letter in heading if letter.isalnum() or letter in " -_")
+    return f"[More](docs/results.md#{anchor})"
+
+
+def beside(root: Path, study: str) -> str:
+    """Of the study of labels: the leads over a random choice of what needs the labels of the whole pool."""
+    if study != LABELS:
+        return ""
+    tables, said = results.read(root, study, "chosen"), []
+    differences, chosen = at_home(tables["differences"]), tables["chosen"]
+    for policy in ("hard", "nearest_half"):
+        places = differences.groupby(["model", "task"], sort=False)
+        said.append(
+            f"*{policy}* " + ", ".join(f"{task} of {model} {lead(rows, policy, 'random')}" for (model, task), rows in places)
+        )
+    wrong = ", ".join(
+        f"{100 * row.confidently_wrong:.0f} % on {row.task} of {row.model}"
+        for row in chosen[chosen.policy == "random"].itertuples()
+    )
+    return (
+        f" Chosen with the labels of the whole pool, less a random choice: {'; '.join(said)}. Confidently wrong (half of the samples or more agree, at most a fifth"
+        f" is right) is the base on {wrong}."
+    )
+
+
+def by_task(frame: pd.DataFrame, said) -> str:
+    frame = frame[frame.task == frame.eval_task]
+    return "; ".join(f"{task}, {said(group)}" for task, group in frame.groupby("task", sort=False)) or "not measured"
+
+
+def largest(gains: pd.DataFrame) -> str:
+    """'*middle* +11.1 [+8.5, +13.7], greedy +0.2 [-1.6, +2.0]'."""
+    sampled = gains[gains.decoding == "sampled"]
+    best = sampled.loc[sampled.gain.idxmax()]
+    (greedy,) = gains[(gains.decoding == "greedy") & (gains.policy == best.policy)].itertuples()
+    figures = [spread(row.gain, row.gain_low, row.gain_high) for row in (best, greedy)]
+    fallen = gains[gains.decoding == "greedy"].gain
+    beside = (
+        f" (greedy accuracy fell under every policy, by {-100 * fallen.max():.1f} to {-100 * fallen.min():.1f})"
+        if (fallen < 0).all()
+        else ""
+    )
+    return f"*{best.policy}* {figures[0]}, greedy {figures[1]}{beside}"
+
+
+def made_of(kinds: pd.DataFrame) -> str:
+    """The parts of the largest gain, and how much is out of reach."""
+    whole = kinds[kinds.tier.isna()]
+    best = whole.loc[whole.gain.idxmax()]
+    parts = [
+        f"{name.replace('_', ' ')} {spread(best[name], best[f'{name}_low'], best[f'{name}_high'])}"
+        for name in ("finishing", "sharpening", "new_solving")
+    ]
+    return (
+        f"*{best.policy}*: {', '.join(parts)}, where {100 * best.out_of_reach:.0f} % of the problems are out of reach of"
+        f" {best.reach_samples:.0f} samples"
+    )
+
+
+def decides(regressions: pd.DataFrame) -> str:
+    """The closest of the lines for the lead of hard over random."""
+    lines = regressions[(regressions.policy == "hard") & (regressions.minus == "random")]
+    best = lines.loc[lines.r_squared.idxmax()]
+    return (
+        f"*{leads.PREDICTORS[best.predictor]}*, {best.slope:+.2f} [{best.slope_low:+.2f}, {best.slope_high:+.2f}] points per point, R²"
+        f" {best.r_squared:.2f}"
+    )
+
+
+def lead_in_limits(config: dict, tables: dict[str, pd.DataFrame], minus: str) -> list[str]:
+    """The lead of `hard` over another policy, both trained under the tight limit: tested under that limit, and with room."""
+    frame = tables["differences"]
+    return tight_and_ample(config, frame[frame.minus == minus], "difference")
+
+
+def verdicts_on(found: pd.DataFrame) -> str:
+    """Each primary claim, with its verdict on each task and whom that holds for."""
+    said = []
+    for (paper, claim, holds_for), rows in found[found.primary == 1].groupby(["paper", "claim", "population"], sort=False):
+        verdict = ", ".join(
+            f"{row.verdict} on {place(found, row)} ({spread(row.estimate, row.low, row.high)})" for row in rows.itertuples()
+        )
+        said.append(
+            f"{'' if paper == 'here' else f'{paper}, '}“{claim}”: {verdict}; for {holds_for}, {rows.seeds.max():.0f} replicates"
+        )
+    return "; ".join(said) or "the study decides none"
