@@ -164,7 +164,7 @@ rule pretrain_settings:
     message:
         "Write the pretraining settings of {wildcards.model}"
     shell:
-        "printf '%s\\n' {params.settings:q} > {output} 2> {log}"
+        "python scripts/inputs/write_settings.py --settings {params.settings:q} --output {output} > {log} 2>&1"
 
 
 rule pretrain_model:

@@ -104,7 +104,10 @@ def minutes(rule):
 
     def asked(w, attempt):
         job = durations.Job.of(rule, dict(w.items()))
-        return capped(durations.walltime(config, job, GPU, attempt, calibrated()))
+        try:
+            return capped(durations.walltime(config, job, GPU, attempt, calibrated()))
+        except UserError as error:
+            raise WorkflowError(str(error))
 
     return asked
 

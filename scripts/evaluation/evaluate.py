@@ -37,7 +37,7 @@ def main() -> None:
     problems = tasks.read_by_grader(tasks.read_problems(args.problems), args.grader, args.problems)
     folders = find_checkpoints(Path(args.checkpoints)) if args.checkpoints else {}
     for folder in folders.values():
-        provenance.check_manifest(folder)
+        provenance.check_manifest(folder, part_of=args.checkpoints)
     if args.base or not folders:
         folders = {0: args.model} | folders
     kinds = [("sampled", sample) for sample in range(args.samples)] + [("greedy", 0)] * args.greedy

@@ -21,7 +21,7 @@ def main() -> None:
     args = parser.parse_args()
 
     *others, (_, last) = sorted(provenance.checkpoints(args.checkpoints).items())
-    provenance.check_manifest(last)
+    provenance.check_manifest(last, part_of=args.checkpoints)
     freed = sum(prune(folder) for _, folder in others)
     steps = [step for step, _ in others]
     files.write_text(args.output, json.dumps({"steps": steps, "bytes": freed}) + "\n")

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from hardgrpo.report import latex
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors, files, seals
 
 # Flaws that a reader would see: text outside the margins, references without a target, missing fonts.
 FLAWS = r"^(?:Overfull .*|LaTeX Warning: (?:Reference|Citation|There were undefined).*|.*Citation.*undefined.*|LaTeX Font Warning: (?!Size).*)$"
@@ -24,6 +24,9 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
+    folder = Path(args.paper) / args.study
+    for path in (*folder.rglob("*.tex"), *folder.glob("figures/*.pdf")):  # what TeX reads
+        seals.check(path)
     with tempfile.TemporaryDirectory() as build:
         # The wrapper defines \study, so that main.tex uses this study's figures and numbers; the same text gives the same bytes.
         wrapper = Path(build) / "paper.tex"

@@ -64,7 +64,7 @@ def main() -> None:
             zipfile.ZipInfo(METADATA), json.dumps({"@context": CONTEXT, "@graph": graph}, indent=1, ensure_ascii=False) + "\n"
         )
         for path in packed:
-            crate.writestr(zipfile.ZipInfo(path.as_posix()), path.read_bytes(), zipfile.ZIP_DEFLATED)
+            crate.writestr(zipfile.ZipInfo(path.as_posix()), files.read_bytes(path), zipfile.ZIP_DEFLATED)
 
 
 def described(study: dict, results: list[Path], rules: list[Path], runs: list[Path]) -> list[Entity]:

@@ -13,7 +13,7 @@ import argparse
 from hardgrpo.analysis import evaluations
 from hardgrpo.data import completions, tasks
 from hardgrpo.grading import graders
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors, files, provenance
 
 
 def main() -> None:
@@ -35,6 +35,7 @@ def main() -> None:
     if (args.samples is None) != (args.of is None) or args.samples and args.graded:
         parser.error("--samples and --of belong together, and are for a probe")
 
+    provenance.check_manifest(args.model)
     from transformers import AutoTokenizer  # takes seconds, so after the check of the arguments
 
     tokenizer = AutoTokenizer.from_pretrained(args.model, local_files_only=True)

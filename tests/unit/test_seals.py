@@ -1,9 +1,13 @@
 """What the workflow has written is checked when it is read: a changed byte is one line, never another number."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from hardgrpo.runtime import files, seals
+from hardgrpo.runtime import files, provenance, seals, states
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.sampling import store
+from hardgrpo.training import outputs
 
 
 @pytest.fixture
@@ -62,3 +66,89 @@ def test_only_what_the_workflow_makes_is_sealed(tmp_path, monkeypatch):
         folder.mkdir(parents=True)
         files.write_json(folder / "provenance.json", {})
     assert not list(tmp_path.rglob(".seals")), "a folder of weights has its manifest"
+
+
+def test_a_rename_that_fails_leaves_the_old_file_and_its_seal(table, monkeypatch):
+    rename = files.os.replace
+
+    def full(source, target):
+        if target == table:
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
+        patched.setattr(files.os, "replace", full)
+        files.write_rows(table, ["gain"], [{"gain": 0.5}])
+    assert seals.of(table).is_file() and files.read_text(table) == "gain\n0.25\n"
+
+
+def test_an_empty_seal_is_none(table):
+    seals.of(table).write_bytes(b"")  # a power cut
+    assert files.read_text(table) == "gain\n0.25\n"
+
+
+def test_a_file_that_another_process_writes_between_two_reads_is_no_damage(table):
+    before = table.read_bytes()
+    files.write_rows(table, ["gain"], [{"gain": 0.5}])
+    seals.check(table, before)
+
+
+def test_a_seal_that_cannot_be_read_is_named(table):
+    seals.of(table).unlink()
+    seals.of(table).mkdir()
+    with pytest.raises(UserError, match=r"\.seals/gains\.csv: cannot be read"):
+        files.read_text(table)
+
+
+def test_committed_results_have_no_seals(table):
+    """git has their content; a seal of an earlier state would speak against a pull."""
+    reference = table.parents[3] / "results/reference/mini/gains.csv"
+    files.write_text(reference, "gain\n1\n")
+    assert not seals.of(reference).exists()
+    seals.of(reference).parent.mkdir()
+    seals.of(reference).write_text("0" * 64)
+    assert files.read_text(reference) == "gain\n1\n"
+
+
+# --- what is not read as text -----------------------------------------------------------------------------------------
+
+
+def test_a_damaged_list_of_checkpoints_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path.relative_to(tmp_path) / "results/training/run/checkpoints"
+    with files.atomic(folder) as temporary:
+        temporary.mkdir(parents=True)
+        files.write_text(temporary / "manifest.json", '{"steps": [10, 20]}\n')
+    seals.add(folder / "manifest.json")
+    assert list(provenance.checkpoints(folder)) == [10, 20]
+    (folder / "manifest.json").write_text('{"steps": [10, 30]}\n')
+    with pytest.raises(UserError, match=r"checkpoints/manifest\.json: the content is not what was written"):
+        provenance.checkpoints(folder)
+    seals.of(folder / "manifest.json").unlink()
+    (folder / "manifest.json").write_text('{"steps": [10, 10]}\n')
+    with pytest.raises(UserError, match="not a list of checkpoints"):
+        provenance.checkpoints(folder)
+
+
+def test_a_checkpoint_that_was_damaged_while_training_went_on_is_no_result(tmp_path):
+    state = tmp_path / "state"
+    for step in (1, 2):
+        folder = states.checkpoint(state, step)
+        folder.mkdir(parents=True)
+        (folder / "model.safetensors").write_bytes(b"weights")
+        provenance.write_manifest(folder)
+    (states.checkpoint(state, 1) / "model.safetensors").write_bytes(b"Weights")
+    spec = SimpleNamespace(training={"checkpoint_every": 1, "updates": 2}, continues=None)
+    with pytest.raises(UserError, match=r"checkpoint-1/model\.safetensors: the content is not what was written"):
+        outputs.export(spec, state, tmp_path / "run", started=0, resumed_from=0, hardware=None)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_damaged_line_of_a_probes_store_does_not_count_nor_do_those_after_it(tmp_path):
+    kept = store.Store(tmp_path / "store")
+    batches = [[{"id": "a", "sample": sample, "completion": "red"}] for sample in range(3)]
+    for batch in batches:
+        kept.add(batch)
+    assert kept.batches() == batches
+    kept.path.write_bytes(kept.path.read_bytes().replace(b'1, "completion": "red"', b'1, "completion": "rad"'))
+    assert kept.batches() == batches[:1] and kept.batches() == batches[:1]

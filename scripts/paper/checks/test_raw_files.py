@@ -4,7 +4,6 @@ They read a sample of the raw files. The study's name seeds the draw, so that th
 """
 
 import csv
-import gzip
 import io
 import json
 import random
@@ -34,8 +33,7 @@ def sample(given, items: list, count: int, what: str) -> list:
 
 @cache  # the base of all runs, where they share one
 def graded(path: Path) -> list[dict]:
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
+    return list(csv.DictReader(io.StringIO(files.read_text(path), newline="")))
 
 
 def rates(rows: list[dict], step: str, decoding: str, column: str = "correct") -> dict[str, float]:

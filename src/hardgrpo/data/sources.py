@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from hardgrpo.runtime import files
+from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import UserError
 
 COLUMNS = {"question": "question", "answer": "answer", "tier": "tier", "id": "id"}
@@ -44,6 +44,8 @@ def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dic
         raise UserError(
             f"{folder}: expected a file, found a folder; name a file, or read a dataset's folder as `local` of a hub source"
         )
+    if (folder / "manifest.json").is_file():  # downloaded by fetch_dataset.py
+        provenance.check_manifest(folder)
     import datasets  # only where a hub dataset is read
 
     datasets.disable_progress_bars()

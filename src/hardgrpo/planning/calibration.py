@@ -66,7 +66,7 @@ def read_measured(results: str = "results") -> list[Measured]:
 
 def _measured(path: Path, job: Job) -> Measured | None:
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = files.read_json(path)
         gpus = facts.get("machine", {}).get("gpus", 0)
         work = facts.get("work_seconds", facts.get("update_seconds"))
         if facts.get("resumed_from"):
@@ -75,7 +75,7 @@ def _measured(path: Path, job: Job) -> Measured | None:
         if not all(map(_is_amount, (facts["seconds"], work or 0, tokens or 0))):
             return None
         return Measured(job, "gpu" if gpus else "cpu", float(facts["seconds"]), work, tokens)
-    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError, OverflowError):
+    except (UserError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
 
 

@@ -153,10 +153,10 @@ def model_shape(config: dict, model: str) -> dict | None:
 
 
 def shape_of(found: dict) -> dict | None:
-    """The shape that a model's config.json describes; None if entries are missing."""
+    """The shape that a model's config.json describes; None if entries are missing or no numbers."""
     try:
         heads = found["num_attention_heads"]
-        return {
+        shape = {
             "hidden_size": found["hidden_size"],
             "intermediate_size": found["intermediate_size"],
             "layers": found["num_hidden_layers"],
@@ -164,10 +164,11 @@ def shape_of(found: dict) -> dict | None:
             "key_value_heads": found.get("num_key_value_heads", heads),
             "head_size": found.get("head_dim") or found["hidden_size"] // heads,
             "vocabulary": found["vocab_size"],
-            "tied": bool(found.get("tie_word_embeddings")),
         }
-    except KeyError:
+    except (KeyError, TypeError, ZeroDivisionError):
         return None
+    known = all(type(size) is int and size > 0 for size in shape.values())
+    return shape | {"tied": bool(found.get("tie_word_embeddings"))} if known else None
 
 
 def _gpus(config: dict, job: Job) -> dict:
@@ -186,7 +187,7 @@ def problems(config: dict, task: str, split: str) -> int:
 def known_problems(config: dict, task: str, split: str) -> int | None:
     """Number of problems of a split: counted if the split is prepared, else from the configuration, which may not tell it."""
     prepared = Path(paths.problems(task, split))
-    if prepared.exists():
+    if prepared.is_file():
         with open(prepared, "rb") as stream:
             return sum(1 for _ in stream)
     source = config["tasks"][task]["source"]

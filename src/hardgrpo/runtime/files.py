@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import csv
 import gzip
-import hashlib
 import io
 import json
 import os
@@ -17,6 +16,7 @@ import yaml
 
 from hardgrpo.runtime import seals
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.seals import sha256
 
 
 @contextlib.contextmanager
@@ -81,22 +81,31 @@ def read_text(path: str | Path, errors: str = "strict") -> str:
 
     `errors` is the parameter of `bytes.decode`: how to treat bytes that are not UTF-8.
     """
+    data = read_bytes(path)
     try:
-        data = Path(path).read_bytes()
-        seals.check(path, data)
         if str(path).endswith(".gz"):
             data = gzip.decompress(data)
         return data.decode("utf-8", errors)
+    except (EOFError, zlib.error, OSError) as error:
+        raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: byte {error.start}: not UTF-8 text; save the file as UTF-8") from None
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a file. Raise a `UserError` if it is missing, or not what the workflow wrote."""
+    try:
+        data = Path(path).read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise UserError(f"{path}: expected a file, found a folder") from None
-    except (EOFError, zlib.error, OSError) as error:
-        if isinstance(error, PermissionError):
-            raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except PermissionError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except OSError as error:
         raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: byte {error.start}: not UTF-8 text; save the file as UTF-8") from None
+    seals.check(path, data)
+    return data
 
 
 def write_json(path: str | Path, value: dict, sort_keys: bool = False) -> None:
@@ -313,11 +322,6 @@ def link_or_copy(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copyfile(source, target)
-
-
-def sha256(path: str | Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_json(path: str | Path, name: str | None = None, remedy: str = "delete it and run again") -> dict:

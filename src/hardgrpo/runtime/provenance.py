@@ -67,10 +67,11 @@ def write_listing(folder: Path, listed: dict[str, dict], **facts) -> None:
     files.write_json(folder / "manifest.json", {**facts, "files": listed})
 
 
-def check_manifest(folder: str | Path) -> dict:
-    """Return the manifest of a model or checkpoint folder. Raise a `UserError` if a file is missing or differs from it."""
+def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dict:
+    """Return the manifest of a model or checkpoint folder. Raise a `UserError` if a file is missing or differs from it. `part_of`: the
+    folder that the workflow makes as a whole, if it is another."""
     folder = Path(folder)
-    remedy = f"delete {folder} and run again"
+    remedy = f"delete {part_of or folder} and run again"
     path = folder / "manifest.json"
     if not path.is_file():
         raise UserError(f"{folder}: no manifest.json, so the folder is missing or was never finished; {remedy}")
@@ -101,7 +102,8 @@ def checkpoints(folder: Path) -> dict[int, Path]:
     """{updates done: folder} of a run's checkpoints."""
     path = folder / "manifest.json"
     steps = files.read_json(path).get("steps")
-    if not isinstance(steps, list) or not steps or not all(type(step) is int and step >= 0 for step in steps):
+    rising = isinstance(steps, list) and all(type(step) is int and step >= 0 for step in steps) and sorted(set(steps)) == steps
+    if not rising or not steps:
         raise UserError(f"{path}: not a list of checkpoints; delete {folder.parent} and run again")
     return {step: folder / f"step-{step}" for step in steps}
 

@@ -123,7 +123,7 @@ def hand_over(connection: socket.socket) -> int:
     """Let the server run this program and return its exit status; -N if signal N ended it."""
     for number in PASSED_ON:
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
+            signal.signal(number, lambda number, _: _tell(connection, number))
     told = {"arguments": sys.argv, "folder": os.getcwd(), "environment": dict(os.environ), "source": SOURCE, "niceness": os.nice(0)}
     text = json.dumps(told).encode()
     try:
@@ -136,6 +136,11 @@ def hand_over(connection: socket.socket) -> int:
         print("error: the process that this program ran in was killed; start the same command again", file=sys.stderr)
         return 1
     return int(answer)
+
+
+def _tell(connection: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):  # the server is gone, and the program with it
+        connection.sendall(bytes([number]))
 
 
 def serve(path: Path, listening: int) -> None:
@@ -175,11 +180,14 @@ def serve(path: Path, listening: int) -> None:
                     connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
         if listener in ready:
             connection, _ = listener.accept()
+            streams = []
             try:
                 length, streams, _, _ = socket.recv_fds(connection, 8, 3)
                 told = json.loads(connection.recv(int(length), socket.MSG_WAITALL))
             except (OSError, ValueError):  # the program is gone
                 connection.close()
+                for stream in streams:  # whoever reads them must see their end
+                    os.close(stream)
                 continue
             child = os.fork()
             if not child:

@@ -24,8 +24,9 @@ KEYS = {"id": str, "sample": int, "completion": str}  # of a completion, at leas
 class Store:
     """A file with one batch of completions per line; of each problem it holds the first few samples, in order.
 
-    A line that was not written to its end does not count. The samples of the next batch depend on complete batches alone, so a
-    killed probe ends with the same completions as an uninterrupted one.
+    A line ends with a tab and its checksum. One that was not written to its end, or was damaged later, does not count, nor do those after
+    it. The samples of the next batch depend on complete batches alone, so a killed probe ends with the same completions as an
+    uninterrupted one.
     """
 
     def __init__(self, path: Path):
@@ -36,8 +37,11 @@ class Store:
         found, size = [], 0
         data = self.path.read_bytes() if self.path.exists() else b""
         for line in data.split(b"\n")[:-1]:
+            text, tab, checksum = line.partition(b"\t")
+            if tab and checksum != _checksum(text):
+                break
             try:
-                found.append(files.parse_json(line.decode(), str(self.path), "remove it and run again", numbers=True))
+                found.append(files.parse_json(text.decode(), str(self.path), "remove it and run again", numbers=True))
             except (UnicodeDecodeError, UserError):
                 break
             size += len(line) + 1
@@ -58,7 +62,12 @@ class Store:
         return found
 
     def add(self, rows: list[dict]) -> None:
-        with open(self.path, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps(rows) + "\n")
+        text = json.dumps(rows).encode()
+        with open(self.path, "ab") as stream:
+            stream.write(text + b"\t" + _checksum(text) + b"\n")
             stream.flush()
             os.fsync(stream.fileno())
+
+
+def _checksum(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from hardgrpo.runtime import files, provenance, states
+from hardgrpo.runtime import files, provenance, seals, states
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.study import settings
@@ -47,6 +47,8 @@ def are_complete(output: Path, state: Path) -> bool:
 def export(spec: recipes.Spec, state: Path, output: Path, started: float, resumed_from: int, hardware: recipes.Hardware) -> None:
     """Write a finished run. A second round continues the steps, the log and the times of the first."""
     every, updates = spec.training["checkpoint_every"], spec.training["updates"]
+    for step in range(every, updates + 1, every):
+        provenance.check_manifest(states.checkpoint(state, step))  # before its files count as results
     history, steps = _history(state, updates), list(range(every, updates + 1, every))
     before, times = _first_round(spec.continues) if spec.continues else ([], [])
     done = len(before)
@@ -100,6 +102,7 @@ def _export_checkpoints(state: Path, folder: Path, steps: list[int], done: int) 
                 _sort_adapter_config(target / "adapter_config.json")
             provenance.write_manifest(target)
         files.write_text(temporary / "manifest.json", json.dumps({"steps": [done + step for step in steps]}) + "\n")
+    seals.add(folder / "manifest.json")
 
 
 def _history(state: Path, updates: int) -> list[dict]:

@@ -1,0 +1,21 @@
+"""Write the settings that a base model is pretrained by.
+
+python scripts/inputs/write_settings.py --settings '{"steps": 1400}' --output results/models/tiny.settings.json
+"""
+
+import argparse
+
+from hardgrpo.runtime import errors, files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--settings", required=True, help="JSON object")
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+    files.parse_json(args.settings, "--settings", "expected a JSON object")
+    files.write_text(args.output, args.settings + "\n")
+
+
+if __name__ == "__main__":
+    errors.run(main)
