@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 from conftest import World
 
 # In the order in which they are made. What stands before a drawn stage is kept; the rest is missing when the workflow starts.
@@ -41,6 +43,11 @@ class Workflow:
 
     def wait(self, seconds: float = 900) -> int:
         return self.process.wait(seconds)
+
+    def wait_for_jobs(self, count: int) -> None:
+        """Until so many jobs have ended, or it has."""
+        while self.running() and self.said.count("Finished jobid") < count:
+            time.sleep(0.05)
 
     def end(self) -> None:
         """Leave nothing of it behind."""
@@ -108,10 +115,16 @@ def no_memory(workflow: Workflow, rng: random.Random) -> None:
 
 
 def second_snakemake(workflow: Workflow, rng: random.Random) -> None:
-    """Somebody starts the same command in another terminal."""
+    """Somebody starts the same command in another terminal, while the first holds its locks."""
+    while workflow.running() and not list((workflow.folder / ".snakemake/locks").glob("*")):
+        time.sleep(0.05)
     second = Workflow(World.at(workflow.folder), "second")
-    assert second.wait() != 0 and "Traceback" not in second.said, second.said
-    assert "lock" in second.said, second.said
+    try:
+        status = second.wait()
+    finally:
+        second.end()
+    assert "Traceback" not in second.said, second.said
+    assert status and "lock" in second.said or not workflow.running(), second.said
 
 
 WHILE_RUNNING: dict[str, Callable[[Workflow, random.Random], None]] = {
@@ -184,26 +197,35 @@ def written(world: World) -> list[Path]:
     return [
         path
         for path in found
-        if path.is_file() and path.stat().st_size and not str(path.relative_to(world.folder)).startswith(kept)
+        if path.is_file() and path.stat().st_size and path.parent.name != ".seals"
+        if not str(path.relative_to(world.folder)).startswith(kept)
     ]
 
 
 @contextlib.contextmanager
 def read_only(world: World, rng: random.Random) -> Iterator[None]:
-    """A folder of results in which nothing can be made: for root by the file system's flag, as root may write anywhere."""
-    folder = rng.choice([path for path in sorted((world.folder / "results").iterdir()) if path.is_dir()])
-    how = ("chattr", "+i", "-i") if os.geteuid() == 0 else ("chmod", "a-w", "u+w")
-    done = subprocess.run([how[0], how[1], folder], capture_output=True, check=False)
+    """A folder of results in which nothing can be made or changed: for root by the file system's flag, as root may write anywhere."""
+    stage = rng.choice([stage for stage in STAGES if not stage.startswith("..")])
+    folder = world.folder / "results" / stage
+    folder.mkdir(exist_ok=True)
+    how = ("chattr", "-R", "+i", "-i") if os.geteuid() == 0 else ("chmod", "-R", "a-w", "u+w")
+    done = subprocess.run([*how[:3], folder], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no folder can be made read-only here: {done.stderr}")
     try:
         yield
     finally:
-        if done.returncode == 0:
-            subprocess.run([how[0], how[2], folder], check=True)
+        subprocess.run([*how[:2], how[3], folder], check=True)
 
 
 def begin(world: World, rng: random.Random) -> str:
-    """Remove what is made from a drawn stage on; returns the stage."""
-    place = rng.randrange(len(STAGES))
+    """Remove what is made from a drawn stage on, or some of the last stage's files; returns the stage."""
+    place = rng.randrange(len(STAGES) + 1)
+    if place == len(STAGES):
+        made = sorted(path for path in (world.folder / "paper/mini").rglob("*") if path.is_file() and path.parent.name != ".seals")
+        for path in rng.sample(made, 5):
+            path.unlink()
+        return "some of the paper"
     for stage in STAGES[place:]:
         shutil.rmtree(world.folder / "results" / stage, ignore_errors=True)
     return STAGES[place].split("/")[-1]

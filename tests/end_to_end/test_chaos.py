@@ -4,6 +4,7 @@ damaged file. `make chaos` draws 200 faults, a plain `make test` two."""
 import os
 import random
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -11,16 +12,17 @@ import pytest
 
 import chaos
 from conftest import World, assert_same, results
-from hardgrpo.runtime import warm
+from hardgrpo.runtime import provenance, seals, warm
+from hardgrpo.runtime.errors import UserError
 
 FAULTS = int(os.environ.get("HARDGRPO_FAULTS", "2"))
 ONCE_FAILED: list[int] = []  # seeds whose fault was once not survived
 SEEDS = [*range(FAULTS), *(seed for seed in ONCE_FAILED if seed >= FAULTS)]
 KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]
-FINAL = (("results", "summaries"), ("paper", "mini"))  # whose numbers and figures are shown
 # What says how long a run took, or lists the checksum of a file that does.
 TIMED = re.compile(r".*/(paper\.pdf|spent\.html|spent\.tex|verdict\.html)|results/models/.*/manifest\.json")
-PARTS = ("tasks", "models", "probe", "difficulty", "subsets", "training", "evaluation", "summaries", "../paper/mini")
+PARTS = ("tasks", "models", "probe", "signals", "difficulty", "subsets", "training", "evaluation", "summaries", "../paper/mini")
+OWN_WORDS = re.compile(r"\s*(error: |Error: |Outputs of incorrect type|.*is a directory|.*Is a directory)")
 
 
 def kind_of(seed: int) -> str:
@@ -39,55 +41,95 @@ def world(finished, monkeypatch) -> World:
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"{seed} {kind_of(seed)}")
 def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(world, finished_world, seed):
     rng, kind = random.Random(seed), kind_of(seed)
-    chaos.begin(world, rng)
-    damaged = None
+    stage, damaged = chaos.begin(world, rng), None
     if kind in chaos.DAMAGE:
         damaged = chaos.damage(world, kind, rng)
     elif kind == "read-only":
         with chaos.read_only(world, rng):
-            disturbed = chaos.Workflow(world, "disturbed")
-            disturbed.wait()
-            disturbed.end()
-            assert "Traceback" not in disturbed.said, disturbed.said
+            disturb(world, lambda workflow: None)
     else:
-        disturbed = chaos.Workflow(world, "disturbed")
-        time.sleep(rng.uniform(0.5, 15))
-        try:
-            chaos.WHILE_RUNNING[kind](disturbed, rng)
-            disturbed.wait()
-        finally:
-            disturbed.end()
-    finish(world, damaged)
+        jobs = sum(world.plan().values())
+        last = rng.randrange(max(1, jobs - 1))  # the fault comes after so many of them
+
+        def fault(workflow: chaos.Workflow) -> None:
+            workflow.wait_for_jobs(last)
+            time.sleep(rng.uniform(0, 2))
+            chaos.WHILE_RUNNING[kind](workflow, rng)
+
+        disturb(world, fault)
+    print(f"seed {seed}: {kind}, from {stage} on{f', {damaged.relative_to(world.folder)}' if damaged else ''}")
+    named = finish(world, damaged)
     ours, theirs = results(world.folder, *PARTS), results(finished_world.folder, *PARTS)
     for found in (ours, theirs):
         for path in filter(TIMED.fullmatch, list(found)):
             del found[path]
-    if damaged is not None and damaged.relative_to(world.folder).parts[:2] not in FINAL:
-        for found in (ours, theirs):  # no job had to read it; had one, it would have been named
-            found.pop(str(damaged.relative_to(world.folder)), None)
+    if damaged is not None and not named:  # no job had to read it
+        name = str(damaged.relative_to(world.folder))
+        if ours.get(name) != theirs.get(name):
+            assert is_known(damaged), f"{name} is damaged, and whoever reads it would not know"
+        for found in (ours, theirs):
+            found.pop(name, None)
     assert_same(ours, theirs)
 
 
-def finish(world: World, damaged: Path | None) -> str:
-    """Run it to its end: again after each line that says what to do, and that is done."""
+def disturb(world: World, fault) -> None:
+    disturbed = chaos.Workflow(world, "disturbed")
+    try:
+        fault(disturbed)
+        disturbed.wait()
+    finally:
+        disturbed.end()
+    assert "Traceback" not in disturbed.said, disturbed.said
+
+
+def is_known(path: Path) -> bool:
+    """Whether a program that reads a damaged file would stop."""
+    try:
+        seals.check(path)
+        for folder in path.parents:
+            if (folder / "manifest.json").is_file() and "files" in (folder / "manifest.json").read_text(errors="replace"):
+                provenance.check_manifest(folder)
+    except (UserError, OSError):
+        return True
+    return False
+
+
+def finish(world: World, damaged: Path | None) -> bool:
+    """Run it to its end: again after each line that says what to do, and that is done. Whether the damaged file was named."""
+    named = False
     for attempt in range(4):
         rerun = chaos.Workflow(world, f"rerun{attempt}")
-        status, said = rerun.wait(), rerun.said
-        rerun.end()
+        try:
+            status = rerun.wait()
+        finally:
+            rerun.end()
+        said = rerun.said
         assert "Traceback" not in said, said
         if status == 0:
-            return said
+            return named
         if "--unlock" in said:
             assert world.snakemake("--unlock").returncode == 0
             continue
         assert damaged is not None, said
-        name = str(damaged.relative_to(world.folder))
-        told = [line for line in said.splitlines() if re.match(r"\s*(error: )?.*" + re.escape(name), line)]
-        assert told, f"{name} is damaged, and nothing says so:\n{said}"
-        remove(damaged)
+        named = True
+        follow(world, damaged, said)
     raise AssertionError("four reruns do not end it")
 
 
-def remove(path: Path) -> None:
-    """Delete what was damaged; Snakemake may have done it already, as the output of a job that failed."""
-    path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+def follow(world: World, damaged: Path, said: str) -> None:
+    """Do what a line says that names the damaged file: delete it, or the folder that it is part of."""
+    name = str(damaged.relative_to(world.folder))
+    told = [line for line in said.splitlines() if OWN_WORDS.match(line) and name in line] or [
+        line for line in said.splitlines() if OWN_WORDS.match(line) and any(f"delete {folder} " in line for folder in parents(name))
+    ]
+    assert told, f"{name} is damaged, and nothing says so:\n{said}"
+    asked = re.search(r"delete (\S+) and run again", told[0])
+    path = damaged if asked is None or asked[1] == "it" else world.folder / asked[1]
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)  # Snakemake removes the outputs of a job that failed
+
+
+def parents(name: str) -> list[str]:
+    return [str(folder) for folder in Path(name).parents]

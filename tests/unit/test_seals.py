@@ -66,6 +66,11 @@ def test_only_what_the_workflow_makes_is_sealed(tmp_path, monkeypatch):
         folder.mkdir(parents=True)
         files.write_json(folder / "provenance.json", {})
     assert not list(tmp_path.rglob(".seals")), "a folder of weights has its manifest"
+    with files.atomic("results/models/tiny") as folder:
+        folder.mkdir(parents=True)
+        files.write_json(folder / "provenance.json", {})
+        provenance.write_manifest(folder)
+    assert [path.parent.parent for path in tmp_path.rglob(".seals/*")] == [tmp_path / "results/models/tiny"]
 
 
 def test_a_rename_that_fails_leaves_the_old_file_and_its_seal(table, monkeypatch):
@@ -119,7 +124,6 @@ def test_a_damaged_list_of_checkpoints_is_named(tmp_path, monkeypatch):
     with files.atomic(folder) as temporary:
         temporary.mkdir(parents=True)
         files.write_text(temporary / "manifest.json", '{"steps": [10, 20]}\n')
-    seals.add(folder / "manifest.json")
     assert list(provenance.checkpoints(folder)) == [10, 20]
     (folder / "manifest.json").write_text('{"steps": [10, 30]}\n')
     with pytest.raises(UserError, match=r"checkpoints/manifest\.json: the content is not what was written"):

@@ -258,6 +258,31 @@ def test_a_fork_has_the_priority_of_its_program(world):
     assert done.stdout.startswith("warm") and done.stdout.splitlines()[-1] == str(min(19, os.nice(0) + 5))
 
 
+def test_a_signal_after_the_server_has_died_is_no_traceback():
+    import socket
+
+    from hardgrpo.runtime import warm
+
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    warm._tell(ours, signal.SIGTERM)
+    warm._tell(ours, signal.SIGTERM)
+
+
+def test_streams_of_a_program_that_dies_while_it_asks_are_closed(world):
+    import socket
+
+    world.start("pass")[0].wait()  # the server runs
+    reader, writer = os.pipe()
+    (place,) = [path for path in world.sockets.iterdir() if path.name != "lock"]
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(place))
+    socket.send_fds(connection, [b"%8d" % 100], [writer] * 3)
+    connection.close()
+    os.close(writer)
+    assert os.read(reader, 1) == b"", "nobody holds the pipe open any more"
+
+
 def test_a_server_that_dies_while_it_is_asked_is_one_line(monkeypatch, capsys):
     import socket
 

@@ -45,6 +45,8 @@ def atomic(path: str | Path) -> Iterator[Path]:
             shutil.rmtree(path)
         with seals.renewed(temporary, path):
             os.replace(temporary, path)
+        for manifest in list(path.rglob("manifest.json")) if path.is_dir() else ():
+            seals.add(manifest)
     finally:
         _remove(temporary)
 

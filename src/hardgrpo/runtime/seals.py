@@ -1,7 +1,7 @@
 """Checksums of the files that the workflow makes, to find what was damaged later: a disk that forgets, a hand that slips.
 
 The seal of results/x/y.csv is results/x/.seals/y.csv. A file is checked when it is read. A file without a seal was not written by this
-project's programs, and is not checked. Folders of weights have manifests instead, and committed results have git.
+project's programs, and is not checked. Of a folder of weights the manifest alone is sealed; committed results have git.
 """
 
 import contextlib

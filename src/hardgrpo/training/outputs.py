@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from hardgrpo.runtime import files, provenance, seals, states
+from hardgrpo.runtime import files, provenance, states
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.study import settings
@@ -102,7 +102,6 @@ def _export_checkpoints(state: Path, folder: Path, steps: list[int], done: int) 
                 _sort_adapter_config(target / "adapter_config.json")
             provenance.write_manifest(target)
         files.write_text(temporary / "manifest.json", json.dumps({"steps": [done + step for step in steps]}) + "\n")
-    seals.add(folder / "manifest.json")
 
 
 def _history(state: Path, updates: int) -> list[dict]:
