@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -256,3 +257,16 @@ def test_a_fork_has_the_priority_of_its_program(world):
     command = ["nice", "-n", "5", sys.executable, "program.py", "print(os.nice(0))"]
     done = subprocess.run(command, cwd=world.folder, env=world.environment, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("warm") and done.stdout.splitlines()[-1] == str(min(19, os.nice(0) + 5))
+
+
+def test_what_comes_in_two_parts_is_received_whole():
+    import socket
+
+    from hardgrpo.runtime import warm
+
+    ours, theirs = socket.socketpair()
+    ours.sendall(b"two ")
+    threading.Timer(0.1, ours.sendall, [b"parts"]).start()
+    assert warm._received(theirs, 9) == b"two parts"
+    ours.close()
+    assert warm._received(theirs, 1) == b"", "whoever sends is gone"

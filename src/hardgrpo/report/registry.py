@@ -110,18 +110,7 @@ class Judged:
 
 JUDGED = {
     "claims": Judged(
-        [
-            "gains",
-            "differences",
-            "paired",
-            "kinds",
-            "parts",
-            "learnable",
-            "regressions",
-            "tier_trends",
-            "catches_up",
-            "time_to_target",
-        ],
+        "gains differences paired kinds parts learnable regressions tier_trends catches_up time_to_target".split(),
         ["id", "paper", "primary", *CELL[:3], "population", "claim", "test"]
         + ["estimate", "low", "high", "p_holm", "seeds", "n", "verdict"],
     ),

@@ -28,8 +28,9 @@ def not_for_trajectories(config: dict, study: dict, place: str) -> Iterator[tupl
             yield f"{place}.{key}", "trajectories have neither tasks nor runs; " + ("write []" if key == "tasks" else "remove it")
     for name in study["policies"]:
         policy = config["policies"][name]
-        if "probed_on" in policy or policy["rule"] in policies.TIERED:
-            yield f"{place}.policies", f"'{name}' needs another task or tiers, and a trajectory has neither; take it out"
+        by_rates = policy["rule"] not in (*policies.TIERED, "annotated") and policy.get("by", "pass_rate") == "pass_rate"
+        if not by_rates or not {"probed_on", "probed_by"}.isdisjoint(policy):
+            yield f"{place}.policies", f"'{name}' needs more than the pass rates, and a trajectory has nothing else; take it out"
 
 
 def cannot_choose(config: dict, study: dict) -> Iterator[str]:
