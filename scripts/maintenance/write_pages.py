@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from hardgrpo.runtime import errors, files
-from pages import configuration, costs, found, gpus, imports, recommended, results, studies, tables
+from pages import configuration, costs, found, gpus, imports, recommended, recorded, results, studies, tables
 
 ROOT = Path(__file__).parents[2]
 FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFERENCE) | {
@@ -34,7 +34,7 @@ def findings(root: Path, config: dict) -> str:
 # File and name of each generated block, and the function (root, config) -> text that makes it.
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("README.md", "found"): findings,
-    ("docs/results.md", "results"): results.in_full,
+    ("docs/results.md", "results"): lambda root, config: "\n".join([results.in_full(root, config), "", *recorded.in_full(root)]),
     ("docs/results.md", "tables"): tables.made_from,
     ("docs/which-prompts.md", "recommended"): recommended.page,
     ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),

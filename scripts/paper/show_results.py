@@ -40,13 +40,14 @@ def main() -> None:
     for row in read(tables["pass_at_k"], CELL, ["k", *interval("gain")]):
         several[key(row)] = max(row, several.get(key(row), row), key=itemgetter("k"))
     own = [row for row in gains if row["decoding"] == "sampled" and row["task"] == row["eval_task"]]
-    task, policy = (2 + max([len(name)] + [len(row[name]) for row in own]) for name in ("task", "policy"))
+    model, task, policy = (2 + max([len(name)] + [len(row[name]) for row in own]) for name in ("model", "task", "policy"))
+    model *= len({row["model"] for row in own}) > 1  # a study of one model needs no column for it
     most = f"pass@{max((row['k'] for row in several.values()), default=1):.0f}"
 
     print(
         f"\nStudy {args.study}: gains over the base model in points with 95 % intervals; sampled at temperature 1, greedy, and in {most}\n"
     )
-    head = f"{'task':<{task}}{'policy':<{policy}}{'base % (greedy)':>15}  {'gain':<20}{'finishing':>9}{'correctness':>12}"
+    head = f"{'model':<{model}.{model}}{'task':<{task}}{'policy':<{policy}}{'base % (greedy)':>15}  {'gain':<20}{'finishing':>9}{'correctness':>12}"
     print(head + f"  {'greedy gain':<23}{most} gain\n" + "-" * (len(head) + 44))
     for row in own:
         finishing, correctness = adding_up(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")])
@@ -54,7 +55,7 @@ def main() -> None:
         base = points(row["base_accuracy"]) + (f" ({points(twin['base_accuracy'])})" if twin else "")
         others = (change_interval(*spread(one, "gain")) if one else "-" for one in (twin, several.get(key(row))))
         print(
-            f"{row['task']:<{task}}{row['policy']:<{policy}}{base:>15}  {change_interval(*spread(row, 'gain')):<20}"
+            f"{row['model']:<{model}.{model}}{row['task']:<{task}}{row['policy']:<{policy}}{base:>15}  {change_interval(*spread(row, 'gain')):<20}"
             f"{change(finishing, '-'):>9}{change(correctness, '-'):>12}  " + "".join(f"{one:<23}" for one in others).rstrip()
         )
     seeds = gains[0]["seeds"]

@@ -1,7 +1,7 @@
 """Write the page that says of each arm of a study whether it was worth it: the gain, what it is made of, what it cost.
 
     python scripts/paper/write_verdict.py --tables results/reference/mini/*.csv --study '{...}' --output paper/mini/verdict.html \\
-        --prices '{"gpu_hour": 2.5, "gpus": {"qwen3-4b": 1}, "label": {"half": 2}}'
+        --prices '{"gpu_hour": 2.5, "gpus": {"qwen3-4b": {"as_written": 1}}, "label": {"half": 2}}'
 
 --study is the study's design (settings.described), --prices what its costs are computed with (settings.prices), both as JSON.
 """

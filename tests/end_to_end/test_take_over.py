@@ -105,12 +105,13 @@ def slurm(folder: Path, process: int, state: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("flock", ["flock", "unseen"])
-def test_a_job_on_another_node_is_asked_through_slurm(run, held, tmp_path, flock):
-    """Also where the file system does not carry its lock to this node, and only the lock file's text tells of it."""
-    name = f"job-{flock}"
+@pytest.mark.parametrize(("flock", "state"), [("flock", "RUNNING"), ("unseen", "RUNNING"), ("unseen", "COMPLETING")])
+def test_a_job_on_another_node_is_asked_through_slurm(run, held, tmp_path, flock, state):
+    """Also where the file system does not carry its lock to this node, and only the lock file's text tells of it. A job that is
+    completing may still save."""
+    name = f"job-{flock}-{state}"
     holder = held(name, "process 1 on elsewhere, Slurm job 77", FINISH, flock)
-    done = take_over(run, name, path=slurm(tmp_path / "slurm", holder.pid, "RUNNING"))
+    done = take_over(run, name, path=slurm(tmp_path / "slurm", holder.pid, state))
     assert done.returncode == 0, done.stderr
     assert "process 1 on elsewhere, Slurm job 77 is training this run" in done.stdout
     assert "scancel --signal=TERM 77\n" in (tmp_path / "slurm/calls").read_text()

@@ -64,3 +64,13 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
         capture_output=True, text=True, check=True, cwd=tmp_path,
     ).stdout  # fmt: skip
     assert "Every gain equals that of the reference" in shown and output in shown
+
+
+def test_a_study_of_several_models_is_shown_with_their_names(tmp_path):
+    shown = subprocess.run(
+        [sys.executable, path_of("show_results"), "--study", "mini_labels", "--tables"]
+        + [str(path) for path in (ROOT / "results/reference/mini_labels").glob("*.csv")],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    ).stdout  # fmt: skip
+    rows = [line.split()[:3] for line in shown.splitlines() if line.startswith(("tiny", "misled"))]
+    assert ["misled", "arithmetic", "random"] in rows and ["tiny", "arithmetic", "random"] in rows

@@ -71,3 +71,11 @@ def test_policies_that_differ_in_the_budget_share_a_line():
     }  # fmt: skip
     config = {"policies": named, "studies": {"s": {"policies": list(named)}}}
     assert conditions.lines(config, "s") == {name: "random" if name == "random_2" else name for name in named}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_largest_budget_does_not_hang_on_the_order_of_its_keys(order):
+    money = lambda price: dict([("money", 100), ("label_price", price)][::order])
+    named = {"few": {"rule": "random", "budget": money(9)}, "many": {"rule": "random", "budget": money(2)}}
+    config = {"policies": named, "studies": {"s": {"policies": list(named)}}}
+    assert conditions.lines(config, "s") == {"few": "many", "many": "many"}

@@ -316,3 +316,10 @@ def test_base_accuracy_against_gain_needs_several_models():
     (found,) = judged(claim, gains=rows("aabbc"))
     assert found["estimate"] == pytest.approx(1) and found["verdict"] == D and math.isnan(found["low"])
     assert judged(claim, gains=rows("aaaaa")) == []
+
+
+def test_ahead_counts_the_updates_of_the_arms_that_it_compares():
+    claim = DIFFERENCE | {"test": "ahead", "share": 0.3}
+    gains = [row(p, 0.1, decoding="sampled", step=100) for p in ("hard", "easy")] + [row("all", 0.1, decoding="sampled", step=20)]
+    found = judged(claim, gains=gains, paired=[pair("hard", "easy", 0.03, "checkpoint", "30")])
+    assert [one["test"] for one in found] == ["hard - easy after 30 of 100"]

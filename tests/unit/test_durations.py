@@ -190,3 +190,11 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
         "which says nothing of GRPO"
     )
     assert again.tokens_trained == pytest.approx(tokens + 1000 * 32 * durations.PROMPT_TOKENS["gpu"])
+
+
+def test_each_job_of_a_run_in_two_rounds_keeps_half_of_its_checkpoints():
+    whole, half = (
+        durations.estimate(CONFIG, Job("train_grpo", "tiny", "swaps", "mini_rounds", policy, 0), "h100")
+        for policy in ("random", "agreement_in_rounds")
+    )
+    assert half.kept_bytes == whole.kept_bytes / 2 > 0

@@ -16,6 +16,7 @@ import made_up
 from conftest import ROOT
 from hardgrpo.analysis.formats import interval, points
 from hardgrpo.report import plotting, registry
+from hardgrpo.report.figures import ahead
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
@@ -296,3 +297,15 @@ def all_texts(figure) -> list[Text]:
         text for text in figure.findobj(Text) if text not in ticks | hidden and text.get_visible() and text.get_text().strip()
     ]
     return others + [label for axis in figure.axes for side in "xy" for label in tick_labels(axis, side)]
+
+
+def test_arms_of_another_length_end_where_they_end():
+    cell = {"model": "m", "task": "t", "eval_task": "t", "problems": 9, "seeds": 3}
+    arms = {"hard": 50, "random": 50, "hard, long": 100, "random, long": 100}
+    gains = pd.DataFrame([cell | {"policy": arm, "decoding": "sampled", "step": step} for arm, step in arms.items()])
+    pair = lambda policy, minus: cell | {
+        "policy": policy, "minus": minus, "difference": 0.1, "difference_low": 0.0, "difference_high": 0.2, "p": 0.05, "p_holm": 0.05,
+    }  # fmt: skip
+    differences = pd.DataFrame([pair("hard", "random"), pair("hard, long", "random, long")])
+    found = ahead.leads(pd.DataFrame(columns=[*differences, "what", "at"]), differences, gains)
+    assert list(found.step) == [50, 100]

@@ -85,3 +85,18 @@ def test_without_rows_nothing_is_said():
     for name in ("judged", "gains", "made_of", "leads", "explained", "elsewhere", "unsolved", "followed"):
         assert getattr(paragraphs, name)(empty) == "", name
     assert paragraphs.limits_compared(empty, {"tight": "ample"}) == ""
+
+
+def test_a_primary_claim_of_any_paper_is_in_the_abstract():
+    said = paragraphs.abstract(Numbers(claims=[claim("Sun", "t", 0.2, "supported")]), STUDY)
+    assert "That something of Sun (Sun) is supported on t" in said
+
+
+def test_the_graders_are_compared_at_the_end_of_each_arm():
+    row = lambda policy, step, gain, finishing, grading: CELL | {
+        "policy": policy, "step": step, "tier": None, "grading": grading, "gain": gain, **interval("finishing", finishing)
+    }  # fmt: skip
+    rows = [row("long", 100, 0.1, 0.0, name) for name in ("task", "strict", "lenient")]
+    rows += [row("best", 50, 0.4, value, name) for name, value in (("task", 0.1), ("strict", 0.1), ("lenient", 0.3))]
+    said = paragraphs._by_grader(Numbers(), pd.DataFrame(rows))
+    assert "Of the gain of best, finishing is 0.10" in said

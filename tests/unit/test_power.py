@@ -47,6 +47,8 @@ def test_what_a_design_can_detect_by_hand():
     assert four["primary"] == rows[0]["primary"] and four["gain"] == rows[0]["gain"]
     # a and b by each of two recipes, and each policy between the recipes: four of the six pairs
     assert power.pairs_compared(config, config["studies"]["s"] | {"recipes": ["r", "q"]}) == 4
+    named = {"recipes": ["r", "q"], "also_compared": [["b, q", "a"]]}
+    assert power.pairs_compared(config, config["studies"]["s"] | named) == 5, "a pair that is compared all the same"
 
 
 def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it():

@@ -32,6 +32,7 @@ RUN_BY_A_TEST = {
     "prune_checkpoints": "test_an_evaluated_study_keeps_the_last_checkpoints",
     "read_annotated": "test_rows_with_an_answer_are_taken_in_and_the_others_named",
     "remove_answers": "test_nonsense_for_the_answers_changes_no_byte_of_the_subset",
+    "rounding": "test_the_same_machine_rounds_alike_and_every_operation_has_a_line",
     "show_results": "test_figures_tables_and_numbers_are_made_and_what_to_open_is_said",
     "simulate_coverage": "test_the_program_simulates_draws_and_writes",
     "write_crate": "test_a_crate_is_what_its_profile_requires",

@@ -1,11 +1,13 @@
 """Which runs, tests and subsets a study has, by its entry in the configuration."""
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from conftest import ROOT
+from hardgrpo.report import verdict
 from hardgrpo.study import paths, settings
 from hardgrpo.study.settings import Run
 
@@ -93,3 +95,33 @@ def test_a_recorded_model_has_the_runs_that_were_recorded():
         Run("qwen3-14b-recorded", "gsm8k_hard_test", "recorded", "unknown_subset", 0, "qwen3-14b-recorded"),
         Run("qwen3-14b-recorded", "gsm8k_hard_test_strict", "recorded", "unknown_subset", 0, "qwen3-14b-recorded"),
     ]
+
+
+def test_of_a_policy_in_two_rounds_what_both_chose_is_summarised():
+    named = [path for path in paths.subsets(CONFIG, "mini_online") if "agreement_in_rounds" in path]
+    assert len(named) == 20 and all(path.endswith("/second.json") for path in named)
+    assert {paths.choice_of(path)[2] for path in named} == {"agreement_in_rounds"}
+    assert paths.choice_of(named[0]) == ("tiny-seed0", "swaps", "agreement_in_rounds")
+    assert paths.subsets(paths.of_study(CONFIG, "mini_online"), "mini_online") == paths.subsets(CONFIG, "mini_online")
+
+
+def test_inputs_hold_the_model_that_chooses_for_another():
+    config = copy.deepcopy(CONFIG)
+    config["policies"]["half_by_small"]["probed_by"] = "qwen2.5-0.5b-instruct"
+    config["studies"]["budget"]["policies"] += ["half_by_small"]
+    wanted = paths.inputs(config, "budget")
+    assert [f"results/models/{name}/manifest.json" in wanted for name in ("qwen3-4b", "qwen2.5-0.5b-instruct")] == [True, True]
+
+
+def test_each_recipe_is_billed_for_its_own_gpus():
+    found = settings.prices(CONFIG, "variants")["gpus"]["qwen3-4b"]
+    assert list(found) == CONFIG["studies"]["variants"]["recipes"] and (found["as_written"], found["as_written_full"]) == (1, 2)
+    assert settings.prices(CONFIG, "recordings")["gpus"] == {"qwen3-4b-recorded": {}, "qwen3-14b-recorded": {}}
+    prices = {"gpu_hour": 2.5, "gpus": {"m": found}, "label": {}}
+    numbers = dict.fromkeys(("gain", "finishing", "correctness"), 0.1)
+    numbers |= {f"{name}{end}": 0.1 for name in numbers for end in ("_low", "_high")}
+    row = lambda policy: SimpleNamespace(
+        model="m", policy=policy, base_accuracy=0.5, mdd=0.1, labels=50, seconds=3600, seeds=3, **numbers
+    )
+    costs = [verdict.arm(row(policy), prices)["training_cost"] for policy in ("hard", "hard, as_written_full")]
+    assert costs == ["7.50", "15.00"]

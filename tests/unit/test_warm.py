@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -293,3 +294,16 @@ def test_a_server_that_dies_while_it_is_asked_is_one_line(monkeypatch, capsys):
     theirs.close()
     assert warm.hand_over(ours) == 1
     assert capsys.readouterr().err == "error: the process that this program ran in was killed; start the same command again\n"
+
+
+def test_what_comes_in_two_parts_is_received_whole():
+    import socket
+
+    from hardgrpo.runtime import warm
+
+    ours, theirs = socket.socketpair()
+    ours.sendall(b"two ")
+    threading.Timer(0.1, ours.sendall, [b"parts"]).start()
+    assert warm._received(theirs, 9) == b"two parts"
+    ours.close()
+    assert warm._received(theirs, 1) == b"", "whoever sends is gone"

@@ -54,7 +54,7 @@ def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(paper):
 
 
 def test_text_csv_json_and_page_have_the_same_numbers_from_program_and_workflow(world):
-    found = plan(world, "--study", "paper")
+    found = plan(world, "--study", "process_rewards")
     folder = world.folder / "results/plan"
     hours = f"{found['totals']['gpu_hours']:.2f}"
     assert re.search(rf"^total +\d+ +{hours}", found["text"], re.MULTILINE)
@@ -67,11 +67,11 @@ def test_text_csv_json_and_page_have_the_same_numbers_from_program_and_workflow(
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     shutil.rmtree(folder)
     at_once = ["--slurm-init-seconds-before-status-checks", "1"]
-    done = world.snakemake("plan", *at_once, "--config", "study=paper", profile="slurm")
+    done = world.snakemake("plan", *at_once, "--config", "study=process_rewards", profile="slurm")
     assert done.returncode == 0, done.stdout + done.stderr
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert found["text"].strip() in done.stdout
-    assert world.snakemake("plan", "--config", "study=paper").returncode == 0
+    assert world.snakemake("plan", "--config", "study=process_rewards").returncode == 0
     here = json.loads((folder / "plan.json").read_text())
     assert here["totals"]["gpu_hours"] == pytest.approx(found["totals"]["gpu_hours"])
     assert here["setting"] | {"gpus": 1, "cluster": False} == here["setting"], "the laptop profile has one GPU"
@@ -110,16 +110,16 @@ def test_a_finished_study_leaves_nothing_to_pay(finished):
 
 
 def test_what_if(world):
-    now = plan(world, "--study", "budget")
+    now = plan(world, "--study", "process_rewards")
     assert now["setting"] == {"gpu": "h100", "gpus": 8, "slots": 100, "cluster": True, "price": 2.5, "calibrated_on_jobs": 0}
-    seeds = plan(world, "--study", "budget", "--seeds", "6")
+    seeds = plan(world, "--study", "process_rewards", "--seeds", "6")
     trained = lambda found: sum(row["gpu_hours"] for row in found["table"] if row["stage"] == "training")
     assert trained(seeds) == pytest.approx(2 * trained(now))
-    older = plan(world, "--study", "budget", "--gpu", "a100", "--price", "1", "--gpus", "16")
+    older = plan(world, "--study", "process_rewards", "--gpu", "a100", "--price", "1", "--gpus", "16")
     assert trained(older) > 2 * trained(now) and older["totals"]["cost"] == pytest.approx(older["totals"]["gpu_hours"])
-    longer = plan(world, "--study", "budget", "--completion-tokens", "gsm8k=1024")
+    longer = plan(world, "--study", "process_rewards", "--completion-tokens", "gsm8k=1024")
     assert longer["totals"]["tokens_generated"] == pytest.approx(1024 / 250 * now["totals"]["tokens_generated"])
-    assert plan(world, "--study", "budget", "--completion-tokens", "1024")["totals"] == longer["totals"]
+    assert plan(world, "--study", "process_rewards", "--completion-tokens", "1024")["totals"] == longer["totals"]
 
 
 def test_pruned_checkpoints_leave_less_on_the_disk(world):
@@ -132,13 +132,14 @@ def test_pruned_checkpoints_leave_less_on_the_disk(world):
     assert pruned["totals"]["gpu_hours"] == pytest.approx(kept["totals"]["gpu_hours"])
 
 
-def test_jobs_that_studies_share_count_once(world, paper):
-    alone = {"paper": paper[1], "base_wrong": plan(world, "--study", "base_wrong")}
-    both = plan(world, "--study", "paper", "--study", "base_wrong")
-    rows = {study: sum(row["jobs"] for row in both["table"] if row["study"] == study) for study in ("paper", "base_wrong")}
-    assert rows["paper"] == alone["paper"]["totals"]["jobs"]
-    shared = {job["name"] for job in alone["paper"]["jobs"]} & {job["name"] for job in alone["base_wrong"]["jobs"]}
-    assert shared and rows["base_wrong"] == alone["base_wrong"]["totals"]["jobs"] - len(shared)
+def test_jobs_that_studies_share_count_once(world):
+    one, other = studies = "process_rewards", "budget"
+    alone = {study: plan(world, "--study", study) for study in studies}
+    both = plan(world, "--study", one, "--study", other)
+    rows = {study: sum(row["jobs"] for row in both["table"] if row["study"] == study) for study in studies}
+    assert rows[one] == alone[one]["totals"]["jobs"]
+    shared = {job["name"] for job in alone[one]["jobs"]} & {job["name"] for job in alone[other]["jobs"]}
+    assert shared and rows[other] == alone[other]["totals"]["jobs"] - len(shared)
 
 
 @pytest.mark.parametrize(

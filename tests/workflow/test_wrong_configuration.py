@@ -280,11 +280,11 @@ def break_(path, value):
         (break_("studies/trajectories/recipes", ["mini"]), ["studies.trajectories.recipes", "neither tasks nor runs; remove it"]),
         (
             break_("studies/trajectories/policies", ["low_tiers"]),
-            ["studies.trajectories.policies", "'low_tiers' needs another task or tiers"],
+            ["studies.trajectories.policies", "'low_tiers' needs more than the pass rates"],
         ),
-        (
-            break_("studies/trajectories/policies", ["hard_by_tight"]),
-            ["studies.trajectories.policies", "'hard_by_tight' needs another task"],
+        *(
+            (break_("studies/trajectories/policies", [name]), [f"'{name}' needs more than the pass rates", "take it out"])
+            for name in ("hard_by_tight", "half_by_small", "agreement_lowest", "annotated")
         ),
         (
             break_("studies/trajectories/models", ["qwen2.5-math-1.5b-trajectory", "tiny"]),

@@ -6,7 +6,7 @@ import pandas as pd
 
 from hardgrpo.analysis import leads
 from hardgrpo.analysis.formats import change_interval as spread
-from pages import results
+from pages import recorded, results
 from pages.results import LABELS, ONLINE, REFERENCE, SUMMARIES, TRUNCATION, at_home, lead, place, population, tight_and_ample
 
 ASKED = {LABELS: "Which prompts to annotate when none is annotated", ONLINE: "Choosing prompts while training"}
@@ -21,28 +21,24 @@ def in_short(root: Path, config: dict) -> list[str]:
     finishing, _ = tight_and_ample(config, limited["parts"], "finishing")
     over = ", ".join(f"over *{minus}* {' and '.join(lead_in_limits(config, limited, minus))}" for minus in ("random", "easy"))
     lines = [
-        f"**The papers' primary claims**, and what became of them: {verdicts_on(results.of_papers(root, config))}. {link(REFERENCE)}",
+        f"**The papers' primary claims**, and what became of them: {verdicts_on(results.of_papers(root, config))}. {results.link(REFERENCE)}",
         f"**Largest gain of {at_home(tables['gains']).policy.nunique()} policies** (not corrected for picking the largest), in points, sampled and greedy:"
-        f" {by_task(tables['gains'], largest)} ({where}). {link(REFERENCE)}",
-        f"**What it is made of**: {by_task(tables['kinds'], made_of)} ({where}). {link(REFERENCE)}",
+        f" {by_task(tables['gains'], largest)} ({where}). {results.link(REFERENCE)}",
+        f"**What it is made of**: {by_task(tables['kinds'], made_of)} ({where}). {results.link(REFERENCE)}",
         f"**What goes with hard's lead over random**: of {len(leads.PREDICTORS)} measures of the base model the one with the largest R² (the"
-        f" interval of its slope is not corrected for that choice): {by_task(tables['lead_regressions'], decides)} ({where}). {link(REFERENCE)}",
+        f" interval of its slope is not corrected for that choice): {by_task(tables['lead_regressions'], decides)} ({where}). {results.link(REFERENCE)}",
         f"**A completion limit alone can make a gain**: policy *hard*, trained and tested under a tight limit, gains {tight} points, of which"
         f" finishing is {finishing}; tested with room it gains {ample}. Its lead, within the limit and with room: {over} ({elsewhere})."
-        f" {link(TRUNCATION)}",
+        f" {results.link(TRUNCATION)}",
+        *recorded.in_short(root),
     ]
     for study, question in ASKED.items():
         if (root / SUMMARIES / study / "gains.csv").is_file():
             found = results.judged(root, config, study)["claims"]
-            lines.append(f"**{question}**: {verdicts_on(found[~found.paper.isin(PAPERS)])}.{beside(root, study)} {link(study)}")
+            lines.append(
+                f"**{question}**: {verdicts_on(found[~found.paper.isin(PAPERS)])}.{beside(root, study)} {results.link(study)}"
+            )
     return lines
-
-
-def link(study: str) -> str:
-    """To the study's heading, as GitHub names it."""
-    heading = results.HEADINGS[study].lower()
-    anchor = "".join("-" if letter == " " else letter for letter in heading if letter.isalnum() or letter in " -_")
-    return f"[More](docs/results.md#{anchor})"
 
 
 def beside(root: Path, study: str) -> str:

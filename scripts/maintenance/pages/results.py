@@ -15,18 +15,28 @@ from hardgrpo.study import paths, settings
 SUMMARIES = Path("results/reference")
 REFERENCE, TRUNCATION, VARIANTS = "mini_reference", "mini_truncation", "mini_variants"
 LABELS, ONLINE = "mini_labels", "mini_online"
+RECORDINGS, TRAJECTORIES = "recordings", "trajectories"
 HEADINGS = {  # of a study in docs/results.md
     REFERENCE: f"Study `{REFERENCE}`",
     TRUNCATION: f"Study `{TRUNCATION}`: what a completion limit alone does",
     VARIANTS: f"Study `{VARIANTS}`: other recipes, cheap filters, and facts",
     LABELS: f"Study `{LABELS}`: which prompts to annotate when none is annotated",
     ONLINE: f"Study `{ONLINE}`: choosing prompts while training",
+    RECORDINGS: f"Study `{RECORDINGS}`: the first paper's own completions",
+    TRAJECTORIES: f"Study `{TRAJECTORIES}`: groups while a real model trains",
 }
 NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead_regressions")
 
 
 def read(root: Path, study: str, *more: str) -> dict[str, pd.DataFrame]:
     return {name: pd.read_csv(root / SUMMARIES / study / f"{name}.csv") for name in (*NAMES, *more)}
+
+
+def link(study: str) -> str:
+    """To the study's heading, as GitHub names it."""
+    heading = HEADINGS[study].lower()
+    anchor = "".join("-" if letter == " " else letter for letter in heading if letter.isalnum() or letter in " -_")
+    return f"[More](docs/results.md#{anchor})"
 
 
 def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from hardgrpo.planning import durations
+from hardgrpo.planning.durations import Job
 from hardgrpo.study import paths, settings
 from pages import results
 
@@ -12,12 +14,12 @@ ASKED = re.compile(r"^  (\w+):(?: &\w+)? # (.+)$", re.MULTILINE)
 
 def table(root: Path, config: dict) -> str:
     asked = dict(ASKED.findall((root / "config.yaml").read_text(encoding="utf-8").split("\nstudies:\n")[1]))
-    lines = ["| study | title | what it asks | trains on | runs | summaries |", "|---|---|---|---|---|---|"]
+    lines = ["| study | title | what it asks | trains on | runs | GPU-hours | summaries |", "|---|---|---|---|---|---|---|"]
     for name, study in config["studies"].items():
         committed = "committed" if (root / results.SUMMARIES / name / "gains.csv").is_file() else ""
         runs = len(paths.runs(config, name))
         lines.append(
-            f"| `{name}` | {study['title']} | {asked.get(name, '')} | {trained_on(config, study)} | {runs} | {committed} |"
+            f"| `{name}` | {study['title']} | {asked.get(name, '')} | {trained_on(config, study)} | {runs} | {gpu_hours(config, name)} | {committed} |"
         )
     return "\n".join(lines)
 
@@ -27,3 +29,15 @@ def trained_on(config: dict, study: dict) -> str:
     if not any(settings.has_weights(config, model) for model in study["models"]):
         return "nothing: recorded"
     return "GPUs" if any("gpus" in config["models"][model] for model in study["models"]) else "a CPU"
+
+
+def gpu_hours(config: dict, study: str) -> str:
+    """What training its runs and testing their checkpoints takes on H100s, by the uncalibrated cost model; empty without GPUs."""
+    if trained_on(config, config["studies"][study]) != "GPUs":
+        return ""
+    jobs = []
+    for run in paths.runs(config, study):
+        of_run = (run.model, run.task, run.recipe, run.policy, run.seed)
+        jobs.append(Job("train_grpo", *of_run))
+        jobs += [Job("evaluate_run", *of_run, test) for test in paths.eval_tasks(config, study, run.task, run.model)]
+    return f"{sum(durations.estimate(config, job, 'h100').gpu_hours for job in jobs):,.0f}"

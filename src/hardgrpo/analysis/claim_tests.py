@@ -93,8 +93,8 @@ def difference_by_tier(claim: dict, study: Study) -> list[dict]:
 def ahead(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` at the first checkpoint from `share` of the updates on, if that is not the last one."""
     ends = {}
-    for row in study.rows("gains", claim):
-        ends[cell_of(row)] = min(row["step"], ends.get(cell_of(row), row["step"]))
+    for row in study.rows("gains", claim, policy=claim["policy"]):
+        ends[cell_of(row)] = row["step"]
     rows = {}
     for row, interval in _leads(study, claim, "paired", what="checkpoint"):
         cell, step = cell_of(row), int(row["at"])

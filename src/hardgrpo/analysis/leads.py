@@ -19,7 +19,7 @@ PREDICTORS = {  # column: words
     "zero_share": "pool never solved",
     "mixed_share": "pool solved sometimes",
 }
-UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}  # where `hard` chooses by the pass rates of another task (`probed_on`)
+UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}  # a recorded model without completions of the pool
 
 
 def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:

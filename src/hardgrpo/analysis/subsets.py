@@ -5,6 +5,7 @@ import json
 import pandas as pd
 
 from hardgrpo.runtime import files
+from hardgrpo.selection.choices import CONFIDENT, WRONG
 from hardgrpo.study import paths, settings
 
 
@@ -37,9 +38,6 @@ def subsets(subset_files: list[str]) -> list[dict]:
     frame = pd.DataFrame(rows, columns=[*keys, *numbers]).astype(dict.fromkeys(numbers, float))
     grouped = frame.groupby(keys, sort=False, dropna=False)
     return (grouped[numbers].mean().assign(seeds=grouped.size()).reset_index()).to_dict("records")
-
-
-CONFIDENT, WRONG = 0.5, 0.2  # confidently wrong: so many samples agree at least, and so many are right at most
 
 
 def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: list[str]) -> list[dict]:

@@ -300,19 +300,19 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
     seconds = start + sampling + learning + updates(config, job) * (UPDATE_SECONDS[place] + sync)
-    kept, scratch = training_bytes(shape, recipe)
+    kept, scratch = training_bytes(shape, recipe, updates(config, job))
     return Estimate(seconds, start, count, sampled, generated, trained, kept, scratch)
 
 
-def training_bytes(shape: dict, recipe: dict) -> tuple[float, float]:
-    """(bytes of a finished run's checkpoints, additional bytes of its state while it runs).
+def training_bytes(shape: dict, recipe: dict, updates: int) -> tuple[float, float]:
+    """(bytes of the checkpoints of a finished job of so many updates, additional bytes of its state while it runs).
 
     The state holds the checkpoints' weights once more, and the optimiser's state for the newest two.
     """
     adapter = recipe.get("adapter")
     trained = memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)
     weights = trained * (4.0 if adapter or recipe["base"] == "fp32" else 2.0)
-    kept = weights * (recipe["updates"] // recipe["checkpoint_every"])
+    kept = weights * (updates // recipe["checkpoint_every"])
     return kept, kept + 2 * trained * memory.OPTIMISER_BYTES[recipe["optimiser"]]
 
 
@@ -329,8 +329,8 @@ def _light(config: dict, job: Job) -> Estimate:
         size = memory.parameters(shape) * 2.0
         return Estimate(LIGHT_SECONDS + size / DOWNLOAD_PER_SECOND, kept_bytes=size)
     if job.rule == "prune_checkpoints" and (shape := model_shape(config, job.model)):
-        recipe = config["recipes"][job.recipe]
-        kept, _ = training_bytes(shape, recipe)
-        last = recipe["checkpoint_every"] / recipe["updates"]
+        recipe, done = config["recipes"][job.recipe], updates(config, job)
+        kept, _ = training_bytes(shape, recipe, done)
+        last = recipe["checkpoint_every"] / done
         return Estimate(LIGHT_SECONDS, kept_bytes=-kept * (1 - last))
     return Estimate(LIGHT_SECONDS)

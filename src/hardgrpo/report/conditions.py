@@ -62,7 +62,9 @@ def lines(config: dict, study: str) -> dict[str, str]:
 
     def size(name: str) -> tuple[bool, float]:
         budget = config["policies"].get(name, {}).get("budget", 0)
-        return (False, -next(iter(budget.values()))) if isinstance(budget, dict) else (True, -budget)
+        if isinstance(budget, dict):
+            return False, -(budget["prompts"] if "prompts" in budget else budget["money"] / budget["label_price"])
+        return True, -budget
 
     chosen = sorted(config["studies"][study]["policies"], key=size)
     most: dict[str, str] = {}

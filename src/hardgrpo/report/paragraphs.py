@@ -58,10 +58,9 @@ def abstract(numbers, study: dict) -> str:
         rf" with \result{{seeds}} replicates{base}."
     ]
     claims = numbers.tables["claims"]
-    for paper, said in (("HE", " (HE)"), ("LDS", " (LDS)"), ("DAPO", " (DAPO)"), ("here", "")):
-        rows = claims[(claims.primary == 1) & (claims.paper == paper)]
-        if len(rows):
-            sentences.append(f"That {escape(rows.claim.iloc[0])}{said} is {verdicts(numbers, rows)}.")
+    for (paper, claim), rows in claims[claims.primary == 1].groupby(["paper", "claim"], sort=False):
+        said = "" if paper == "here" else f" ({escape(paper)})"
+        sentences.append(f"That {escape(claim)}{said} is {verdicts(numbers, rows)}.")
     sentences += [made_of_in_short(numbers), holds_for(numbers, study)]
     return " ".join(filter(None, sentences))
 
@@ -204,7 +203,7 @@ def made_of(numbers) -> str:
 
 def _by_grader(numbers, rows: pd.DataFrame) -> str:
     """Finishing of the largest gain by the strict and the lenient grader, where they differ."""
-    rows = rows[rows.tier.isna() & (rows.step == rows.step.max())]
+    rows = rows[rows.tier.isna() & (rows.step == rows.groupby("policy").step.transform("max"))]
     task = rows[rows.grading == "task"]
     if not len(task):
         return ""

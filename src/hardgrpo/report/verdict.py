@@ -9,7 +9,7 @@ KEYS = ["model", "task", "policy"]
 
 
 def page(study: dict, gains: pd.DataFrame, parts: pd.DataFrame, spent: pd.DataFrame, prices: dict) -> str:
-    """`study` is settings.described. `prices`: `gpu_hour`, `gpus` by model (0 on a CPU) and `label` by policy, where one is known."""
+    """`study` is settings.described. `prices`: `gpu_hour`, `gpus` by model and recipe (0 on a CPU), the study's first recipe first, and `label` by policy, where one is known."""
     home = gains[(gains.decoding == "sampled") & (gains.task == gains.eval_task)]
     rows = home.merge(parts[parts.task == parts.eval_task].drop(columns=["eval_task", "gain"]), on=KEYS, suffixes=("", "_of_parts"))
     rows = rows.merge(spent[[*KEYS, "labels", "tokens", "seconds"]], on=KEYS)
@@ -27,10 +27,11 @@ def page(study: dict, gains: pd.DataFrame, parts: pd.DataFrame, spent: pd.DataFr
 
 def arm(row, prices: dict) -> dict:
     """What the page says of one arm: a row of gains, parts and spent."""
-    policy = row.policy.partition(", ")[0]
+    policy, _, recipe = row.policy.partition(", ")
     finishing, correctness = adding_up(row.gain, [row.finishing, row.correctness])
     hours = row.seconds * row.seeds / 3600
-    gpus, price = prices["gpus"].get(row.model, 0), prices["label"].get(policy)
+    of_model, price = prices["gpus"][row.model], prices["label"].get(policy)
+    gpus = of_model[recipe] if recipe else next(iter(of_model.values()), 0)
     return {
         "name": row.policy,
         "verdict": verdict(row.gain_low, row.gain_high),

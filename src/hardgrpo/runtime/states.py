@@ -126,6 +126,7 @@ def restore(state: Path) -> None:
 
 # --- the lock ------------------------------------------------------------------------------------------------------
 
+ALIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")  # states of a job whose processes may be there
 HOLDER = re.compile(r"process (?P<process>\d+) on (?P<node>\S+?)(?:, Slurm job (?P<job>\d+))?")
 
 
@@ -215,12 +216,17 @@ def _is_current(stream: TextIO, path: Path) -> bool:
 
 
 def _is_running(job: str) -> bool:
-    """Whether Slurm reports a job as running. Some file systems keep locks local to a node, so flock misses holders elsewhere."""
+    """Whether a Slurm job may still write. Some file systems keep locks local to a node, so flock misses holders elsewhere. Slurm that
+    does not know the job has forgotten it; one that does not answer leaves the question open, and the lock held."""
     try:
         done = subprocess.run(["squeue", "-h", "-j", job, "-o", "%T"], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
+    except FileNotFoundError:  # no Slurm here
         return False
-    return done.returncode == 0 and done.stdout.strip() == "RUNNING"
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    if done.returncode:
+        return "Invalid job id" not in done.stderr
+    return done.stdout.strip() in ALIVE
 
 
 def _ask_to_stop(state: Path, holder: str) -> None:

@@ -183,7 +183,7 @@ def serve(path: Path, listening: int) -> None:
             streams = []
             try:
                 length, streams, _, _ = socket.recv_fds(connection, 8, 3)
-                told = json.loads(connection.recv(int(length), socket.MSG_WAITALL))
+                told = json.loads(_received(connection, int(length)))
             except (OSError, ValueError):  # the program is gone
                 connection.close()
                 for stream in streams:  # whoever reads them must see their end
@@ -199,6 +199,14 @@ def serve(path: Path, listening: int) -> None:
             for stream in streams:
                 os.close(stream)
     path.unlink()
+
+
+def _received(connection: socket.socket, length: int) -> bytes:
+    """So many bytes: a signal, as that of a child's end, may cut a single call short."""
+    found = b""
+    while len(found) < length and (more := connection.recv(length - len(found))):
+        found += more
+    return found
 
 
 def is_alive(process: int) -> bool:

@@ -157,7 +157,6 @@ class Beta(Selector):
 
     def __init__(self, chosen: dict, pool: Pool, rounds: int, seed: int):
         self.chosen, self.ids, self.seed = chosen, pool.ids, seed
-        self.counts = {}  # id -> [a, b], where they are not [1, 1]
         self.place = {prompt: i for i, prompt in enumerate(pool.ids)}
         self.a, self.b = np.ones(len(pool.ids)), np.ones(len(pool.ids))
 

@@ -1,6 +1,5 @@
 """Check config.yaml beyond its schema: names that must exist, keys that exclude each other, tasks that a model cannot do."""
 
-import difflib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +11,11 @@ from hardgrpo.study import recipe_checks, schema, study_checks
 from hardgrpo.study.settings import (
     OF_SEED,
     has_train,
-    has_weights,
-    is_excluded,
     is_labelled,
     is_recorded,
     is_trajectory,
-    listed,
-    sampled_as,
 )
+from hardgrpo.study.study_checks import SINGULAR, unknown
 
 # For each family what its demonstrations need, with an example, and what they may have besides.
 DEMONSTRATIONS = {
@@ -27,7 +23,6 @@ DEMONSTRATIONS = {
     "arithmetic": ({"length": "[1, 2, 3]", "slip": '{"+": 0.1, "-": 0.1, "*": 0.5, "/": 0.5}'}, {"misconception"}),
     "facts": ({"known": "[0.5, 0.5]", "misconception": 0.7}, set()),
 }
-SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes": "recipe", "studies": "study"}
 
 
 def check(config: dict, name: str) -> None:
@@ -51,118 +46,126 @@ def check_writable(*folders: str) -> None:
 
 
 def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
-    def unknown(place: str, kind: str, names) -> Iterator[tuple[str, str]]:
-        for name in names:
-            if name not in config[kind]:
-                close = difflib.get_close_matches(str(name), config[kind], n=1)
-                hint = f"did you mean '{close[0]}'?" if close else f"add it under `{kind}`"
-                yield place, f"unknown {SINGULAR[kind]} '{name}'; {hint} (known: {', '.join(config[kind])})"
-
+    """(place, what is wrong and what to do) of every mistake. `check` stops at the first, so that a check may rely on those before it."""
     if config["study"] not in config["studies"]:
-        yield from unknown("study", "studies", [config["study"]])
-    for name, task in config["tasks"].items():
-        place = f"tasks.{name}"
-        source = task["source"]
-        if "cut_from" in task:
-            yield from _not_cut(config, name, place)
-        if "stop" in task["probe"] and "held_out" in task["probe"]:
-            yield f"{place}.probe.held_out", "a probe that stops early holds no completions out; remove one of the two"
-        if "stop" in task["probe"] and task["probe"]["shards"] > 1:
-            yield (
-                f"{place}.probe.shards",
-                f"{task['probe']['shards']} shards cannot stop early, because what a prompt needs depends on all other prompts; set it to 1, or"
-                " take `stop` out",
-            )
-        reach = task.get("test", {}).get("reach")
-        if reach and reach["seed"] == task["test"]["seed"]:
-            yield f"{place}.test.reach.seed", "is that of the test, so that the same completions would count twice; give another"
-        if source["kind"] == "generated":
-            if task["probe"]["shards"] > max(1, source["train"]):
-                yield f"{place}.probe.shards", f"{task['probe']['shards']} shards for {source['train']} problems; lower it"
-            for key, families in (("objects", ("swaps", "shuffled_objects")), ("length", ("swaps", "arithmetic"))):
-                if source["family"] in families and key not in source:
-                    yield f"{place}.source", f"family {source['family']} needs '{key}'; add it, e.g. {key}: [3, 4, 5]"
-                elif source["family"] in generated.LOOKED_UP and key in source:
-                    yield f"{place}.source.{key}", f"family {source['family']} takes no '{key}'; remove it"
-            if source["family"] == "facts" and source["train"] + source["test"] > generated.FACTS:
-                yield (
-                    f"{place}.source",
-                    f"{source['train']} + {source['test']} problems, but there are {generated.FACTS} different facts; lower train or test",
-                )
-        elif source.get("format", "columns") != "columns" and "columns" in source:
-            yield f"{place}.source.columns", f"format {source['format']} knows its own columns; remove one of the two"
-        elif not ("train" in source or "test" in source):
-            yield f"{place}.source", "neither 'train' nor 'test' is there; name at least one split"
-    for name, model in config["models"].items():
-        source, place = model["source"], f"models.{name}.source"
-        if OF_SEED.search(name):
-            yield (
-                f"models.{name}",
-                "names that end in -seed and a number are those of replicates' own bases; give the model another",
-            )
-        if source["kind"] == "pretrain":
-            if source["heads"] % source["key_value_heads"]:
-                yield (
-                    f"{place}.key_value_heads",
-                    f"{source['key_value_heads']} does not divide heads ({source['heads']}); change one of them",
-                )
-            yield from unknown(f"{place}.demonstrations", "tasks", source["demonstrations"])
-            for task, spec in source["demonstrations"].items():
-                yield from _not_shown(config["tasks"][task]["source"].get("family"), spec, f"{place}.demonstrations.{task}")
-            worlds = [task for task in source["demonstrations"] if config["tasks"][task]["source"].get("family") == "facts"]
-            if len(worlds) > 1:
-                yield (
-                    f"{place}.demonstrations",
-                    f"{' and '.join(worlds)} give different answers to the same questions; keep one task of facts",
-                )
-        elif source["kind"] == "recorded":
-            yield from unknown(f"{place}.recordings", "tasks", source["recordings"])
-            for task, recorded in source["recordings"].items():
-                if "probe" in recorded and not has_train(config["tasks"][task]):
-                    yield (
-                        f"{place}.recordings.{task}.probe",
-                        f"task '{task}' has no train split; give it one or leave the probe out",
-                    )
-        elif source["kind"] == "trajectory" and source["prompts"] in config["tasks"]:
-            yield f"{place}.prompts", f"'{source['prompts']}' is a task; give the prompts of the trajectory another name"
-    for name, policy in config["policies"].items():
-        rule, place = policy["rule"], f"policies.{name}"
-        yield from unknown(f"{place}.probed_on", "tasks", [policy["probed_on"]] if "probed_on" in policy else [])
-        yield from unknown(f"{place}.probed_by", "models", [policy["probed_by"]] if "probed_by" in policy else [])
-        needs = policies.NEEDS.get(rule, set())
-        for key in sorted(needs - set(policy)):
-            example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3, "by": "agreement"}[key]
-            yield place, f"rule '{rule}' needs '{key}'; add it, e.g. {key}: {example}"
-        by = policy.get("by", "pass_rate") if rule in policies.BY_MEASURE else None
-        allowed = (
-            {"rule", "probed_on", "probed_by"} | ({"by"} if by else set()) | ({"calibrated_on"} if by == "predicted" else set())
-        ) | ({"rounds"} if by in policies.SIGNALS else set())
-        for key in sorted(set(policy) - needs - allowed):
-            yield f"{place}.{key}", f"rule '{rule}' takes no '{key}'{f' by {by}' if by else ''}; remove it"
-        if by == "predicted" and "calibrated_on" not in policy:
-            yield place, "by: predicted needs 'calibrated_on'; add it, e.g. calibrated_on: 0.02"
-        for key in ("probed_on", "probed_by"):
-            if "rounds" in policy and key in policy:
-                yield (
-                    f"{place}.{key}",
-                    "in the second round the model that is trained is probed, on its own task; remove it, or rounds",
-                )
-        budget = policy.get("budget", 1)
-        if isinstance(budget, dict) and "money" in budget and policies.labels_before(policy) == "pool":
-            yield (
-                f"{place}.budget",
-                "this policy needs the answers of the whole pool before it chooses, so money for the chosen prompts buys nothing; choose"
-                " `by` a measure that needs none, or give a share or a number of prompts",
-            )
-        if by == "predicted" and not isinstance(budget, dict) and policy.get("calibrated_on", 0) >= budget:
-            yield f"{place}.calibrated_on", f"{policy['calibrated_on']} leaves nothing of the budget to choose; lower it"
-        if rule == "nearest_half" and by not in policies.SHARES:
-            yield f"{place}.by", f"{by} is no share, so one half of it says nothing; choose lowest or highest, or another measure"
+        yield from unknown(config, "study", "studies", [config["study"]])
+    for kind, contradictions in (("tasks", _of_task), ("models", _of_model), ("policies", _of_policy)):
+        for name, entry in config[kind].items():
+            yield from contradictions(config, name, entry, f"{kind}.{name}")
     for name, recipe in config["recipes"].items():
         yield from recipe_checks.contradictions(recipe, f"recipes.{name}")
+    yield from _of_subset(config)
+    for name, study in config["studies"].items():
+        yield from study_checks.contradictions(config, study, f"studies.{name}")
+
+
+def _of_task(config: dict, name: str, task: dict, place: str) -> Iterator[tuple[str, str]]:
+    source = task["source"]
+    if "cut_from" in task:
+        yield from _not_cut(config, name, place)
+    if "stop" in task["probe"] and "held_out" in task["probe"]:
+        yield f"{place}.probe.held_out", "a probe that stops early holds no completions out; remove one of the two"
+    if "stop" in task["probe"] and task["probe"]["shards"] > 1:
+        yield (
+            f"{place}.probe.shards",
+            f"{task['probe']['shards']} shards cannot stop early, because what a prompt needs depends on all other prompts; set it to 1, or"
+            " take `stop` out",
+        )
+    reach = task.get("test", {}).get("reach")
+    if reach and reach["seed"] == task["test"]["seed"]:
+        yield f"{place}.test.reach.seed", "is that of the test, so that the same completions would count twice; give another"
+    if source["kind"] == "generated":
+        if task["probe"]["shards"] > max(1, source["train"]):
+            yield f"{place}.probe.shards", f"{task['probe']['shards']} shards for {source['train']} problems; lower it"
+        for key, families in (("objects", ("swaps", "shuffled_objects")), ("length", ("swaps", "arithmetic"))):
+            if source["family"] in families and key not in source:
+                yield f"{place}.source", f"family {source['family']} needs '{key}'; add it, e.g. {key}: [3, 4, 5]"
+            elif source["family"] in generated.LOOKED_UP and key in source:
+                yield f"{place}.source.{key}", f"family {source['family']} takes no '{key}'; remove it"
+        if source["family"] == "facts" and source["train"] + source["test"] > generated.FACTS:
+            yield (
+                f"{place}.source",
+                f"{source['train']} + {source['test']} problems, but there are {generated.FACTS} different facts; lower train or test",
+            )
+    elif source.get("format", "columns") != "columns" and "columns" in source:
+        yield f"{place}.source.columns", f"format {source['format']} knows its own columns; remove one of the two"
+    elif not ("train" in source or "test" in source):
+        yield f"{place}.source", "neither 'train' nor 'test' is there; name at least one split"
+
+
+def _of_model(config: dict, name: str, model: dict, place: str) -> Iterator[tuple[str, str]]:
+    if OF_SEED.search(name):
+        yield (
+            place,
+            "names that end in -seed and a number are those of replicates' own bases; give the model another",
+        )
+    source, place = model["source"], f"{place}.source"
+    if source["kind"] == "pretrain":
+        if source["heads"] % source["key_value_heads"]:
+            yield (
+                f"{place}.key_value_heads",
+                f"{source['key_value_heads']} does not divide heads ({source['heads']}); change one of them",
+            )
+        yield from unknown(config, f"{place}.demonstrations", "tasks", source["demonstrations"])
+        for task, spec in source["demonstrations"].items():
+            yield from _not_shown(config["tasks"][task]["source"].get("family"), spec, f"{place}.demonstrations.{task}")
+        worlds = [task for task in source["demonstrations"] if config["tasks"][task]["source"].get("family") == "facts"]
+        if len(worlds) > 1:
+            yield (
+                f"{place}.demonstrations",
+                f"{' and '.join(worlds)} give different answers to the same questions; keep one task of facts",
+            )
+    elif source["kind"] == "recorded":
+        yield from unknown(config, f"{place}.recordings", "tasks", source["recordings"])
+        for task, recorded in source["recordings"].items():
+            if "probe" in recorded and not has_train(config["tasks"][task]):
+                yield (
+                    f"{place}.recordings.{task}.probe",
+                    f"task '{task}' has no train split; give it one or leave the probe out",
+                )
+    elif source["kind"] == "trajectory" and source["prompts"] in config["tasks"]:
+        yield f"{place}.prompts", f"'{source['prompts']}' is a task; give the prompts of the trajectory another name"
+
+
+def _of_policy(config: dict, name: str, policy: dict, place: str) -> Iterator[tuple[str, str]]:
+    rule = policy["rule"]
+    yield from unknown(config, f"{place}.probed_on", "tasks", [policy["probed_on"]] if "probed_on" in policy else [])
+    yield from unknown(config, f"{place}.probed_by", "models", [policy["probed_by"]] if "probed_by" in policy else [])
+    needs = policies.NEEDS.get(rule, set())
+    for key in sorted(needs - set(policy)):
+        example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3, "by": "agreement"}[key]
+        yield place, f"rule '{rule}' needs '{key}'; add it, e.g. {key}: {example}"
+    by = policy.get("by", "pass_rate") if rule in policies.BY_MEASURE else None
+    allowed = (
+        {"rule", "probed_on", "probed_by"} | ({"by"} if by else set()) | ({"calibrated_on"} if by == "predicted" else set())
+    ) | ({"rounds"} if by in policies.SIGNALS else set())
+    for key in sorted(set(policy) - needs - allowed):
+        yield f"{place}.{key}", f"rule '{rule}' takes no '{key}'{f' by {by}' if by else ''}; remove it"
+    if by == "predicted" and "calibrated_on" not in policy:
+        yield place, "by: predicted needs 'calibrated_on'; add it, e.g. calibrated_on: 0.02"
+    for key in ("probed_on", "probed_by"):
+        if "rounds" in policy and key in policy:
+            yield (
+                f"{place}.{key}",
+                "in the second round the model that is trained is probed, on its own task; remove it, or rounds",
+            )
+    budget = policy.get("budget", 1)
+    if isinstance(budget, dict) and "money" in budget and policies.labels_before(policy) == "pool":
+        yield (
+            f"{place}.budget",
+            "this policy needs the answers of the whole pool before it chooses, so money for the chosen prompts buys nothing; choose"
+            " `by` a measure that needs none, or give a share or a number of prompts",
+        )
+    if by == "predicted" and not isinstance(budget, dict) and policy.get("calibrated_on", 0) >= budget:
+        yield f"{place}.calibrated_on", f"{policy['calibrated_on']} leaves nothing of the budget to choose; lower it"
+    if rule == "nearest_half" and by not in policies.SHARES:
+        yield f"{place}.by", f"{by} is no share, so one half of it says nothing; choose lowest or highest, or another measure"
+
+
+def _of_subset(config: dict) -> Iterator[tuple[str, str]]:
     chosen = config["subset"]
     for kind in ("models", "tasks", "policies"):
-        yield from unknown(f"subset.{SINGULAR[kind]}", kind, [chosen[SINGULAR[kind]]])
+        yield from unknown(config, f"subset.{SINGULAR[kind]}", kind, [chosen[SINGULAR[kind]]])
     if chosen["task"] in config["tasks"] and not is_labelled(config["tasks"][chosen["task"]]):
         policy = config["policies"].get(chosen["policy"], {"rule": "random"})
         needs = {"pool": "the answers of the whole pool", "sample": "the answers of a sample of the pool", "none": "tiers"}
@@ -180,103 +183,6 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
             yield "subset.model", f"'{chosen['model']}' has no recordings of task '{chosen['task']}'; name another model or task"
     if chosen["model"] in config["models"] and is_trajectory(config, chosen["model"]):
         yield "subset.model", f"'{chosen['model']}' is a trajectory, whose prompts have no texts; name another model"
-    for name, study in config["studies"].items():
-        place = f"studies.{name}"
-        for kind in ("models", "tasks", "policies"):
-            yield from unknown(f"{place}.{kind}", kind, study[kind])
-            if len(set(study[kind])) < len(study[kind]):
-                yield f"{place}.{kind}", "a name stands here twice; remove one"
-        if len(set(study["seeds"])) < len(study["seeds"]):
-            yield f"{place}.seeds", f"{study['seeds']} are not distinct; a seed that stands twice is one replicate counted twice"
-        for policy in study["policies"]:
-            for task in study["tasks"]:
-                other = config["policies"].get(policy, {}).get("probed_on", task)
-                if is_excluded(study, policy=policy, task=task) or {task, other} - set(config["tasks"]):
-                    continue
-                if sampled_as(config, other) != sampled_as(config, task):
-                    yield (
-                        f"{place}.policies",
-                        f"'{policy}' is probed on '{other}', whose problems are not those of '{task}'; exclude the pair, or name a task"
-                        " with the same cut_from",
-                    )
-        for problem in study_checks.cannot_choose(config, study):
-            yield f"{place}.policies", problem
-        kinds = {(has_weights(config, model), is_trajectory(config, model)) for model in study["models"]}
-        if len(kinds) > 1:
-            yield f"{place}.models", "models with weights, recorded ones and trajectories cannot share a study; make one for each"
-        if is_trajectory(config, study["models"][0]):
-            yield from study_checks.not_for_trajectories(config, study, place)
-            continue
-        if not study["tasks"]:
-            yield f"{place}.tasks", "there is none, which is for trajectories alone; name one or more of `tasks`"
-        if has_weights(config, study["models"][0]):
-            if "recipes" not in study:
-                yield place, "'recipes' is missing; name one or more of `recipes`"
-            else:
-                yield from unknown(f"{place}.recipes", "recipes", study["recipes"])
-                yield from study_checks.without_solutions(config, study, place)
-                yield from study_checks.curricula(config, study, place)
-                yield from study_checks.in_rounds(config, study, place)
-                yield from study_checks.also_compared(config, study, place)
-            for task in study["tasks"]:
-                if not has_train(config["tasks"][task]):
-                    yield (
-                        f"{place}.tasks",
-                        f"task '{task}' has no train split to choose from; give it one or name it in also_tested_on",
-                    )
-                if not is_labelled(config["tasks"][task]) and "annotated" not in config["tasks"][task]:
-                    yield (
-                        f"{place}.tasks",
-                        f"task '{task}' has no reference answers (labelled: false), so nothing can be trained on it;"
-                        " `.venv/bin/snakemake subset` says which of its prompts to annotate: name the filled-in file as its `annotated`",
-                    )
-                for policy in (name for name in study["policies"] if not is_excluded(study, task=task, policy=name)):
-                    wanted = config["policies"].get(policy, {}).get("rule") == "annotated"
-                    if wanted == is_labelled(config["tasks"][task]):
-                        yield (
-                            f"{place}.policies",
-                            f"'{policy}' is for tasks {'' if wanted else 'whose prompts have answers, not for those '}that are not labelled,"
-                            f" and '{task}' is{'' if wanted else ' not'}; "
-                            + ("choose another policy" if wanted else "choose policy annotated, which takes what was annotated"),
-                        )
-            for model in study["models"]:
-                yield from study_checks.unable(config, study, model, place)
-        else:
-            for task in study["tasks"]:
-                if "cut_from" in config["tasks"][task]:
-                    yield f"{place}.tasks", f"recorded completions are taken as they are, but task '{task}' cuts them; take it out"
-            if len(study["seeds"]) != 1:
-                yield f"{place}.seeds", "recorded completions have one seed; expected one"
-            if study.get("also_tested_on"):
-                yield (
-                    f"{place}.also_tested_on",
-                    "recordings are tested on their own task only; make the other a task of the study",
-                )
-            recorded = {task for model in study["models"] for task in config["models"][model]["source"]["recordings"]}
-            for task in study["tasks"]:
-                if task not in recorded:
-                    yield f"{place}.tasks", f"no model of the study has recordings of '{task}'; take it out or add them"
-        for task in study.get("weaker_signal", []):
-            if task not in [*study["tasks"], *study["models"]]:
-                yield f"{place}.weaker_signal", f"'{task}' is neither a task nor a model of this study; add it or take it out"
-        for task, tests in study.get("also_tested_on", {}).items():
-            if task not in study["tasks"]:
-                yield f"{place}.also_tested_on", f"'{task}' is not a task of this study; add it to its tasks"
-            yield from unknown(f"{place}.also_tested_on.{task}", "tasks", tests)
-            for test in tests:
-                if test in config["tasks"] and not config["tasks"][test]["source"].get("test"):
-                    yield f"{place}.also_tested_on.{task}", f"task '{test}' has no test split; give it one"
-        for number, entry in enumerate(study.get("exclude", [])):
-            for key, kind in (("model", "models"), ("task", "tasks"), ("policy", "policies"), ("recipe", "recipes")):
-                for value in listed(entry.get(key, [])):
-                    if value not in study.get(kind, []):
-                        yield f"{place}.exclude.{number}.{key}", f"'{value}' is not one of the study's {kind}; correct it"
-            yield from unknown(f"{place}.exclude.{number}.tested_on", "tasks", listed(entry.get("tested_on", [])))
-            if "tested_on" in entry and ("policy" in entry or "recipe" in entry):
-                yield (
-                    f"{place}.exclude.{number}",
-                    "a test is left out for a model and a task, not for a policy or recipe; remove that key",
-                )
 
 
 def _not_shown(family: str | None, spec: dict, place: str) -> Iterator[tuple[str, str]]:

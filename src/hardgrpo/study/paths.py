@@ -105,8 +105,9 @@ def pair_of(path: str) -> tuple[str, str]:
 
 
 def choice_of(path: str) -> tuple[str, str, str]:
-    """(base, task, policy) of a file of `subset`."""
-    base, task, policy = path.split("/")[-4:-1]
+    """(base, task, policy) of a file of `subset`, or of what a run's two rounds chose."""
+    parts = path.split("/")
+    base, task, policy = (parts[-6], parts[-5], parts[-3]) if parts[-1].startswith("second.") else parts[-4:-1]
     return base, task, policy
 
 
@@ -158,7 +159,8 @@ def of_study(config: dict, study: str) -> dict:
 def _by_signals(config: dict, study: str) -> dict[str, dict]:
     """The study's policies that go by something other than pass rates."""
     named = {name: config.get("policies", {}).get(name, {}) for name in config["studies"][study]["policies"]}
-    return {name: {"by": policy["by"]} for name, policy in named.items() if policy.get("by", "pass_rate") != "pass_rate"}
+    kept = lambda policy: {key: policy[key] for key in ("by", "rounds") if key in policy}
+    return {name: kept(policy) for name, policy in named.items() if policy.get("by", "pass_rate") != "pass_rate"}
 
 
 def conditions(config: dict, study: str) -> dict:
@@ -191,7 +193,7 @@ def eval_tasks(config: dict, study: str, task: str, model: str) -> list[str]:
 def inputs(config: dict, study: str) -> list[str]:
     """What a study needs from the internet: downloaded models, and problems in the form that the programs read."""
     plan = config["studies"][study]
-    weighted = [model for model in plan["models"] if settings.has_weights(config, model)]
+    weighted = [model for model in sorted(settings.probing_models(config, plan)) if settings.has_weights(config, model)]
     pretrained = [model for model in weighted if config["models"][model]["source"]["kind"] == "pretrain"]
     splits = [(task, "train") for _, task, _ in probed(config, study) if task in config["tasks"]]
     by = (config["policies"].get(run.policy, {}).get("probed_on") for run in runs(config, study))  # recorded policies are not in it
@@ -257,15 +259,18 @@ def signal_files(config: dict, study: str) -> list[str]:
 
 
 def subsets(config: dict, study: str) -> list[str]:
-    """The JSON files that say how each subset was chosen. The subset is the CSV file beside it."""
+    """The JSON files that say how each subset was chosen: of a policy in two rounds, what both have chosen. The subset is the CSV file
+    beside it."""
     plan = config["studies"][study]
-    return [
+    twice = [name for name in plan["policies"] if settings.in_rounds(config.get("policies", {}).get(name, {}))]
+    once = [
         subset(base, task, policy, seed, "json")
         for base, task, seeds in probed(config, study)
         for policy in plan["policies"]
-        if not settings.is_excluded(plan, model=settings.model_of(base), task=task, policy=policy)
+        if policy not in twice and not settings.is_excluded(plan, model=settings.model_of(base), task=task, policy=policy)
         for seed in seeds
     ]
+    return once + [training(run, "second.json") for run in runs(config, study) if run.policy in twice]
 
 
 def recorded_probes(config: dict, study: str) -> list[tuple[str, str, str]]:

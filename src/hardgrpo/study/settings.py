@@ -319,16 +319,16 @@ def differing(recipe: dict, first: dict) -> dict:
 
 
 def prices(config: dict, study: str) -> dict:
-    """What the costs of a study are computed with: the price of a GPU for an hour, the GPUs that train each model (0: a CPU does), and
-    the price of a label where a policy's budget names one. What was annotated was chosen by the policy of `subset`."""
+    """What the costs of a study are computed with: the price of a GPU for an hour, the GPUs that train each model by each recipe, the
+    first one first (0: a CPU does), and the price of a label where a policy's budget names one. What was annotated was chosen by the
+    policy of `subset`."""
     plan = config["studies"][study]
-    adapter = bool(config["recipes"].get(plan.get("recipes", [""])[0], {}).get("adapter"))
-    gpus = {model: config["models"][model].get("gpus", {}).get("adapter" if adapter else "full", {}) for model in plan["models"]}
+    gpus = lambda model: {recipe: training_gpus(config, model, recipe)["count"] for recipe in plan.get("recipes", [])}
     chosen_by = lambda name: config["subset"]["policy"] if config["policies"].get(name, {}).get("rule") == "annotated" else name
     budgets = {name: config["policies"].get(chosen_by(name), {}).get("budget") for name in plan["policies"]}
     return {
         "gpu_hour": config["plan"]["price"],
-        "gpus": {model: found.get("count", 0) for model, found in gpus.items()},
+        "gpus": {model: gpus(model) for model in plan["models"]},
         "label": {
             name: budget["label_price"] for name, budget in budgets.items() if isinstance(budget, dict) and "label_price" in budget
         },

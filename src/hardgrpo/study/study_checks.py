@@ -3,6 +3,7 @@
 Every function yields what is wrong: mostly (place in config.yaml, words).
 """
 
+import difflib
 from collections.abc import Iterator
 
 from hardgrpo.data import generated
@@ -13,12 +14,137 @@ from hardgrpo.study.settings import (
     eval_tasks,
     has_solutions,
     has_tiers,
+    has_train,
+    has_weights,
     is_excluded,
+    is_labelled,
     is_online,
     is_supervised,
+    is_trajectory,
+    listed,
     majority_share,
     sampled_as,
 )
+
+SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes": "recipe", "studies": "study"}
+
+
+def unknown(config: dict, place: str, kind: str, names) -> Iterator[tuple[str, str]]:
+    """Names that stand nowhere in the section `kind` of the configuration."""
+    for name in names:
+        if name not in config[kind]:
+            close = difflib.get_close_matches(str(name), config[kind], n=1)
+            hint = f"did you mean '{close[0]}'?" if close else f"add it under `{kind}`"
+            yield place, f"unknown {SINGULAR[kind]} '{name}'; {hint} (known: {', '.join(config[kind])})"
+
+
+def contradictions(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
+    """(place, what is wrong and what to do) of every mistake in a study."""
+    for kind in ("models", "tasks", "policies"):
+        yield from unknown(config, f"{place}.{kind}", kind, study[kind])
+        if len(set(study[kind])) < len(study[kind]):
+            yield f"{place}.{kind}", "a name stands here twice; remove one"
+    if len(set(study["seeds"])) < len(study["seeds"]):
+        yield f"{place}.seeds", f"{study['seeds']} are not distinct; a seed that stands twice is one replicate counted twice"
+    for policy in study["policies"]:
+        for task in study["tasks"]:
+            other = config["policies"].get(policy, {}).get("probed_on", task)
+            if is_excluded(study, policy=policy, task=task) or {task, other} - set(config["tasks"]):
+                continue
+            if sampled_as(config, other) != sampled_as(config, task):
+                yield (
+                    f"{place}.policies",
+                    f"'{policy}' is probed on '{other}', whose problems are not those of '{task}'; exclude the pair, or name a task"
+                    " with the same cut_from",
+                )
+    for problem in cannot_choose(config, study):
+        yield f"{place}.policies", problem
+    kinds = {(has_weights(config, model), is_trajectory(config, model)) for model in study["models"]}
+    if len(kinds) > 1:
+        yield f"{place}.models", "models with weights, recorded ones and trajectories cannot share a study; make one for each"
+    if is_trajectory(config, study["models"][0]):
+        yield from not_for_trajectories(config, study, place)
+        return
+    if not study["tasks"]:
+        yield f"{place}.tasks", "there is none, which is for trajectories alone; name one or more of `tasks`"
+    trained = has_weights(config, study["models"][0])
+    yield from (_of_training if trained else _of_recordings)(config, study, place)
+    yield from _of_tests_and_exclusions(config, study, place)
+
+
+def _of_training(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
+    if "recipes" not in study:
+        yield place, "'recipes' is missing; name one or more of `recipes`"
+    else:
+        yield from unknown(config, f"{place}.recipes", "recipes", study["recipes"])
+        yield from without_solutions(config, study, place)
+        yield from curricula(config, study, place)
+        yield from in_rounds(config, study, place)
+        yield from also_compared(config, study, place)
+    for task in study["tasks"]:
+        if not has_train(config["tasks"][task]):
+            yield (
+                f"{place}.tasks",
+                f"task '{task}' has no train split to choose from; give it one or name it in also_tested_on",
+            )
+        if not is_labelled(config["tasks"][task]) and "annotated" not in config["tasks"][task]:
+            yield (
+                f"{place}.tasks",
+                f"task '{task}' has no reference answers (labelled: false), so nothing can be trained on it;"
+                " `.venv/bin/snakemake subset` says which of its prompts to annotate: name the filled-in file as its `annotated`",
+            )
+        for policy in (name for name in study["policies"] if not is_excluded(study, task=task, policy=name)):
+            wanted = config["policies"].get(policy, {}).get("rule") == "annotated"
+            if wanted == is_labelled(config["tasks"][task]):
+                yield (
+                    f"{place}.policies",
+                    f"'{policy}' is for tasks {'' if wanted else 'whose prompts have answers, not for those '}that are not labelled,"
+                    f" and '{task}' is{'' if wanted else ' not'}; "
+                    + ("choose another policy" if wanted else "choose policy annotated, which takes what was annotated"),
+                )
+    for model in study["models"]:
+        yield from unable(config, study, model, place)
+
+
+def _of_recordings(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
+    for task in study["tasks"]:
+        if "cut_from" in config["tasks"][task]:
+            yield f"{place}.tasks", f"recorded completions are taken as they are, but task '{task}' cuts them; take it out"
+    if len(study["seeds"]) != 1:
+        yield f"{place}.seeds", "recorded completions have one seed; expected one"
+    if study.get("also_tested_on"):
+        yield (
+            f"{place}.also_tested_on",
+            "recordings are tested on their own task only; make the other a task of the study",
+        )
+    recorded = {task for model in study["models"] for task in config["models"][model]["source"]["recordings"]}
+    for task in study["tasks"]:
+        if task not in recorded:
+            yield f"{place}.tasks", f"no model of the study has recordings of '{task}'; take it out or add them"
+
+
+def _of_tests_and_exclusions(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
+    for task in study.get("weaker_signal", []):
+        if task not in [*study["tasks"], *study["models"]]:
+            yield f"{place}.weaker_signal", f"'{task}' is neither a task nor a model of this study; add it or take it out"
+    for task, tests in study.get("also_tested_on", {}).items():
+        if task not in study["tasks"]:
+            yield f"{place}.also_tested_on", f"'{task}' is not a task of this study; add it to its tasks"
+        yield from unknown(config, f"{place}.also_tested_on.{task}", "tasks", tests)
+        for test in tests:
+            if test in config["tasks"] and not config["tasks"][test]["source"].get("test"):
+                yield f"{place}.also_tested_on.{task}", f"task '{test}' has no test split; give it one"
+    for number, entry in enumerate(study.get("exclude", [])):
+        for key, kind in (("model", "models"), ("task", "tasks"), ("policy", "policies"), ("recipe", "recipes")):
+            for value in listed(entry.get(key, [])):
+                if value not in study.get(kind, []):
+                    yield f"{place}.exclude.{number}.{key}", f"'{value}' is not one of the study's {kind}; correct it"
+        yield from unknown(config, f"{place}.exclude.{number}.tested_on", "tasks", listed(entry.get("tested_on", [])))
+        if "tested_on" in entry and ("policy" in entry or "recipe" in entry):
+            yield (
+                f"{place}.exclude.{number}",
+                "a test is left out for a model and a task, not for a policy or recipe; remove that key",
+            )
 
 
 def not_for_trajectories(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
@@ -28,8 +154,9 @@ def not_for_trajectories(config: dict, study: dict, place: str) -> Iterator[tupl
             yield f"{place}.{key}", "trajectories have neither tasks nor runs; " + ("write []" if key == "tasks" else "remove it")
     for name in study["policies"]:
         policy = config["policies"][name]
-        if "probed_on" in policy or policy["rule"] in policies.TIERED:
-            yield f"{place}.policies", f"'{name}' needs another task or tiers, and a trajectory has neither; take it out"
+        by_rates = policy["rule"] not in (*policies.TIERED, "annotated") and policy.get("by", "pass_rate") == "pass_rate"
+        if not by_rates or not {"probed_on", "probed_by"}.isdisjoint(policy):
+            yield f"{place}.policies", f"'{name}' needs more than the pass rates, and a trajectory has nothing else; take it out"
 
 
 def cannot_choose(config: dict, study: dict) -> Iterator[str]:

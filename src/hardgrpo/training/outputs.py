@@ -60,7 +60,8 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
         if row["learnable_share"] is not None:
             row["learnable_share"] = 1 - row["learnable_share"]
     rows = before + rows
-    times += [{"step": done + e["step"], "seconds": e["step_time"]} for e in history]
+    own = [{"step": done + e["step"], "seconds": e["step_time"]} for e in history]
+    times += own
     files.write_rows(output / "timing.csv", ["step", "seconds"], times)
     facts = provenance.describe(
         started,
@@ -70,8 +71,9 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
         # Largest difference between the log-probabilities that vLLM and the trainer give a sampled token; near 0 while vLLM has the
         # current weights.
         sampling_difference=max((e[LOGP_DIFFERENCE] for e in history if LOGP_DIFFERENCE in e), default=None),
-        update_seconds=round(sum(time["seconds"] for time in times), 3),
-        completion_tokens=round(sum(r["tokens_mean"] * r["rollouts"] for r in rows)),
+        # Of this job: a second round leaves out the first's, as `seconds` does.
+        update_seconds=round(sum(time["seconds"] for time in own), 3),
+        completion_tokens=round(sum(r["tokens_mean"] * r["rollouts"] for r in rows[done:])),
         state=state.name,
         # Tokens of worked solutions, which GRPO has not.
         **({"solution_tokens": round(sum(r["tokens_mean"] * r["prompts"] for r in rows))} if supervised else {}),

@@ -34,10 +34,11 @@ def draw(paired, differences, gains):
 
 def leads(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
     """Rows with `step`, `minus` and `lead`: at earlier checkpoints from `paired`, at the last one from `differences`."""
-    ends = gains[gains.decoding == "sampled"].groupby(CELL, sort=False).step.max()
+    arm = [*CELL, "policy"]
+    ends = gains[gains.decoding == "sampled"].groupby(arm, sort=False).step.max()
     early = paired[paired["what"] == "checkpoint"]
     early = early.assign(step=early["at"].astype(int))
-    last = differences.assign(step=[ends[tuple(key)] for key in differences[CELL].itertuples(index=False)])
+    last = differences.assign(step=[ends[tuple(key)] for key in differences[arm].itertuples(index=False)])
     rows = pd.concat([early, last], ignore_index=True)
     arms = [rows[name].str.partition(", ") for name in ("policy", "minus")]
     rows = rows.assign(policy=arms[0][0], minus=arms[1][0], recipe=arms[0][2])[arms[0][2] == arms[1][2]]

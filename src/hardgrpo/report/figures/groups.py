@@ -1,6 +1,6 @@
 """Groups of rollouts over training, by policy: all right, learnable, all wrong."""
 
-from hardgrpo.report import training
+from hardgrpo.report import training_curves
 
 SHOWN = [
     ("all_right_share", 100, "all right (%)"),
@@ -10,7 +10,7 @@ SHOWN = [
 
 
 def draw(curves):
-    figure, rows, panels = training.draw(curves, [shown for shown in SHOWN if curves[shown[0]].notna().any()])
+    figure, rows, panels = training_curves.draw(curves, [shown for shown in SHOWN if curves[shown[0]].notna().any()])
     for axis in [axis for axes in panels.values() for axis in axes]:
         axis.set_ylim(-4, 104)  # t intervals of shares may leave it; the CSV has them whole
     return figure, rows

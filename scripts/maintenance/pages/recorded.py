@@ -1,0 +1,100 @@
+"""For README.md and docs/results.md: what others recorded of real models, from the committed summaries of the two studies of recordings."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from hardgrpo.analysis.formats import adding_up
+from hardgrpo.analysis.formats import change_interval as spread
+from pages import results
+from pages.results import RECORDINGS, SUMMARIES, TRAJECTORIES
+
+CHOICES = ("hard", "middle", "nearest_half", "random", "easy")  # of the trajectories, in this order
+
+
+def in_short(root: Path) -> list[str]:
+    """A line for each of the two studies."""
+    rows = whole_run(root)
+    runs = "; ".join(
+        f"{row.model.removesuffix('-recorded')} on {row.eval_task} ({row.policy}) {spread(row.gain, row.gain_low, row.gain_high)}, finishing"
+        f" {part(row, 'finishing')}"
+        for row in split(root)[::-1].itertuples()
+    )
+    learnable = ", ".join(f"*{row.policy}* {share(row, 'mixed')}" for row in rows.itertuples())
+    return [
+        f"**What the gains of the first paper's own completions are made of** (released by HE; one run each, intervals over problems): {runs}."
+        f" {results.link(RECORDINGS)}",
+        f"**How often groups are learnable while a real model trains** ({model_of(rows.model.iloc[0])}, one recorded run on all prompts), for the tenth that each"
+        f" policy would have chosen: {learnable}. {results.link(TRAJECTORIES)}",
+    ]
+
+
+def model_of(name: str) -> str:
+    """The model of a recording, without the word that says that it is recorded."""
+    return f"`{name.removesuffix('-recorded').removesuffix('-trajectory')}`"
+
+
+def split(root: Path) -> pd.DataFrame:
+    """Gains of the recorded runs with their parts. Most finishing last."""
+    tables = results.read(root, RECORDINGS)
+    keys = ["model", "task", "eval_task", "policy", "step"]
+    gains = tables["gains"][tables["gains"].decoding == "sampled"][[*keys, "gain_low", "gain_high", "samples"]]
+    found = tables["parts"].merge(gains, on=keys)
+    return found.sort_values("finishing", kind="stable", ignore_index=True)
+
+
+def part(row, name: str) -> str:
+    """Finishing or correctness with its interval, rounded so that the two add up to the gain."""
+    rounded = dict(zip(("finishing", "correctness"), adding_up(row.gain, [row.finishing, row.correctness])))
+    return spread(rounded[name], getattr(row, f"{name}_low"), getattr(row, f"{name}_high"))
+
+
+def whole_run(root: Path) -> pd.DataFrame:
+    """Shares over all epochs of the recorded training run, by policy."""
+    table = pd.read_csv(root / SUMMARIES / TRAJECTORIES / "trajectories.csv")
+    found = table[table.stretch.isna()].set_index("policy", drop=False)
+    return found.loc[[name for name in CHOICES if name in found.index]]
+
+
+def share(row, name: str) -> str:
+    """'14.0 [9.8, 18.2] %'."""
+    value, low, high = (100 * getattr(row, f"{name}{end}") for end in ("", "_low", "_high"))
+    return f"{value:.1f}" + ("" if pd.isna(low) else f" [{low:.1f}, {high:.1f}]") + " %"
+
+
+def in_full(root: Path) -> list[str]:
+    """The sections of docs/results.md."""
+    rows, table = whole_run(root), pd.read_csv(root / SUMMARIES / TRAJECTORIES / "trajectories.csv")
+    lines = [
+        f"## {results.HEADINGS[RECORDINGS]}",
+        "",
+        "HE released completions of some base models and checkpoints, one run each, so that the intervals are over problems: they say nothing about"
+        " another run. They are graded again here. Points, finishing and correctness add up to the gain.",
+        "",
+        "| model | test | trained on | updates | problems | base answered % | gain | finishing | correctness |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row.model} | {row.eval_task} | {row.policy} | {row.step} | {row.problems} | {100 * row.base_answered:.1f}"
+        f" | {spread(row.gain, row.gain_low, row.gain_high)} | {part(row, 'finishing')} | {part(row, 'correctness')} |"
+        for row in split(root)[::-1].itertuples()
+    ]
+    epochs, prompts = rows.epochs.mean(), table.groupby("policy").prompts.max()
+    lines += [
+        "",
+        f"## {results.HEADINGS[TRAJECTORIES]}",
+        "",
+        f"One recorded run of {model_of(rows.model.iloc[0])} on all its prompts, about {epochs:.0f} epochs. The first epochs of a prompt give its pass rate, by"
+        " which policies choose; the later ones tell how many groups of the chosen prompts would have been *learnable* (mixed), all right and all"
+        " wrong. Nobody trained on the chosen prompts alone. Intervals are over prompts, for this run.",
+        "",
+        "| policy | prompts | learnable | all right | all wrong | learnable, first to last tenth of the run |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows.itertuples():
+        stretches = table[(table.policy == row.policy) & table.stretch.notna()].sort_values("stretch").mixed
+        lines.append(
+            f"| {row.policy} | {prompts[row.policy]:.0f} | {share(row, 'mixed')} | {share(row, 'all_right')} | {share(row, 'all_wrong')}"
+            f" | {100 * stretches.iloc[0]:.1f} to {100 * stretches.iloc[-1]:.1f} % |"
+        )
+    return lines
