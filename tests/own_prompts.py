@@ -79,7 +79,7 @@ def chosen(world, by="pass_rate"):
 def probed(world) -> dict[str, list[str]]:
     """Each problem's answers, read from the probe without the programs: the word after the last mark, None without one."""
     answers = collections.defaultdict(list)
-    for path in sorted((world.folder / "results/probe/mine/mine").iterdir()):
+    for path in sorted((world.folder / "results/probe/mine/mine").glob("*.gz")):
         for row in files.read_jsonl(path, {"id": str, "completion": str}):
             after = row["completion"].split("####")[-1].split() if "####" in row["completion"] else []
             answers[row["id"]].append(after[0] if after else None)

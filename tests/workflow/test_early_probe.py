@@ -44,7 +44,7 @@ def worlds(tmp_path_factory, untrained) -> tuple[World, World]:
 
 
 def completions(world) -> dict:
-    paths = sorted((world.folder / "results/probe/mine/mine").iterdir())
+    paths = sorted((world.folder / "results/probe/mine/mine").glob("*.gz"))
     return {(row["id"], row["sample"]): row for path in paths for row in files.read_jsonl(path, {"id": str})}
 
 
@@ -300,5 +300,5 @@ def sampled_of(rows: dict) -> dict:
 
 def kept_in(folder) -> dict:
     [path] = stores(folder)
-    rows = [row for line in path.read_text(encoding="utf-8").splitlines() for row in json.loads(line)]
+    rows = [row for line in path.read_text(encoding="utf-8").splitlines() for row in json.loads(line.partition("\t")[0])]
     return {(row["id"], row["sample"]): row for row in rows}
