@@ -3,12 +3,13 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from conftest import ROOT, SCRIPTS, TEX, shrink
+from conftest import ROOT, SCRIPTS, TEX, path_of, shrink
 
 # Programs that no rule of the small study runs, and the test that does.
 RUN_BY_A_TEST = {
@@ -80,3 +81,12 @@ def test_what_is_generated_comes_out_as_it_is_committed(program, world):
     written = [path.relative_to(world.folder) for path in files if path.is_file() and path.stat().st_mtime]
     assert written, "it writes something"
     assert [str(path) for path in written if (world.folder / path).read_bytes() != (ROOT / path).read_bytes()] == []
+
+
+def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
+    """Python would show where in the imports it was."""
+    command = [sys.executable, path_of("draw_figure"), "--help"]
+    slow = tmp_path / "yaml.py"
+    slow.write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

@@ -1,6 +1,7 @@
 """Errors that a user can cause end a program with one clear line and exit status 1, without half-written files."""
 
 import errno
+import signal
 import sys
 from collections.abc import Callable
 
@@ -33,6 +34,8 @@ DISK_FULL_WORDS = ("No space left on device", "File too large", "Disk quota exce
 
 def run(main: Callable[[], None]) -> None:
     """Call a program's `main`. An error that a user can cause becomes one line on stderr and exit status 1."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set while modules were loaded
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         main()
     except UserError as error:
