@@ -19,7 +19,7 @@ from hypothesis import settings
 
 import forked
 import slurm_cluster
-from hardgrpo.runtime import environments, warm
+from hardgrpo.runtime import environments, seals, warm
 
 settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
 settings.load_profile("busy")
@@ -147,8 +147,9 @@ class World:
         return World.at(folder)
 
     def edit(self, name: str, change) -> None:
-        """Rewrite a file: `change` takes and returns its text."""
+        """Rewrite a file on purpose: `change` takes and returns its text. Its seal, if it has one, goes."""
         path = self.folder / name
+        seals.of(path).unlink(missing_ok=True)
         path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 
     def clear(self) -> None:

@@ -8,6 +8,7 @@ import sys
 
 import yaml
 
+from hardgrpo.runtime import seals
 from hardgrpo.study import paths
 
 PAPER = "paper/mini/verified.txt"
@@ -152,6 +153,7 @@ def test_a_wrong_grade_is_found_by_grading_again(finished):
     cells[correct] = str(1 - int(cells[correct]))
     lines[number] = ",".join(cells)
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    seals.of(path).unlink()
     done = finished.snakemake()
     said = done.stdout + done.stderr
     assert done.returncode != 0 and f"swaps.csv.gz: row {number + 1} " in said and "graded again" in said
@@ -160,7 +162,6 @@ def test_a_wrong_grade_is_found_by_grading_again(finished):
 
 def test_summaries_of_other_runs_than_those_that_are_here_are_found(finished):
     path = "results/training/tiny/swaps/mini/hard/seed0/updates.csv"
-    rows = (finished.folder / path).read_text().splitlines(keepends=True)
-    (finished.folder / path).write_text("".join(rows[:-1]))
+    finished.edit(path, lambda text: "".join(text.splitlines(keepends=True)[:-1]))
     status, said = verify_program(finished, COMPUTED)
     assert status == 1 and "parity.csv: row 2 (tiny swaps hard 0)" in said and "from the training log" in said
