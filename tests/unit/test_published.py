@@ -74,7 +74,7 @@ def test_one_problem_of_fifteen_is_within_the_exact_interval_of_every_policy():
         assert finishing[key] > 0 > correctness[key]
 
 
-TABLES = {name: [] for name in ("gains", "learnable", "pass_at_k", "accuracy", "parts", "reach", "fit")}
+TABLES = {name: [] for name in ("gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "fit")}
 CELL = {"model": "qwen3-4b", "task": "gsm8k", "eval_task": "gsm8k", "policy": "hard", "seeds": 3}
 
 

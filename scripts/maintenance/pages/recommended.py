@@ -162,7 +162,7 @@ def in_short(root: Path, config: dict) -> str:
     best = dict.fromkeys(recommended(kept) for _, kept in by_need(found))
     return (
         f"**Which tenth?** Against a random choice of as many prompts, {len({one.way for one in found})} policies were {better} times better,"
-        f" {same} times not told apart and {worse} times worse, in {len(cases_of(found))} cases. Recommended so far, by a rule set beforehand:"
+        f" {same} times not told apart and {worse} times worse, in {len(cases_of(found))} cases. Recommended so far, by that page's rule:"
         f" {', or '.join(f'`{way}`' if way else 'a random choice' for way in best)}. [More](docs/which-prompts.md)"
     )
 

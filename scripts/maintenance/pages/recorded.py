@@ -9,14 +9,12 @@ from hardgrpo.analysis.formats import change_interval as spread
 from pages import results
 from pages.results import RECORDINGS, SUMMARIES, TRAJECTORIES
 
-CHOICES = ("hard", "middle", "nearest_half", "random", "easy")  # of the trajectories, in this order
-
 
 def in_short(root: Path) -> list[str]:
     """A line for each of the two studies."""
     rows = whole_run(root)
     runs = "; ".join(
-        f"{row.model.removesuffix('-recorded')} on {row.eval_task} ({row.policy}) {spread(row.gain, row.gain_low, row.gain_high)}, finishing"
+        f"{model_of(row.model)} on {row.eval_task}, trained on {row.policy}, {spread(row.gain, row.gain_low, row.gain_high)}, finishing"
         f" {part(row, 'finishing')}"
         for row in split(root)[::-1].itertuples()
     )
@@ -24,7 +22,7 @@ def in_short(root: Path) -> list[str]:
     return [
         f"**What the gains of the first paper's own completions are made of** (released by HE; one run each, intervals over problems): {runs}."
         f" {results.link(RECORDINGS)}",
-        f"**How often groups are learnable while a real model trains** ({model_of(rows.model.iloc[0])}, one recorded run on all prompts), for the tenth that each"
+        f"**How often groups are learnable while a real model trains** ({model_of(rows.model.iloc[0])}, one recorded run on all prompts), for the prompts that each"
         f" policy would have chosen: {learnable}. {results.link(TRAJECTORIES)}",
     ]
 
@@ -38,7 +36,7 @@ def split(root: Path) -> pd.DataFrame:
     """Gains of the recorded runs with their parts. Most finishing last."""
     tables = results.read(root, RECORDINGS)
     keys = ["model", "task", "eval_task", "policy", "step"]
-    gains = tables["gains"][tables["gains"].decoding == "sampled"][[*keys, "gain_low", "gain_high", "samples"]]
+    gains = tables["gains"][tables["gains"].decoding == "sampled"][[*keys, "gain_low", "gain_high"]]
     found = tables["parts"].merge(gains, on=keys)
     return found.sort_values("finishing", kind="stable", ignore_index=True)
 
@@ -52,8 +50,7 @@ def part(row, name: str) -> str:
 def whole_run(root: Path) -> pd.DataFrame:
     """Shares over all epochs of the recorded training run, by policy."""
     table = pd.read_csv(root / SUMMARIES / TRAJECTORIES / "trajectories.csv")
-    found = table[table.stretch.isna()].set_index("policy", drop=False)
-    return found.loc[[name for name in CHOICES if name in found.index]]
+    return table[table.stretch.isna()]
 
 
 def share(row, name: str) -> str:

@@ -122,10 +122,8 @@ def families(cells: list[Cell]) -> list[list[Cell]]:
 def pairs(family: list[Cell]) -> list[tuple[Cell, Cell]]:
     """The pairs that are compared: arms of the same replicates that differ in the policy or in the recipe, and in both if the study's
     `also_compared` names the pair."""
-    parts = {id(cell): cell.policy.partition(", ")[::2] for cell in family}
-    same = lambda one, other: any(a == b for a, b in zip(parts[id(one)], parts[id(other)]))
-    alike = lambda one, other: other.policy in one.compared_with or same(one, other)
-    return [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds and alike(a, b)]
+    compared = lambda one, other: other.policy in one.compared_with or settings.alike(one.policy, other.policy)
+    return [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds and compared(a, b)]
 
 
 def mean_columns(prefix: str, values: np.ndarray) -> dict:

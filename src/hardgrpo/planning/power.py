@@ -42,12 +42,12 @@ def detectable(config: dict, study: str) -> list[dict]:
 def pairs_compared(config: dict, plan: dict) -> int:
     """The most pairs of arms that are compared in a model and task: those that differ in policy or in recipe, and in both if the study's
     `also_compared` names them."""
-    arms: dict[tuple, dict] = {}
+    arms: dict[tuple, set] = {}
     for run in settings.runs(config, plan):
-        arms.setdefault((run.model, run.task), {})[settings.arm(plan, run)] = (run.policy, run.recipe)
+        arms.setdefault((run.model, run.task), set()).add(settings.arm(plan, run))
     named = [set(pair) for pair in plan.get("also_compared", [])]
-    alike = lambda found, one, other: {one, other} in named or any(a == b for a, b in zip(found[one], found[other]))
-    return max((sum(alike(found, *pair) for pair in combinations(found, 2)) for found in arms.values()), default=0)
+    compared = lambda pair: set(pair) in named or settings.alike(*pair)
+    return max((sum(map(compared, combinations(found, 2))) for found in arms.values()), default=0)
 
 
 def smallest(config: dict, test: str, seeds: int, runs: int, comparisons: int = 1) -> float:

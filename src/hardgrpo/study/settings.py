@@ -305,6 +305,11 @@ def gpus(config: dict, model: str, stage: str) -> dict:
     return entry(config, model).get("gpus", {}).get(stage, {"count": 0})
 
 
+def alike(one: str, other: str) -> bool:
+    """Whether two arms differ in the policy or in the recipe, and not in both."""
+    return any(here == there for here, there in zip(one.partition(", ")[::2], other.partition(", ")[::2]))
+
+
 def training_gpus(config: dict, model: str, recipe: str) -> dict:
     """The GPUs of a training: the model's entry for adapters or for all weights, but one where the recipe chooses prompts while it trains
     or has process rewards, because such a run is one process."""
