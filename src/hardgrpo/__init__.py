@@ -4,5 +4,5 @@ import signal
 import sys
 from pathlib import Path
 
-if Path(sys.argv[0]).absolute().parents[1].name == "scripts" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+if Path(sys.argv[0]).absolute().parent.parent.name == "scripts" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
