@@ -11,6 +11,7 @@ import yaml
 from interrupted import contents, start, states, wait_for
 
 KILLS = int(os.environ.get("HARDGRPO_KILLS", "2"))  # of each kind; .ci/run: ten
+PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
 ONLINE = {
     "dynamic": {"selector": {"kind": "dynamic", "groups": 2}},
     "skip": {"selector": {"kind": "skip", "groups": 2, "most_rounds": 60}},
@@ -18,7 +19,12 @@ ONLINE = {
     "targeted": {"selector": {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1}},
     "replay": {"selector": {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1, "replay": 2, "buffer": 6}},
     "curriculum": {"selector": {"kind": "curriculum"}},
-    "process": {"process": {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}},
+    "process": {"process": PROCESS},
+    "process_dynamic_adapter": {
+        "selector": {"kind": "dynamic", "groups": 2},
+        "process": PROCESS,
+        "adapter": {"rank": 4, "alpha": 8, "dropout": 0.0},
+    },
 }
 UPDATES = 5 * KILLS + 3
 
@@ -41,18 +47,18 @@ def folder(finished_world, tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ONLINE)
 def test_killed_at_random_moments_it_ends_the_same(folder, kind):
-    """Each kill comes a random while after a new checkpoint has begun to be written; every second one as soon as the files of the
-    selector or of the reward model begin to be written."""
+    """Each kill comes a random while after a new checkpoint has begun to be written; every second one as soon as a file of the selector
+    or of the reward model begins to be written, in turn the one and the other."""
     spec, rng, name = f"{kind}.yaml", random.Random(kind), f"{kind}-killed"
     assert start(folder, kind, spec=spec).wait() == 0, (folder / f"{kind}.log").read_text()
-    own = "process.state" if kind == "process" else "groups.state"
+    own = ["selector.json", "process.state" if "process" in kind else "groups.state"]
     for number in range(KILLS):
         process = start(folder, name, spec=spec)
         before = set(states(folder, name))
 
         def begun(before=before, number=number):
             new = set(states(folder, name)) - before
-            return any((path / own).exists() for path in new) if number % 2 else bool(new)
+            return any(list(path.glob(f"*{own[number // 2 % 2]}*")) for path in new) if number % 2 else bool(new)
 
         wait_for(begun, process)
         time.sleep(rng.uniform(0, 0.005 if number % 2 else 0.2))

@@ -145,8 +145,13 @@ def test_examples_are_short():
 
 
 def test_the_configurations_of_own_prompts_are_planned(world):
-    answered, unanswered, study = re.findall(r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL)
-    for name, example in {"my.yaml": answered, "no_answers.yaml": unanswered, "study.yaml": study}.items():
+    answered, unanswered, study, selector = re.findall(r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL)
+    for name, example in {
+        "my.yaml": answered,
+        "no_answers.yaml": unanswered,
+        "study.yaml": study,
+        "selector.yaml": selector,
+    }.items():
         (world.folder / name).write_text(example)
     (world.folder / "prompts").mkdir()
     rows = "".join(f"T{n},question {n},{n}\n" for n in range(300))
@@ -159,6 +164,7 @@ def test_the_configurations_of_own_prompts_are_planned(world):
     assert found["measure_signals"] == found["export_subset"] == 1 and "measure_difficulty" not in found
     found = world.plan("all", "--configfile", "no_answers.yaml", "study.yaml")
     assert found["read_annotated"] == 1 and found["train_grpo"] == 3 and found["write_verdict"] == 1
+    assert world.plan("all", "--configfile", "no_answers.yaml", "study.yaml", "selector.yaml")["train_grpo"] == 2 * 3
     assert world.plan("subset", "--configfile", "my.yaml") == {
         "export_subset": 1, "fetch_model": 1, "measure_difficulty": 1, "prepare_task": 1, "probe": 1, "select_subset": 1, "subset": 1,
     }  # fmt: skip

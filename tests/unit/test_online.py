@@ -98,6 +98,38 @@ def test_token_advantages_of_a_batch_by_hand():
     torch.testing.assert_close(token_advantages(rewards, mask, 2), expected, atol=1e-5, rtol=1e-5)
 
 
+class TwoTokens(torch.nn.Module):
+    """A policy of two weights: at every place the log-probabilities of its two tokens are the logarithm of their softmax."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = torch.nn.Parameter(torch.zeros(2))
+
+
+def test_token_rewards_of_a_batch_by_hand():
+    """Two rollouts of two tokens: 0 0 is right, 1 1 is wrong. The reward model learns to tell them apart, and rewards token 0."""
+    from types import SimpleNamespace
+
+    from hardgrpo.training.process_rewards import ProcessRewards
+
+    def of_tokens(model, ids, mask, tokens, batch_size):
+        return torch.log_softmax(model.weights, 0)[ids[:, -tokens:]], None
+
+    arguments = SimpleNamespace(per_device_train_batch_size=1)
+    trainer = SimpleNamespace(model=TwoTokens(), args=arguments, _get_per_token_logps_and_entropies=of_tokens)
+    process = ProcessRewards(trainer, {"weight": 0.5, "beta": 1.0, "learning_rate": 0.5, "max_grad_norm": 100.0})
+    ones = torch.ones(2, 2, dtype=torch.long)
+    batch = {"prompt_ids": ones, "prompt_mask": ones, "completion_ids": torch.tensor([[0, 0], [1, 1]]), "completion_mask": ones}
+    found = process.learn(batch | {"advantages": torch.tensor([1.0, -1.0])}, torch.tensor([1.0, 0.0]), 2)
+    assert process.log["process_loss"] == pytest.approx(0.6931, abs=1e-4)  # both scores were 0
+    # The gradient is -.5 for the weight of token 0 and .5 for that of token 1. AdamW's first step is the learning rate: .5 and -.5.
+    torch.testing.assert_close(process.weights["weights"].detach(), torch.tensor([0.5, -0.5]), atol=1e-5, rtol=0)
+    # Token 0 is rewarded with log(2 sigmoid(1)) = .3799, token 1 with log(2 sigmoid(-1)) = -.6201. The first token of each counts; divided
+    # by .6201: .6126 and -1. Less the other rollout's mean: 1.6126 and -1.6126. Half of that, beside the outcome's 1 and -1.
+    torch.testing.assert_close(found, torch.tensor([[1.8063, 1.0], [-1.8063, -1.0]]), atol=1e-4, rtol=0)
+    assert torch.equal(trainer.model.weights, torch.zeros(2)), "the policy has its own weights again"
+
+
 def test_a_round_without_enough_groups_changes_no_weight(training, tiny):
     """Nor by the momentum of the updates before."""
     selector = {"kind": "dynamic", "groups": 1}
@@ -127,6 +159,28 @@ def test_an_update_takes_exactly_the_groups_that_have_a_signal(training):
 def test_a_pool_without_a_signal_ends_with_one_line(training):
     with pytest.raises(UserError, match=r"dynamic: 12 prompts were tried in 3 rounds, and only 0 of the 4 groups"):
         training(never, 9, {"kind": "dynamic", "most_rounds": 3})
+
+
+def test_a_run_that_never_updates_the_policy_is_an_error(training):
+    with pytest.raises(
+        UserError, match=r"in all 2 rounds of the run nothing was left to train on, so that no weight was updated; choose"
+    ):
+        training(never, 2, {"kind": "dynamic", "most_rounds": 3})
+
+
+def test_the_newest_groups_with_a_signal_are_kept_to_be_replayed(training, monkeypatch):
+    from hardgrpo.training.online import OnlineTrainer
+
+    mixed, replayed = [], OnlineTrainer._replayed
+
+    def listening(self, fresh, wanted):
+        mixed.extend(group for group in fresh if group.is_mixed)
+        return replayed(self, fresh, wanted)
+
+    monkeypatch.setattr(OnlineTrainer, "_replayed", listening)
+    run = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=5)
+    assert 5 < len(mixed) < 5 * 4, "some groups have no signal, or nothing is shown"
+    assert [id(group) for group in run.trainer.buffer] == [id(group) for group in mixed[-5:]]
 
 
 def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(training):
@@ -172,6 +226,12 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2**30))
     recipe = {"group_size": 8}
     trained.check_memory(recipe, 250, 250, {"replay": 4, "buffer": 512})
+    spec = SimpleNamespace(
+        training=recipe | {"prompts_per_update": 8, "selector": {"kind": "targeted", "replay": 4, "buffer": 100_000}},
+        completion_tokens=250,
+    )
+    with pytest.raises(UserError, match=r"selector.buffer: 100000 groups"):  # before the pool is embedded
+        trained.trainer(spec, {}, {"one": {"prompt": "2 + 2"}}, None, {})
     with pytest.raises(
         UserError, match=r"selector.buffer: 100000 groups of 8 completions of 250 tokens take .* GiB, more than half of the 1.0 GiB"
     ):

@@ -292,6 +292,16 @@ def test_a_selector_and_process_rewards_take_one_gpu_of_a_model_that_has_more():
     assert counts == {"as_written": 2, "dynamic": 1, "prime": 1}
 
 
+def test_an_update_that_replays_as_many_groups_as_it_samples_takes_twice_the_activations():
+    shape, recipe = CONFIG["models"]["qwen3-4b"]["shape"], CONFIG["recipes"]["replay"]
+    gpus = {"count": 1, "micro_batch": 8, "vllm_memory": 0.2, "vllm_sleep": True}
+    room = recipe["prompts_per_update"]
+    for changes, rows in (({}, 8 * (room + recipe["selector"]["replay"]) / room), ({"replay": 0}, 8), ({"replay": room // 2}, 12)):
+        found = memory.training_memory(shape, recipe | {"selector": recipe["selector"] | changes}, 1024, gpus)
+        plain = memory.training_memory(shape, CONFIG["recipes"]["as_written"], 1024, gpus | {"micro_batch": int(rows)})
+        assert found["activations"] == plain["activations"]
+
+
 def test_a_reward_model_takes_memory_as_its_weights_and_optimiser_do():
     shape = CONFIG["models"]["qwen3-4b"]["shape"]
     for adapter, bytes_each in (({"rank": 32, "alpha": 32, "dropout": 0.0}, 12), (None, 16)):

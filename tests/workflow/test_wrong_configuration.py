@@ -117,6 +117,10 @@ def break_(path, value):
         (break_("recipes/mini_prime/temperature", 0.7), ["recipes.mini_prime.process", "set temperature: 1"]),
         (break_("recipes/mini_prime/reward", "majority"), ["recipes.mini_prime.process", "set reward: correct"]),
         (
+            break_("recipes/mini_prime/adapter", {"rank": 8, "alpha": 16, "dropout": 0.05}),
+            ["recipes.mini_prime.process", "set adapter.dropout: 0"],
+        ),
+        (
             by_rate,
             ["studies.by_rate.policies", "'agreement_lowest' goes by agreement, so that its prompts have no pass rates"],
         ),
@@ -137,6 +141,10 @@ def break_(path, value):
         (
             break_("recipes/mini_rounds/adapter", {"rank": 8, "alpha": 16, "dropout": 0.0}),
             ["studies.mini_online.policies", "trains an adapter, from which a second round cannot start"],
+        ),
+        (
+            break_("recipes/mini_rounds/beta", 0.1),
+            ["studies.mini_online.policies", "has beta 0.1: its KL term would compare the second round to the half-trained model"],
         ),
         (break_("policies/half_by_small/probed_by", "smal"), ["policies.half_by_small.probed_by", "did you mean 'small'"]),
         (

@@ -10,6 +10,7 @@ from hardgrpo.analysis.formats import change_interval as spread
 from hardgrpo.report import registry
 from hardgrpo.report.tables import compared
 from hardgrpo.runtime import files
+from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
 
 SUMMARIES = Path("results/reference")
@@ -228,13 +229,14 @@ def labels(root: Path, config: dict) -> list[str]:
 
 def online(root: Path, config: dict) -> list[str]:
     """Gains at equal rollouts, what they took, and the claims that the study decides."""
-    tables = read(root, ONLINE, "spent", "rollouts", "time_to_target")
+    tables = read(root, ONLINE, "spent", "rollouts", "time_to_target", "chosen")
     gains, differences, found = at_home(tables["gains"]), at_home(tables["differences"]), judged(root, config, ONLINE)["claims"]
     first = config["studies"][ONLINE]["recipes"][0]
     lines = [
         f"## {HEADINGS[ONLINE]}",
         "",
-        "Every run samples as many rollouts, kept or thrown away. *Labels* are all that a run buys: those that its policy needs before it"
+        "Every run samples as many rollouts while it trains, kept or thrown away. *Probe* are the completions of a probe besides, for a policy that"
+        " goes by them; in two rounds there are two probes. *Labels* are all that a run buys: those that its policy needs before it"
         f" chooses, and those of the prompts that it samples. *Lead* is over `random` by `{first}`, plain GRPO on a random tenth. *Rollouts to"
         f" `{first}`* are those with which an arm first was as accurate as `{first}` on the same prompts is at its end, per cent of those with which `{first}`"
         " first was; empty where it, or too many of the draws of seeds, never was. All numbers are"
@@ -242,8 +244,8 @@ def online(root: Path, config: dict) -> list[str]:
         "",
         "![Gain at equal rollouts, and the labels that each arm needed](images/rollouts.png)",
         "",
-        f"| task | policy | recipe | labels | gain | lead | thrown away % | rollouts to `{first}` % |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| task | policy | recipe | rollouts | probe | labels | gain | lead | thrown away % | rollouts to `{first}` % |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in gains.itertuples():
         policy, _, recipe = row.policy.partition(", ")
@@ -255,13 +257,20 @@ def online(root: Path, config: dict) -> list[str]:
 
         same = differences[(differences.model == row.model) & (differences.task == row.task)]
         thrown, until = at("rollouts").get("thrown_away_share"), at("time_to_target")
+        pool = tables["chosen"].query("policy == 'pool' and model == @row.model and task == @row.task").pool.iloc[0]
         lines.append(
-            f"| {row.task} | {policy} | {recipe or first} | {at('spent')['labels']:.0f} | {spread(row.gain, row.gain_low, row.gain_high)}"
+            f"| {row.task} | {policy} | {recipe or first} | {at('spent')['rollouts']:.0f} | {probed(config, row.task, policy) * pool:.0f} | {at('spent')['labels']:.0f} | {spread(row.gain, row.gain_low, row.gain_high)}"
             f" | {lead(same, row.policy, 'random')} | {'' if thrown is None else f'{100 * thrown:.0f}'}"
             f" | {share_of(until) if until else ''} |"
         )
     lines += ["", *claimed(found)]
     return lines
+
+
+def probed(config: dict, task: str, policy: str) -> int:
+    """How many completions of every prompt of the pool a policy needs before it has chosen."""
+    rule = config["policies"][policy]
+    return config["tasks"][task]["probe"]["samples"] * rule.get("rounds", 1) * (rule["rule"] not in policies.UNSEEING)
 
 
 def share_of(until: dict) -> str:

@@ -307,13 +307,15 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
 def training_bytes(shape: dict, recipe: dict, updates: int) -> tuple[float, float]:
     """(bytes of the checkpoints of a finished job of so many updates, additional bytes of its state while it runs).
 
-    The state holds the checkpoints' weights once more, and the optimiser's state for the newest two.
+    The state holds the checkpoints' weights once more, and the optimiser's state for the newest two; so of PRIME's reward model, whose
+    weights no checkpoint of the run has.
     """
     adapter = recipe.get("adapter")
     trained = memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)
     weights = trained * (4.0 if adapter or recipe["base"] == "fp32" else 2.0)
     kept = weights * (updates // recipe["checkpoint_every"])
-    return kept, kept + 2 * trained * memory.OPTIMISER_BYTES[recipe["optimiser"]]
+    reward_model = 4.0 + memory.OPTIMISER_BYTES["adamw"] if recipe.get("process") else 0.0
+    return kept, kept + 2 * trained * (memory.OPTIMISER_BYTES[recipe["optimiser"]] + reward_model)
 
 
 def _pretraining(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:

@@ -169,7 +169,8 @@ TABLES = {
     "learnable": Table("training", ["learnable", "compared"], "Learnable share: groups whose rewards differ, mean over all updates."),
     "rollouts": Table("online", ["rollouts"],
         "What became of the rollouts of runs that choose prompts while they train, by arm, means over seeds: generated, kept for an update,"
-        " replayed in a later one, thrown away. Sampling steps sample equally many; one that leaves too little updates nothing."),
+        " replayed in a later one, thrown away. Sampling steps sample equally many; one that leaves too little updates nothing. Rollouts of the"
+        " base model's probe, by which some policies choose, are not among them."),
     "time_to_target": Table("online", ["time_to_target"],
         "Rollouts with which an arm first is as accurate as plain GRPO is on the same prompts at its end, per cent of those with which plain"
         r" GRPO first is, with 95\,\% intervals over new seeds (six at least); empty where the curve, or too many of the curves of drawn"
@@ -365,7 +366,8 @@ FIGURES = {
         " the order of the labels that they needed, mean over the panels; the number is this panel's.",
         "Gain of each arm when it has sampled as many rollouts as all others (coloured, with 95 % intervals for new problems and, with"
         " several seeds, new seeds), and at its earlier checkpoints (grey, the later, the darker). Rollouts count whether they are kept or"
-        " thrown away. The number beside an arm is the labels that it needed, to choose its prompts and to train on them, mean over seeds; fewest are on top.",
+        " thrown away; those of the probe, by which some policies choose, are not among them. The number beside an arm is the labels that it"
+        " needed, to choose its prompts and to train on them, mean over seeds; fewest are on top.",
         when=conditions.chooses_at_equal_rollouts,
     ),
     "trajectories": Figure(

@@ -42,12 +42,18 @@ class Pool:
 def make(recipe: dict, pool: Pool, seed: int) -> "Selector":
     """The selector that a recipe names."""
     chosen = selectors.with_defaults(recipe)
-    if chosen["kind"] == "targeted" and chosen["reference"] > len(pool.ids):
+    if chosen["kind"] == "targeted":
+        check_reference(chosen, len(pool.ids))
+    return KINDS[chosen["kind"]](chosen | {"group_size": recipe["group_size"]}, pool, recipe["updates"], seed)
+
+
+def check_reference(chosen: dict, prompts: int) -> None:
+    """Raise a `UserError` if `targeted` wants more references than the pool has prompts."""
+    if chosen["reference"] > prompts:
         raise UserError(
-            f"recipe: selector.reference is {chosen['reference']}, but the pool has {len(pool.ids)} prompts; lower it, or choose more"
+            f"recipe: selector.reference is {chosen['reference']}, but the pool has {prompts} prompts; lower it, or choose more"
             " prompts with the policy"
         )
-    return KINDS[chosen["kind"]](chosen | {"group_size": recipe["group_size"]}, pool, recipe["updates"], seed)
 
 
 class Selector:
@@ -106,7 +112,8 @@ class Skip(Dynamic):
     """GRESO (arXiv 2506.02177): before it is sampled, a prompt whose last z groups were all right, or all wrong, is skipped with
     probability 1 - max(p^z, least). p is `explore` at first, one for all-right and one for all-wrong groups. Once the pool has been gone
     through, p falls by `step` after each round in which at least the share `easy` (`hard`) of the groups were all right (all wrong), and
-    rises by it after each other one, within LIMITS. Then as dynamic sampling. (The released code moves p once per update instead.)"""
+    rises by it after each other one, within LIMITS. Then as dynamic sampling. (The released code moves p once per update instead. The
+    paper also adapts how many prompts it samples at a time; here a round samples equally many, as with every selector.)"""
 
     LIMITS = 0.05, 0.95  # of p, in the released code
 

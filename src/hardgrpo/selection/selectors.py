@@ -28,6 +28,15 @@ def fresh_groups(recipe: dict) -> list[int]:
     return [room - min(room, max(0, references)) for references in left]
 
 
+def largest_update(recipe: dict) -> float:
+    """The groups that the largest update trains on, for each group that a sampling step samples; at least 1, which is that of plain GRPO."""
+    chosen, room = with_defaults(recipe), recipe["prompts_per_update"]
+    groups = chosen.get("groups", room)
+    if chosen["kind"] == "targeted":
+        groups = max(fresh_groups(recipe)) + chosen["replay"]
+    return max(1.0, groups / room)
+
+
 def trained_share(recipe: dict) -> float:
     """Tokens trained on for each that is sampled, at most: references are not trained on, replayed groups are trained on again."""
     chosen, room = with_defaults(recipe), recipe["prompts_per_update"]

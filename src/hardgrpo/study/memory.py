@@ -4,7 +4,10 @@ Numbers of weights are exact for the decoders used here (Qwen2.5, Qwen3, Llama 3
 queries). Memory is the sum of weights, gradients and optimiser state (exact) and of activations and logits (an upper estimate).
 """
 
+import math
+
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import selectors
 from hardgrpo.study import settings
 
 GIB = 2**30
@@ -60,10 +63,12 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
     base = parameters(shape) * BYTES[recipe["base"]] / (1 if adapter else count)
     trained = adapter_parameters(shape, adapter["rank"]) if adapter else parameters(shape) / count
     width = 4.0 if recipe["precision"] == "fp32" else 2.0
-    tokens = gpus["micro_batch"] * (PROMPT_TOKENS + completion_tokens)
+    # An update of more groups than are sampled at once goes in as many, larger micro-batches.
+    rows = math.ceil(gpus["micro_batch"] * (selectors.largest_update(recipe) if recipe.get("selector") else 1))
+    tokens = rows * (PROMPT_TOKENS + completion_tokens)
     layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]  # values per token of the one layer that is being recomputed
     kept = tokens * (shape["layers"] * shape["hidden_size"] + layer) * width
-    logits = 3 * gpus["micro_batch"] * completion_tokens * shape["vocabulary"] * 4.0  # scores, their softmax, its gradient
+    logits = 3 * rows * completion_tokens * shape["vocabulary"] * 4.0  # scores, their softmax, its gradient
     # The reference policy of a KL term is the base without its adapter, or a second copy of all weights in the same precision. If that
     # copy is sharded, TRL gathers all of it (in bf16) for its forward pass.
     second = not adapter and recipe.get("beta", 0) > 0

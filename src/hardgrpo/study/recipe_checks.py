@@ -57,6 +57,8 @@ def _online(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
         yield f"{place}.process", "token rewards are of the model's own probabilities; set temperature: 1"
     if recipe.get("process") and recipe.get("reward") == "majority":
         yield f"{place}.process", "the reward model learns from right and wrong answers; set reward: correct"
+    if recipe.get("process") and (recipe.get("adapter") or {}).get("dropout"):
+        yield f"{place}.process", "with dropout the reward model and the base would differ by chance alone; set adapter.dropout: 0"
     if not recipe.get("selector") or is_supervised(recipe):
         return
     chosen, room = selectors.with_defaults(recipe), recipe["prompts_per_update"]

@@ -289,6 +289,8 @@ def in_rounds(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]
                 why = "trains on worked solutions"
             elif recipe.get("adapter"):
                 why = "trains an adapter, from which a second round cannot start"
+            elif recipe.get("beta", 0) > 0:
+                why = f"has beta {recipe['beta']}: its KL term would compare the second round to the half-trained model, not to the base"
             elif majority_share(recipe) or is_online(recipe):
                 why = "has a majority_share, a selector or process rewards, whose state a second round would not have"
             elif recipe["updates"] % (2 * recipe["checkpoint_every"]):

@@ -149,8 +149,8 @@ class OnlineTrainer(Trainer):
             rows = groups_of_update * self.num_generations
             if rows % parts:
                 raise UserError(
-                    f"recipe: an update has {rows} new rollouts, which cannot be shared out over {parts} micro-batches; give --micro-batch"
-                    f" another size, or change selector.{'groups' if kind in selectors.FILLS else 'reference'}"
+                    f"recipe: an update has {rows} new rollouts, which cannot be shared out over {parts} micro-batches; give the model"
+                    f" another gpus.*.micro_batch (a program: --micro-batch), or change selector.{'groups' if kind in selectors.FILLS else 'reference'}"
                 )
 
     # --- what TRL's methods leave to do --------------------------------------------------------------------------------
@@ -177,6 +177,17 @@ class OnlineTrainer(Trainer):
             metrics[name] = [value]
 
     # --- checkpoints ---------------------------------------------------------------------------------------------------
+
+    def train(self, *args, **kwargs):
+        """Raise a `UserError` at the end of a run that never updated the policy: its checkpoints would be the base model."""
+        done = super().train(*args, **kwargs)
+        logged = [entry["trained"] for entry in self.state.log_history if "trained" in entry]
+        if self.state.global_step == self.state.max_steps and logged and not any(logged):
+            raise UserError(
+                f"recipe: in all {len(logged)} rounds of the run nothing was left to train on, so that no weight was updated; choose prompts that"
+                " the model solves now and then (policy), raise updates, or ask the selector for less (selector.groups, selector.reference)"
+            )
+        return done
 
     def _save_checkpoint(self, model, trial):
         super()._save_checkpoint(model, trial)
@@ -214,12 +225,13 @@ def trainer(
         chosen, ids, measures, found = selectors.with_defaults(recipe), list(rows), None, None
         if chosen["kind"] == "curriculum":
             measures = of_curriculum(spec, problems, ids, chosen["by"])
+        check_memory(recipe, max(len(str(row["prompt"])) for row in rows.values()), spec.completion_tokens, chosen)
         if chosen["kind"] == "targeted":
+            online.check_reference(chosen, len(ids))  # before the pool is embedded
             if hardware.gpus:
                 arguments["model"].to("cuda")
             found = embeddings(arguments["model"], arguments["processing_class"], rows, spec.chat)
         selector = online.make(recipe, online.Pool(ids, measures, found), spec.seed)
-        check_memory(recipe, max(len(str(row["prompt"])) for row in rows.values()), spec.completion_tokens, chosen)
     return OnlineTrainer(**arguments, rows=rows, selector=selector, recipe=recipe)
 
 

@@ -8,6 +8,7 @@ is leave-one-out: `centred`, times group size / (group size - 1).) As in the rel
 the reward model and then takes its rewards, divided by the largest sum of a token's and all later rewards in the round, without sign.
 That code has no process reward for a completion's last token, which carries the outcome; nor has this. In two points that code leaves
 the equation, and this does not: it subtracts the mean over all of the group, times n / (n - 1), and it standardises the advantages.
+The paper also samples prompts again until those whose share of right answers is .2 to .8 fill an update; here that is left to a `selector`.
 
 No second model is held: its weights are lent to the policy's modules for a pass. With an adapter these are the adapter's alone, and the
 reference is the model without adapter.
