@@ -16,7 +16,7 @@ from hardgrpo.runtime import provenance, seals, warm
 from hardgrpo.runtime.errors import UserError
 
 FAULTS = int(os.environ.get("HARDGRPO_FAULTS", "2"))
-ONCE_FAILED: list[int] = [4]  # seeds whose fault was once not survived
+ONCE_FAILED: list[int] = [4, 37]  # seeds whose fault was once not survived
 SEEDS = [*range(FAULTS), *(seed for seed in ONCE_FAILED if seed >= FAULTS)]
 KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]
 # What says how long a run took, or lists the checksum of a file that does.
@@ -69,6 +69,8 @@ def test_after_a_fault_a_plain_rerun_ends_as_if_undisturbed(world, finished_worl
             assert is_known(damaged), f"{name} is damaged, and whoever reads it would not know"
         for found in (ours, theirs):
             found.pop(name, None)
+    if named and not damaged.exists():  # removed, as the line said; no job has to read it any more, so that none made it again
+        theirs.pop(str(damaged.relative_to(world.folder)), None)
     assert_same(ours, theirs)
 
 
