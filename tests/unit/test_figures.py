@@ -249,7 +249,7 @@ STUDIES = {
     "truncation": ["accuracy", "parts", "learnable", "pipeline"],
     "recordings": ["accuracy", "parts", "difficulty", "pipeline"],
     "trajectories": ["trajectories", "difficulty"],
-    "mini_online": ["rollouts"],
+    "mini_online": ["rollouts", "learnable", "accuracy", "kinds"],
     "online": ["rollouts"],
 }
 

@@ -7,7 +7,8 @@ from conftest import ROOT
 from hardgrpo.planning import labels
 
 CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
-GRPO, MAJORITY = {"reward": "correct"}, {"reward": "majority"}
+STEPS = {"updates": 100, "prompts_per_update": 8}
+GRPO, MAJORITY = STEPS | {"reward": "correct"}, STEPS | {"reward": "majority"}
 
 
 @pytest.mark.parametrize(
@@ -18,13 +19,14 @@ GRPO, MAJORITY = {"reward": "correct"}, {"reward": "majority"}
         ({"rule": "base_wrong", "threshold": 0.25}, GRPO, 500, 500),
         ({"rule": "random", "budget": 0.1}, GRPO, 500, 50),
         ({"rule": "random", "budget": 0.1}, MAJORITY, 500, 0),
-        ({"rule": "random", "budget": 0.1}, {"objective": "sft"}, 500, 50),
+        ({"rule": "random", "budget": 0.1}, STEPS | {"objective": "sft"}, 500, 50),
         ({"rule": "lowest", "by": "agreement", "budget": {"money": 60, "label_price": 2}}, GRPO, 500, 30),
         ({"rule": "lowest", "by": "agreement", "budget": {"prompts": 7}}, GRPO, None, 7),
         ({"rule": "lowest", "by": "agreement", "budget": 0.1}, GRPO, None, None),
         ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}, GRPO, 500, 50),
         ({"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "budget": 0.1}, MAJORITY, 500, 10),
         ({"rule": "all"}, GRPO, 500, 500),
+        ({"rule": "all"}, GRPO | {"updates": 50}, 500, 400),  # it ends before it has come to all of them
         ({"rule": "all"}, GRPO, None, None),
         ({"rule": "low_tiers", "highest_tier": 3}, GRPO, 500, None),
         ({"rule": "annotated"}, GRPO, 500, None),

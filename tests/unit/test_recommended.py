@@ -26,8 +26,15 @@ def table(*rows: tuple) -> list[recommended.Lead]:
     differences += [("m", "t", "other", policy, minus, -value, 0, 0, p, 10) for policy, minus, value, p in rows]
     arms = dict.fromkeys(arm for policy, minus, *_ in rows for arm in (policy, minus))
     spent = [("m", "t", arm, 50 if "unsure" in arm else 500) for arm in arms]
+    gains = [
+        ("m", "t", eval_task, arm, "sampled", 0.25 if eval_task == "t" else 0.5) for arm in arms for eval_task in ("t", "other")
+    ]
     return recommended.of_study(
-        CONFIG, "s", pd.DataFrame(differences, columns=COLUMNS), pd.DataFrame(spent, columns=["model", "task", "policy", "labels"])
+        CONFIG,
+        "s",
+        pd.DataFrame(differences, columns=COLUMNS),
+        pd.DataFrame(spent, columns=["model", "task", "policy", "labels"]),
+        pd.DataFrame(gains, columns=["model", "task", "eval_task", "policy", "decoding", "gain"]),
     )
 
 
@@ -79,9 +86,16 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
     found = table(("unsure", "random", 0.04, 0.001), ("unsure_5", "random_5", 0.06, 0.001), ("hard", "random", 0.09, 0.2))
     monkeypatch.setattr(recommended, "leads", lambda root, config: found)
     page = recommended.page(tmp_path, CONFIG)
-    assert "**No prompt is labelled:** choose by `unsure`: better than a random choice in 2 of 2 cases, worse in none." in page
+    assert (
+        "**No prompt is labelled:** choose by `unsure`: better than a random choice in 2 of 2 cases (t of m by recipe `short`, where it gained"
+        " +25.0; t of m by recipe `short`, where it gained +25.0), worse in none."
+    ) in page
+    assert (
+        "with no label or a small labelled sample or the labels of the whole pool, `unsure` (better by recipe `short` alone)."
+        in recommended.in_short(tmp_path, CONFIG)
+    )
     assert page.count("; nothing that needs a small labelled sample has been studied") == 1
     assert "| `hard` | `rule: hard` | the labels of the whole pool | 0, 1, 0 |" in page
-    assert "| s | m, t | short | 5 % | unsure | 50 | +6.0 [+5.0, +8.0] | better |" in page
+    assert "| s | m, t | short | 5 % | unsure | 50 | +25.0 | +6.0 [+5.0, +8.0] | better |" in page
     monkeypatch.setattr(recommended, "leads", lambda root, config: found[-1:] if found[-1].way == "hard" else found[:1])
     assert "choose at random; of `" in recommended.page(tmp_path, CONFIG)

@@ -11,6 +11,14 @@ from pages.results import LABELS, ONLINE, REFERENCE, SUMMARIES, TRUNCATION, at_h
 
 ASKED = {LABELS: "Which prompts to annotate when none is annotated", ONLINE: "Choosing prompts while training"}
 PAPERS = ("HE", "LDS")  # the two that disagree
+OTHERS = {  # claims of the study of choosing while training, as leads
+    "beta_over_plain": "a Beta posterior over plain GRPO",
+    "targeted_over_plain": "predicted pass rates over plain GRPO",
+    "replay_over_plain": "these with replay over plain GRPO",
+    "easy_first_over_plain": "easy to hard over plain GRPO",
+    "prime_over_plain": "process rewards over plain GRPO",
+    "hard_under_prime": "hard over random under process rewards",
+}
 
 
 def in_short(root: Path, config: dict) -> list[str]:
@@ -32,20 +40,30 @@ def in_short(root: Path, config: dict) -> list[str]:
         f" {results.link(TRUNCATION)}",
         *recorded.in_short(root),
     ]
+    told: set[str] = set()  # a claim that two studies can judge stands where it is asked first
     for study, question in ASKED.items():
         if (root / SUMMARIES / study / "gains.csv").is_file():
             found = results.judged(root, config, study)["claims"]
-            lines.append(
-                f"**{question}**: {verdicts_on(found[~found.paper.isin(PAPERS)])}.{beside(root, study)} {results.link(study)}"
-            )
+            found = found[~found.paper.isin(PAPERS) & ~found.id.isin(told)]
+            told |= set(found.id)
+            more = beside(root) if study == LABELS else others(found)
+            lines.append(f"**{question}**: {verdicts_on(found)}.{more} {results.link(study)}")
     return lines
 
 
-def beside(root: Path, study: str) -> str:
+def others(found: pd.DataFrame) -> str:
+    """Of the study of choosing while training: the other differences that it asks for by a claim of this project, without a verdict."""
+    asked = found[(found.primary == 0) & (found.paper == "here") & found.id.isin(OTHERS)]
+    said = [
+        f"{OTHERS[claim]} " + ", ".join(f"{row.task} {spread(row.estimate, row.low, row.high)}" for row in rows.itertuples())
+        for claim, rows in asked.groupby("id", sort=False)
+    ]
+    return f" Other leads, without a verdict: {'; '.join(said)}."
+
+
+def beside(root: Path) -> str:
     """Of the study of labels: the leads over a random choice of what needs the labels of the whole pool."""
-    if study != LABELS:
-        return ""
-    tables, said = results.read(root, study, "chosen"), []
+    tables, said = results.read(root, LABELS, "chosen"), []
     differences, chosen = at_home(tables["differences"]), tables["chosen"]
     for policy in ("hard", "nearest_half"):
         places = differences.groupby(["model", "task"], sort=False)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from hardgrpo.analysis import statistics
+from hardgrpo.analysis.formats import change
 from hardgrpo.analysis.formats import change_interval as spread
 from hardgrpo.selection import policies
 from pages import results
@@ -42,6 +43,7 @@ class Lead:
     recipe: str
     budget: float
     labels: float
+    gain: float
     difference: float
     low: float
     high: float
@@ -59,7 +61,7 @@ def leads(root: Path, config: dict) -> list[Lead]:
     for study in config["studies"]:
         folder = root / results.SUMMARIES / study
         if (folder / "differences.csv").is_file():
-            found += of_study(config, study, pd.read_csv(folder / "differences.csv"), pd.read_csv(folder / "spent.csv"))
+            found += of_study(config, study, *(pd.read_csv(folder / f"{name}.csv") for name in ("differences", "spent", "gains")))
     return once(found)
 
 
@@ -73,9 +75,10 @@ def once(found: list[Lead]) -> list[Lead]:
     return list(most.values())
 
 
-def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame) -> list[Lead]:
-    """The leads of one study, with its tables `differences` and `spent`."""
+def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame, gains: pd.DataFrame) -> list[Lead]:
+    """The leads of one study, with its tables `differences`, `spent` and `gains`."""
     labels = {(row.model, row.task, row.policy): row.labels for row in spent.itertuples()}
+    gained = {(row.model, row.task, row.policy): row.gain for row in results.at_home(gains).itertuples()}
     first = config["studies"][study].get("recipes", [""])[0]
     found = []
     for (model, task), rows in differences[differences.task == differences.eval_task].groupby(["model", "task"], sort=False):
@@ -96,6 +99,7 @@ def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.Data
                         recipe_of(config, recipe or first),
                         budget,
                         labels[model, task, name],
+                        gained[model, task, name],
                         pair["difference"],
                         pair["low"],
                         pair["high"],
@@ -159,11 +163,17 @@ def in_short(root: Path, config: dict) -> str:
     """A line: how often a policy was better than a random choice."""
     found = leads(root, config)
     better, same, worse = (sum(one.said == said for one in found) for said in ("better", "not told apart", "worse"))
-    best = dict.fromkeys(recommended(kept) for _, kept in by_need(found))
+    best: dict[str, list[str]] = {}
+    for asked, kept in by_need(found):
+        way = recommended(kept)
+        recipes = dict.fromkeys(one.recipe for one in kept if one.way == way and one.said == "better")
+        by = f" (better by recipe {' and '.join(f'`{name}`' for name in recipes)} alone)" if len(recipes) == 1 else ""
+        best.setdefault(f"`{way}`{by}" if way else "a random choice", []).append(NEEDS[asked])
+    said = "; ".join(f"with {' or '.join(labelled)}, {way}" for way, labelled in best.items())
     return (
         f"**Which tenth?** Against a random choice of as many prompts, {len({one.way for one in found})} policies were {better} times better,"
         f" {same} times not told apart and {worse} times worse, in {len(cases_of(found))} cases. Recommended so far, by that page's rule:"
-        f" {', or '.join(f'`{way}`' if way else 'a random choice' for way in best)}. [More](docs/which-prompts.md)"
+        f" {said}. [More](docs/which-prompts.md)"
     )
 
 
@@ -182,7 +192,10 @@ def page(root: Path, config: dict) -> str:
         if best:
             of = [one for one in kept if one.way == best]
             better = [one for one in of if one.said == "better"]
-            said = f"choose by `{best}`: better than a random choice in {len(better)} of {len(of)} cases, worse in none"
+            where = "; ".join(
+                f"{one.task} of {one.model} by recipe `{one.recipe}`, where it gained {change(one.gain)}" for one in better
+            )
+            said = f"choose by `{best}`: better than a random choice in {len(better)} of {len(of)} cases ({where}), worse in none"
         elif not ways:
             said = "choose at random: no study has asked for anything else"
         else:
@@ -210,12 +223,12 @@ def page(root: Path, config: dict) -> str:
         "",
         "Every case. *Labels* are all that a run bought, before the choice and for training; a random choice buys those of its prompts.",
         "",
-        "| study | base, task | recipe | chosen | way of choosing | labels | lead over random | after Holm's correction |",
-        "|---|---|---|---|---|---|---|---|",
+        "| study | base, task | recipe | chosen | way of choosing | labels | its gain | lead over random | after Holm's correction |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for one in found:
         lines.append(
             f"| {one.study} | {one.model}, {one.task} | {one.recipe} | {100 * one.budget:g} % | {one.way} | {one.labels:.0f}"
-            f" | {spread(one.difference, one.low, one.high)} | {one.said} |"
+            f" | {change(one.gain)} | {spread(one.difference, one.low, one.high)} | {one.said} |"
         )
     return "\n".join(lines)

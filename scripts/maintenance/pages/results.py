@@ -239,7 +239,7 @@ def online(root: Path, config: dict) -> list[str]:
         " goes by them; in two rounds there are two probes. *Labels* are all that a run buys: those that its policy needs before it"
         f" chooses, and those of the prompts that it samples. *Lead* is over `random` by `{first}`, plain GRPO on a random tenth. *Rollouts to"
         f" `{first}`* are those with which an arm first was as accurate as `{first}` on the same prompts is at its end, per cent of those with which `{first}`"
-        " first was; empty where it, or too many of the draws of seeds, never was. All numbers are"
+        " first was; a dash where it, or too many of the draws of seeds, never was. All numbers are"
         f" {population(config, gains)}. Points with 95 % intervals.",
         "",
         "![Gain at equal rollouts, and the labels that each arm needed](images/rollouts.png)",
@@ -274,9 +274,11 @@ def probed(config: dict, task: str, policy: str) -> int:
 
 
 def share_of(until: dict) -> str:
-    """The rollouts to the target, per cent, with their interval; what is infinite is empty."""
-    value, low, high = ("" if pd.isna(until[name]) else f"{100 * until[name]:.0f}" for name in ("share", "share_low", "share_high"))
-    return f"{value} [{low}, {high}]"
+    """The rollouts to the target, per cent, with their interval; a dash for what is infinite."""
+    value, low, high = (
+        "–" if pd.isna(until[name]) else f"{100 * until[name]:.0f}" for name in ("share", "share_low", "share_high")
+    )
+    return value if value == low == high == "–" else f"{value} [{low}, {high}]"
 
 
 def random_of(config: dict, policy: str) -> str:

@@ -41,6 +41,8 @@ SHARES |= {
 }
 CHANGES = {"gain", "difference", "finishing", "correctness"}
 COUNTS = {"problems", "samples", "seeds", "updates", "prompts", "rollouts", "completion_tokens", "labels", "cells", "k", "pool"}
+POOLED = {"problems", "pool", "prompts"}  # counts that may be means over seeds; in these tables so may the following
+MEANS = {"spent": POOLED | {"updates", "rollouts", "labels"}, "rollouts": POOLED | {"updates", "labels"}}
 MAY_BE_ZERO = {"labels"}  # a reward by the majority buys none
 MUST_BE_KNOWN = {"accuracy", "gain", "difference", "finishing", "correctness", "pass", "learnable", "pass_rate"} | COUNTS
 
@@ -77,7 +79,7 @@ def test_cells(given, tables, runs):
 def test_ranges(tables):
     """Shares lie between 0 and 1, changes between -1 and 1, counts are whole and positive; nothing that must be known is missing."""
     wrong = []
-    for _, place, row in rows_of(tables):
+    for name, place, row in rows_of(tables):
         for column, value in row.items():
             if not known(value):
                 if column in MUST_BE_KNOWN:
@@ -92,7 +94,7 @@ def test_ranges(tables):
                 continue  # a run on worked solutions samples nothing
             elif value == 0 and column in MAY_BE_ZERO:
                 continue
-            elif column in COUNTS and not (value > 0 and (value == int(value) or column in ("problems", "pool", "prompts"))):
+            elif column in COUNTS and not (value > 0 and (value == int(value) or column in MEANS.get(name, POOLED))):
                 wrong.append(f"{place}: {column} is {value}, not a positive whole number")
     check(wrong)
 

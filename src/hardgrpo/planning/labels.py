@@ -24,17 +24,12 @@ def bought(policy: dict, recipe: dict, pool: int | None) -> int | None:
     if pool is None and (needs != "none" or not isinstance(budget, dict)):
         return None
     if needs == "pool" or policy["rule"] == "all":
-        return policies.labels(policy, recipe, pool, 0, pool, _sampled(recipe, pool))
+        return policies.labels(policy, recipe, pool, 0, pool, selectors.most_labels(recipe, pool))
     if budget is None:
         return None
     sample = policies.subset_size(policy["calibrated_on"], pool) if needs == "sample" else 0
     chosen = policies.subset_size(budget, math.inf if pool is None else pool)
-    return policies.labels(policy, recipe, pool, sample, chosen, _sampled(recipe, chosen))
-
-
-def _sampled(recipe: dict, chosen: int) -> int | None:
-    """The most prompts that a recipe with a selector can sample."""
-    return selectors.most_labels(recipe, chosen) if recipe.get("selector") else None
+    return policies.labels(policy, recipe, pool, sample, chosen, selectors.most_labels(recipe, chosen))
 
 
 def lines(rows: list[dict]) -> list[str]:

@@ -39,8 +39,9 @@ def style(policy: str, policies: list[str]) -> dict:
     index = [name for name in policies if name not in STYLES].index(policy)
     if index >= len(MARKERS) * len(DASHES):
         raise UserError(f"{len(policies)} policies in one figure, more than there are marks; split the study into several")
-    dashes = DASHES[(index + index // len(MARKERS)) % len(DASHES)]
-    return {"color": COLORS[index % len(COLORS)], "marker": MARKERS[index % len(MARKERS)], "linestyle": dashes}
+    turn = index // len(MARKERS)  # the next time round a marker has another colour, and other dashes
+    dashes = DASHES[(index + turn) % len(DASHES)]
+    return {"color": COLORS[(index + turn) % len(COLORS)], "marker": MARKERS[index % len(MARKERS)], "linestyle": dashes}
 
 
 def mark(policy: str, policies: list[str], group: int = 0, model: int | None = None) -> dict:
@@ -108,14 +109,16 @@ def spread(index: int, count: int, width: float) -> float:
 
 
 def legend(figure, axes, place: str = "outside upper center") -> None:
-    """One legend outside all panels, each entry once: inside a panel it would hide data."""
+    """One legend outside all panels, each entry once: inside a panel it would hide data. A long one makes the figure higher."""
     entries = {}
     for axis in axes:
         for handle, text in zip(*axis.get_legend_handles_labels()):
             entries.setdefault(text, handle)
     if entries:
-        columns = int(17 * figure.get_figwidth() / (max(map(len, entries)) + 8))
-        figure.legend(entries.values(), entries.keys(), loc=place, ncols=max(1, min(len(entries), columns)))
+        columns = max(1, min(len(entries), int(17 * figure.get_figwidth() / (max(map(len, entries)) + 8))))
+        more = -(-len(entries) // columns) - 4  # rows
+        figure.set_figheight(min(TALLEST, figure.get_figheight() + 0.15 * max(0, more)))
+        figure.legend(entries.values(), entries.keys(), loc=place, ncols=columns)
 
 
 def marks_legend(figure, axis, policies: list[str], tasks: list[str], models: list[str] = ()) -> None:

@@ -49,7 +49,7 @@ def draw(gains, learnable, accuracy, regressions):
                 look = {"color": "0.4", "linestyle": dashes, "linewidth": 0.9}
                 lines += axis.plot(scale * ends, 100 * heights, label=f"{word}: {said(fit)}", **look)
         if lines:
-            axis.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+            axis.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, -0.22))
         axis.axhline(0, color="0.6", linewidth=0.6)
         axis.set_xlabel(text)
         drawn += [x.assign(drawn="point", panel=name), fits[fits.predictor == name].assign(drawn="line", panel=name)]
