@@ -1,5 +1,5 @@
 """A study under faults: after each, a plain rerun ends with the files of an undisturbed run, or stops with one line that names the
-damaged file. `make chaos` draws 200 faults, a plain `make test` two."""
+damaged file. `make chaos` draws 200 faults; a plain `make test` has the seeds that once failed."""
 
 import os
 import random
@@ -15,7 +15,7 @@ from conftest import World, assert_same, results
 from hardgrpo.runtime import provenance, seals, warm
 from hardgrpo.runtime.errors import UserError
 
-FAULTS = int(os.environ.get("HARDGRPO_FAULTS", "2"))
+FAULTS = int(os.environ.get("HARDGRPO_FAULTS", "0"))
 ONCE_FAILED: list[int] = [4, 37]  # seeds whose fault was once not survived
 SEEDS = [*range(FAULTS), *(seed for seed in ONCE_FAILED if seed >= FAULTS)]
 KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]

@@ -236,6 +236,8 @@ def test_no_two_policies_share_marker_and_dashes():
     policies = [*plotting.STYLES, *(f"other {n}" for n in range(32))]
     looks = [(look["marker"], look["linestyle"]) for look in (plotting.style(policy, policies) for policy in policies)]
     assert len(set(looks)) == len(policies)
+    points = [(look["marker"], look["color"]) for look in (plotting.mark(policy, policies) for policy in policies)]
+    assert len(set(points)) == len(policies), "nor, as points, marker and colour"
     with pytest.raises(UserError, match="more than there are marks"):
         plotting.style("one more", [*policies, "one more"])
 
