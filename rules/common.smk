@@ -35,8 +35,9 @@ try:
 except UserError as error:
     raise WorkflowError(str(error))
 
-# Earlier versions kept the programs in other folders. To Snakemake, every job of their results has changed code.
-LAYOUT = Path(".snakemake/layout-2")  # exists if this version made the results here, or the user kept them
+# Earlier versions kept the programs in other folders, or wrote the settings of a base model by another command. To Snakemake, every job
+# of their results has changed code.
+LAYOUT = Path(".snakemake/layout-3")  # exists if this version made the results here, or the user kept them
 OLD_RESULTS = (
     "results/ was made by an earlier version of this project: Snakemake would run every job again. To keep the runs, call"
     f" .venv/bin/snakemake --touch --profile laptop --config study=NAME for each study that you ran, then touch {LAYOUT}."

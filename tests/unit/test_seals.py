@@ -1,5 +1,6 @@
 """What the workflow has written is checked when it is read: a changed byte is one line, never another number."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -71,6 +72,30 @@ def test_only_what_the_workflow_makes_is_sealed(tmp_path, monkeypatch):
         files.write_json(folder / "provenance.json", {})
         provenance.write_manifest(folder)
     assert [path.parent.parent for path in tmp_path.rglob(".seals/*")] == [tmp_path / "results/models/tiny"]
+
+
+def test_seals_within_a_checkpoint_are_no_part_of_it(tmp_path, monkeypatch):
+    """Whoever removes all seals, or copies a state without hidden folders, damages no checkpoint; pruning one leaves its manifest sealed."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "results/state/run/checkpoint-2"
+    folder.mkdir(parents=True)
+    files.write_json("results/state/run/checkpoint-2/selector.json", {"taken": 8})
+    (folder / "model.safetensors").write_text("weights")
+    provenance.write_manifest("results/state/run/checkpoint-2")
+    assert sorted(path.name for path in folder.glob(".seals/*")) == ["manifest.json", "selector.json"]
+    states._keep_model(Path("results/state/run/checkpoint-2"))
+    assert [path.name for path in folder.glob(".seals/*")] == ["manifest.json"]
+    assert sorted(path.name for path in folder.glob("*")) == [".seals", "manifest.json", "model.safetensors"]
+    for seal in folder.glob(".seals/*"):
+        seal.unlink()
+    provenance.check_manifest("results/state/run/checkpoint-2")
+
+
+def test_a_file_that_is_renewed_between_the_reads_of_its_seal_and_of_itself_is_no_damage(table, monkeypatch):
+    reads = iter([seals._read(seals.of(table)), None])  # the writer has put the file into its place, and not yet its seal
+    monkeypatch.setattr(seals, "_read", lambda seal: next(reads))
+    table.write_bytes(b"gain\n2\n")
+    seals.check(table)
 
 
 def test_a_rename_that_fails_leaves_the_old_file_and_its_seal(table, monkeypatch):

@@ -336,3 +336,10 @@ def test_rows_of_a_table_are_counted_as_a_spreadsheet_counts_them():
 def test_every_way_that_math_boxes_an_answer_is_read(solution, answer):
     row = {"problem": "q", "solution": solution, "level": "Level 3"}
     assert sources.as_problem(row, 0, "math", {}, True, "f")["answer"] == answer
+
+
+def test_a_folder_of_ones_own_may_have_a_manifest_of_its_own(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/train.csv").write_text("question,answer\n1 + 1,2\n")
+    (tmp_path / "manifest.json").write_text('{"made": "by hand"}')
+    assert sources._dataset_rows(tmp_path, None, "train") == [{"question": "1 + 1", "answer": 2}]

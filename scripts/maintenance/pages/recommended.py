@@ -166,12 +166,15 @@ def in_short(root: Path, config: dict) -> str:
     best: dict[str, list[str]] = {}
     for asked, kept in by_need(found):
         way = recommended(kept)
-        recipes = dict.fromkeys(one.recipe for one in kept if one.way == way and one.said == "better")
-        by = f" (better by recipe {' and '.join(f'`{name}`' for name in recipes)} alone)" if len(recipes) == 1 else ""
+        of = [one for one in kept if one.way == way]
+        better_in = [one for one in of if one.said == "better"]
+        recipes = " and ".join(f"`{name}`" for name in dict.fromkeys(one.recipe for one in better_in))
+        gained = " and ".join(change(one.gain) for one in better_in)
+        by = f" (better in {len(better_in)} of {len(of)} cases, all by recipe {recipes}, where it gained {gained})"
         best.setdefault(f"`{way}`{by}" if way else "a random choice", []).append(NEEDS[asked])
     said = "; ".join(f"with {' or '.join(labelled)}, {way}" for way, labelled in best.items())
     return (
-        f"**Which tenth?** Against a random choice of as many prompts, {len({one.way for one in found})} policies were {better} times better,"
+        f"**Which tenth?** Against a random choice of as many prompts, {len({one.way for one in found})} policies were together {better} times better,"
         f" {same} times not told apart and {worse} times worse, in {len(cases_of(found))} cases. Recommended so far, by that page's rule:"
         f" {said}. [More](docs/which-prompts.md)"
     )

@@ -44,7 +44,7 @@ def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dic
         raise UserError(
             f"{folder}: expected a file, found a folder; name a file, or read a dataset's folder as `local` of a hub source"
         )
-    if (folder / "manifest.json").is_file():  # downloaded by fetch_dataset.py
+    if folder.parts[0] == "results" and (folder / "manifest.json").is_file():  # downloaded by fetch_dataset.py
         provenance.check_manifest(folder)
     import datasets  # only where a hub dataset is read
 

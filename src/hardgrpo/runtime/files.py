@@ -336,12 +336,12 @@ def read_json(path: str | Path, name: str | None = None, remedy: str = "delete i
 
 
 def listing(folder: str | Path) -> dict[str, dict]:
-    """{path relative to the folder: {"bytes": size, "sha256": checksum}} of all its files, sorted."""
+    """{path relative to the folder: {"bytes": size, "sha256": checksum}} of all its files but seals, sorted."""
     folder = Path(folder)
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and not seals.is_seal(path)
     }
 
 

@@ -23,6 +23,10 @@ def of(path: str | Path) -> Path:
     return path.parent / ".seals" / path.name
 
 
+def is_seal(path: Path) -> bool:
+    return path.parent.name == ".seals"
+
+
 @contextlib.contextmanager
 def renewed(new: Path, path: Path) -> Iterator[None]:
     """Seal the file `new` under the name `path`, which the block gives it. A kill leaves it without a seal, never with an old one."""
@@ -54,8 +58,11 @@ def check(path: str | Path, content: bytes | None = None) -> None:
     expected = None if any(pair in COMMITTED for pair in itertools.pairwise(path.parts)) else _read(of(path))
     if expected in (None, sha256(path) if content is None else hashlib.sha256(content).hexdigest()):
         return
-    if path.is_file() and _read(of(path)) == sha256(path):
-        return  # another process has written both between the two reads
+    for folder in (path.parent, of(path).parent):  # a network file system then looks anew
+        with contextlib.suppress(OSError):
+            os.listdir(folder)
+    if path.is_file() and _read(of(path)) in (None, sha256(path)):
+        return  # another process has written both, or is about to write the seal
     raise UserError(
         f"{path}: the content is not what was written (checksum differs); delete it and run again, or delete {of(path)} if you changed it"
         " yourself"

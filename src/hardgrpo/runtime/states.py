@@ -18,7 +18,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TextIO
 
-from hardgrpo.runtime import files, provenance
+from hardgrpo.runtime import files, provenance, seals
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 
@@ -93,7 +93,8 @@ def _keep_model(folder: Path, *others: str) -> None:
     if kept != manifest["files"]:
         provenance.write_listing(folder, kept)
     for path in folder.rglob("*"):
-        if path.is_file() and path.relative_to(folder).as_posix() not in [*kept, "manifest.json"]:
+        of = path.parent.parent / path.name if seals.is_seal(path) else path
+        if path.is_file() and of.relative_to(folder).as_posix() not in [*kept, "manifest.json"]:
             path.unlink()
 
 
