@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from conftest import ROOT
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import checks, memory, paths, settings
+from hardgrpo.study import checks, memory, paths, settings, study_checks
 from hardgrpo.training import loop, recipes
 
 RECIPE = {
@@ -300,6 +300,21 @@ def test_an_update_that_replays_as_many_groups_as_it_samples_takes_twice_the_act
         found = memory.training_memory(shape, recipe | {"selector": recipe["selector"] | changes}, 1024, gpus)
         plain = memory.training_memory(shape, CONFIG["recipes"]["as_written"], 1024, gpus | {"micro_batch": int(rows)})
         assert found["activations"] == plain["activations"]
+
+
+@pytest.mark.parametrize("study", CONFIG["studies"])
+def test_every_study_fits_the_gpus_of_its_models(study):
+    assert not list(study_checks.too_large(CONFIG, CONFIG["studies"][study]))
+
+
+def test_a_run_that_is_too_large_is_named_where_its_study_is_planned():
+    config = copy.deepcopy(CONFIG)
+    config["tasks"]["gsm8k"]["completion_tokens"] = 1024
+    ((place, what),) = study_checks.too_large(config, config["studies"]["online"])
+    assert place == "models.qwen3-4b.gpus.adapter" and what.startswith("recipe replay on gsm8k needs about 77 GiB")
+    checks.check(config | {"study": "process_rewards"}, "config.yaml")
+    with pytest.raises(UserError, match="recipe replay on gsm8k needs about 77 GiB"):
+        checks.check(config | {"study": "online"}, "config.yaml")
 
 
 def test_a_reward_model_takes_memory_as_its_weights_and_optimiser_do():

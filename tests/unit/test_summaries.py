@@ -276,8 +276,8 @@ def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
     assert training.labels_bought("p/seed0.csv", {"reward": reward}, pd.DataFrame({"prompts": [8] * 100})) == labels
 
 
-def test_a_run_that_ends_before_it_has_come_to_all_chosen_prompts_needs_the_answers_of_those_that_it_sampled(monkeypatch):
-    for rule, chosen, labels in (("all", 500, 24), ("random", 50, 24), ("hard", 50, 500), ("random", 20, 20)):
+def test_a_run_on_all_prompts_that_ends_before_it_has_come_to_all_needs_the_answers_of_those_that_it_sampled(monkeypatch):
+    for rule, chosen, labels in (("all", 500, 24), ("all", 20, 20), ("random", 50, 50), ("annotated", 50, 50), ("hard", 50, 500)):
         facts = {"policy": {"rule": rule}, "pool": 500, "prompts": chosen}
         monkeypatch.setattr(training.files, "read_json", lambda path, facts=facts: facts)
         assert training.labels_bought("p/seed0.csv", {"reward": "correct"}, pd.DataFrame({"prompts": [8, 8, 8]})) == labels

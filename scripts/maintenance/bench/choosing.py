@@ -2,7 +2,8 @@
 
 The selector's own work (asking, being told, writing its state) is measured for a pool of 10,000 prompts, against the seconds of an update
 of the finished miniature's model, which is small: on a larger one the share is smaller. Rounds with a selector and plain updates are
-trained in alternating pairs, over the miniature's whole pool. A round with process rewards also trains the reward model.
+trained in alternating pairs, over the miniature's whole pool. A round with process rewards also trains the reward model. What `targeted`
+does once for a run, embedding the pool, has a row of its own.
 """
 
 import functools
@@ -43,6 +44,9 @@ def run(options) -> list[dict]:
         for name, selector in SELECTORS.items():
             own = functools.partial(own_work, selector)
             rows.append(compared(f"the work of {name} for {POOL:,} prompts; an update", "s", own, update, 3, "ratio <= 0.05"))
+        rows.append(
+            compared(f"embedding {POOL:,} prompts, once a run; an update", "s", lambda: embedding(made, options.model), update, 1)
+        )
         recipes = {name: {"selector": keys} for name, keys in SELECTORS.items()} | {"process rewards": {"process": PROCESS}}
         for name, keys in recipes.items():
             with_it = functools.partial(seconds, spec(made, Path(temporary) / f"{name.replace(' ', '_')}.yaml", keys))
@@ -68,6 +72,22 @@ def seconds(spec: Path) -> float:
         benchmarks.run(command, **ENVIRONMENT)
         steps = files.read_rows(f"{folder}/run/timing.csv", {"step": int, "seconds": float})
     return statistics.mean(step["seconds"] for step in steps[1:])
+
+
+def embedding(made: Path, model: str) -> float:
+    """Seconds to embed a pool of as many prompts, those of the miniature over and over."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from hardgrpo.data import tasks
+    from hardgrpo.training.online import embeddings
+
+    content = yaml.safe_load(made.read_text(encoding="utf-8"))
+    questions = [problem["question"] for problem in files.read_jsonl(benchmarks.ROOT / content["problems"], {"question": str})]
+    rows = {f"p{i}": {"prompt": tasks.messages(content["prompt"], questions[i % len(questions)])} for i in range(POOL)}
+    loaded, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
+    started = time.perf_counter()
+    embeddings(loaded, tokenizer, rows, content["chat"])
+    return time.perf_counter() - started
 
 
 def own_work(selector: dict) -> float:

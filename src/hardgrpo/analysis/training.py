@@ -110,10 +110,13 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 
 
 def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
-    """How many prompts' answers a run needed (`policies.labels`). A run with a selector has logged how many prompts it has sampled; another
-    one takes the chosen prompts in turn, and a short one ends before it has come to all of them."""
-    facts = files.read_json(Path(subset).with_suffix(".json"))
-    sampled = int(log.labels.sum()) if recipe.get("selector") else min(facts["prompts"], int(log.prompts.sum()))
+    """How many prompts' answers a run needed (`policies.labels`). A run with a selector has logged how many prompts it has sampled. Without
+    one, what was chosen is annotated as a whole; but a short run on all prompts ends before it has come to all of them."""
+    facts, sampled = files.read_json(Path(subset).with_suffix(".json")), None
+    if recipe.get("selector"):
+        sampled = int(log.labels.sum())
+    elif facts["policy"]["rule"] == "all":
+        sampled = min(facts["prompts"], int(log.prompts.sum()))
     return policies.labels(facts["policy"], recipe, facts["pool"], facts.get("sample", 0), facts["prompts"], sampled)
 
 

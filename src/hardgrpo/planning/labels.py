@@ -24,12 +24,17 @@ def bought(policy: dict, recipe: dict, pool: int | None) -> int | None:
     if pool is None and (needs != "none" or not isinstance(budget, dict)):
         return None
     if needs == "pool" or policy["rule"] == "all":
-        return policies.labels(policy, recipe, pool, 0, pool, selectors.most_labels(recipe, pool))
+        return policies.labels(policy, recipe, pool, 0, pool, _sampled(policy, recipe, pool))
     if budget is None:
         return None
     sample = policies.subset_size(policy["calibrated_on"], pool) if needs == "sample" else 0
     chosen = policies.subset_size(budget, math.inf if pool is None else pool)
-    return policies.labels(policy, recipe, pool, sample, chosen, selectors.most_labels(recipe, chosen))
+    return policies.labels(policy, recipe, pool, sample, chosen, _sampled(policy, recipe, chosen))
+
+
+def _sampled(policy: dict, recipe: dict, chosen: int) -> int | None:
+    """The most prompts that a run can sample, where it buys the answers of these alone; otherwise all that were chosen are annotated."""
+    return selectors.most_labels(recipe, chosen) if recipe.get("selector") or policy["rule"] == "all" else None
 
 
 def lines(rows: list[dict]) -> list[str]:

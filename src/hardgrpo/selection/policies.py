@@ -69,7 +69,7 @@ def labels(policy: dict, recipe: dict, pool: int, sample: int, chosen: int, samp
     """How many prompts' answers a run needs: to choose (the pool's, those of a `sample`, or none) and to train (those of the `chosen`
     prompts, or none where the reward is the majority's answer or any answer). A prompt that needs its answer for both counts once.
 
-    A run with a selector, or a short one, samples only some of the chosen prompts, `sampled`, and needs the answers of these."""
+    A run with a selector, or a short one on all prompts, samples only some of the prompts, `sampled`, and needs the answers of these."""
     before = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
     if (recipe.get("selector") or {}).get("by") == "pass_rate":
         before = pool  # the curriculum sorts by pass rates

@@ -57,6 +57,8 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
     yield from _of_subset(config)
     for name, study in config["studies"].items():
         yield from study_checks.contradictions(config, study, f"studies.{name}")
+        if name == config["study"]:  # another one may be planned with other limits than it would be run with
+            yield from study_checks.too_large(config, study)
 
 
 def _of_task(config: dict, name: str, task: dict, place: str) -> Iterator[tuple[str, str]]:

@@ -201,12 +201,18 @@ def unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple[
                         f"tasks.{test}.completion_tokens",
                         f"model '{model}' has a context of {source['context_tokens']} tokens for prompt and completion; lower it",
                     )
-    if "gpus" not in config["models"][model]:
-        return
-    if "shape" not in config["models"][model]:
+    if "gpus" in config["models"][model] and "shape" not in config["models"][model]:
         yield f"models.{model}.shape", "a model for GPUs needs its shape, from which memory is estimated; add it"
-        return
-    for recipe in (name for name in study["recipes"] if name in config["recipes"]):
+
+
+def too_large(config: dict, study: dict) -> Iterator[tuple[str, str]]:
+    """Runs that do not fit the GPUs of their model."""
+    for model in (name for name in study["models"] if {"gpus", "shape"} <= config["models"].get(name, {}).keys()):
+        yield from _too_large(config, study, model)
+
+
+def _too_large(config: dict, study: dict, model: str) -> Iterator[tuple[str, str]]:
+    for recipe in (name for name in study.get("recipes", []) if name in config["recipes"]):
         kind = "adapter" if config["recipes"][recipe].get("adapter") else "full"
         for task in (name for name in study["tasks"] if name in config["tasks"]):
             try:
