@@ -45,7 +45,7 @@ def in_short(root: Path, config: dict) -> list[str]:
         f" {results.link(TRUNCATION)}",
         *recorded.in_short(root),
     ]
-    told: set[str] = set()  # a claim that two studies can judge stands where it is asked first
+    told: set[str] = set()  # a claim that both studies judge stands with the first alone
     for study, question in ASKED.items():
         if (root / SUMMARIES / study / "gains.csv").is_file():
             found = results.judged(root, config, study)["claims"]

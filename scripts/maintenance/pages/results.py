@@ -235,9 +235,9 @@ def online(root: Path, config: dict) -> list[str]:
     lines = [
         f"## {HEADINGS[ONLINE]}",
         "",
-        "Every run samples as many rollouts while it trains, kept or thrown away. *Probe* are the completions of a probe besides, for a policy that"
+        "All runs sample equally many rollouts while they train, kept or thrown away. *Probe* counts the completions of a probe besides, for a policy that"
         " goes by them; in two rounds there are two probes. *Labels* are all that a run buys: those that its policy needs before it"
-        f" chooses, and those of the prompts that it samples. *Lead* is over `random` by `{first}`, plain GRPO on a random tenth. *Rollouts to"
+        f" chooses, and those of the prompts that it trains on: all that were chosen, but with a selector, or on all prompts, only those that it samples. *Lead* is over `random` by `{first}`, plain GRPO on a random tenth. *Rollouts to"
         f" `{first}`* are those with which an arm first was as accurate as `{first}` on the same prompts is at its end, per cent of those with which `{first}`"
         " first was; a dash where it, or too many of the draws of seeds, never was. All numbers are"
         f" {population(config, gains)}. Points with 95 % intervals.",

@@ -57,7 +57,7 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
     yield from _of_subset(config)
     for name, study in config["studies"].items():
         yield from study_checks.contradictions(config, study, f"studies.{name}")
-        if name == config["study"]:  # another one may be planned with other limits than it would be run with
+        if name == config["study"]:  # a what-if may ask for limits under which runs of other studies would not fit
             yield from study_checks.too_large(config, study)
 
 

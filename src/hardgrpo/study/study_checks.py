@@ -4,6 +4,7 @@ Every function yields what is wrong: mostly (place in config.yaml, words).
 """
 
 import difflib
+import itertools
 from collections.abc import Iterator
 
 from hardgrpo.data import generated
@@ -207,18 +208,13 @@ def unable(config: dict, study: dict, model: str, place: str) -> Iterator[tuple[
 
 def too_large(config: dict, study: dict) -> Iterator[tuple[str, str]]:
     """Runs that do not fit the GPUs of their model."""
-    for model in (name for name in study["models"] if {"gpus", "shape"} <= config["models"].get(name, {}).keys()):
-        yield from _too_large(config, study, model)
-
-
-def _too_large(config: dict, study: dict, model: str) -> Iterator[tuple[str, str]]:
-    for recipe in (name for name in study.get("recipes", []) if name in config["recipes"]):
+    models = [name for name in study["models"] if {"gpus", "shape"} <= config["models"][name].keys()]
+    for model, recipe, task in itertools.product(models, study.get("recipes", []), study["tasks"]):
         kind = "adapter" if config["recipes"][recipe].get("adapter") else "full"
-        for task in (name for name in study["tasks"] if name in config["tasks"]):
-            try:
-                memory.check_fits(config, model, recipe, task)
-            except UserError as error:
-                yield f"models.{model}.gpus.{kind}", str(error)
+        try:
+            memory.check_fits(config, model, recipe, task)
+        except UserError as error:
+            yield f"models.{model}.gpus.{kind}", str(error)
 
 
 def without_solutions(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:
