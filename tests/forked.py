@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+SOURCES = str(Path(__file__).parents[1] / "src")
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     ["snakemake.cli", "snakemake.executors.local", "snakemake.report.html_reporter", "smart_open", "yte"]
@@ -17,8 +18,12 @@ CONTEXT.set_forkserver_preload(
 )
 
 
-def run(program: str, arguments: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess:
-    """What `python PROGRAM` with these arguments does in a folder, or `python -m snakemake` where the program is snakemake."""
+def run(program: str, arguments: list[str], folder: Path, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+    """What `python PROGRAM` with these arguments does in a folder, or `python -m snakemake` where the program is snakemake.
+
+    Without an environment, it is this process's, and the package is this clone's.
+    """
+    environment = os.environ | {"PYTHONPATH": SOURCES} if environment is None else environment
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         streams = [CONTEXT.reducer.DupFd(stream.fileno()) for stream in (out, err)]
         process = CONTEXT.Process(target=become, args=(program, arguments, str(folder), environment, streams))

@@ -2,12 +2,12 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import forked
 from conftest import RECORDINGS, ROOT, path_of
 from hardgrpo.runtime import files
 from hardgrpo.selection import choices
@@ -66,21 +66,11 @@ def test_by_the_samples_that_chose_them_the_hardest_look_harder():
 
 
 def compare(tmp_path, *recordings, **more) -> subprocess.CompletedProcess:
-    command = [
-        sys.executable,
-        path_of("compare_choices"),
-        "--recording",
-        *map(str, recordings),
-        "--grader",
-        more.pop("grader", "final_word"),
-    ]
-    command += ["--probed-by", *map(str, more.pop("probed"))] if "probed" in more else []
-    command += [
-        "--output",
-        str(tmp_path / "choices.csv"),
-        *(part for key, value in more.items() for part in (f"--{key}", str(value))),
-    ]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    arguments = ["--recording", *map(str, recordings), "--grader", more.pop("grader", "final_word")]
+    arguments += ["--probed-by", *map(str, more.pop("probed"))] if "probed" in more else []
+    arguments += ["--output", str(tmp_path / "choices.csv")]
+    arguments += [part for key, value in more.items() for part in (f"--{key}", str(value))]
+    return forked.run(path_of("compare_choices"), arguments, ROOT)
 
 
 def test_the_program_on_a_recording(tmp_path):

@@ -1,14 +1,13 @@
 """The crate of a study, checked against what RO-Crate 1.1 and the profile Workflow Run Crate 0.5 require (their MUSTs)."""
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 import zipfile
 
 import pytest
 
+import forked
 from conftest import ROOT, path_of
 
 PROVENANCE = {
@@ -41,11 +40,9 @@ def clone(tmp_path):
 
 def pack(folder, *tables) -> subprocess.CompletedProcess:
     runs = [f"results/training/tiny-seed0/arithmetic/mini/{policy}/seed0" for policy in ("hard", "easy")]
-    command = [sys.executable, path_of("write_crate"), "--study", '{"name": "mini", "title": "The miniature"}', "--files", *tables]
-    command += ["--rules", "rules/paper.smk", "--runs", *runs, "--output", "crate.zip"]
-    return subprocess.run(
-        command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=False
-    )
+    arguments = ["--study", '{"name": "mini", "title": "The miniature"}', "--files", *tables]
+    arguments += ["--rules", "rules/paper.smk", "--runs", *runs, "--output", "crate.zip"]
+    return forked.run(path_of("write_crate"), arguments, folder)
 
 
 def test_a_crate_is_what_its_profile_requires(clone):

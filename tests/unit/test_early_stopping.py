@@ -192,7 +192,6 @@ CONFIDENT = [
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "samples", "policy"), CONFIDENT, ids=json.dumps)
 def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_costs_no_more(shape, samples, policy):
     """Pools of 200 prompts whose pass rates are spread like Beta(shape), in the mode of the program (in_full)."""

@@ -4,14 +4,13 @@ import csv
 import gzip
 import io
 import json
-import subprocess
-import sys
 
 import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import forked
 from conftest import path_of
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
@@ -34,9 +33,8 @@ def export(folder, name, content, numbers, output, source=None, change=None):
         "mean_pass_rate": 0.25,
     }
     (folder / "S.json").write_text(json.dumps(facts))
-    command = [sys.executable, path_of("export_subset"), "--subset", "S.csv", "--problems", "P.jsonl"]
-    command += ["--files", name, "--output", output]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False), problems
+    arguments = ["--subset", "S.csv", "--problems", "P.jsonl", "--files", name, "--output", output]
+    return forked.run(path_of("export_subset"), arguments, folder), problems
 
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)

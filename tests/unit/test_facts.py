@@ -165,6 +165,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 def test_a_small_model_learns_what_it_is_shown(one_thread):
     """Forty facts in seconds: what is shown as right becomes likely, and what is shown as wrong does not."""
     import torch

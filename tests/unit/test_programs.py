@@ -66,6 +66,7 @@ def test_the_tests_that_are_named_here_are_there():
     assert [name for name in RUN_BY_A_TEST.values() if f"\ndef {name}(" not in text] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", WRITING)
 def test_what_is_generated_comes_out_as_it_is_committed(program, world):
     """In a copy, in which nothing else changes."""

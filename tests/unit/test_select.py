@@ -1,11 +1,10 @@
 """Subsets by tier, and tables of difficulties that are wrong: the program that selects."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
+import forked
 from conftest import path_of
 from hardgrpo.runtime import files
 
@@ -15,8 +14,8 @@ def select(folder, tiers, policy, table=None):
     files.write_rows(folder / "D.csv", ["id", "tier", "pass_rate"], rows)
     if table is not None:
         (folder / "D.csv").write_text(table)
-    command = [sys.executable, path_of("select_subset"), "--difficulty", "D.csv", "--policy", json.dumps(policy)]
-    return subprocess.run([*command, "--seed", "0", "--output", "S.csv"], cwd=folder, capture_output=True, text=True, check=False)
+    arguments = ["--difficulty", "D.csv", "--policy", json.dumps(policy), "--seed", "0", "--output", "S.csv"]
+    return forked.run(path_of("select_subset"), arguments, folder)
 
 
 def test_low_tiers_are_chosen_by_number(tmp_path):

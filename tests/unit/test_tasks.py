@@ -2,13 +2,12 @@
 
 import csv
 import json
-import subprocess
-import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import forked
 from conftest import path_of
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
@@ -19,8 +18,7 @@ REVISION = "0" * 40
 
 
 def program(folder, name, *arguments):
-    command = [sys.executable, path_of(name), *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return forked.run(path_of(name), [*map(str, arguments)], folder)
 
 
 def prepare(folder, source, *paths, task="mine", split="train", **options):

@@ -32,6 +32,7 @@ def test_time_to_target_is_told_in_rollouts_of_plain_grpo_on_the_same_prompts():
     assert told([0.3, 0.1], [0.6, 0.7]) == [], "plain GRPO gains nothing that could be reached"
 
 
+@pytest.mark.slow
 def test_intervals_of_time_to_target_hold_the_truth_about_as_often_as_they_say():
     """Both curves rise evenly, the other's with 1.5 times the slope, ten seeds: nine in ten intervals or more hold 2/3."""
     rng, held, tries = np.random.Generator(np.random.PCG64(11)), 0, 120

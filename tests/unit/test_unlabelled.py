@@ -3,12 +3,12 @@
 import json
 import random
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import yaml
 
+import forked
 from conftest import ROOT, path_of
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -25,7 +25,7 @@ COLOURS = ["red", "blue", "pink", "green"]
 
 
 def run(folder, program, *arguments, fails=False) -> subprocess.CompletedProcess:
-    done = subprocess.run([sys.executable, path_of(program), *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = forked.run(path_of(program), list(arguments), folder)
     assert (done.returncode != 0) == fails and "Traceback" not in done.stderr, done.stdout + done.stderr
     return done
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import forked
 from conftest import path_of
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -28,9 +29,8 @@ def measure(folder, problems=None, completions=None, name="C.jsonl"):
     data = lines(COMPLETIONS) if completions is None else completions
     (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
     (folder / "D.csv").write_text("an earlier result\n")
-    command = [sys.executable, path_of("measure_difficulty"), "--problems", "P.jsonl", "--completions", name]
-    command += ["--grader", "choice_letter", "--output", "D.csv"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    arguments = ["--problems", "P.jsonl", "--completions", name, "--grader", "choice_letter", "--output", "D.csv"]
+    return forked.run(path_of("measure_difficulty"), arguments, folder)
 
 
 def with_line(number, text):

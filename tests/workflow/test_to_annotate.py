@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import forked
 from conftest import World, path_of
 from hardgrpo.runtime import files
 from interrupted import contents, wait_for
@@ -118,9 +119,8 @@ def take_in(folder, rows, header=("id", "question", "answer")):
     files.write_jsonl(folder / "P.jsonl", POOL)
     with open(folder / "A.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([header, *rows])
-    command = [sys.executable, path_of("read_annotated"), "--problems", "P.jsonl", "--annotated", "A.csv", "--column", "answer"]
-    command += ["--grader", "number_lenient", "--output", "out.jsonl"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    arguments = ["--problems", "P.jsonl", "--annotated", "A.csv", "--column", "answer", "--grader", "number_lenient"]
+    return forked.run(path_of("read_annotated"), [*arguments, "--output", "out.jsonl"], folder)
 
 
 def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
