@@ -1,29 +1,39 @@
-"""Write envs/training.yaml and envs/figures.yaml, the conda environments of `--sdm conda`, from the locks envs/*.lock.
+"""Write envs/training.post-deploy.sh and envs/figures.post-deploy.sh, which install a lock in the conda environments of `--sdm conda`.
 
     python scripts/maintenance/write_conda.py
 
-Snakemake copies the file of an environment elsewhere before it uses it. The lock must therefore stand in the file itself.
+A file of an environment can hold the packages, too. But Snakemake keeps a copy of it beside every output, and one with all
+checksums is half a megabyte.
 """
 
+import hashlib
 from pathlib import Path
 
 from hardgrpo.runtime import errors, files, images
 
 ROOT = Path(__file__).parents[2]
+SCRIPT = """#!/bin/sh
+# Made by scripts/maintenance/write_conda.py from the locks; a test compares. Snakemake runs it in the environment of {name}.yaml, in the
+# clone's folder, and makes the environment again where this text is another. SHA-256 of the locks:
+{checksums}
+set -eu
+for lock in {locks}; do
+    python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps --no-build-isolation -r "$lock"
+done
+"""
 
 
-def environment(lock: str) -> str:
-    """The text of an environment's file; `lock` is the text of a lock in envs/."""
-    requirements = lock.partition("\n\n")[2].replace("\\\n", "")  # after the options; a requirement in one line with its checksums
-    lines = [" ".join(line.split()) for line in requirements.splitlines() if not line.lstrip().startswith("#")]
-    header = "# Made by scripts/maintenance/write_conda.py from the lock; a test compares.\nchannels: [conda-forge, nodefaults]\ndependencies:\n"
-    return header + "  - python=3.12\n  - pip\n  - pip:\n" + "".join(f"      - {line}\n" for line in lines)
+def script(name: str, root: Path = ROOT) -> str:
+    """The text of the script for an environment, by its name."""
+    locks = [images.BUILD, images.LOCKS[name]]
+    checksums = "\n".join(f"# {hashlib.sha256((root / lock).read_bytes()).hexdigest()} {lock}" for lock in locks)
+    return SCRIPT.format(name=name, checksums=checksums, locks=" ".join(locks))
 
 
 def main() -> None:
-    for name, lock in images.LOCKS.items():
-        path = ROOT / f"envs/{name}.yaml"
-        files.write_text(path, environment(files.read_text(ROOT / lock)))
+    for name in images.LOCKS:
+        path = ROOT / f"envs/{name}.post-deploy.sh"
+        files.write_text(path, script(name))
         print(path)
 
 

@@ -56,6 +56,12 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
     assert len(texts) == len(graded)
 
 
+def test_what_snakemake_keeps_of_a_file_is_small(finished_world):
+    """It reads a record of every file before each plan, and a record holds the file of the conda environment."""
+    records = [path for path in (finished_world.folder / ".snakemake/metadata").rglob("*") if path.is_file()]
+    assert len(records) > 100 and max(path.stat().st_size for path in records) < 50_000
+
+
 def test_the_specification_and_the_provenance_say_what_was_run(finished_world):
     folder = finished_world.folder / "results/training" / RUN
     spec = yaml.safe_load((folder / "spec.yaml").read_text())
