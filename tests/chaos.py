@@ -64,6 +64,9 @@ def _session(pid: int) -> int:
         return -1
 
 
+# --- faults of a running workflow; each says whether it struck one that was running -------------------------------------------
+
+
 def one_of(workflow: Workflow, rng: random.Random) -> int | None:
     """A process of the workflow; None if it is over."""
     members = sorted(workflow.members())
@@ -71,50 +74,59 @@ def one_of(workflow: Workflow, rng: random.Random) -> int | None:
 
 
 def _send(number: signal.Signals, then: signal.Signals | None = None) -> Callable:
-    def fault(workflow: Workflow, rng: random.Random) -> None:
+    def fault(workflow: Workflow, rng: random.Random) -> bool:
         pid = one_of(workflow, rng)
         with contextlib.suppress(ProcessLookupError, TypeError):
             os.kill(pid, number)
             if then:
                 time.sleep(rng.uniform(0.1, 2))
                 os.kill(pid, then)
+            return True
+        return False
 
     return fault
 
 
-def kill_all(workflow: Workflow, rng: random.Random) -> None:
+def kill_all(workflow: Workflow, rng: random.Random) -> bool:
     """What a machine that loses its power does, but for the disk."""
+    running = workflow.running()
     for pid in workflow.members():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    return running
 
 
-def interrupt(workflow: Workflow, rng: random.Random) -> None:
+def interrupt(workflow: Workflow, rng: random.Random) -> bool:
     """Ctrl-C, once or twice: it reaches the whole group."""
+    running = workflow.running()
     for _ in range(rng.choice((1, 2))):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(workflow.process.pid, signal.SIGINT)
         time.sleep(rng.uniform(0, 1))
+    return running
 
 
-def disk_full(workflow: Workflow, rng: random.Random) -> None:
+def disk_full(workflow: Workflow, rng: random.Random) -> bool:
     """No process of the workflow can make a file longer than this any more."""
-    size = rng.choice((0, 100, 10_000, 100_000))
+    running, size = workflow.running(), rng.choice((0, 100, 10_000, 100_000))
     for pid in workflow.members():
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, size))
+    return running
 
 
-def no_memory(workflow: Workflow, rng: random.Random) -> None:
+def no_memory(workflow: Workflow, rng: random.Random) -> bool:
     """A process gets little more memory than it has."""
     pid = one_of(workflow, rng)
     with contextlib.suppress(ProcessLookupError, FileNotFoundError, TypeError):
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + rng.choice((0, 1 << 20, 1 << 24))
         resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
+        return True
+    return False
 
 
-def second_snakemake(workflow: Workflow, rng: random.Random) -> None:
+def second_snakemake(workflow: Workflow, rng: random.Random) -> bool:
     """Somebody starts the same command in another terminal, while the first holds its locks."""
     while workflow.running() and not list((workflow.folder / ".snakemake/locks").glob("*")):
         time.sleep(0.05)
@@ -124,10 +136,12 @@ def second_snakemake(workflow: Workflow, rng: random.Random) -> None:
     finally:
         second.end()
     assert "Traceback" not in second.said, second.said
-    assert status and "lock" in second.said or not workflow.running(), second.said
+    refused = bool(status) and "lock" in second.said
+    assert refused or not workflow.running(), second.said
+    return refused
 
 
-WHILE_RUNNING: dict[str, Callable[[Workflow, random.Random], None]] = {
+WHILE_RUNNING: dict[str, Callable[[Workflow, random.Random], bool]] = {
     "kill one": _send(signal.SIGKILL),
     "kill all": kill_all,
     "end one": _send(signal.SIGTERM),

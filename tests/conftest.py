@@ -1,5 +1,6 @@
 """Small worlds for tests: a copy of the project in a temporary folder, with a configuration small enough for seconds."""
 
+import collections
 import contextlib
 import csv
 import fcntl
@@ -117,6 +118,17 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="no NVIDIA GPU is here (nvidia-smi)"))
         if item.get_closest_marker("slurm") and NO_SLURM:
             item.add_marker(pytest.mark.skip(reason=NO_SLURM))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How often each kind of fault was done (tests/end_to_end/test_chaos.py), and how many came when the workflow was over."""
+    ended = [report for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])]
+    faults = collections.Counter(
+        dict(report.user_properties)["fault"] for report in ended if "fault" in dict(report.user_properties)
+    )
+    if faults:
+        terminalreporter.section(f"{faults.total()} faults")
+        terminalreporter.write_line("; ".join(f"{kind}: {count}" for kind, count in sorted(faults.items())))
 
 
 class World:

@@ -133,6 +133,14 @@ sys.exit(2)
     assert process.returncode == 2
 
 
+def test_when_nobody_reads_what_it_prints_last_it_fails_without_a_traceback(start):
+    process, *_ = start("sys.stdin.read()\nprint('to nobody')")
+    process.stdout.close()
+    process.stdin.close()
+    assert "Traceback" not in process.stderr.read()
+    assert process.wait()
+
+
 @pytest.mark.parametrize(
     ("code", "status", "said"),
     [

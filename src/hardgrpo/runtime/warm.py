@@ -250,8 +250,11 @@ class Ending:
 
     def leave(self) -> None:
         if self.status is not None:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            try:
+                sys.stdout.flush()
+                sys.stderr.flush()
+            except OSError:  # the disk is full, or whoever read it is gone
+                self.status = self.status or 120  # Python's own in such a case
             os._exit(self.status)
 
 
