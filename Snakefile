@@ -1,8 +1,29 @@
 # From problems to the paper: tasks -> probe -> difficulty -> subsets -> GRPO -> evaluation -> summaries -> figures, tables, paper.
 
+import signal
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 min_version("9.20")
+
+# While this file is read, Ctrl-C ends Snakemake without a traceback: it has not begun anything, and holds no lock.
+RAISES = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+if RAISES:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+sys.path.insert(0, str(Path(workflow.basedir) / "src"))
+
+from hardgrpo.runtime import files  # noqa: E402
+from hardgrpo.runtime.errors import UserError  # noqa: E402
+
+try:
+    for name in [*workflow.configfiles, "config.yaml"] if workflow.is_main_process else []:
+        files.read_yaml(name)  # refuses what Snakemake takes: of a key that stands there twice, the last
+except UserError as error:
+    raise WorkflowError(str(error))
 
 
 configfile: "config.yaml"
@@ -109,6 +130,10 @@ include: "rules/figures.smk"
 include: "rules/paper.smk"
 include: "rules/explorer.smk"
 include: "rules/plan.smk"
+
+
+if RAISES:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 onstart:

@@ -14,7 +14,6 @@ from snakemake.exceptions import WorkflowError
 from snakemake.resources import Resource
 
 SCRIPTS = Path(workflow.basedir) / "scripts"
-sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
 from hardgrpo.planning import calibration, durations  # noqa: E402
 from hardgrpo.report import registry  # noqa: E402
@@ -28,8 +27,6 @@ from hardgrpo.study import checks, memory, paths, settings  # noqa: E402
 config["update_inputs"] = {"true": True, "false": False}.get(config.get("update_inputs"), config.get("update_inputs"))
 
 try:
-    for name in workflow.configfiles if workflow.is_main_process else []:
-        files.read_yaml(name)  # refuses what Snakemake takes: of a key that stands there twice, the last
     checks.check(config, ", ".join(os.path.relpath(name) for name in workflow.configfiles))
     checks.check_writable("results", "paper")
 except UserError as error:

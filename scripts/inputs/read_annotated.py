@@ -33,7 +33,8 @@ def main() -> None:
                 raise errors.UserError(
                     f"{where}: no column '{column}'; found {', '.join(row)}. Keep the columns of the rows to annotate"
                 )
-        identity, answer = (sources.original("" if row[name] is None else str(row[name])) for name in ("id", args.column))
+        cells = ("" if row[name] is None else str(row[name]) for name in ("id", args.column))
+        identity, answer = map(sources.original, cells) if args.annotated.endswith(".csv") else cells
         answer = answer.strip()
         if identity not in pool:
             raise errors.UserError(
@@ -53,7 +54,8 @@ def main() -> None:
         raise errors.UserError(f"{args.annotated}: no row has an answer in column '{args.column}'; fill some in")
     files.write_jsonl(args.output, found.values())
     if empty:
-        print(f"warning: {args.annotated}: {len(empty)} rows have no answer and are left out: {', '.join(empty)}")
+        left_out = errors.shown(", ".join(empty))
+        print(f"warning: {args.annotated}: {len(empty)} rows have no answer and are left out: {left_out}")
     print(f"{args.output}: {len(found)} problems have answers")
 
 

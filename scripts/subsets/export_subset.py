@@ -106,7 +106,9 @@ def as_csv(rows: list[dict], for_people: bool) -> str:
     """The rows as a table. What people open in a spreadsheet holds no formulas."""
     keep = sources.inert if for_people else str
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    return files.csv_text(columns, [[keep("" if row.get(name) is None else row[name]) for name in columns] for row in rows])
+    return files.csv_text(
+        [*map(keep, columns)], [[keep("" if row.get(name) is None else row[name]) for name in columns] for row in rows]
+    )
 
 
 if __name__ == "__main__":

@@ -1,18 +1,24 @@
 """Sampling: a completion belongs to its prompt and seed, not to its batch."""
 
+import copy
 import importlib.metadata
 import importlib.util
+import inspect
+import re
 import shutil
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
+import transformers
 
 from hardgrpo.runtime import environments, errors
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.sampling import decoding, engines
+from hardgrpo.sampling import decoding, engines, programs
 from hardgrpo.sampling.requests import Request, sample_seed
+from hardgrpo.study import settings
 
 QUESTIONS = [
     "Bob has 12 coins.",
@@ -51,6 +57,37 @@ def test_batches_do_not_matter(tiny, temperature):
     wanted = generate(tiny, requests(temperature), 25, batch=100)
     for batch in (1, 5):
         assert generate(tiny, requests(temperature), 25, batch) == wanted
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_model_of_weights_that_are_no_numbers_says_nothing(tiny, temperature):
+    model = copy.deepcopy(tiny[0])
+    with torch.no_grad():
+        model.lm_head.weight[3] = float("nan")
+    with pytest.raises(UserError, match="are no numbers .* training has diverged"):
+        generate((model, tiny[1]), requests(temperature), 5)
+
+
+def test_arguments_of_the_chat_template_are_none_of_the_tokenizer_s():
+    own = inspect.signature(transformers.PreTrainedTokenizerBase.apply_chat_template).parameters
+    assert set(own) - {"self", "kwargs"} == settings.NOT_OF_A_TEMPLATE
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "words"),
+    [
+        ("batch", 0, "--batch is 0, expected at least 1"),
+        ("completion_tokens", -2, "--completion-tokens is -2, expected at least 1"),
+        ("shards", 0, "--shards is 0, expected at least 1"),
+        ("shard", -1, "--shard is -1, expected a number from 0 below --shards"),
+        ("prompt", "hi", "--prompt is 'hi', expected a text with {question}"),
+        ("chat", {"max_length": 1}, "--chat: max_length is set by the workflow"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_a_model_is_loaded(argument, value, words):
+    right = {"samples": 1, "completion_tokens": 5, "shards": 2, "shard": 1, "batch": None, "prompt": "{question}", "chat": {}}
+    with pytest.raises(UserError, match=re.escape(words)):
+        programs.start(SimpleNamespace(**right | {argument: value}))
 
 
 def test_seeds_matter_and_the_same_seed_gives_the_same_completion(tiny):

@@ -40,6 +40,8 @@ def test_a_thousand_hostile_cases_end_well(kind, cases):
         ('{"id": "a", "id": "b"}', "line 1: 'id' stands in an object twice"),
         ('{"id": NaN}', "line 1: NaN is no number"),
         ('{"id": ' + "9" * 5000 + "}", "too large for JSON"),
+        ('{"id": 1' + "0" * 400 + "}", "too large for JSON"),
+        ('{"id": 1e999}', "line 1: 1e999 is no number"),
         ("[" * 100_000, "too large for JSON"),
         ('{"id": "' + "a\\u001b[31m\\u202e" + '"}', "'id' is str, expected int"),
     ],
@@ -116,6 +118,7 @@ def test_a_summary_with_text_among_numbers_is_refused(tmp_path):
         ("[" * 100_000, "not valid YAML"),
         ("a: 2020-13-45\n", "not valid YAML"),
         ("? [1]\n: 2\n", "not valid YAML"),
+        ("a: 1\n__use_yte__: true\n", "has Snakemake run the file as a program"),
         ("a: !!python/object/apply:os.system [id]\n", "not valid YAML"),
         ("a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)), "aliases"),
     ],
@@ -194,7 +197,7 @@ def test_messages_are_one_printable_line_of_readable_length():
 
 
 def test_cells_that_a_spreadsheet_would_compute_are_made_inert():
-    for cell in ("=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "=cmd|' /C calc'!A0"):
+    for cell in ("=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "=cmd|' /C calc'!A0", "'=1", "''-1"):
         assert sources.inert(cell) == "'" + cell and sources.original(sources.inert(cell)) == cell
     for cell in ("", "-5", "+3.5", "a=b", "'quoted'", "5"):
         assert sources.inert(cell) == cell == sources.original(cell)

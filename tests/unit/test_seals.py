@@ -45,10 +45,24 @@ def test_what_a_person_changed_is_read_once_its_seal_is_gone(table):
     assert files.read_text(table) == "gain\n1\n"
 
 
-def test_a_damaged_seal_speaks_for_no_file(table):
-    seals.of(table).write_text("no checksum\n")
-    with pytest.raises(UserError, match="checksum differs"):
+def test_a_damaged_seal_is_named_and_not_its_file(table):
+    seals.of(table).write_text(seals.of(table).read_text().replace(seals.of(table).read_text()[3], "x"))
+    with pytest.raises(UserError, match=r"^\S*\.seals/gains\.csv: not the checksum of gains\.csv: .* delete it and run again"):
         files.read_text(table)
+
+
+def test_a_seal_that_cannot_be_replaced_leaves_its_file(table, monkeypatch):
+    rename = seals.os.replace
+
+    def refused(source, target):
+        if source == seals.of(table):
+            raise PermissionError(13, "Permission denied", str(source))
+        rename(source, target)
+
+    with monkeypatch.context() as patched, pytest.raises(PermissionError):
+        patched.setattr(seals.os, "replace", refused)
+        files.write_rows(table, ["gain"], [{"gain": 0.5}])
+    assert files.read_text(table) == "gain\n0.25\n"
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_its_seal(table):
@@ -92,8 +106,8 @@ def test_seals_within_a_checkpoint_are_no_part_of_it(tmp_path, monkeypatch):
 
 
 def test_a_file_that_is_renewed_between_the_reads_of_its_seal_and_of_itself_is_no_damage(table, monkeypatch):
-    reads = iter([seals._read(seals.of(table)), None])  # the writer has put the file into its place, and not yet its seal
-    monkeypatch.setattr(seals, "_read", lambda seal: next(reads))
+    reads = iter([seals._expected(table), None])  # the writer has put the file into its place, and not yet its seal
+    monkeypatch.setattr(seals, "_expected", lambda path: next(reads))
     table.write_bytes(b"gain\n2\n")
     seals.check(table)
 
@@ -112,15 +126,35 @@ def test_a_rename_that_fails_leaves_the_old_file_and_its_seal(table, monkeypatch
     assert seals.of(table).is_file() and files.read_text(table) == "gain\n0.25\n"
 
 
-def test_an_empty_seal_is_none(table):
-    seals.of(table).write_bytes(b"")  # a power cut
+@pytest.mark.parametrize("left", [b"", bytes(65)])
+def test_a_seal_that_a_power_cut_has_left_empty_is_none(table, left):
+    seals.of(table).write_bytes(left)
     assert files.read_text(table) == "gain\n0.25\n"
 
 
-def test_a_file_that_another_process_writes_between_two_reads_is_no_damage(table):
-    before = table.read_bytes()
+@pytest.mark.parametrize("first", [b"gain\n0.25\n", b"gain\n"])
+def test_what_was_read_while_another_process_wrote_it_or_was_read_wrong_once_is_read_again(table, monkeypatch, first):
     files.write_rows(table, ["gain"], [{"gain": 0.5}])
-    seals.check(table, before)
+    reads = iter([first, table.read_bytes()])
+    monkeypatch.setattr(seals.Path, "read_bytes", lambda path: next(reads))
+    assert files.read_text(table) == "gain\n0.5\n"
+
+
+def test_a_folder_that_was_emptied_is_filled_again(tmp_path, monkeypatch):
+    """Its seals are hidden files, which a person does not see."""
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        with files.atomic("results/models/tiny") as folder:
+            folder.mkdir(parents=True)
+            files.write_json(folder / "provenance.json", {})
+            provenance.write_manifest(folder)
+        assert sorted(path.name for path in (tmp_path / "results/models/tiny").iterdir()) == [
+            ".seals",
+            "manifest.json",
+            "provenance.json",
+        ]
+        for path in (tmp_path / "results/models/tiny").glob("*.json"):
+            path.unlink()
 
 
 def test_a_seal_that_cannot_be_read_is_named(table):

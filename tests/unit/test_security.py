@@ -140,6 +140,6 @@ def test_a_token_is_in_no_file_and_no_message(monkeypatch, tmp_path):
         "from hardgrpo.runtime import errors\n"
         "errors.run(lambda: inputs.find('model', 'owner/name', 'main', 'the licence'))"
     )
-    offline = os.environ | {"HF_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT / "src")}
+    offline = os.environ | {"HF_ENDPOINT": f"http://me:{token}@127.0.0.1:9", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=offline, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.startswith("error: ") and token not in done.stdout + done.stderr

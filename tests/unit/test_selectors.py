@@ -2,6 +2,7 @@
 
 import json
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -278,3 +279,17 @@ def test_defaults_are_those_of_the_papers():
     assert selectors.with_defaults(recipe("dynamic")) == {"kind": "dynamic", "groups": ROOM, "most_rounds": 10}
     assert selectors.with_defaults(recipe("targeted"))["reference"] == 256
     assert selectors.with_defaults(recipe("skip", groups=5))["groups"] == 5
+
+
+def test_a_curriculum_sorts_tiers_of_a_table_as_numbers():
+    """A table's cells are texts, of which "10" stands before "9"."""
+    from hardgrpo.training.online import of_curriculum
+
+    spec, ids = SimpleNamespace(problems="P.jsonl"), ["a", "b", "c"]
+    problems = {name: {"tier": tier} for name, tier in zip(ids, ("9", "10", 2))}
+    assert of_curriculum(spec, problems, ids, "tier") == {"a": 9.0, "b": 10.0, "c": 2.0}
+    for tier in ("easy", [1]):
+        with pytest.raises(UserError, match=r"P\.jsonl: prompt 'b' has the tier .* sorts numbers"):
+            of_curriculum(spec, problems | {"b": {"tier": tier}}, ids, "tier")
+    with pytest.raises(UserError, match=r"P\.jsonl: prompt 'b' has no tier"):
+        of_curriculum(spec, problems | {"b": {"tier": ""}}, ids, "tier")

@@ -343,3 +343,19 @@ def test_a_folder_of_ones_own_may_have_a_manifest_of_its_own(tmp_path):
     (tmp_path / "data/train.csv").write_text("question,answer\n1 + 1,2\n")
     (tmp_path / "manifest.json").write_text('{"made": "by hand"}')
     assert sources._dataset_rows(tmp_path, None, "train") == [{"question": "1 + 1", "answer": 2}]
+
+
+@pytest.mark.parametrize("path", ["{outside}/secret.jsonl", "../secret.jsonl", "data/../../*.jsonl", "http://127.0.0.1:9/x.jsonl"])
+def test_a_card_names_no_file_outside_of_its_dataset(tmp_path, path):
+    (tmp_path / "secret.jsonl").write_text('{"question": "secret", "answer": 1}\n')
+    folder = tmp_path / "dataset"
+    folder.mkdir()
+    named = path.format(outside=tmp_path)
+    (folder / "README.md").write_text(
+        f"---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: '{named}'\n---\n"
+    )
+    with pytest.raises(UserError, match=r"README\.md: .* is a file outside of the dataset's folder"):
+        sources.read_rows(folder, split="train")
+    (folder / "README.md").write_text((folder / "README.md").read_text().replace(named, "mine.jsonl"))
+    (folder / "mine.jsonl").write_text('{"question": "mine", "answer": 1}\n')
+    assert sources.read_rows(folder, split="train") == [{"question": "mine", "answer": 1}]

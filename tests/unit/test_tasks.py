@@ -307,3 +307,11 @@ def test_a_question_may_hold_braces_and_the_template_may_have_it_twice():
         "{a} {question}. Again: {a} {question} \\boxed{(X)}"
     )
     assert tasks.messages("Q: {question}", "1?") == [{"role": "user", "content": "Q: 1?"}]
+
+
+def test_a_warning_shows_what_it_quotes(capsys):
+    problems = [{"id": f"p{n}", "question": "q", "answer": str(n)} for n in range(200)]
+    problems[5] |= {"id": "p5\x1b[2J", "answer": "\x1b]0;pwned\x07 \u202e"}
+    assert len(tasks.read_by_grader(problems, "number_lenient", "P.jsonl")) == 199
+    said = capsys.readouterr().out.rstrip("\n")
+    assert said.startswith("warning: P.jsonl") and said.isprintable() and r"p5\x1b[2J" in said

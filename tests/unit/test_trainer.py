@@ -1,13 +1,17 @@
 """The trainer against TRL's own: the same completions, the same gradients, less work."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from datasets import Dataset
 from test_recipes import SPEC
 from transformers import AutoModelForCausalLM, TrainerCallback
 
+from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines
 from hardgrpo.training import recipes
+from hardgrpo.training.loop import Watch
 
 pytestmark = pytest.mark.slow
 
@@ -158,3 +162,9 @@ def test_an_update_without_any_advantage_moves_the_weights_as_in_trl(both):
         assert [entry[name] for entry in ours.log] == [entry[name] for entry in theirs.log]
     assert same(ours.weights, theirs.weights)
     assert not same(ours.weights, both(long_at_first, updates=1)[1].weights)
+
+
+@pytest.mark.parametrize("gradient", [float("nan"), float("inf")])
+def test_an_update_whose_gradient_is_no_number_ends_the_run_before_it_is_saved(gradient):
+    with pytest.raises(UserError, match="update 3 has a gradient of .* training has diverged; lower the recipe's learning_rate"):
+        Watch(None, None, 1).on_log(None, SimpleNamespace(global_step=3), None, logs={"reward": 0.5, "grad_norm": gradient})

@@ -97,6 +97,12 @@ def break_(path, value):
             break_("recipes/mini_rest/majority_share", 0.95),
             ["recipes.mini_rest.majority_share", "0.95 of 8 prompts an update are 8"],
         ),
+        (break_("recipes/mini/learning_rate", float("nan")), ["recipes.mini.learning_rate: nan is no number"]),
+        (break_("recipes/mini/temperature", float("inf")), ["recipes.mini.temperature: inf is no number"]),
+        (break_("studies/mini/seeds", [0, 2**32]), ["studies.mini.seeds.1", "4294967296 is greater than the maximum"]),
+        (break_("tasks/swaps/prompt", "\0{question}"), ["tasks.swaps.prompt", "a character that no file or program takes"]),
+        (break_("tasks/swaps/prompt", "\ud800{question}"), ["tasks.swaps.prompt", "a character that no file or program takes"]),
+        (break_("models/tiny/chat", {"truncation": True}), ["models.tiny.chat: truncation", "the model's own template reads"]),
         (break_("recipes/mini_rest/reward", "majority"), ["recipes.mini_rest.majority_share", "belongs to reward: correct"]),
         (break_("recipes/mini_beta/selector/kind", "bandit"), ["recipes.mini_beta.selector"]),
         (break_("recipes/mini_beta/selector/groups", 6), ["recipes.mini_beta.selector", "groups"]),
@@ -364,6 +370,15 @@ def test_snakemake_stops_with_one_line_and_leaves_results_alone(finished):
     assert "Traceback" not in said
     assert sum("policies.hard.budget" in line for line in said.splitlines()) == 1
     assert {path: path.stat().st_mtime_ns for path in (finished.folder / "results").rglob("*") if path.is_file()} == before
+
+
+def test_a_configuration_that_is_a_program_is_not_run(world):
+    program = "__use_yte__: true\n__definitions__:\n  - import pathlib; pathlib.Path('ran').touch()\n"
+    world.edit("config.yaml", lambda text: program + text)
+    done = world.snakemake("-n")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "config.yaml: '__use_yte__' has Snakemake run the file" in said and "Traceback" not in said
+    assert not (world.folder / "ran").exists()
 
 
 def test_results_that_cannot_be_written_are_told_before_the_first_job(world):

@@ -10,6 +10,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -210,7 +211,8 @@ def _explained(kind: str, name: str, revision: str, accept: str) -> Iterator[Non
         if constants.is_offline_mode():
             raise UserError(f"{kind} {name}: HF_HUB_OFFLINE forbids downloads; unset it: {WHERE}") from None
         cause = str(error.__cause__ or error).strip().split("\n")[0]
-        raise UserError(f"{kind} {name}: cannot download from {hub} ({cause}); {WHERE}") from None
+        reason = re.sub("//[^/@]*@", "//", f"{hub} ({cause})")  # without the password that HF_ENDPOINT may hold
+        raise UserError(f"{kind} {name}: cannot download from {reason}; {WHERE}") from None
     except errors.HfHubHTTPError as error:
         status = error.response.status_code
         if status in (401, 403) and accept:

@@ -9,7 +9,7 @@ from pathlib import Path
 from hardgrpo.data import generated, sources, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.errors import UserError, shown
 
 UNGRADED_SHARE = tasks.UNREADABLE_SHARE  # up to this share of solutions may be wrong to the task's grader; they are left out
 
@@ -56,7 +56,7 @@ def graded_right(solved: list[tuple[dict, str]], grader: str, path: str | Path) 
         )
         if len(wrong) > UNGRADED_SHARE * len(solved):
             raise UserError(f"{what}; choose another grader for the task or correct the solutions")
-        print(f"warning: {what}; they are left out", flush=True)
+        print(f"warning: {shown(what)}; they are left out", flush=True)
     left_out = {problem["id"] for problem in wrong}
     return [{"id": problem["id"], "solution": text} for problem, text in solved if problem["id"] not in left_out]
 

@@ -46,6 +46,7 @@ def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dic
         )
     if folder.parts[0] == "results" and (folder / "manifest.json").is_file():  # downloaded by fetch_dataset.py
         provenance.check_manifest(folder)
+    _check_card(folder)
     import datasets  # only where a hub dataset is read
 
     datasets.disable_progress_bars()
@@ -58,6 +59,21 @@ def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dic
         raise UserError(
             f"{folder}: no split '{split}' of configuration '{name}' can be read ({reason}); correct the task's source"
         ) from None
+
+
+def _check_card(folder: Path) -> None:
+    """Raise a `UserError` if a dataset's card names files outside of its folder, which `load_dataset` would read."""
+    card = folder / "README.md"
+    _, mark, rest = files.read_text(card).partition("---\n") if card.is_file() else ("", "", "")
+    about = files.parse_yaml(rest.partition("\n---")[0], card) if mark else None
+    left = [about.get("configs")] if isinstance(about, dict) else []
+    while left:
+        entry = left.pop()
+        left += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        if isinstance(entry, str) and ("://" in entry or entry.startswith(("/", "~")) or ".." in Path(entry).parts):
+            raise UserError(
+                f"{card}: '{entry}' in configs is a file outside of the dataset's folder; put its files into the folder"
+            )
 
 
 def choose_rows(rows: list[dict], chosen: dict | None, path: str | Path) -> list[tuple[int, dict]]:
@@ -78,7 +94,8 @@ def first_row(path: str | Path) -> int:
     return 2 if str(path).endswith(".csv") else 1
 
 
-FORMULA = re.compile(r"[=+\-@\t\r]")  # what a spreadsheet takes for the beginning of a formula
+# What a spreadsheet takes for the beginning of a formula, after apostrophes that `inert` may have put there.
+FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 NUMBER = re.compile(r"[+-]?[\d.]+")
 
 
@@ -125,7 +142,7 @@ def _boxed(solution: str) -> str | None:
 def _gsm8k_solution(row: dict, statement: str) -> str:
     """The solution without calculator annotations <<48/2=24>>, and the answer as the grader's form states it."""
     steps, _, _ = row["answer"].rpartition("####")
-    return f"{re.sub(r'<<[^>]*>>', '', steps).strip()}\n{statement}"
+    return f"{re.sub(r'<<[^<>]*>>', '', steps).strip()}\n{statement}"
 
 
 def _math_solution(row: dict, statement: str) -> str | None:

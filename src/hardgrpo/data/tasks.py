@@ -9,7 +9,7 @@ from pathlib import Path
 from hardgrpo.data import generated, sources
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.errors import UserError, shown
 
 SPLITS = ("train", "test")
 FAMILIES = {
@@ -82,7 +82,7 @@ def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[
     what = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {named}"
     if len(unreadable) > UNREADABLE_SHARE * len(problems):
         raise UserError(f"{what}; choose another grader for the task or correct the answers")
-    print(f"warning: {what}; they are left out", flush=True)
+    print(f"warning: {shown(what)}; they are left out", flush=True)
     return [p for p in problems if p not in unreadable]
 
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import os
 import shutil
 import zlib
@@ -39,7 +40,9 @@ def atomic(path: str | Path) -> Iterator[Path]:
             with temporary.open("rb") as stream:
                 os.fsync(stream.fileno())
         if path.is_dir():
-            old, new = ({p.name for p in folder.iterdir()} if folder.is_dir() else set() for folder in (path, temporary))
+            old, new = (
+                {p.name for p in folder.iterdir()} - {".seals"} if folder.is_dir() else set() for folder in (path, temporary)
+            )
             if temporary.is_file() or (old and not old & new):
                 raise UserError(f"{path}: a folder with other content is in the way; name another output or move it away")
             shutil.rmtree(path)
@@ -97,7 +100,7 @@ def read_text(path: str | Path, errors: str = "strict") -> str:
 def read_bytes(path: str | Path) -> bytes:
     """The content of a file. Raise a `UserError` if it is missing, or not what the workflow wrote."""
     try:
-        data = Path(path).read_bytes()
+        return seals.read(path)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -106,8 +109,6 @@ def read_bytes(path: str | Path) -> bytes:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except OSError as error:
         raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again") from None
-    seals.check(path, data)
-    return data
 
 
 def write_json(path: str | Path, value: dict, sort_keys: bool = False) -> None:
@@ -165,12 +166,21 @@ def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None
     def refused(constant: str):
         raise UserError(f"{place}: {constant} is no number; {remedy}")
 
+    def finite(digits: str) -> float:
+        value = float(digits)
+        return refused(digits) if math.isinf(value) else value
+
+    def whole(digits: str) -> int:
+        float(value := int(digits))  # OverflowError where no float is so large
+        return value
+
+    readers = {"parse_constant": refused, "parse_float": finite, "parse_int": whole} if numbers else {}
     try:
-        return json.loads(text, object_pairs_hook=once, **({"parse_constant": refused} if numbers else {}))
+        return json.loads(text, object_pairs_hook=once, **readers)
     except json.JSONDecodeError as error:
         where = f"line {line or error.lineno}, column {error.colno}"
         raise UserError(f"{name}: {where}: not valid JSON ({error.msg}); {remedy}") from None
-    except (ValueError, RecursionError):  # a number of thousands of digits; thousands of brackets
+    except (ValueError, OverflowError, RecursionError):  # a number of hundreds of digits; thousands of brackets
         raise UserError(f"{place}: a number or a nesting that is too large for JSON; {remedy}") from None
 
 
@@ -213,7 +223,11 @@ LARGEST_YAML = 1_000_000  # entries, with those that aliases repeat
 
 def read_yaml(path: str | Path):
     """The content of a YAML file. Raise a `UserError` if it is none, or is endless or huge by its aliases."""
-    text = read_text(path)
+    return parse_yaml(read_text(path), path)
+
+
+def parse_yaml(text: str, path: str | Path):
+    """The value of a YAML text of a file, which messages name."""
     try:
         content = yaml.load(text, _Yaml)
     except yaml.YAMLError as error:
@@ -226,6 +240,8 @@ def read_yaml(path: str | Path):
         RecursionError,
     ) as error:  # a date that is none; a key that is a list; deep nesting
         raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
+    if isinstance(content, dict) and "__use_yte__" in content:
+        raise UserError(f"{path}: '__use_yte__' has Snakemake run the file as a program; a configuration is plain data: remove it")
     left, count = [content], 0
     while left:
         entry, count = left.pop(), count + 1

@@ -8,12 +8,14 @@ import contextlib
 import hashlib
 import itertools
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from hardgrpo.runtime.errors import UserError
 
 SEALED = ("results", "paper")  # what the workflow makes, in folders that it names relative to the project's
+TWICE = range(2)  # another process may write file and seal while they are looked at
 COMMITTED = (("results", "reference"), ("results", "published"))
 
 
@@ -32,7 +34,7 @@ def renewed(new: Path, path: Path) -> Iterator[None]:
     """Seal the file `new` under the name `path`, which the block gives it. A kill leaves it without a seal, never with an old one."""
     seal, checksum = of(path), sha256(new) if new.is_file() and _is_sealed(path) else None
     before = seal.with_name(f".{seal.name}.before")
-    with contextlib.suppress(OSError):  # there is none
+    with contextlib.suppress(FileNotFoundError):  # there is none; any other failure leaves file and seal as they are
         os.replace(seal, before)
     try:
         yield
@@ -52,18 +54,35 @@ def add(path: Path) -> None:
         pass
 
 
-def check(path: str | Path, content: bytes | None = None) -> None:
-    """Raise a `UserError` if a file is not what was written. `content`: its bytes, if they have been read."""
+def check(path: str | Path) -> None:
+    """Raise a `UserError` if a file is not what was written."""
     path = Path(path)
-    expected = None if any(pair in COMMITTED for pair in itertools.pairwise(path.parts)) else _read(of(path))
-    if expected in (None, sha256(path) if content is None else hashlib.sha256(content).hexdigest()):
-        return
+    if not any(_is_expected(path, sha256(path)) for _ in TWICE):
+        raise _damaged(path)
+
+
+def read(path: str | Path) -> bytes:
+    """The content of a file. Raise a `UserError` if it is not what was written."""
+    path = Path(path)
+    for _ in TWICE:
+        content = path.read_bytes()
+        if _is_expected(path, hashlib.sha256(content).hexdigest()):
+            return content
+    raise _damaged(path)
+
+
+def _is_expected(path: Path, checksum: str) -> bool:
+    """Whether a checksum is that of the file's seal, or there is no seal."""
+    if _expected(path) in (None, checksum):
+        return True
     for folder in (path.parent, of(path).parent):  # a network file system then looks anew
         with contextlib.suppress(OSError):
             os.listdir(folder)
-    if path.is_file() and _read(of(path)) in (None, sha256(path)):
-        return  # another process has written both, or is about to write the seal
-    raise UserError(
+    return False
+
+
+def _damaged(path: Path) -> UserError:
+    return UserError(
         f"{path}: the content is not what was written (checksum differs); delete it and run again, or delete {of(path)} if you changed it"
         " yourself"
     )
@@ -84,13 +103,20 @@ def _is_sealed(path: Path) -> bool:
     return path.parts[0] in SEALED and path.parts[:2] not in COMMITTED and not building
 
 
-def _read(seal: Path) -> str | None:
+def _expected(path: Path) -> str | None:
+    """The checksum in a file's seal; None if there is none."""
+    seal = of(path)
+    if any(pair in COMMITTED for pair in itertools.pairwise(path.parts)):
+        return None
     try:
-        return seal.read_text(encoding="ascii", errors="replace").strip() or None  # a power cut may leave it empty
+        found = seal.read_text(encoding="ascii", errors="replace").strip("\0\n ")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise UserError(f"{seal}: cannot be read ({error.strerror}); delete it and run again") from None
+    if found and not re.fullmatch("[0-9a-f]{64}", found):  # a power cut may leave nothing, or zeros
+        raise UserError(f"{seal}: not the checksum of {path.name}: the seal is damaged; delete it and run again")
+    return found or None
 
 
 def _write(seal: Path, checksum: str) -> None:

@@ -40,6 +40,11 @@ def decode(
                 " transformers here; set the model's engine to vllm, or take a model with attention"
             )
         scores = output.logits[:, -1]
+        if not scores.amax(dim=-1).isfinite().all():  # a vocabulary may have entries of minus infinity
+            raise UserError(
+                f"the scores of {type(model).__name__} are no numbers (NaN or infinity): its weights are damaged, or training has diverged;"
+                " lower the recipe's learning_rate, or take other weights"
+            )
         if step == 0 and len(different) < count:
             scores, mask, positions = scores[copies], mask[copies], positions[copies]
             cache.reorder_cache(copies)

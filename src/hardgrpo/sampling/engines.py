@@ -16,7 +16,7 @@ from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.errors import UserError, shown
 from hardgrpo.sampling import decoding
 from hardgrpo.sampling.requests import Completion, Request
 
@@ -205,4 +205,7 @@ def _batches(prompts: list[list[int]], requests: list[Request], batch: int) -> I
 
 def fix_threads() -> None:
     """Compute with OMP_NUM_THREADS threads (default: 1). Results are bit-identical only for the same number of threads."""
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    asked = os.environ.get("OMP_NUM_THREADS", "1")
+    if not (asked.isascii() and asked.isdecimal() and int(asked)):
+        raise UserError(f"OMP_NUM_THREADS is {shown(asked)!r}, expected a number of threads; unset it")
+    torch.set_num_threads(int(asked))

@@ -8,6 +8,7 @@ from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, errors, files, provenance
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import requests
+from hardgrpo.study import settings
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -30,8 +31,16 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 def start(args: argparse.Namespace) -> None:
     """Check the arguments and the model, choose the engine, and start the program again in an environment that has this engine."""
-    if args.samples < 1:
-        raise errors.UserError(f"--samples is {args.samples}, expected at least 1")
+    for name in ("samples", "completion_tokens", "batch", "shards"):
+        value = getattr(args, name, None)
+        if value is not None and value < 1:
+            raise errors.UserError(f"--{name.replace('_', '-')} is {value}, expected at least 1")
+    if not 0 <= getattr(args, "shard", 0) < getattr(args, "shards", 1):
+        raise errors.UserError(f"--shard is {args.shard}, expected a number from 0 below --shards ({args.shards})")
+    if "{question}" not in args.prompt:
+        raise errors.UserError(f"--prompt is {args.prompt!r}, expected a text with {{question}}, where the question is put")
+    for name in sorted(set(args.chat) & settings.NOT_OF_A_TEMPLATE):
+        raise errors.UserError(f"--chat: {name} {settings.ABOUT_CHAT}")
     args.gpus = environments.granted_gpus(args.gpus)
     args.engine = environments.choose(args.engine, args.gpus)
     environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)

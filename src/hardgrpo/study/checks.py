@@ -9,6 +9,8 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import recipe_checks, schema, study_checks
 from hardgrpo.study.settings import (
+    ABOUT_CHAT,
+    NOT_OF_A_TEMPLATE,
     OF_SEED,
     has_train,
     is_labelled,
@@ -101,6 +103,8 @@ def _of_model(config: dict, name: str, model: dict, place: str) -> Iterator[tupl
             place,
             "names that end in -seed and a number are those of replicates' own bases; give the model another",
         )
+    for name in sorted(set(model.get("chat", {})) & NOT_OF_A_TEMPLATE):
+        yield f"{place}.chat", f"{name} {ABOUT_CHAT}"
     source, place = model["source"], f"{place}.source"
     if source["kind"] == "pretrain":
         if source["heads"] % source["key_value_heads"]:

@@ -1,6 +1,7 @@
 """Validate config.yaml against its schema, and explain the first violation in one sentence."""
 
 import difflib
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ def read() -> dict:
 
 def violation(config: dict) -> str | None:
     """The first violation of the schema, as a sentence; None if the configuration is valid."""
+    for place, problem in _unusable(config):
+        return f"{place}: {problem}; correct it"
     schema = read()
     # JSON Schema accepts 30.0 as an integer; the programs' arguments do not.
     strict = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
@@ -28,6 +31,18 @@ def violation(config: dict) -> str | None:
     validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, kept, type_checker=strict)(schema)
     error = min(validator.iter_errors(config), key=lambda e: [str(p) for p in e.absolute_path], default=None)
     return None if error is None else _explain(error, schema)
+
+
+def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
+    """(place, what is wrong) of values that YAML has, and that no bound of a schema refuses or no program takes as an argument."""
+    if isinstance(value, dict | list):
+        for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _unusable(name, *place)
+            yield from _unusable(entry, *place, str(name))
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield ".".join(place), f"{value} is no number"
+    elif isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
+        yield ".".join(place), f"{value!r} holds a character that no file or program takes"
 
 
 def _pattern(validator, pattern: str, instance, schema: dict) -> Iterator[jsonschema.ValidationError]:

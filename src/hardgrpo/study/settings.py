@@ -12,6 +12,13 @@ OF_SEED = re.compile(r"-seed[0-9]+$")  # the end of the name of such a base; no 
 RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # of keys that a recipe may leave out
 # Keys that only a GRPO recipe has, and needs.
 OF_GRPO = ("group_size", "temperature", "reward", "advantage", "loss", "beta", "epsilon", "generation")
+# What `apply_chat_template` takes itself, and does not hand to the template.
+NOT_OF_A_TEMPLATE = frozenset(
+    ["conversation", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message", "tokenize"]
+    + ["sanitize_control_tokens", "padding", "truncation", "max_length", "return_tensors", "return_dict"]
+    + ["return_assistant_tokens_mask", "tokenizer_kwargs"]
+)
+ABOUT_CHAT = "is set by the workflow or not supported; name only what the model's own template reads, as enable_thinking"
 DEMONSTRATED = ("swaps", "arithmetic")  # generated families whose problems have worked solutions
 
 

@@ -3,6 +3,7 @@
 `supervised.py` builds the trainer of recipes that train on worked solutions.
 """
 
+import math
 import os
 from pathlib import Path
 
@@ -164,6 +165,11 @@ class Watch(TrainerCallback):
             control.should_save = control.should_training_stop = True
 
     def on_log(self, args, state, control, logs=None, **_) -> None:
+        if not math.isfinite(float(logs.get("grad_norm", 0))):  # before the weights that it leaves are saved
+            raise UserError(
+                f"update {state.global_step} has a gradient of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate,"
+                " or its temperature, and run again"
+            )
         if "reward" in logs:
             self.progress.advance(1, f"reward {logs['reward']:.2f}, learnable {1 - logs['frac_reward_zero_std']:.2f}")
         elif "loss" in logs:  # on worked solutions; the entry at the end of training has neither

@@ -238,7 +238,7 @@ def trainer(
 def of_curriculum(spec: recipes.Spec, problems: dict, ids: list[str], by: str) -> dict[str, float]:
     """The measure that a curriculum sorts by, of each prompt: the problem's tier, or the pass rate that stands in the subset."""
     if by == "tier":
-        found, where = {i: problems[i].get("tier") for i in ids}, spec.problems
+        found, where = {i: _number(problems[i].get("tier"), spec.problems, i) for i in ids}, spec.problems
     else:
         rows = files.read_rows(spec.subset, {"id": str, "pass_rate": float})
         found, where = {row["id"]: row["pass_rate"] for row in rows}, spec.subset
@@ -249,6 +249,16 @@ def of_curriculum(spec: recipes.Spec, problems: dict, ids: list[str], by: str) -
             " and a task that have it"
         )
     return found
+
+
+def _number(tier, path: str, prompt: str) -> float | None:
+    """A tier as a number: a table's cells are texts."""
+    try:
+        return None if tier in (None, "") else float(tier)
+    except (TypeError, ValueError):
+        raise UserError(
+            f"{path}: prompt '{prompt}' has the tier {tier!r}, and a curriculum by tier sorts numbers; choose another selector.by"
+        ) from None
 
 
 def check_memory(recipe: dict, prompt_tokens: int, completion_tokens: int, chosen: dict) -> None:

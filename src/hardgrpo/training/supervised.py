@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 from trl import SFTConfig, SFTTrainer
 
 from hardgrpo.data import solutions, tasks
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.errors import UserError, shown
 from hardgrpo.runtime.interruption import say
 from hardgrpo.training import recipes
 
@@ -75,7 +75,7 @@ def texts(spec: recipes.Spec, problems: dict, chosen: list[str], tokenizer) -> d
     for left_out, why in ((without, "have no worked solution"), (long, f"have one of more than {spec.completion_tokens} tokens")):
         if left_out:
             named = ", ".join(left_out[:5]) + (", ..." if len(left_out) > 5 else "")
-            say(f"warning: {len(left_out)} of {len(chosen)} chosen prompts {why}: {named}; they are left out")
+            say(f"warning: {len(left_out)} of {len(chosen)} chosen prompts {why}: {shown(named)}; they are left out")
     if not found:
         raise UserError(
             f"{spec.solutions}: none of the {len(chosen)} chosen prompts has a worked solution of at most {spec.completion_tokens}"
