@@ -159,9 +159,10 @@ class World:
         return World.at(folder)
 
     def edit(self, name: str, change) -> None:
-        """Rewrite a file on purpose: `change` takes and returns its text. Its seal, if it has one, goes."""
+        """Rewrite a file on purpose: `change` takes and returns its text. Its checksum, if it has one, goes."""
         path = self.folder / name
-        seals.of(path).unlink(missing_ok=True)
+        for kept in (seals.of(path), path.with_name(seals.SUMS)):
+            kept.unlink(missing_ok=True)
         path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 
     def clear(self) -> None:

@@ -1,4 +1,5 @@
 """Write the generated parts of README.md and docs/: results, recommended policies, configuration, studies, costs, GPUs, import graph.
+And the checksums of the committed results that they are made from.
 
     python scripts/maintenance/write_pages.py
     python scripts/maintenance/write_pages.py --figures paper      # also copies the figures that the pages show to docs/images
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors, files, seals
 from pages import configuration, costs, found, gpus, imports, recommended, recorded, results, studies, tables
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +52,8 @@ def main() -> None:
     parser.add_argument("--root", default=ROOT, type=Path, help="the project's folder")
     parser.add_argument("--figures", type=Path, help="folder of the studies (paper), to copy the figures that the pages show")
     args = parser.parse_args()
+    for folder in committed(args.root):
+        files.write_text(folder / seals.SUMS, seals.sums(folder))
     for name, text in pages(args.root).items():
         files.write_text(args.root / name, text)
         print(args.root / name)
@@ -61,6 +64,12 @@ def main() -> None:
             raise errors.UserError(f"{drawn}: no such figure; draw it with: make figures STUDY={study}")
         with files.atomic(args.root / "docs/images" / figure) as temporary:
             shutil.copyfile(drawn, temporary)
+
+
+def committed(root: Path) -> list[Path]:
+    """Folders of committed tables."""
+    places = [root.joinpath(*parts) for parts in seals.COMMITTED]
+    return sorted({path.parent for place in places for path in place.rglob("*.csv")})
 
 
 def pages(root: Path) -> dict[str, str]:

@@ -2,11 +2,13 @@
 
 import math
 import random
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+import forked
 from conftest import ROOT, path_of
 from hardgrpo.analysis import agreement
 from hardgrpo.runtime import files
@@ -74,3 +76,15 @@ def test_a_study_of_several_models_is_shown_with_their_names(tmp_path):
     ).stdout  # fmt: skip
     rows = [line.split()[:3] for line in shown.splitlines() if line.startswith(("tiny", "misled"))]
     assert ["misled", "arithmetic", "random"] in rows and ["tiny", "arithmetic", "random"] in rows
+
+
+def test_a_committed_table_that_was_damaged_is_named_before_its_numbers_are_shown(tmp_path):
+    folder = tmp_path / "results/reference/mini"
+    shutil.copytree(ROOT / "results/reference/mini", folder)
+    content = bytearray((folder / "gains.csv").read_bytes())
+    content[-10] ^= 1
+    (folder / "gains.csv").write_bytes(content)
+    tables = [str(path.relative_to(tmp_path)) for path in folder.glob("*.csv")]
+    done = forked.run(path_of("show_results"), ["--study", "mini", "--tables", *tables], tmp_path)
+    assert done.returncode == 1 and "points" not in done.stdout
+    assert done.stderr.startswith("error: results/reference/mini/gains.csv: the content is not what was committed")

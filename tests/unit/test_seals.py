@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+import write_pages
+from conftest import ROOT
 from hardgrpo.runtime import files, provenance, seals, states
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import store
@@ -164,14 +166,26 @@ def test_a_seal_that_cannot_be_read_is_named(table):
         files.read_text(table)
 
 
-def test_committed_results_have_no_seals(table):
-    """git has their content; a seal of an earlier state would speak against a pull."""
+def test_committed_results_have_committed_checksums_and_no_seals(table):
+    """A seal of an earlier state would speak against a pull."""
     reference = table.parents[3] / "results/reference/mini/gains.csv"
     files.write_text(reference, "gain\n1\n")
     assert not seals.of(reference).exists()
     seals.of(reference).parent.mkdir()
     seals.of(reference).write_text("0" * 64)
+    assert files.read_text(reference) == "gain\n1\n", "one without a checksum is not checked"
+    (reference.parent / seals.SUMS).write_text(seals.sums(reference.parent))
     assert files.read_text(reference) == "gain\n1\n"
+    reference.write_text("gain\n3\n")
+    with pytest.raises(
+        UserError, match=r"gains\.csv: the content is not what was committed .* git checkout -- results/reference/mini/gains"
+    ):
+        files.read_text(reference)
+
+
+@pytest.mark.parametrize("folder", write_pages.committed(ROOT), ids=lambda folder: folder.name)
+def test_the_committed_checksums_are_those_of_the_committed_tables(folder):
+    assert (folder / seals.SUMS).read_text() == seals.sums(folder), "run scripts/maintenance/write_pages.py"
 
 
 # --- what is not read as text -----------------------------------------------------------------------------------------

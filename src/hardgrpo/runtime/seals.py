@@ -1,7 +1,8 @@
 """Checksums of the files that the workflow makes, to find what was damaged later: a disk that forgets, a hand that slips.
 
 The seal of results/x/y.csv is results/x/.seals/y.csv. A file is checked when it is read. A file without a seal was not written by this
-project's programs, and is not checked. Of a folder of weights the manifest alone is sealed; committed results have git.
+project's programs, and is not checked. Of a folder of weights the manifest alone is sealed. The checksums of committed results stand in
+one file of each folder, SHA256SUMS, which is committed, too (`sha256sum -c` reads it).
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from hardgrpo.runtime.errors import UserError
 SEALED = ("results", "paper")  # what the workflow makes, in folders that it names relative to the project's
 TWICE = range(2)  # another process may write file and seal while they are looked at
 COMMITTED = (("results", "reference"), ("results", "published"))
+SUMS = "SHA256SUMS"
 
 
 def of(path: str | Path) -> Path:
@@ -82,6 +84,11 @@ def _is_expected(path: Path, checksum: str) -> bool:
 
 
 def _damaged(path: Path) -> UserError:
+    if _is_committed(path):
+        return UserError(
+            f"{path}: the content is not what was committed (checksum differs from {SUMS}); get it back with: git checkout -- {path}"
+            " (if you changed it yourself: scripts/maintenance/write_pages.py)"
+        )
     return UserError(
         f"{path}: the content is not what was written (checksum differs); delete it and run again, or delete {of(path)} if you changed it"
         " yourself"
@@ -104,10 +111,10 @@ def _is_sealed(path: Path) -> bool:
 
 
 def _expected(path: Path) -> str | None:
-    """The checksum in a file's seal; None if there is none."""
+    """The checksum that a file was written or committed with; None if there is none."""
+    if _is_committed(path):
+        return _sums(path.parent).get(path.name)
     seal = of(path)
-    if any(pair in COMMITTED for pair in itertools.pairwise(path.parts)):
-        return None
     try:
         found = seal.read_text(encoding="ascii", errors="replace").strip("\0\n ")
     except (FileNotFoundError, NotADirectoryError):
@@ -117,6 +124,24 @@ def _expected(path: Path) -> str | None:
     if found and not re.fullmatch("[0-9a-f]{64}", found):  # a power cut may leave nothing, or zeros
         raise UserError(f"{seal}: not the checksum of {path.name}: the seal is damaged; delete it and run again")
     return found or None
+
+
+def _is_committed(path: Path) -> bool:
+    return any(pair in COMMITTED for pair in itertools.pairwise(path.parts))
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """{name: checksum} of a folder's committed files."""
+    try:
+        lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
+
+
+def sums(folder: Path) -> str:
+    """The text of a folder's SHA256SUMS."""
+    return "".join(f"{sha256(path)}  {path.name}\n" for path in sorted(folder.glob("*.csv")))
 
 
 def _write(seal: Path, checksum: str) -> None:
