@@ -158,5 +158,5 @@ onsuccess:
     for kept in Path("results/state").glob("*.finished"):  # Snakemake has recorded that these runs are finished
         shutil.rmtree(kept, ignore_errors=True)
     note_missing_pdf(config["study"])
-    if not {"subset", "inputs", "images", "plan"} & set(workflow.dag_settings.targets):
+    if not {"subset", "inputs", "images", "plan", "intact"} & set(workflow.dag_settings.targets):
         shell(show_results_command())

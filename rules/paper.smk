@@ -6,6 +6,7 @@ localrules:
     write_numbers,
     write_verdict,
     verify,
+    intact,
     compile_paper,
     write_crate,
 
@@ -112,6 +113,13 @@ rule verify:
     shell:
         "python scripts/paper/verify.py --study {wildcards.study} --tables {input.tables} {params.origin} --config {params.config:q} --conditions {params.conditions:q}"
         " --graders {params.graders:q} --data {params.data:q} --output {output} > {log} 2>&1"
+
+
+rule intact:
+    message:
+        "Compare all results with their checksums"
+    shell:
+        "python scripts/paper/check_intact.py results paper"
 
 
 rule compile_paper:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import stand_ins
+from conftest import ROOT
 from hardgrpo.runtime import files
 
 RUN = "tiny/swaps/mini/hard/seed0"
@@ -60,6 +61,23 @@ def test_what_snakemake_keeps_of_a_file_is_small(finished_world):
     """It reads a record of every file before each plan, and a record holds the file of the conda environment."""
     records = [path for path in (finished_world.folder / ".snakemake/metadata").rglob("*") if path.is_file()]
     assert len(records) > 100 and max(path.stat().st_size for path in records) < 50_000
+
+
+def test_every_kind_of_damage_in_finished_results_is_found_at_once(finished):
+    done = finished.snakemake("intact")
+    assert done.returncode == 0 and "are as they were written" in done.stdout, done.stdout + done.stderr
+    names = ["results/models/tiny/model.safetensors", "results/difficulty/tiny/swaps.csv", "results/reference/mini/gains.csv"]
+    names += [f"results/training/{RUN}/checkpoints/step-2/model.safetensors", f"results/evaluation/{RUN}/swaps.csv.gz"]
+    names += ["results/probe/tiny/swaps/shard1.jsonl.gz", "results/summaries/mini/gains.csv", "paper/mini/figures/accuracy.png"]
+    shutil.copytree(ROOT / "results/reference", finished.folder / "results/reference")
+    for name in names:
+        content = bytearray((finished.folder / name).read_bytes())
+        content[len(content) // 2] ^= 4
+        (finished.folder / name).write_bytes(content)
+    done = finished.snakemake("intact")
+    assert done.returncode != 0 and f"{len(names)} of " in done.stderr and "Traceback" not in done.stderr
+    for name in names:
+        assert f"{name}: the content is not what was " in done.stderr
 
 
 def test_the_specification_and_the_provenance_say_what_was_run(finished_world):

@@ -17,6 +17,7 @@ RUN_BY_A_TEST = {
     "bench": "test_a_small_benchmark_of_probing_runs_to_its_end",
     "build_image": "test_images_are_built_by_a_target_and_stay_built",
     "calibrate": "test_calibration_moves_the_plan_and_the_walltimes",
+    "check_intact": "test_every_kind_of_damage_in_finished_results_is_found_at_once",
     "compare_choices": "test_the_program_on_a_recording",
     "compare_with_reference": "test_the_program_compares_the_committed_miniature_with_itself",
     "cut_completions": "test_cut_is_as_sampled",

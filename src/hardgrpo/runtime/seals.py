@@ -59,6 +59,8 @@ def add(path: Path) -> None:
 def check(path: str | Path) -> None:
     """Raise a `UserError` if a file is not what was written."""
     path = Path(path)
+    if path.is_dir():
+        raise UserError(f"{path}: expected a file, found a folder; delete it and run again")
     if not any(_is_expected(path, sha256(path)) for _ in TWICE):
         raise _damaged(path)
 
@@ -95,14 +97,16 @@ def _damaged(path: Path) -> UserError:
     )
 
 
+def sealed_below(folder: Path) -> list[Path]:
+    """The sealed files below a folder. One that is gone is left to the workflow, which makes it again."""
+    found = [seal.parent.parent / seal.name for seal in sorted(folder.rglob(".seals/[!.]*"))]
+    return [path for path in found if path.exists()]
+
+
 def check_below(folder: str | Path) -> None:
-    """Check every sealed file below a folder. One that is gone is left to the workflow, which makes it again."""
-    for seal in sorted(Path(folder).rglob(".seals/[!.]*")):
-        path = seal.parent.parent / seal.name
-        if path.is_dir():
-            raise UserError(f"{path}: expected a file, found a folder; delete it and run again")
-        if path.exists():
-            check(path)
+    """Check every sealed file below a folder."""
+    for path in sealed_below(Path(folder)):
+        check(path)
 
 
 def _is_sealed(path: Path) -> bool:
