@@ -16,7 +16,7 @@ from hardgrpo.runtime import provenance, seals, warm
 from hardgrpo.runtime.errors import UserError
 
 FAULTS = int(os.environ.get("HARDGRPO_FAULTS", "0"))
-ONCE_FAILED: list[int] = [4, 37, 57, 106]  # seeds whose fault was once not survived
+ONCE_FAILED: list[int] = [4, 37, 57, 106, 158]  # seeds whose fault was once not survived
 SEEDS = [*range(FAULTS), *(seed for seed in ONCE_FAILED if seed >= FAULTS)]
 KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]
 # What says how long a run took, or lists the checksum of a file that does.
@@ -128,8 +128,11 @@ def finish(world: World, damaged: Path | None) -> bool:
 
 
 def follow(world: World, damaged: Path, said: str) -> None:
-    """Do what a line says that names the damaged file: delete it, or the folder that it is part of."""
+    """Do what a line says that names the damaged file: delete it, or the folder that it is part of; correct its time."""
     name = str(damaged.relative_to(world.folder))
+    if re.search(rf"^Output .* has older modification time .* than input {re.escape(name)} .*clock skew", said, re.MULTILINE):
+        os.utime(damaged)  # Snakemake's own words for a file from the future
+        return
     told = [line for line in said.splitlines() if OWN_WORDS.match(line) and name in line] or [
         line for line in said.splitlines() if OWN_WORDS.match(line) and any(f"delete {folder} " in line for folder in parents(name))
     ]
