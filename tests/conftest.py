@@ -91,7 +91,7 @@ def pytest_report_header(config):
 
 
 # Files that take minutes start first, so that no worker is left alone with one of them at the end.
-LONGEST = ["slurm", "interruption", "small_study", "plans", "adapters", "online_interruption", "plan", "containers"]
+LONGEST = ["slurm", "interruption", "small_study", "chaos", "plans", "adapters", "online_interruption", "plan", "containers"]
 LONGEST += ["to_annotate", "supervised_study", "online_study", "early_stopping", "labels_study", "models", "recordings"]
 LONGEST += ["warm", "facts_study", "offline", "paper", "registry", "verify", "figures", "own_prompts", "early_probe", "cutting"]
 
