@@ -92,3 +92,11 @@ def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
     slow.write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"}, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("failure", ["MemoryError", "ImportError('libx.so: failed to map segment from shared object')"])
+def test_a_program_without_memory_to_load_its_libraries_says_so_in_one_line(tmp_path, failure):
+    (tmp_path / "yaml.py").write_text(f"raise {failure}\n")
+    command = [sys.executable, path_of("draw_figure"), "--help"]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"}, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("error: there is no memory") and done.stderr.count("\n") == 1

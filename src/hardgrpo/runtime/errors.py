@@ -5,6 +5,8 @@ import signal
 import sys
 from collections.abc import Callable
 
+import hardgrpo
+
 
 class UserError(Exception):
     """Says where something is wrong, what was expected and what to do: one line, shown without a traceback. `more` are further lines.
@@ -67,7 +69,7 @@ def explain(error: BaseException) -> str | None:
             f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the model's micro_batch or vllm_memory (training) or the"
             " task's completion_tokens, let vLLM sleep, or give the model more GPUs in config.yaml; finished results are untouched"
         )
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or any(words in str(error) for words in hardgrpo.NO_MEMORY):
         return f"more memory is asked for than there is ({shown(error) or 'no amount is named'}); lower what you ask for, or take a larger machine"
     if "Unsupported CPU attention configuration" in str(error):
         return f"vLLM's CPU build cannot run this model ({error}); set the model's engine to transformers"
