@@ -40,8 +40,8 @@ def main() -> None:
     parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by what is found")
     args = parser.parse_args()
 
-    kind = args.source.get("kind") if isinstance(args.source, dict) else None
-    if kind not in KINDS:
+    kind = args.source.get("kind")
+    if kind not in list(KINDS):
         raise UserError(f"model {args.model}: kind of source '{kind}', expected {', '.join(KINDS)}")
     fetch, keys = KINDS[kind]
     for key in keys:

@@ -24,6 +24,8 @@ def main() -> None:
     parser.add_argument("--later", required=True)
     args = parser.parse_args()
 
+    if args.chosen_from < 1:
+        raise errors.UserError(f"--chosen-from is {args.chosen_from}, expected at least 1")
     first, later = trajectories.split(trajectories.read(args.trajectory), args.chosen_from, args.trajectory)
     rows = []
     for name, epochs in first.items():

@@ -54,11 +54,12 @@ def main() -> None:
         files.write_text(args.output, "".join(lines[number] + "\n" for number in numbers))
 
     by, mean = measure_of(facts)
+    column = errors.shown(args.to_annotate)
     print(
         f"{facts['prompts']} of {facts['pool']} prompts by {json.dumps(facts['policy'])}, mean {by}"
         f" {'unknown, samples are missing' if mean is None else f'{mean:.3f}'}\n"
         f"  ids and {by}  {args.subset}\n"
-        + (f"  to annotate, column '{args.to_annotate}'  {args.output}" if args.to_annotate else f"  the rows  {args.output}")
+        + (f"  to annotate, column '{column}'  {args.output}" if args.to_annotate else f"  the rows  {args.output}")
     )
 
 

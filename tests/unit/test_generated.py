@@ -169,3 +169,16 @@ def test_all_that_is_written_has_tokens_and_comes_back_as_it_was(family, seed, l
     ids = tokenizer(text)["input_ids"]
     assert tokenizer.unk_token_id not in ids
     assert tokenizer.decode(ids) == text
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"family": "swaps", "objects": [3]}, "'length' of its source is None, expected a list of numbers"),
+        ({"family": "arithmetic", "length": []}, "'length' of its source is \\[\\], expected a list"),
+        ({"family": ["swaps"]}, "its source has family '\\['swaps'\\]', expected one of swaps"),
+    ],
+)
+def test_a_source_that_lacks_what_its_family_draws_from_is_refused(source, words):
+    with pytest.raises(UserError, match=words):
+        tasks.generate_problems("t", {"seed": 1, "train": 1, "test": 1} | source, "train")

@@ -23,7 +23,26 @@ from hardgrpo.training import recipes
 
 @pytest.mark.parametrize(("kind", "cases"), [("files", 500), ("configuration", 60), ("arguments", 240), ("texts", 240)])
 def test_a_thousand_hostile_cases_end_well(kind, cases):
-    command = [sys.executable, "-m", "fuzzing", "--kind", kind, "--cases", str(cases), "--without-snakemake"]
+    fuzz(cases, "--kind", kind, "--without-snakemake")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "target", "seed"),
+    [
+        ("configuration", "studies", 151),
+        ("arguments", "export_subset", 137),
+        ("arguments", "prepare_task", 133),
+        ("arguments", "import_trajectory", 140),
+        ("arguments", "fetch_model", 98),
+    ],
+)
+def test_cases_that_once_were_findings_end_well(kind, target, seed):
+    fuzz(1, "--kind", kind, "--only", target, "--first", str(seed))
+
+
+def fuzz(cases: int, *arguments: str) -> None:
+    command = [sys.executable, "-m", "fuzzing", "--cases", str(cases), *arguments]
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -98,6 +98,7 @@ def break_(path, value):
             ["recipes.mini_rest.majority_share", "0.95 of 8 prompts an update are 8"],
         ),
         (break_("recipes/mini/learning_rate", float("nan")), ["recipes.mini.learning_rate: nan is no number"]),
+        (break_("studies/mini/recipes", ["mini", "mini"]), ["studies.mini.recipes", "a name stands here twice"]),
         (break_("recipes/mini/temperature", float("inf")), ["recipes.mini.temperature: inf is no number"]),
         (break_("studies/mini/seeds", [0, 2**32]), ["studies.mini.seeds.1", "4294967296 is greater than the maximum"]),
         (break_("tasks/swaps/prompt", "\0{question}"), ["tasks.swaps.prompt", "a character that no file or program takes"]),

@@ -12,6 +12,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError, shown
 
 SPLITS = ("train", "test")
+LISTS = {"swaps": ("objects", "length"), "arithmetic": ("length",), "shuffled_objects": ("objects",), "facts": ()}  # of numbers
 FAMILIES = {
     "swaps": lambda rng, source: generated.draw_swaps(rng, source["objects"], source["length"]),
     "arithmetic": lambda rng, source: generated.draw_arithmetic(rng, source["length"]),
@@ -88,13 +89,13 @@ def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[
 
 def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
     """One split of a generated task. The test split continues the draws of the train split, so that no question is in both."""
-    if source.get("family") not in FAMILIES:
+    if source.get("family") not in list(FAMILIES):
         raise UserError(f"task {task}: its source has family '{source.get('family')}', expected one of {', '.join(FAMILIES)}")
     for key in ("seed", *SPLITS[: SPLITS.index(wanted) + 1]):
         if type(source.get(key)) is not int:
             raise UserError(f"task {task}: '{key}' of its source is {source.get(key)!r}, expected a number")
-    for key in {"objects", "length"} & set(source):
-        value = source[key]
+    for key in LISTS[source["family"]]:
+        value = source.get(key)
         if not isinstance(value, list) or not value or not all(type(one) is int for one in value):
             raise UserError(f"task {task}: '{key}' of its source is {value!r}, expected a list of numbers")
     rng = random.Random(f"{source['family']}:{source['seed']}")

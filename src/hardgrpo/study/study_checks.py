@@ -43,7 +43,8 @@ def contradictions(config: dict, study: dict, place: str) -> Iterator[tuple[str,
     """(place, what is wrong and what to do) of every mistake in a study."""
     for kind in ("models", "tasks", "policies"):
         yield from unknown(config, f"{place}.{kind}", kind, study[kind])
-        if len(set(study[kind])) < len(study[kind]):
+    for kind in ("models", "tasks", "policies", "recipes"):
+        if len(set(study.get(kind, []))) < len(study.get(kind, [])):
             yield f"{place}.{kind}", "a name stands here twice; remove one"
     if len(set(study["seeds"])) < len(study["seeds"]):
         yield f"{place}.seeds", f"{study['seeds']} are not distinct; a seed that stands twice is one replicate counted twice"
