@@ -30,8 +30,8 @@ def main() -> None:
 
 def checks(folder: Path) -> Iterator[tuple[Callable, Path]]:
     """(what checks it, path) of what a folder keeps checksums of."""
-    for path in seals.sealed_below(folder):
-        yield seals.check, path
+    for kept in sorted(folder.rglob(".seals")):
+        yield from ((seals.check, path) for path in seals.sealed(kept.parent))
     for sums in sorted(folder.rglob(seals.SUMS)):
         yield from ((seals.check, path) for path in sorted(sums.parent.glob("*.csv")))
     for manifest in sorted(folder.rglob("manifest.json")):

@@ -23,8 +23,9 @@ def main() -> None:
     args = parser.parse_args()
 
     tables = args.tables
-    for folder in {path.parent for path in tables.values()} | {Path("paper") / args.study}:
-        seals.check_below(folder)  # also of what is shown and not read here
+    drawn = Path("paper", args.study)
+    for folder in {path.parent for path in tables.values()} | {drawn, *drawn.glob("*/")}:
+        seals.check_in(folder)  # also of what is shown and not read here
     if "gains" not in tables or not tables["gains"].is_file():
         return  # the run ended before the summaries
     if not files.read_rows(tables["gains"], {"task": str}):

@@ -35,6 +35,10 @@ def test_a_thousand_hostile_cases_end_well(kind, cases):
         ("arguments", "prepare_task", 133),
         ("arguments", "import_trajectory", 140),
         ("arguments", "fetch_model", 98),
+        ("arguments", "show_results", 50094),
+        ("files", "evaluation", 50038),
+        ("files", "summary", 50138),
+        ("files", "published numbers", 50015),
     ],
 )
 def test_cases_that_once_were_findings_end_well(kind, target, seed):

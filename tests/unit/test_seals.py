@@ -33,7 +33,7 @@ def test_what_was_changed_since_is_named(table, kind):
     with pytest.raises(UserError, match=r"gains\.csv: the content is not what was written .*delete it and run again"):
         files.read_text(table)
     with pytest.raises(UserError, match=r"gains\.csv: the content is not what was written"):
-        seals.check_below(table.parent)
+        seals.check_in(table.parent)
 
 
 def test_what_is_written_again_has_a_new_seal(table):

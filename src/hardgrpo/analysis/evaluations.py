@@ -58,7 +58,8 @@ def read(path: str) -> pd.DataFrame:
 
     kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
     kinds |= dict.fromkeys(GRADES, int) | dict.fromkeys(OPTIONAL, float) | {"answer": str}
-    files.read_cells(path)  # pandas would fill up short rows, and take the last of two columns of one name
+    # pandas would also fill up short rows, and take the last of two columns of one name.
+    files.check_numbers(path, [name for name, kind in kinds.items() if kind is not str])
     text = files.read_text(path).removeprefix("\ufeff")
     try:
         # Only an empty cell counts as missing: a problem may be called "NA".

@@ -24,10 +24,9 @@ LONGEST_MESSAGE = 1500  # characters; of a longer one the middle is left out
 def shown(text: object) -> str:
     """Text on one line: control characters, marks that change the direction of writing and halves of surrogate pairs as \\x1b, \\u202e."""
     line = str(text)
-    if len(line) > LONGEST_MESSAGE:
-        line = f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
     # repr is how Python writes what is not printable; it also doubles backslashes and quotes, so it gets such characters alone.
-    return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+    line = line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
 
 
 # Libraries that write files in native code report a full disk with exceptions of their own; the message holds the system's words.

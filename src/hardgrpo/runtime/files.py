@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -324,6 +325,18 @@ def read_cells(path: str | Path) -> tuple[list[str], list[list[str]]]:
                 " file again if it was truncated"
             )
     return header, cells
+
+
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?|-?inf", re.ASCII)
+
+
+def check_numbers(path: str | Path, columns: Iterable[str]) -> None:
+    """Raise a `UserError` if a cell of these columns is neither empty nor a number. pandas also takes ' 3' and False for numbers."""
+    header, cells = read_cells(path)
+    for name, values in zip(header, zip(*cells)):
+        for value in set(values) if name in columns else ():
+            if value and not NUMBER.fullmatch(value):
+                raise UserError(f"{path}: row {values.index(value) + 2}: column '{name}' is '{value}', expected a number")
 
 
 def _converted(convert: Callable, cell: str):

@@ -97,15 +97,15 @@ def _damaged(path: Path) -> UserError:
     )
 
 
-def sealed_below(folder: Path) -> list[Path]:
-    """The sealed files below a folder. One that is gone is left to the workflow, which makes it again."""
-    found = [seal.parent.parent / seal.name for seal in sorted(folder.rglob(".seals/[!.]*"))]
+def sealed(folder: Path) -> list[Path]:
+    """The sealed files of a folder. One that is gone is left to the workflow, which makes it again."""
+    found = [folder / seal.name for seal in sorted((folder / ".seals").glob("[!.]*"))]
     return [path for path in found if path.exists()]
 
 
-def check_below(folder: str | Path) -> None:
-    """Check every sealed file below a folder."""
-    for path in sealed_below(Path(folder)):
+def check_in(folder: Path) -> None:
+    """Check every sealed file of a folder."""
+    for path in sealed(folder):
         check(path)
 
 
