@@ -116,10 +116,16 @@ rule verify:
 
 
 rule intact:
+    log:
+        "results/logs/intact/intact.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
     message:
         "Compare all results with their checksums"
     shell:
-        "python scripts/paper/check_intact.py results paper"
+        "python scripts/paper/check_intact.py results paper 2> {log} || {{ cat {log} >&2; exit 1; }}"
 
 
 rule compile_paper:
