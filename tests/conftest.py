@@ -4,6 +4,7 @@ import collections
 import contextlib
 import csv
 import fcntl
+import gc
 import os
 import re
 import shutil
@@ -120,6 +121,11 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason=NO_SLURM))
 
 
+def pytest_collection_finish():
+    """What all tests share stays to the end; Python need not look through it each time that it collects garbage."""
+    gc.freeze()
+
+
 def pytest_terminal_summary(terminalreporter):
     """How often each kind of fault was done (tests/end_to_end/test_chaos.py), and how many came when the workflow was over."""
     ended = [report for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])]
@@ -174,9 +180,9 @@ class World:
     def configure(self, change) -> None:
         """Change config.yaml as a dictionary, in place."""
         path = self.folder / "config.yaml"
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        config = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
         change(config)
-        path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+        path.write_text(yaml.dump(config, Dumper=yaml.CSafeDumper, sort_keys=False), encoding="utf-8")
 
     def snakemake(self, *arguments: str, profile: str = "laptop", env: dict | None = None) -> subprocess.CompletedProcess:
         given = ["--profile", profile, *(["--cores", "2"] if profile == "laptop" else []), *arguments]

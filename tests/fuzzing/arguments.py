@@ -10,13 +10,12 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
+import shipped
 from fuzzing import contents, mutations
 from fuzzing.contents import ROOT, jsonl, table
 from fuzzing.judge import run_program
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+CONFIG = shipped.config()
 FILES = {
     "P.jsonl": jsonl(contents.PROBLEMS), "C.jsonl": jsonl(contents.COMPLETIONS), "Q.jsonl": jsonl(contents.QUESTIONS), "R.jsonl": jsonl(contents.RECORDING),
     "D.csv": table(contents.RATES), "G.csv": table(contents.SIGNALS), "S.csv": table(contents.SUBSET), "S.json": json.dumps(contents.FACTS).encode(),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+import shipped
 from fuzzing import mutations
 from fuzzing.judge import UserError
 from hardgrpo.planning import labels, power
@@ -21,7 +22,7 @@ from hardgrpo.runtime import files
 from hardgrpo.study import checks, paths, schema, settings
 
 ROOT = Path(__file__).parents[2]
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+CONFIG = shipped.config()
 schema.read = functools.cache(schema.read)  # 0.2 s a time
 SECTIONS = ("tasks", "models", "policies", "recipes", "studies")
 

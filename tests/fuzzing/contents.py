@@ -8,6 +8,8 @@ from pathlib import Path
 
 import yaml
 
+import shipped
+
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
@@ -36,7 +38,7 @@ LOCK = {
 SPEC = {
     "model": "m", "task": "t", "policy": "p", "recipe": "r", "seed": 0, "model_folder": "results/models/m", "problems": "P.jsonl", "subset": "s.csv",
     "prompt": "{question}", "chat": {}, "grader": "final_word", "completion_tokens": 10,
-    "training": yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))["recipes"]["mini"],
+    "training": shipped.config()["recipes"]["mini"],
 }  # fmt: skip
 
 

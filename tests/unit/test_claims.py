@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-import yaml
 
+import shipped
 from conftest import ROOT
 from hardgrpo.analysis import claims, statistics, verdicts
 from hardgrpo.report import registry
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 TASKS = {
     "tight": {"completion_tokens": 60, "problems": "tight"},
     "ample": {"completion_tokens": 192, "problems": "tight"},

@@ -5,12 +5,13 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+import shipped
 from conftest import ROOT
 from hardgrpo.analysis import cells, claims, verdicts
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 
 
 @pytest.fixture(scope="module")

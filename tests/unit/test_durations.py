@@ -5,17 +5,16 @@ import dataclasses
 import json
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import ROOT
+import shipped
 from hardgrpo.planning import calibration, durations
 from hardgrpo.planning.durations import Job
 from hardgrpo.study import memory
 from pages import costs
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 TRAIN = Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 0)
 PROBE = Job("probe", "qwen3-4b", "gsm8k")
 EVALUATE = Job("evaluate_run", "qwen3-4b", "gsm8k", "as_written", "hard", 0, "gsm8k")

@@ -10,15 +10,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import yaml
 
-from conftest import ROOT
+import shipped
 from hardgrpo.data import generated, steps, tasks
 from hardgrpo.grading import graders
 from hardgrpo.report import registry
 from hardgrpo.study import settings
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 SOURCE = CONFIG["tasks"]["facts"]["source"]
 SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
 

@@ -8,11 +8,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from matplotlib.text import Text
 
 import draw_figure
 import made_up
+import shipped
 from conftest import ROOT
 from hardgrpo.analysis.formats import interval, points
 from hardgrpo.report import plotting, registry
@@ -20,7 +20,7 @@ from hardgrpo.report.figures import ahead
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 MINI = ROOT / "results/reference/mini_reference"
 OF_MINI = ["pipeline", "difficulty", "accuracy", "parts", "learnable", "groups", "lengths", "tiers", "transfer"]
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import shipped
 from conftest import ROOT
 from fuzzing.judge import run_program
 from hardgrpo.analysis import evaluations, summaries
@@ -21,6 +22,7 @@ from hardgrpo.study import checks
 from hardgrpo.training import recipes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "cases"), [("files", 500), ("configuration", 60), ("arguments", 240), ("texts", 240)])
 def test_a_thousand_hostile_cases_end_well(kind, cases):
     fuzz(cases, "--kind", kind, "--without-snakemake")
@@ -187,9 +189,8 @@ def test_a_recording_whose_numbers_are_none_is_refused(tmp_path, row):
 
 
 def test_a_name_that_ends_in_a_line_feed_is_refused():
-    import yaml
 
-    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    config = shipped.config()
     config["policies"]["hard\n"] = config["policies"]["hard"]
     with pytest.raises(UserError, match="policies"):
         checks.check(config, "config.yaml")

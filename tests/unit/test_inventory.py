@@ -2,13 +2,12 @@
 
 import csv
 
-import yaml
-
+import shipped
 from conftest import ROOT
 from hardgrpo.analysis import claims
 from hardgrpo.report import registry
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 WITH_CLAIMS = CONFIG | {"claims": {claim["id"] for claim in claims.read(ROOT / "paper/claims.yaml")}}
 KNOWN = {kind: set(WITH_CLAIMS[kinds]) for kind, kinds in {
     "study": "studies", "task": "tasks", "model": "models", "policy": "policies", "recipe": "recipes", "claim": "claims",

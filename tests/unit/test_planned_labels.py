@@ -1,12 +1,11 @@
 """The labels that a plan says are those that the runs then buy."""
 
 import pytest
-import yaml
 
-from conftest import ROOT
+import shipped
 from hardgrpo.planning import labels
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 STEPS = {"updates": 100, "prompts_per_update": 8}
 GRPO, MAJORITY = STEPS | {"reward": "correct"}, STEPS | {"reward": "majority"}
 

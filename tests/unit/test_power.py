@@ -1,14 +1,14 @@
 """What a design can detect, and the seeds that published differences take."""
 
 import pytest
-import yaml
 from scipy import stats
 
+import shipped
 from conftest import ROOT
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import power
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 CLAIMS = claims.read(ROOT / "paper/claims.yaml")
 FOLDER = ROOT / "results/published"
 

@@ -174,6 +174,7 @@ def test_a_rehearsal_checks_the_grant_and_computes_on_the_cpu(environment):
         environments.granted_gpus(1)
 
 
+@pytest.mark.slow
 def test_the_programs_take_the_same_arguments_about_gpus():
     parser = argparse.ArgumentParser()
     environments.add_gpu_arguments(parser)

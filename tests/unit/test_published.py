@@ -4,14 +4,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import yaml
 
+import shipped
 from conftest import ROOT
 from hardgrpo.analysis import published, summaries
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 FOLDER = ROOT / "results/published"
 ROWS = published.read(FOLDER)
 READINGS = published.read_readings(FOLDER)

@@ -5,10 +5,10 @@ import dataclasses
 import re
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import shipped
 from conftest import ROOT
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -22,7 +22,7 @@ RECIPE = {
     "generation": "transformers", "checkpoint_every": 15,
 }  # fmt: skip
 SPEC = recipes.Spec("m", "t", "hard", "mini", 3, "models/m", "P.jsonl", "S.csv", "{question}", {}, "final_word", 48, RECIPE)
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 LARGE = [name for name, model in CONFIG["models"].items() if "gpus" in model]
 FOR_GPUS = [name for name, recipe in CONFIG["recipes"].items() if recipe["precision"] == "bf16" and "beta" in recipe]
 

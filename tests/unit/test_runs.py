@@ -4,14 +4,13 @@ import copy
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
-from conftest import ROOT
+import shipped
 from hardgrpo.report import verdict
 from hardgrpo.study import paths, settings
 from hardgrpo.study.settings import Run
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 
 
 def study_of(name, **changes):

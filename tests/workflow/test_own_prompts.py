@@ -9,6 +9,7 @@ import shutil
 import pytest
 import yaml
 
+import shipped
 from conftest import ROOT, World
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -185,7 +186,7 @@ def test_prompts_that_are_not_there_are_named(tmp_path, untrained):
 
 
 def test_a_pool_that_is_only_for_a_subset_needs_no_test_split():
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    config = shipped.config()
     for key, value in copy.deepcopy(OVERLAY).items():
         config[key] = config[key] | value if isinstance(value, dict) else value
     checks.check(config, "my.yaml")

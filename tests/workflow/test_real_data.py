@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
+import shipped
 from conftest import RECORDINGS, ROOT, World
 from hardgrpo.data import solutions
 from hardgrpo.grading import graders
@@ -15,7 +15,7 @@ from hardgrpo.runtime import files
 
 pytestmark = pytest.mark.recordings
 
-TASKS = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))["tasks"]
+TASKS = shipped.config()["tasks"]
 DATA = Path(RECORDINGS or ".").resolve()
 ROWS = {
     "gsm8k": {"train": 7473, "test": 1319},

@@ -4,13 +4,12 @@ import copy
 import os
 
 import pytest
-import yaml
 
-from conftest import ROOT
+import shipped
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, schema
 
-CONFIG = yaml.safe_load((ROOT / "config.yaml").read_text())
+CONFIG = shipped.config()
 SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
 
 # A recipe that sorts by pass rates needs a policy that knows them.
