@@ -155,8 +155,7 @@ onstart:
 
 
 onsuccess:
-    for kept in Path("results/state").glob("*.finished"):  # Snakemake has recorded that these runs are finished
-        shutil.rmtree(kept, ignore_errors=True)
+    states.forget(job.output.provenance for job in workflow.dag.jobs if job.rule.name in TRAINING)
     note_missing_pdf(config["study"])
     if not {"subset", "inputs", "images", "plan", "intact"} & set(workflow.dag_settings.targets):
         shell(show_results_command())

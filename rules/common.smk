@@ -17,7 +17,7 @@ SCRIPTS = Path(workflow.basedir) / "scripts"
 
 from hardgrpo.planning import calibration, durations  # noqa: E402
 from hardgrpo.report import registry  # noqa: E402
-from hardgrpo.runtime import cluster, environments, files, warm  # noqa: E402
+from hardgrpo.runtime import cluster, environments, files, states, warm  # noqa: E402
 from hardgrpo.runtime import code as code_files  # noqa: E402
 from hardgrpo.runtime.errors import UserError  # noqa: E402
 from hardgrpo.selection import policies  # noqa: E402

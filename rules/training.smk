@@ -1,5 +1,7 @@
 # Training runs, by GRPO or on worked solutions. The training program is not an input: a run is trained again only if its specification or data change.
 
+TRAINING = ("train_grpo", "train_first_round")
+
 
 localrules:
     write_spec,

@@ -59,7 +59,8 @@ def commands(readme: str, quick: bool) -> list[str]:
 
 
 def copy_clone(folder: Path) -> None:
-    """The files that git knows, as they are here. Environments and results of an earlier call stay."""
+    """The files that git knows, as they are here. Environments and results of an earlier call stay, its locks do not."""
+    shutil.rmtree(folder / ".snakemake/locks", ignore_errors=True)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     for name in filter(None, listed):
         if (ROOT / name).is_file():

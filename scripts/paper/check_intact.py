@@ -2,14 +2,21 @@
 
     python scripts/paper/check_intact.py results paper
 
-A rule checks the files that it reads. This program checks all of them, also those of a study with nothing left to do.
+A rule checks the files that it reads. This program checks all of them, also those of a study with nothing left to do. States of
+unfinished runs are left to the runs.
 """
 
 import argparse
+import contextlib
+import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hardgrpo.runtime import errors, files, provenance, seals
+from hardgrpo.runtime import errors, provenance, seals
+from hardgrpo.runtime.errors import UserError
+
+STATES = Path("results/state")
 
 
 def main() -> None:
@@ -21,22 +28,41 @@ def main() -> None:
         count += 1
         try:
             check(path)
-        except errors.UserError as error:
+        except UserError as error:
             damaged.append(error)
+        except OSError as error:
+            damaged.append(f"{error.filename or path}: cannot be read: {error.strerror}")
     if damaged:
-        raise errors.UserError(f"{len(damaged)} of {count} checks failed:", *damaged)
+        raise UserError(f"{len(damaged)} of {count} checks failed:", *damaged)
     print(f"{count} files and folders of weights are as they were written")
 
 
 def checks(folder: Path) -> Iterator[tuple[Callable, Path]]:
     """(what checks it, path) of what a folder keeps checksums of."""
-    for kept in sorted(folder.rglob(".seals")):
+    for kept in below(folder, ".seals"):
         yield from ((seals.check, path) for path in seals.sealed(kept.parent))
-    for sums in sorted(folder.rglob(seals.SUMS)):
+    for sums in below(folder, seals.SUMS):
         yield from ((seals.check, path) for path in sorted(sums.parent.glob("*.csv")))
-    for manifest in sorted(folder.rglob("manifest.json")):
-        if '"files"' in files.read_text(manifest, errors="replace"):  # not a run's list of checkpoints
+    for manifest in below(folder, "manifest.json"):
+        if not lists_checkpoints(manifest):
             yield provenance.check_manifest, manifest.parent
+
+
+def below(folder: Path, name: str) -> list[Path]:
+    """All paths of a name, less those that may change now: a run checks its own unfinished state."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [inner for inner in folders if Path(place, inner) != STATES and not inner.endswith(".tmp")]
+        found += [Path(place, name)] if name in [*folders, *names] else []
+    return sorted(path for path in found if not seals.is_seal(path))
+
+
+def lists_checkpoints(manifest: Path) -> bool:
+    """Whether it is that of a run. It has a seal; that of a folder of weights has the checksums of its files."""
+    with contextlib.suppress(OSError, ValueError):
+        content = json.loads(manifest.read_bytes())
+        return isinstance(content, dict) and "steps" in content
+    return False
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def finished_elsewhere(state: Path, output: Path) -> bool:
     """Whether the process that held the lock on this run has finished it. If so, remove the empty state folder."""
     if states.newest(state) or not outputs.are_complete(output, state):
         return False
-    shutil.rmtree(state)
+    shutil.rmtree(state, ignore_errors=True)  # a network file system keeps a name for the lock, which is open here
     say(f"{output}: another process has finished this run; nothing is left to train")
     return True
 

@@ -1,13 +1,15 @@
 """What the workflow has written is checked when it is read: a changed byte is one line, never another number."""
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+import check_intact
 import write_pages
 from conftest import ROOT
-from hardgrpo.runtime import files, provenance, seals, states
+from hardgrpo.runtime import errors, files, provenance, seals, states
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import store
 from hardgrpo.training import outputs
@@ -126,6 +128,51 @@ def test_a_rename_that_fails_leaves_the_old_file_and_its_seal(table, monkeypatch
         patched.setattr(files.os, "replace", full)
         files.write_rows(table, ["gain"], [{"gain": 0.5}])
     assert seals.of(table).is_file() and files.read_text(table) == "gain\n0.25\n"
+
+
+def test_ctrl_c_just_after_the_rename_leaves_no_old_seal(table, monkeypatch):
+    rename = files.os.replace
+
+    def interrupted(source, target):
+        rename(source, target)
+        if target == table:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(files.os, "replace", interrupted)
+        files.write_rows(table, ["gain"], [{"gain": 0.5}])
+    assert not list(seals.of(table).parent.iterdir()) and files.read_text(table) == "gain\n0.5\n"
+
+
+def test_a_kill_just_after_the_rename_leaves_a_seal_that_no_later_write_takes_for_its_own(table, monkeypatch):
+    seals.of(table).rename(seals.of(table).with_name(f".{table.name}.before"))
+    table.write_text("gain\n0.5\n")
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
+        patched.setattr(seals, "_write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        files.write_rows(table, ["gain"], [{"gain": 0.75}])
+    assert files.read_text(table) in ("gain\n0.5\n", "gain\n0.75\n")
+
+
+def test_every_damaged_file_is_listed_also_beside_a_damaged_manifest(table, monkeypatch, capsys):
+    """And what cannot be read; states of unfinished runs change while one looks, and are left to the runs."""
+    for folder in ("results/models/tiny", "results/models/emptied", "results/state/abc/checkpoint-2"):
+        weights = Path(folder, "model.safetensors")
+        weights.parent.mkdir(parents=True)
+        weights.write_bytes(b"weights")
+        provenance.write_manifest(weights.parent)
+    for path in (table, Path("results/models/tiny/manifest.json"), Path("results/state/abc/checkpoint-2/manifest.json")):
+        content = bytearray(path.read_bytes())
+        content[-4] ^= 4
+        path.write_bytes(content)
+    emptied = Path("results/models/emptied/manifest.json")
+    emptied.write_bytes(b"")
+    seals.of(emptied).unlink()
+    monkeypatch.setattr(sys, "argv", ["check_intact.py", "results"])
+    with pytest.raises(SystemExit) as end:
+        errors.run(check_intact.main)
+    assert {line.partition(": ")[0] for line in end.value.code.splitlines()[1:]} == {
+        str(table), "results/models/tiny/manifest.json", str(emptied),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("left", [b"", bytes(65)])

@@ -18,6 +18,10 @@ class UserError(Exception):
         super().__init__("\n".join(map(shown, (message, *more))))
 
 
+class Unreadable(UserError):
+    """A file is there and cannot be read now. Its content may be whole, so nobody removes it."""
+
+
 LONGEST_MESSAGE = 1500  # characters; of a longer one the middle is left out
 
 
@@ -42,6 +46,7 @@ def run(main: Callable[[], None]) -> None:
     except UserError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends Python at once, also where it ends already
         sys.exit("error: interrupted; start the same command again to resume")
     except BrokenPipeError:
         sys.exit(1)
@@ -59,6 +64,9 @@ GPU_FULL_WORDS = (
     "Free memory on device",
     "to serve at least one request",
 )
+
+
+SICK_DISK = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.EBUSY, errno.ENOTEMPTY)
 
 
 def explain(error: BaseException) -> str | None:
@@ -85,6 +93,10 @@ def explain(error: BaseException) -> str | None:
         errno.EISDIR,
     ):
         return f"cannot write {error.filename}: {error.strerror}; choose a folder that you may write to and run again"
+    elif isinstance(error, OSError) and error.errno in SICK_DISK:
+        return (
+            f"{error.filename or 'a file'}: {error.strerror}; nothing was removed: run the same command again when the disk answers"
+        )
     else:
         # torch.save hides why a write failed; the reason is in the chain of exceptions.
         chained = error.__cause__ or error.__context__

@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from hardgrpo.runtime import seals
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.errors import Unreadable, UserError
 from hardgrpo.runtime.seals import sha256
 
 
@@ -107,9 +107,9 @@ def read_bytes(path: str | Path) -> bytes:
     except IsADirectoryError:
         raise UserError(f"{path}: expected a file, found a folder") from None
     except PermissionError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+        raise Unreadable(f"{path}: cannot be read: {error.strerror}") from None
     except OSError as error:
-        raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again") from None
+        raise Unreadable(f"{path}: cannot be read: {error.strerror}; run again when the disk answers") from None
 
 
 def write_json(path: str | Path, value: dict, sort_keys: bool = False) -> None:

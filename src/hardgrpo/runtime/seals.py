@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.errors import Unreadable, UserError
 
 SEALED = ("results", "paper")  # what the workflow makes, in folders that it names relative to the project's
 TWICE = range(2)  # another process may write file and seal while they are looked at
@@ -36,16 +36,20 @@ def renewed(new: Path, path: Path) -> Iterator[None]:
     """Seal the file `new` under the name `path`, which the block gives it. A kill leaves it without a seal, never with an old one."""
     seal, checksum = of(path), sha256(new) if new.is_file() and _is_sealed(path) else None
     before = seal.with_name(f".{seal.name}.before")
+    with contextlib.suppress(FileNotFoundError):  # that of a process that was killed; the file may be another one since
+        before.unlink()
     with contextlib.suppress(FileNotFoundError):  # there is none; any other failure leaves file and seal as they are
         os.replace(seal, before)
     try:
         yield
     except BaseException:
         with contextlib.suppress(OSError):
-            os.replace(before, seal)
+            if new.exists():  # Ctrl-C may come when the block has given it its name already
+                os.replace(before, seal)
         raise
-    with contextlib.suppress(OSError):
-        before.unlink()
+    finally:
+        with contextlib.suppress(OSError):
+            before.unlink()
     if checksum:
         _write(seal, checksum)
 
@@ -89,11 +93,12 @@ def _damaged(path: Path) -> UserError:
     if _is_committed(path):
         return UserError(
             f"{path}: the content is not what was committed (checksum differs from {SUMS}); get it back with: git checkout -- {path}"
+            f" {path.parent / SUMS}"
             " (if you changed it yourself: scripts/maintenance/write_pages.py)"
         )
     return UserError(
         f"{path}: the content is not what was written (checksum differs); delete it and run again, or delete {of(path)} if you changed it"
-        " yourself"
+        " yourself, or an older version of this project did"
     )
 
 
@@ -124,7 +129,7 @@ def _expected(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise UserError(f"{seal}: cannot be read ({error.strerror}); delete it and run again") from None
+        raise Unreadable(f"{seal}: cannot be read ({error.strerror}); run again when the disk answers, or delete it") from None
     if found and not re.fullmatch("[0-9a-f]{64}", found):  # a power cut may leave nothing, or zeros
         raise UserError(f"{seal}: not the checksum of {path.name}: the seal is damaged; delete it and run again")
     return found or None
@@ -151,8 +156,12 @@ def sums(folder: Path) -> str:
 def _write(seal: Path, checksum: str) -> None:
     seal.parent.mkdir(exist_ok=True)
     temporary = seal.with_name(f".{seal.name}.tmp")
-    temporary.write_text(checksum + "\n", encoding="ascii")
-    os.replace(temporary, seal)
+    try:
+        temporary.write_text(checksum + "\n", encoding="ascii")
+        os.replace(temporary, seal)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def sha256(path: str | Path) -> str:

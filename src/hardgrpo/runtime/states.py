@@ -13,13 +13,13 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TextIO
 
 from hardgrpo.runtime import files, provenance, seals
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.errors import Unreadable, UserError
 from hardgrpo.runtime.interruption import say
 
 MODEL_FILES = (  # the files of a checkpoint that an evaluation needs
@@ -61,7 +61,11 @@ def resume_point(state: Path, every: int) -> int:
     for step in _steps(state):
         try:
             listed = provenance.check_manifest(checkpoint(state, step))["files"]
-        except UserError:
+        except Unreadable:  # it may be whole, and all that was trained since depends on it
+            raise
+        except UserError as error:
+            if (checkpoint(state, step) / "manifest.json").exists():
+                say(f"{error}: not resumed from")
             shutil.rmtree(checkpoint(state, step))
             continue
         if step > scheduled + every:
@@ -111,9 +115,18 @@ def finish(state: Path, updates: int, every: int, keep: bool) -> None:
                 shutil.rmtree(checkpoint(state, step))
             else:
                 _keep_model(checkpoint(state, step), *[TRAINING_FILE] * (step == updates))
+    shutil.rmtree(finished, ignore_errors=True)  # what an earlier attempt could not remove
     state.rename(finished)  # atomic: a kill during the removal leaves no folder that looks like a state
     if not keep:
         shutil.rmtree(finished, ignore_errors=True)
+
+
+def forget(written: Iterable[str | Path], folder: Path = Path("results/state")) -> None:
+    """Remove what `finish` kept for runs that Snakemake has seen end: it names their `provenance.json`."""
+    kept = {path.stem: path for path in folder.glob("*.finished")}
+    for path in written if kept else ():
+        with contextlib.suppress(UserError):  # whoever reads the run says what is wrong with it
+            shutil.rmtree(kept.get(files.read_json(path).get("state"), ""), ignore_errors=True)
 
 
 def restore(state: Path) -> None:

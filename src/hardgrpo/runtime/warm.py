@@ -82,7 +82,8 @@ def connect(path: Path, starts: bool = True) -> socket.socket | None:
     modules = os.pathsep.join(others(os.getenv("PYTHONPATH", "").split(os.pathsep)))
     read = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}  # what `start` gives the server
     settings = sorted((name, value) for name, value in read.items() if name.startswith(READ_WHEN_LOADED))
-    path = path.with_name(f"{path.name}-{hashlib.sha256(repr((sys.executable, settings)).encode()).hexdigest()[:8]}")
+    known = repr((sys.executable, settings, namespaces()))
+    path = path.with_name(f"{path.name}-{hashlib.sha256(known.encode()).hexdigest()[:8]}")
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         folder = path.parent.lstat()
@@ -100,6 +101,13 @@ def connect(path: Path, starts: bool = True) -> socket.socket | None:
         return connection
     except OSError:
         return None
+
+
+def namespaces() -> list[str]:
+    """Of processes and file systems. Containers that share a folder for sockets may have a Snakemake of the same number each."""
+    with contextlib.suppress(OSError):
+        return [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "mnt")]
+    return []
 
 
 def start(path: Path) -> None:
@@ -160,8 +168,10 @@ def serve(path: Path, listening: int) -> None:
     listener.listen()
     os.close(listening)
     running: dict[int, socket.socket] = {}
-    while running or is_alive(int(path.name.partition("-")[0])):
-        ready, _, _ = select.select([listener, woken, *running.values()], [], [], 1)
+    snakemake, serving = Watched(int(path.name.partition("-")[0])), True
+    while running or serving:
+        ready, _, _ = select.select([listener, woken, *snakemake.files, *running.values()], [], [], 1)
+        serving = serving and snakemake.is_alive(ready)
         if woken in ready:
             os.read(woken, 4096)
         for child, connection in running.items():
@@ -209,12 +219,24 @@ def _received(connection: socket.socket, length: int) -> bytes:
     return found
 
 
-def is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError:
-        return False
-    return True
+class Watched:
+    """A process whose end is waited for. Linux has files for this, which also tell of one that nobody has asked how it ended, and which
+    no later process of the same number takes over."""
+
+    def __init__(self, process: int):
+        self.process, self.files = process, []
+        with contextlib.suppress(AttributeError, OSError):
+            self.files = [os.pidfd_open(process)]
+
+    def is_alive(self, ready: list) -> bool:
+        """`ready`: what `select` found among `files` and others."""
+        if self.files:
+            return self.files[0] not in ready
+        try:
+            os.kill(self.process, 0)
+        except OSError:
+            return False
+        return True
 
 
 def become(arguments: list[str], folder: str, environment: dict[str, str], source: str, niceness: int, streams: list[int]) -> None:
@@ -226,6 +248,7 @@ def become(arguments: list[str], folder: str, environment: dict[str, str], sourc
         ctypes.CDLL(None).prctl(KILL_WITH_PARENT, signal.SIGKILL)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # `errors.run` catches it
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
