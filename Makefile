@@ -112,17 +112,15 @@ install = { echo "packages of envs/$(2).lock"; PIP_USE_PEP517=1 $(pip) --require
 
 # $(call environment,FOLDER,LOCK) makes an environment and installs this clone's package in it. With
 # ENVIRONMENTS, FOLDER is a link to a shared environment for this lock, which is made if it does not exist. This clone's package is not
-# installed there; the workflow sets PYTHONPATH. Without ENVIRONMENTS an existing link is replaced by a folder, and its target stays.
+# installed there; the workflow sets PYTHONPATH. Of several clones one makes it, and the others wait (flock). Without ENVIRONMENTS an existing link is replaced by a folder, and its target stays.
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "error: Python 3.11 to 3.13 is needed, this is %s; name one: make PYTHON=python3.12 ..." % sys.version.split()[0])'
 @$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module; install it (Debian: python3-venv) and run again"; exit 1; }
 @$(if $(ENVIRONMENTS),mkdir -p $(place) && rm -rf $(1) && ln -s $(place) $(1) && echo $(abspath $(ENVIRONMENTS)) > .environments,rm -f .environments; test ! -L $(1) || rm $(1))
-$(unless_shared)$(PYTHON) -m venv --clear $(place)
-$(unless_shared)$(call install,$(place),build)
-$(if $(filter %/cuda.lock,$^),$(unless_shared)$(torch_for_cpus))
-$(unless_shared)$(call install,$(place),$(2))
-$(if $(filter %/cuda.lock,$^),$(unless_shared)$(place)/bin/python -c $(asks_for_cuda) || { $(call install,$(place),cuda); })
-$(if $(ENVIRONMENTS),,$(call pip,$(place)) --no-build-isolation --no-deps -e .)
+@$(if $(ENVIRONMENTS),exec 9> $(place).lock; flock 9 2>/dev/null; test -e $(place)/$(@F) ||) { $(PYTHON) -m venv --clear $(place) \
+	&& $(call install,$(place),build) $(if $(filter %/cuda.lock,$^),&& { $(torch_for_cpus) }) && $(call install,$(place),$(2)) \
+	$(if $(filter %/cuda.lock,$^),&& { $(place)/bin/python -c $(asks_for_cuda) || $(call install,$(place),cuda); }) \
+	$(if $(ENVIRONMENTS),,&& $(call pip,$(place)) --no-build-isolation --no-deps -e .) && touch $(place)/$(@F); }
 @touch $@ 2>/dev/null || test -e $@
 endef
 # The build of torch for CPUs alone, where pip finds it; a failure for any other reason is shown.
@@ -131,7 +129,6 @@ torch_for_cpus = { said=$$({ $(call install,$(place),torch-cpu); } 2>&1) || case
 asks_for_cuda = 'import importlib.metadata, sys; sys.exit(any(name.startswith("nvidia") for name in importlib.metadata.requires("torch")))'
 # The folder of an environment: in the clone, or in ENVIRONMENTS under a checksum of its locks (the rule's prerequisites).
 place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter %.lock,$^) | sha256sum | cut -c1-12),$(1))
-unless_shared = @$(if $(ENVIRONMENTS),test -e $(place)/$(@F) || )
 
 clean:
 	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .environments .snakemake

@@ -1,5 +1,6 @@
 """`make cluster`, with a wheel of nothing in the place of the locks: environments in a shared folder, for several clones."""
 
+import concurrent.futures
 import hashlib
 import importlib.metadata
 import os
@@ -73,10 +74,14 @@ def written(folder: Path) -> dict[Path, int]:
 
 def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     shared = tmp_path / "shared"
-    first, second = Clone(tmp_path / "first", wheels), Clone(tmp_path / "second", wheels)
-    done = first.make("cluster", f"ENVIRONMENTS={shared}")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert {path.name for path in shared.iterdir()} == set(first.names())
+    first, second, third = (Clone(tmp_path / name, wheels) for name in ("first", "second", "third"))
+    with concurrent.futures.ThreadPoolExecutor() as pool:  # two at once: one makes what the other waits for
+        both = list(pool.map(lambda clone: clone.make("cluster", f"ENVIRONMENTS={shared}"), (first, third)))
+    assert not any(done.returncode for done in both), "".join(done.stdout + done.stderr for done in both)
+    for lock in ("build", "training", "gpu"):
+        made = sum(done.stdout.count(f"packages of envs/{lock}.lock") for done in both)
+        assert made == (2 if lock == "build" else 1), "for each of two environments"
+    assert {path.name for path in shared.iterdir() if path.is_dir()} == set(first.names()) == set(third.names())
 
     # What was made plans a study for a cluster, and is what programs go on in on a node with GPUs.
     planned = subprocess.run(
