@@ -2,7 +2,7 @@
 # make test     the project's tests, on two cores (WORKERS=4: on four)
 # make check    the quick ones of them: units and dry-runs
 # make figures  the figures and tables again, from the committed summaries, without torch
-#               (make figures STUDY=paper: those of another study)
+#               (make figures STUDY=mini_reference: those of another study)
 # make chaos    a small study under 200 faults, drawn from seeds, each survived or named (FAULTS=50: under 50); it takes hours
 # make lint     ruff, snakefmt, snakemake --lint
 # make fuzz     12,000 hostile files, configurations, arguments and completions: a report in results/fuzz.txt (CASES=100000: more)

@@ -87,11 +87,12 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
     monkeypatch.setattr(recommended, "leads", lambda root, config: found)
     page = recommended.page(tmp_path, CONFIG)
     assert (
-        "**No prompt is labelled:** choose by `unsure`: better than a random choice in 2 of 2 cases (t of m by recipe `short`, where it gained"
-        " +25.0; t of m by recipe `short`, where it gained +25.0), worse in none."
+        "**No prompt is labelled:** choose by `unsure`: better than a random choice in 2 of 2 cases (t of m with recipe `short`, by +4.0 at a gain"
+        " of +25.0; t of m with recipe `short`, by +6.0 at a gain of +25.0; in points), worse in none."
     ) in page
     assert (
-        "with no label or a small labelled sample or the labels of the whole pool, `unsure` (better in 2 of 2 cases, all by recipe `short`, where it gained +25.0 and +25.0)."
+        "with no label or a small labelled sample or the labels of the whole pool, `unsure` (it led a random choice in 2 of 2 cases, all with"
+        " recipe `short`, in points by +4.0 at a gain of +25.0 and +6.0 at a gain of +25.0)."
         in recommended.in_short(tmp_path, CONFIG)
     )
     assert page.count("; nothing that needs a small labelled sample has been studied") == 1

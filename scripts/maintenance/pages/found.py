@@ -68,7 +68,7 @@ def others(found: pd.DataFrame) -> str:
     )
     return (
         f" Other leads, without a verdict: {leads}. Per cent of the rollouts that replay saves until it is as accurate as plain GRPO at its"
-        f" end, where both get there: {said('replay_saves_time') or 'nowhere'}."
+        f" end, where both get there (interval over new seeds): {said('replay_saves_time') or 'nowhere'}."
     )
 
 

@@ -2,7 +2,7 @@
 
 The rule was written in commit 467b161, before the study that asks for it (`mini_labels`, d4a1dcc) was summarised:
 
-- A case is a base model, a task, a recipe and a budget of a study. In it every way of choosing that takes a share of the pool, by this
+- A case is a base model, a task, a recipe and a budget, in whatever studies. In it every way of choosing that takes a share of the pool, by this
   task's own probe if by any, is compared with a random choice of as many prompts, by the paired difference of the gains on new test
   problems, sampled at temperature 1. Studies share runs; the same way in the same case counts once, in the study with the most
   replicates. Recipes that differ only in when they save checkpoints make the same runs.
@@ -169,14 +169,14 @@ def in_short(root: Path, config: dict) -> str:
         of = [one for one in kept if one.way == way]
         better_in = [one for one in of if one.said == "better"]
         recipes = " and ".join(f"`{name}`" for name in dict.fromkeys(one.recipe for one in better_in))
-        gained = " and ".join(change(one.gain) for one in better_in)
-        by = f" (better in {len(better_in)} of {len(of)} cases, all by recipe {recipes}, where it gained {gained})"
+        led = " and ".join(f"{change(one.difference)} at a gain of {change(one.gain)}" for one in better_in)
+        by = f" (it led a random choice in {len(better_in)} of {len(of)} cases, all with recipe {recipes}, in points by {led})"
         best.setdefault(f"`{way}`{by}" if way else "a random choice", []).append(NEEDS[asked])
     said = "; ".join(f"with {' or '.join(labelled)}, {way}" for way, labelled in best.items())
     return (
         f"**Which tenth?** Against a random choice of as many prompts, {len({one.way for one in found})} policies were together {better} times better,"
-        f" {same} times not told apart and {worse} times worse, in {len(cases_of(found))} cases. Recommended so far, by that page's rule:"
-        f" {said}. [More](docs/which-prompts.md)"
+        f" {same} times not told apart and {worse} times worse, in {len(cases_of(found))} cases. Recommended so far, by the rule of"
+        f" [which-prompts](docs/which-prompts.md): {said}. [More](docs/which-prompts.md)"
     )
 
 
@@ -196,9 +196,10 @@ def page(root: Path, config: dict) -> str:
             of = [one for one in kept if one.way == best]
             better = [one for one in of if one.said == "better"]
             where = "; ".join(
-                f"{one.task} of {one.model} by recipe `{one.recipe}`, where it gained {change(one.gain)}" for one in better
+                f"{one.task} of {one.model} with recipe `{one.recipe}`, by {change(one.difference)} at a gain of {change(one.gain)}"
+                for one in better
             )
-            said = f"choose by `{best}`: better than a random choice in {len(better)} of {len(of)} cases ({where}), worse in none"
+            said = f"choose by `{best}`: better than a random choice in {len(better)} of {len(of)} cases ({where}; in points), worse in none"
         elif not ways:
             said = "choose at random: no study has asked for anything else"
         else:

@@ -22,7 +22,7 @@ def in_short(root: Path) -> list[str]:
     return [
         f"**What the gains of the first paper's own completions are made of** (released by HE; one run each, intervals over problems): {runs}."
         f" {results.link(RECORDINGS)}",
-        f"**How often groups are learnable while a real model trains** ({model_of(rows.model.iloc[0])}, one recorded run on all prompts), for the prompts that each"
+        f"**How often groups are learnable while a real model trains** ({model_of(rows.model.iloc[0])}, one recorded run on all prompts, intervals over prompts), for the prompts that each"
         f" policy would have chosen: {learnable}. {results.link(TRAJECTORIES)}",
     ]
 
