@@ -9,16 +9,16 @@ One engine serves the base and all checkpoints that are adapters. Checkpoints of
 The seeds depend on (problem, sample) alone, so base and checkpoints of all runs are compared on the same random numbers.
 """
 
-import argparse
-from collections.abc import Iterator
-from pathlib import Path
-
 from hardgrpo.analysis import evaluations
 from hardgrpo.data import tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files, provenance, warm
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import programs
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
 
 
 def main() -> None:

@@ -5,12 +5,12 @@
         --completions results/evaluation/M/T/recorded/all/seed0/T.jsonl.gz
 """
 
-import argparse
-
 from hardgrpo.analysis import evaluations
 from hardgrpo.data import completions, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
+
+import argparse
 
 
 def main() -> None:

@@ -5,13 +5,13 @@
 The manifest of a removed checkpoint becomes its pruned.json and still lists its files. The run's own manifest does not change.
 """
 
+from hardgrpo.runtime import errors, files, provenance
+
 import argparse
 import json
 import os
 import shutil
 from pathlib import Path
-
-from hardgrpo.runtime import errors, files, provenance
 
 
 def main() -> None:

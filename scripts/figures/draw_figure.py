@@ -5,11 +5,11 @@
 src/hardgrpo/report/registry.py lists the figures. --design holds settings that a figure needs, as JSON: the `design` of its entry.
 """
 
-import argparse
-import importlib
-
 from hardgrpo.report import registry
 from hardgrpo.runtime import errors, files, warm
+
+import argparse
+import importlib
 
 
 def main() -> None:

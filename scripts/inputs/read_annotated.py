@@ -6,11 +6,11 @@
 Rows are known by their id. Rows without an answer are named and left out. Other columns are not read.
 """
 
-import argparse
-
 from hardgrpo.data import sources, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
+
+import argparse
 
 
 def main() -> None:

@@ -3,10 +3,10 @@
 python scripts/inputs/remove_answers.py --problems results/tasks/swaps/train.jsonl --output results/tasks/swaps/questions.jsonl
 """
 
-import argparse
-
 from hardgrpo.data import tasks
 from hardgrpo.runtime import errors, files
+
+import argparse
 
 
 def main() -> None:

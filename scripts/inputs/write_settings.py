@@ -3,9 +3,9 @@
 python scripts/inputs/write_settings.py --settings '{"steps": 1400}' --output results/models/tiny.settings.json
 """
 
-import argparse
-
 from hardgrpo.runtime import errors, files
+
+import argparse
 
 
 def main() -> None:

@@ -6,11 +6,11 @@
 Every solution that is written is right to the task's own grader. Others are named and left out; above 1 % they are an error.
 """
 
-import argparse
-
 from hardgrpo.data import solutions
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
+
+import argparse
 
 
 def main() -> None:

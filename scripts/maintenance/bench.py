@@ -8,14 +8,14 @@ scripts/maintenance/bench/. Its function `run(options)` returns rows (`benchmark
 lacks. Benchmarks are no tests: the exit status does not depend on the measurements.
 """
 
+from benchmarks import COLUMNS, Skipped
+from hardgrpo.runtime import errors, files
+
 import argparse
 import importlib
 import os
 import sys
 from pathlib import Path
-
-from benchmarks import COLUMNS, Skipped
-from hardgrpo.runtime import errors, files
 
 HERE = Path(__file__).parent / "bench"
 NAMES = sorted(path.stem for path in HERE.glob("*.py"))

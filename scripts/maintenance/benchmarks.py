@@ -3,6 +3,8 @@
 Both are measured in one run on one machine. On a slower or busier machine both are slower, and their ratio stays.
 """
 
+from hardgrpo.runtime.errors import UserError
+
 import contextlib
 import glob
 import operator
@@ -16,8 +18,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-
-from hardgrpo.runtime.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = ["benchmark", "what", "ours", "baseline", "unit", "ratio", "target", "met"]

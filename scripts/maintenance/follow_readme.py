@@ -7,15 +7,15 @@ debootstrap makes the Debian, with what README asks for: Python (Debian's needs 
 its settings from this machine: variables PIP_*, and the files and folders that these name. Commands end up in a chroot of its own.
 """
 
+from hardgrpo.runtime import errors, files
+from hardgrpo.runtime.errors import UserError
+
 import argparse
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
-
-from hardgrpo.runtime import errors, files
-from hardgrpo.runtime.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = "python3,python3-venv,make,git,ca-certificates"
@@ -59,20 +59,23 @@ def commands(readme: str, quick: bool) -> list[str]:
 
 
 def copy_clone(folder: Path) -> None:
-    """The files that git knows, as they are here. Environments and results of an earlier call stay, its locks do not."""
+    """The files that git knows, as they are here, as a git clone. Environments and results of an earlier call stay, its locks do not."""
     shutil.rmtree(folder / ".snakemake/locks", ignore_errors=True)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     for name in filter(None, listed):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
+    git = ["git", "-C", folder, "-c", "user.name=readme", "-c", "user.email=readme@localhost"]
+    for command in ("init --quiet", "add --all", "commit --quiet --allow-empty --message=copied"):
+        subprocess.run([*git, *command.split()], check=True)
 
 
 def copy_settings_of_pip(root: Path) -> dict[str, str]:
     """pip's variables, and in the Debian what they name and how names are resolved."""
     variables = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.lower().endswith("_proxy")}
     named = {Path(word) for value in variables.values() for word in value.split() if word.startswith("/")}
-    for path in [Path("/etc/resolv.conf"), *named]:
+    for path in [Path("/etc/resolv.conf"), Path("/etc/hosts"), *named]:
         target = root / path.relative_to("/")
         if path.is_dir():
             shutil.copytree(path, target, dirs_exist_ok=True)

@@ -7,13 +7,13 @@
 Each line names an operation and the checksum of its result. docs/reproduce.md says which lines differ between processors.
 """
 
+from hardgrpo.runtime import errors
+
 import hashlib
 
 import torch
 import transformers
 from torch.nn import functional
-
-from hardgrpo.runtime import errors
 
 SHAPES = ((200, 96, 256), (640, 96, 96), (640, 256, 96), (96, 640, 256), (16, 96, 64), (1, 96, 96))  # rows, inner, columns
 ELEMENTWISE = ("exp", "log", "sqrt", "rsqrt", "cos", "sin", "tanh", "sigmoid")

@@ -8,6 +8,12 @@ docs/variance_components.csv says how problems, seeds and samples vary (see `est
 docs/levels.csv, draws docs/images/coverage.png from them and puts their tables into docs/statistics.md.
 """
 
+from hardgrpo.analysis import cells as cells_of_study
+from hardgrpo.analysis import statistics
+from hardgrpo.report import plotting
+from hardgrpo.runtime import errors, files
+from variance_components import COLUMNS, OWN, PARTS, estimate, matrix_of, text_of
+
 import argparse
 import io
 from pathlib import Path
@@ -16,12 +22,6 @@ import numpy as np
 import pandas as pd
 import yaml
 from scipy import stats
-
-from hardgrpo.analysis import cells as cells_of_study
-from hardgrpo.analysis import statistics
-from hardgrpo.report import plotting
-from hardgrpo.runtime import errors, files
-from variance_components import COLUMNS, OWN, PARTS, estimate, matrix_of, text_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

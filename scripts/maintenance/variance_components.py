@@ -1,9 +1,9 @@
 """Estimate what makes the results of a finished study vary: the variance components that simulate_coverage.py draws studies from."""
 
+from hardgrpo.analysis import cells as cells_of_study
+
 import numpy as np
 from scipy import optimize, stats
-
-from hardgrpo.analysis import cells as cells_of_study
 
 # Nodes and weights of the standard normal distribution, to integrate over what two completions share.
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)

@@ -6,10 +6,10 @@ A file of an environment can hold the packages, too. But Snakemake keeps a copy 
 checksums is half a megabyte.
 """
 
+from hardgrpo.runtime import errors, files, images
+
 import hashlib
 from pathlib import Path
-
-from hardgrpo.runtime import errors, files, images
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """#!/bin/sh

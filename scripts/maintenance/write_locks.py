@@ -7,6 +7,9 @@
 systems and Pythons, too.
 """
 
+from hardgrpo.runtime import errors, files
+from hardgrpo.runtime.errors import UserError
+
 import argparse
 import os
 import re
@@ -15,9 +18,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-
-from hardgrpo.runtime import errors, files
-from hardgrpo.runtime.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = "python_full_version < '3.14'"  # and from 3.11

@@ -8,15 +8,15 @@ Generated text is between two marks, `<!-- NAME: made by ... -->` and `<!-- end 
 this program would write.
 """
 
+from hardgrpo.runtime import errors, files, seals
+from pages import configuration, costs, found, gpus, imports, recommended, recorded, results, studies, tables
+
 import argparse
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import yaml
-
-from hardgrpo.runtime import errors, files, seals
-from pages import configuration, costs, found, gpus, imports, recommended, recorded, results, studies, tables
 
 ROOT = Path(__file__).parents[2]
 FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFERENCE) | {

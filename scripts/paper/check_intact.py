@@ -6,15 +6,15 @@ A rule checks the files that it reads. This program checks all of them, also tho
 unfinished runs are left to the runs.
 """
 
+from hardgrpo.runtime import errors, provenance, seals
+from hardgrpo.runtime.errors import UserError
+
 import argparse
 import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-
-from hardgrpo.runtime import errors, provenance, seals
-from hardgrpo.runtime.errors import UserError
 
 STATES = Path("results/state")
 

@@ -3,15 +3,15 @@
 python scripts/paper/compile_paper.py --study mini --output paper/mini/paper.pdf
 """
 
+from hardgrpo.report import latex
+from hardgrpo.runtime import errors, files, seals
+
 import argparse
 import re
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-
-from hardgrpo.report import latex
-from hardgrpo.runtime import errors, files, seals
 
 # Flaws that a reader would see: text outside the margins, references without a target, missing fonts.
 FLAWS = r"^(?:Overfull .*|LaTeX Warning: (?:Reference|Citation|There were undefined).*|.*Citation.*undefined.*|LaTeX Font Warning: (?!Size).*)$"

@@ -3,14 +3,14 @@
 python scripts/paper/show_results.py --study mini --tables results/summaries/mini/*.csv
 """
 
-import argparse
-from operator import itemgetter
-from pathlib import Path
-
 from hardgrpo.analysis.columns import CELL, interval
 from hardgrpo.analysis.formats import adding_up, change, change_interval, points, with_interval
 from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files, seals
+
+import argparse
+from operator import itemgetter
+from pathlib import Path
 
 
 def main() -> None:

@@ -8,6 +8,8 @@ against raw files (evaluations, completions, training logs) run only if these fi
 failure names table, row and number. Then no report is written, so no paper is made.
 """
 
+from hardgrpo.runtime import errors, files, warm
+
 import argparse
 import os
 import sys
@@ -15,8 +17,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
-from hardgrpo.runtime import errors, files, warm
 
 CHECKS = [Path(__file__).parent / name for name in ("checks/test_summaries.py", "checks/test_raw_files.py")]
 

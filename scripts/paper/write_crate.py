@@ -7,6 +7,8 @@ Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate has two kinds of acti
 that was made here, with the time that its provenance.json tells. Runs whose files are not here, as with committed summaries, are not in it.
 """
 
+from hardgrpo.runtime import errors, files
+
 import argparse
 import datetime
 import json
@@ -16,8 +18,6 @@ import zipfile
 from pathlib import Path
 
 import yaml
-
-from hardgrpo.runtime import errors, files
 
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",

@@ -6,11 +6,11 @@
 which extracts the answers again for the page. Grades come from the evaluation files.
 """
 
-import argparse
-
 from hardgrpo.grading import graders
 from hardgrpo.report import explorer
 from hardgrpo.runtime import errors, files
+
+import argparse
 
 
 def main() -> None:

@@ -7,10 +7,10 @@ columns and the format (`written`). Sentences are made of these macros. Numbers 
 configuration and are listed without a table.
 """
 
+from hardgrpo.runtime import files, warm
+
 import argparse
 from pathlib import Path
-
-from hardgrpo.runtime import files, warm
 
 
 def main() -> None:

@@ -6,12 +6,12 @@
 --study is the study's design (settings.described) as JSON. src/hardgrpo/report/registry.py lists the tables.
 """
 
+from hardgrpo.report import registry
+from hardgrpo.runtime import files, warm
+
 import argparse
 import importlib
 from pathlib import Path
-
-from hardgrpo.report import registry
-from hardgrpo.runtime import files, warm
 
 
 def main() -> None:

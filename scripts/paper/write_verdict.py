@@ -6,9 +6,9 @@
 --study is the study's design (settings.described), --prices what its costs are computed with (settings.prices), both as JSON.
 """
 
-import argparse
-
 from hardgrpo.runtime import files, warm
+
+import argparse
 
 
 def main() -> None:

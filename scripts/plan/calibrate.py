@@ -6,11 +6,11 @@
 Without calibration a plan uses the constants of src/hardgrpo/planning/durations.py. Calibrate again when more jobs have finished.
 """
 
-import argparse
-import statistics
-
 from hardgrpo.planning import calibration, durations
 from hardgrpo.runtime import errors, files
+
+import argparse
+import statistics
 
 
 def main() -> None:

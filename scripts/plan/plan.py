@@ -12,6 +12,10 @@ would find), power.csv (the seeds that published differences take), labels.csv (
 (with a Gantt chart) to results/plan/.
 """
 
+from hardgrpo.analysis import claims, published
+from hardgrpo.planning import calibration, durations, labels, plan_page, plans, power
+from hardgrpo.runtime import errors, files
+
 import argparse
 import json
 import os
@@ -21,10 +25,6 @@ import tempfile
 from pathlib import Path
 
 import yaml
-
-from hardgrpo.analysis import claims, published
-from hardgrpo.planning import calibration, durations, labels, plan_page, plans, power
-from hardgrpo.runtime import errors, files
 
 ROOT = Path(__file__).parents[2]
 DETECTABLE = ["study", "test", "seeds", "problems", "samples", "gain", "difference", "primary"]

@@ -8,12 +8,12 @@ from 8, all stay. To cut an evaluation, also give its graded completions (--grad
 (--problems, --grader, --output-graded).
 """
 
-import argparse
-
 from hardgrpo.analysis import evaluations
 from hardgrpo.data import completions, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files, provenance
+
+import argparse
 
 
 def main() -> None:

@@ -6,10 +6,10 @@
 Each line keeps the pass rate that the recording's authors published (`published_pass_rate`).
 """
 
-import argparse
-
 from hardgrpo.data import completions, tasks
 from hardgrpo.runtime import errors, files
+
+import argparse
 
 
 def main() -> None:

@@ -7,11 +7,11 @@ The trajectory is a CSV file (id, epoch, correct, rollouts), also gzipped. A pro
 No epoch is in both outputs, so that subsets are judged by rollouts that did not choose them.
 """
 
-import argparse
-
 from hardgrpo.data import trajectories
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import difficulty
+
+import argparse
 
 
 def main() -> None:

@@ -8,12 +8,12 @@ like the first paper's released code. Each line must then have its `prompt`, and
 changes.
 """
 
-import argparse
-
 from hardgrpo.data import completions, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import difficulty
+
+import argparse
 
 
 def main() -> None:

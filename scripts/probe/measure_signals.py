@@ -6,12 +6,12 @@ Q.jsonl has one prompt a line (id, question), no answers: they are refused. C.js
 completion; tokens and log_probability if known). The grader finds the answers in the completions and says which are equal.
 """
 
-import argparse
-
 from hardgrpo.data import completions
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import signals
+
+import argparse
 
 
 def main() -> None:

@@ -16,15 +16,15 @@ ties, confidence, grader or K samples only what is missing. The output holds all
 those that this subset did not need: they cost nothing more and narrow the bounds.
 """
 
-import itertools
-from collections.abc import Iterator
-
 from hardgrpo.data import tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files, states, warm
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import programs, store
 from hardgrpo.selection import difficulty, early_stopping
+
+import itertools
+from collections.abc import Iterator
 
 
 def main() -> None:

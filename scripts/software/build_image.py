@@ -5,14 +5,14 @@
 Definitions copy the pins from envs/, so run it in the root of the clone.
 """
 
+from hardgrpo.runtime import errors, files
+from hardgrpo.runtime.errors import UserError
+
 import argparse
 import os
 import shutil
 import tempfile
 from pathlib import Path
-
-from hardgrpo.runtime import errors, files
-from hardgrpo.runtime.errors import UserError
 
 
 def main() -> None:

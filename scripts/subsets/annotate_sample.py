@@ -6,10 +6,10 @@
 The sample is drawn before a pass rate is read, and no pass rate of another prompt is written.
 """
 
-import argparse
-
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import predicted
+
+import argparse
 
 
 def main() -> None:

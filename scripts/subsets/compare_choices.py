@@ -8,14 +8,14 @@ Several recordings are compared one by one. --probed-by names for each a recordi
 rows are of choices by that model, for this one.
 """
 
-import argparse
-
-import numpy as np
-
 from hardgrpo.data import completions
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import choices, signals
+
+import argparse
+
+import numpy as np
 
 
 def main() -> None:

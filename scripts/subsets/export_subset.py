@@ -9,12 +9,12 @@ whole lines of JSON Lines, are copied. Other problems (generated, from a hub's d
 With --to-annotate each row also gets its id, why it was chosen, and a column of that name for the answer, empty to be filled in.
 """
 
+from hardgrpo.data import sources, tasks
+from hardgrpo.runtime import errors, files
+
 import argparse
 import json
 from pathlib import Path
-
-from hardgrpo.data import sources, tasks
-from hardgrpo.runtime import errors, files
 
 
 def main() -> None:

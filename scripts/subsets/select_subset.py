@@ -14,13 +14,13 @@ confidence, and the JSON file says which of the two; otherwise it ends with an e
 lack samples; its pass_rate is then empty, and so are the values of the JSON file that need it.
 """
 
+from hardgrpo.runtime import errors, files
+from hardgrpo.selection import early_stopping, policies, predicted
+
 import argparse
 from pathlib import Path
 
 import numpy as np
-
-from hardgrpo.runtime import errors, files
-from hardgrpo.selection import early_stopping, policies, predicted
 
 COLUMNS = {"id": str, "pass_rate": float}
 HELD_OUT = {"held_out": int, "held_out_correct": int}  # columns where the probe held completions out

@@ -6,10 +6,10 @@
 Differences are paired by seed; their 95 % intervals are for new seeds and the same problems (src/hardgrpo/analysis/agreement.py).
 """
 
-import argparse
-
 from hardgrpo.analysis import agreement, summaries
 from hardgrpo.runtime import errors, files
+
+import argparse
 
 
 def main() -> None:

@@ -7,11 +7,11 @@ Writes claims.csv and compared.csv from summary tables alone: a new or changed c
 --conditions is paths.conditions as JSON.
 """
 
-import argparse
-from pathlib import Path
-
 from hardgrpo.report import registry
 from hardgrpo.runtime import files, warm
+
+import argparse
+from pathlib import Path
 
 
 def main() -> None:

@@ -7,13 +7,13 @@ problems and new seeds unless a column says otherwise; see src/hardgrpo/analysis
 the tables.
 """
 
-import argparse
-import importlib
-from pathlib import Path
-
 from hardgrpo.report import registry
 from hardgrpo.runtime import files, warm
 from hardgrpo.study import paths
+
+import argparse
+import importlib
+from pathlib import Path
 
 
 class Made(dict):

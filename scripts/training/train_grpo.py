@@ -16,6 +16,13 @@ With --processes or --gpus above 1 the program starts itself again as one proces
 accelerate's FSDP2 (DeepSpeed's ZeRO-3) shards weights, gradients and optimiser state over the processes.
 """
 
+from hardgrpo.data import tasks
+from hardgrpo.runtime import environments, errors, files, interruption, provenance, states, warm
+from hardgrpo.runtime.interruption import say
+from hardgrpo.study import settings
+from hardgrpo.training import outputs, recipes
+from hardgrpo.training.processes import LAUNCHED, Processes, launch
+
 import argparse
 import contextlib
 import importlib.util
@@ -24,13 +31,6 @@ import shutil
 import sys
 import time
 from pathlib import Path
-
-from hardgrpo.data import tasks
-from hardgrpo.runtime import environments, errors, files, interruption, provenance, states, warm
-from hardgrpo.runtime.interruption import say
-from hardgrpo.study import settings
-from hardgrpo.training import outputs, recipes
-from hardgrpo.training.processes import LAUNCHED, Processes, launch
 
 TRACKERS = {"tensorboard": "tensorboardX", "trackio": "trackio", "wandb": "wandb"}  # and the package that each needs
 

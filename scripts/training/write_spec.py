@@ -3,11 +3,11 @@
 python scripts/training/write_spec.py --run '{...}' --output results/training/tiny/swaps/mini/hard/seed0/spec.yaml
 """
 
+from hardgrpo.runtime import errors, files
+
 import argparse
 
 import yaml
-
-from hardgrpo.runtime import errors, files
 
 
 def main() -> None:

@@ -52,6 +52,7 @@ def test_a_command_that_fails_says_why():
         benchmarks.run([sys.executable, "-c", "import sys; sys.exit('no such thing')"])
 
 
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
 def test_a_copy_has_the_code_and_no_results():
     with benchmarks.copy() as folder:
         assert (folder / "Snakefile").is_file() and (folder / "results/reference/mini/gains.csv").is_file()

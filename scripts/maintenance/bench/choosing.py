@@ -6,6 +6,11 @@ trained in alternating pairs, over the miniature's whole pool. A round with proc
 does once for a run, embedding the pool, has a row of its own.
 """
 
+import benchmarks
+from benchmarks import compared, from_demo, program
+from hardgrpo.runtime import files
+from hardgrpo.selection import online
+
 import functools
 import json
 import random
@@ -17,11 +22,6 @@ from pathlib import Path
 import numpy as np
 import yaml
 from training import ENVIRONMENT, UPDATES
-
-import benchmarks
-from benchmarks import compared, from_demo, program
-from hardgrpo.runtime import files
-from hardgrpo.selection import online
 
 POOL, WIDTH, ROUNDS = 10_000, 96, 200
 PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
@@ -76,10 +76,10 @@ def seconds(spec: Path) -> float:
 
 def embedding(made: Path, model: str) -> float:
     """Seconds to embed a pool of as many prompts, those of the miniature over and over."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     from hardgrpo.data import tasks
     from hardgrpo.training.online import embeddings
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     content = yaml.safe_load(made.read_text(encoding="utf-8"))
     questions = [problem["question"] for problem in files.read_jsonl(benchmarks.ROOT / content["problems"], {"question": str})]

@@ -4,14 +4,14 @@ clone's.
 They are sums over the jobs of a stage: with two cores, which run two jobs at once, the demo takes about half the sum.
 """
 
+from benchmarks import ROOT, Skipped, row
+
 import json
 import re
 from collections import defaultdict
 from pathlib import Path
 
 import yaml
-
-from benchmarks import ROOT, Skipped, row
 
 STAGES = {  # of the rules that take long; all other rules are `the rest`
     "pretrain_model": "pretraining",

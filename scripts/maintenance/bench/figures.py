@@ -1,8 +1,8 @@
 """All figures and tables of study mini from the committed summaries, as in a new clone, against the programs' imports alone."""
 
-import sys
-
 import benchmarks
+
+import sys
 
 IMPORTS = "import matplotlib; matplotlib.use('Agg'); import matplotlib.pyplot, pandas"
 

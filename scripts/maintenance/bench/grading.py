@@ -4,15 +4,15 @@ Math-Verify reads the whole completion, as in most programs that use it. Grades 
 last box alone. grading_differences.csv lists the differences, with the reason where one is found.
 """
 
-import functools
-import logging
-import time
-from collections.abc import Callable
-
 from benchmarks import Skipped, compared, row
 from hardgrpo.grading import expressions, graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+
+import functools
+import logging
+import time
+from collections.abc import Callable
 
 RECORDINGS = ("base", "checkpoint-400")
 ENOUGH = 0.5  # seconds that one measurement should take at least

@@ -6,15 +6,6 @@ tokens before each token. It needs two operations per weight and token; a forwar
 SmolLM2-135M if it is here (`snakemake results/models/smollm2-135m/manifest.json`), else the miniature's.
 """
 
-import math
-import os
-import statistics
-import sys
-import time
-from pathlib import Path
-
-import yaml
-
 import benchmarks
 from benchmarks import ROOT, from_demo, program, row
 from hardgrpo.data import tasks
@@ -24,6 +15,15 @@ from hardgrpo.sampling.requests import Request
 from hardgrpo.study import memory
 from hardgrpo.training import recipes
 
+import math
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import yaml
+
 LARGER = "results/models/smollm2-135m"
 SAMPLES, UPDATES, BATCH = 4, 4, {"transformers": 512, "vllm": 256}
 
@@ -32,10 +32,10 @@ def run(options) -> list[dict]:
     folder = LARGER if (ROOT / LARGER / "manifest.json").is_file() else options.model
     made, _ = from_demo("results/training/tiny*/*/mini/hard/seed*/spec.yaml", f"{folder}/manifest.json")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from hardgrpo.sampling import engines
+
     import torch
     from transformers import AutoTokenizer
-
-    from hardgrpo.sampling import engines
 
     engines.fix_threads()
     gpus = int(torch.cuda.is_available())

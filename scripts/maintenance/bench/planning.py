@@ -3,15 +3,15 @@
 Measured in processor time, which is the same on a busy machine. The baseline is Snakemake's start with a workflow of one rule.
 """
 
+import benchmarks
+from benchmarks import compared, snakemake
+from hardgrpo.runtime.errors import UserError
+
 import functools
 import json
 from pathlib import Path
 
 import yaml
-
-import benchmarks
-from benchmarks import compared, snakemake
-from hardgrpo.runtime.errors import UserError
 
 EMPTY = 'rule all:\n    shell: "true"\n'
 

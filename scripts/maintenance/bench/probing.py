@@ -7,15 +7,15 @@ exact one differs, the benchmark ends with an error. With a confidence, a row co
 not have chosen.
 """
 
-from pathlib import Path
-
-import numpy as np
-
 from benchmarks import row
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import early_stopping, policies
+
+from pathlib import Path
+
+import numpy as np
 
 RECORDING = "recordings/shuffled_objects_seven/qwen3-4b/train.jsonl"
 SEEDS = range(10)  # orders of ties on the recording

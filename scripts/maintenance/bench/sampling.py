@@ -6,16 +6,16 @@ engine with the same number of completions by the base in one call of `engines.g
 The adapters are new and change nothing.
 """
 
-import os
-import random
-import time
-from pathlib import Path
-
 import benchmarks
 from benchmarks import compared, from_demo, program, row
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling.requests import Request, sample_seed
+
+import os
+import random
+import time
+from pathlib import Path
 
 BATCH, SAMPLES, TOKENS, ADAPTERS = 128, 4, 64, 10
 TASKS = ("swaps", "arithmetic")  # completions of different lengths
@@ -25,9 +25,9 @@ def run(options) -> list[dict]:
     manifest, *paths = from_demo(f"{options.model}/manifest.json", *(f"results/tasks/{task}/test.jsonl" for task in TASKS))
     model_folder = manifest.parent
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    import torch
-
     from hardgrpo.sampling import engines
+
+    import torch
 
     engines.fix_threads()
     tokenizer = engines.AutoTokenizer.from_pretrained(model_folder, local_files_only=True, padding_side="left")

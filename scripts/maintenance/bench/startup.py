@@ -4,13 +4,13 @@ Programs that plan, select, summarise or draw must not load torch, nor must `sna
 need torch are forked from a process that has loaded it (src/hardgrpo/runtime/warm.py).
 """
 
-import subprocess
-import sys
-from pathlib import Path
-
 import benchmarks
 from benchmarks import ROOT, compared, program, row, snakemake
 from hardgrpo.runtime import warm
+
+import subprocess
+import sys
+from pathlib import Path
 
 PROGRAMS = "prepare_task probe measure_difficulty select_subset write_spec train_grpo evaluate grade_recording cut_completions"
 PROGRAMS = f"{PROGRAMS} summarize judge_claims draw_figure write_tables write_numbers plan".split()

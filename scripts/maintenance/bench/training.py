@@ -7,6 +7,12 @@ same settings: without and with a KL term, with all completions at once and in m
 gradient checkpointing.
 """
 
+import benchmarks
+from benchmarks import ROOT, compared, from_demo, program
+from hardgrpo.data import tasks
+from hardgrpo.runtime import environments, files
+from hardgrpo.training import recipes
+
 import functools
 import json
 import statistics
@@ -15,12 +21,6 @@ import tempfile
 from pathlib import Path
 
 import yaml
-
-import benchmarks
-from benchmarks import ROOT, compared, from_demo, program
-from hardgrpo.data import tasks
-from hardgrpo.runtime import environments, files
-from hardgrpo.training import recipes
 
 UPDATES = 10
 ENVIRONMENT = {"OMP_NUM_THREADS": "1"} | environments.ALLOCATOR

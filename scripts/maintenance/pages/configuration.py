@@ -1,10 +1,10 @@
 """The reference of docs/configuration.md, from the schema in rules/, the values in config.yaml and the rules of policies."""
 
-import re
-from collections.abc import Iterator
-
 from hardgrpo.selection import policies
 from hardgrpo.study import schema
+
+import re
+from collections.abc import Iterator
 
 # The definitions that get a section of their own, in the order of the page.
 SECTIONS = {

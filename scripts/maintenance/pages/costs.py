@@ -1,12 +1,12 @@
 """The tables of docs/costs.md: what studies spent, the cost model against published throughput, the plan for one job of each kind."""
 
-from pathlib import Path
-
-import pandas as pd
-
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job
 from pages import results
+
+from pathlib import Path
+
+import pandas as pd
 
 QWEN3_8B = {  # not among the studies' models
     "hidden_size": 4096, "intermediate_size": 12288, "layers": 36, "heads": 32, "key_value_heads": 8, "head_size": 128,

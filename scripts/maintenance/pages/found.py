@@ -1,13 +1,13 @@
 """The findings of README.md: a line each, from the committed summaries of the reference studies. Each names the population that it holds for."""
 
-from pathlib import Path
-
-import pandas as pd
-
 from hardgrpo.analysis import leads
 from hardgrpo.analysis.formats import change_interval as spread
 from pages import recorded, results
 from pages.results import LABELS, ONLINE, REFERENCE, SUMMARIES, TRUNCATION, at_home, lead, place, population, tight_and_ample
+
+from pathlib import Path
+
+import pandas as pd
 
 ASKED = {LABELS: "Which prompts to annotate when none is annotated", ONLINE: "Choosing prompts while training"}
 PAPERS = ("HE", "LDS")  # the two that disagree

@@ -1,10 +1,10 @@
 """The import graph of docs/design.md, from the code."""
 
+from hardgrpo.runtime import code
+
 import graphlib
 from collections import defaultdict
 from pathlib import Path
-
-from hardgrpo.runtime import code
 
 
 def modules(root: Path) -> dict[Path, set[Path]]:

@@ -11,16 +11,16 @@ The rule was written in commit 467b161, before the study that asks for it (`mini
   recommended that was better most often and worse nowhere, if it was better in at least two cases. Otherwise a random choice is.
 """
 
-from dataclasses import dataclass
-from pathlib import Path
-
-import pandas as pd
-
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.formats import change
 from hardgrpo.analysis.formats import change_interval as spread
 from hardgrpo.selection import policies
 from pages import results
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
 
 LEVEL, CASES = 0.05, 2
 NEEDS = {"none": "no label", "sample": "a small labelled sample", "pool": "the labels of the whole pool"}  # before the choice

@@ -1,13 +1,13 @@
 """For README.md and docs/results.md: what others recorded of real models, from the committed summaries of the two studies of recordings."""
 
-from pathlib import Path
-
-import pandas as pd
-
 from hardgrpo.analysis.formats import adding_up
 from hardgrpo.analysis.formats import change_interval as spread
 from pages import results
 from pages.results import RECORDINGS, SUMMARIES, TRAJECTORIES
+
+from pathlib import Path
+
+import pandas as pd
 
 
 def in_short(root: Path) -> list[str]:

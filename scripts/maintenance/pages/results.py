@@ -1,9 +1,5 @@
 """The results for README.md (a line each) and docs/results.md (tables), from the committed summaries of the reference studies."""
 
-from pathlib import Path
-
-import pandas as pd
-
 from hardgrpo.analysis import claims, published, summaries, verdicts
 from hardgrpo.analysis.formats import MINUS, adding_up, change
 from hardgrpo.analysis.formats import change_interval as spread
@@ -12,6 +8,10 @@ from hardgrpo.report.tables import compared
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
+
+from pathlib import Path
+
+import pandas as pd
 
 SUMMARIES = Path("results/reference")
 REFERENCE, TRUNCATION, VARIANTS = "mini_reference", "mini_truncation", "mini_variants"

@@ -1,12 +1,12 @@
 """The table of docs/reproduce.md: every study, what it asks, its runs and whether its summaries are committed."""
 
-import re
-from pathlib import Path
-
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job
 from hardgrpo.study import paths, settings
 from pages import results
+
+import re
+from pathlib import Path
 
 # A study's name in config.yaml, and the comment on its line: what the study asks.
 ASKED = re.compile(r"^  (\w+):(?: &\w+)? # (.+)$", re.MULTILINE)

@@ -1,13 +1,13 @@
 """For docs/results.md: each table and figure, its inputs and the function that makes it, from the registry."""
 
-import importlib
-import re
-from pathlib import Path
-
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry
 from hardgrpo.study import settings
 from pages import results
+
+import importlib
+import re
+from pathlib import Path
 
 HE = {
     "gain": "Table 1",

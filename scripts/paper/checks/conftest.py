@@ -1,13 +1,13 @@
 """Fixtures and helpers of the checks: the tables, the runs, and the text of a failure."""
 
+from hardgrpo.analysis import summaries
+from hardgrpo.report import registry
+from hardgrpo.study import paths, settings
+
 from collections import defaultdict
 from math import isclose, isnan
 
 import pytest
-
-from hardgrpo.analysis import summaries
-from hardgrpo.report import registry
-from hardgrpo.study import paths, settings
 
 TOLERANCE = 1e-9  # numbers are written with ten digits
 

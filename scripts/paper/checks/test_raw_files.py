@@ -3,6 +3,13 @@
 They read a sample of the raw files. The study's name seeds the draw, so that the sample is the same every time.
 """
 
+from conftest import at, check, close, rows_of
+from hardgrpo.data import completions, tasks
+from hardgrpo.grading import graders
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths
+
 import csv
 import io
 import json
@@ -15,13 +22,6 @@ from statistics import mean, variance
 
 import pytest
 from scipy import stats
-
-from conftest import at, check, close, rows_of
-from hardgrpo.data import completions, tasks
-from hardgrpo.grading import graders
-from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import paths
 
 CELLS, FILES, COMPLETIONS = 8, 12, 200  # sizes of the samples
 

@@ -3,16 +3,16 @@
 They compute numbers again without the code that made them: plain Python over rows.
 """
 
-import csv
-import io
-from collections import defaultdict
-from math import log, nan
-
 from conftest import TOLERANCE, at, check, close, known, rows_of
 from hardgrpo.analysis import claims, published, verdicts
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
 from hardgrpo.study import paths
+
+import csv
+import io
+from collections import defaultdict
+from math import log, nan
 
 SHARES = {
     "accuracy",
