@@ -1,5 +1,6 @@
 # From problems to the paper: tasks -> probe -> difficulty -> subsets -> GRPO -> evaluation -> summaries -> figures, tables, paper.
 
+import gc
 import signal
 import sys
 from pathlib import Path
@@ -13,6 +14,9 @@ min_version("9.20")
 RAISES = signal.getsignal(signal.SIGINT) is signal.default_int_handler
 if RAISES:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+# What is loaded by now stays to the end. Python need not look through it again and again: an eighth of the time of a large plan.
+gc.freeze()
 
 sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
