@@ -1,19 +1,20 @@
 # From problems to the paper: tasks -> probe -> difficulty -> subsets -> GRPO -> evaluation -> summaries -> figures, tables, paper.
 
-import gc
 import signal
-import sys
-from pathlib import Path
-
-from snakemake.exceptions import WorkflowError
-from snakemake.utils import min_version
-
-min_version("9.20")
 
 # While this file is read, Ctrl-C ends Snakemake without a traceback: it has not begun anything, and holds no lock.
 RAISES = signal.getsignal(signal.SIGINT) is signal.default_int_handler
 if RAISES:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+import gc  # noqa: E402
+import sys  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from snakemake.exceptions import WorkflowError  # noqa: E402
+from snakemake.utils import min_version  # noqa: E402
+
+min_version("9.20")
 
 # What is loaded by now stays to the end. Python need not look through it again and again: an eighth of the time of a large plan.
 gc.freeze()

@@ -144,7 +144,7 @@ def second_snakemake(workflow: Workflow, rng: random.Random) -> bool:
     finally:
         second.end()
     assert not traceback_in(second.said), second.said
-    refused = bool(status) and "lock" in second.said
+    refused = bool(status) and any(words in second.said for words in ("lock", "a concurrent process has deleted it"))
     assert refused or not workflow.running(), second.said
     return refused
 
