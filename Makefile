@@ -117,7 +117,7 @@ define environment
 @$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "error: Python 3.11 to 3.13 is needed, this is %s; name one: make PYTHON=python3.12 ..." % sys.version.split()[0])'
 @$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module; install it (Debian: python3-venv) and run again"; exit 1; }
 @$(if $(ENVIRONMENTS),mkdir -p $(place) && rm -rf $(1) && ln -s $(place) $(1) && echo $(abspath $(ENVIRONMENTS)) > .environments,rm -f .environments; test ! -L $(1) || rm $(1))
-@$(if $(ENVIRONMENTS),exec 9> $(place).lock; flock 9 2>/dev/null; test -e $(place)/$(@F) ||) { $(PYTHON) -m venv --clear $(place) \
+@$(if $(ENVIRONMENTS),test -e $(place)/$(@F) || { exec 9> $(place).lock; flock 9 2>/dev/null; test -e $(place)/$(@F); } ||) { $(PYTHON) -m venv --clear $(place) \
 	&& $(call install,$(place),build) $(if $(filter %/cuda.lock,$^),&& { $(torch_for_cpus) }) && $(call install,$(place),$(2)) \
 	$(if $(filter %/cuda.lock,$^),&& { $(place)/bin/python -c $(asks_for_cuda) || $(call install,$(place),cuda); }) \
 	$(if $(ENVIRONMENTS),,&& $(call pip,$(place)) --no-build-isolation --no-deps -e .) && touch $(place)/$(@F); }

@@ -66,7 +66,7 @@ def copy_clone(folder: Path) -> None:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
-    git = ["git", "-C", folder, "-c", "user.name=readme", "-c", "user.email=readme@localhost"]
+    git = ["git", "-C", folder, "-c", "user.name=readme", "-c", "user.email=readme@localhost", "-c", "commit.gpgsign=false"]
     for command in ("init --quiet", "add --all", "commit --quiet --allow-empty --message=copied"):
         subprocess.run([*git, *command.split()], check=True)
 

@@ -51,10 +51,15 @@ def checks(folder: Path) -> Iterator[tuple[Callable, Path]]:
 def below(folder: Path, name: str) -> list[Path]:
     """All paths of a name, less those that may change now: a run checks its own unfinished state."""
     found = []
-    for place, folders, names in os.walk(folder):
+    for place, folders, names in os.walk(folder, onerror=unlisted):
         folders[:] = [inner for inner in folders if Path(place, inner) != STATES and not inner.endswith(".tmp")]
         found += [Path(place, name)] if name in [*folders, *names] else []
     return sorted(path for path in found if not seals.is_seal(path))
+
+
+def unlisted(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # `paper`, where nothing is drawn, and what another job has just removed
+        raise UserError(f"{error.filename}: cannot be listed: {error.strerror}; its files were not compared")
 
 
 def lists_checkpoints(manifest: Path) -> bool:

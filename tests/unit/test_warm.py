@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -234,7 +235,10 @@ def test_it_ends_with_snakemake_and_leaves_no_socket(tmp_path):
     world = World(tmp_path, TORCH_ALONE)
     process, _, real, parent = world.start("print('ready', flush=True); time.sleep(2); print('whole')")
     assert process.stdout.readline() == "ready\n"
+    before = sum(parent.cpu_times()[:2])
     world.snakemake.kill()  # nobody has asked how it ended: in a container without an init nobody does
+    time.sleep(1.5)
+    assert sum(parent.cpu_times()[:2]) - before < 0.5, "it waits, and does not ask again and again"
     assert finish(process)[0] == "whole\n", "what runs is brought to its end"
     assert gone(parent) and [path.name for path in world.sockets.iterdir()] == ["lock"]
     world.end()

@@ -93,10 +93,8 @@ def explain(error: BaseException) -> str | None:
         errno.EISDIR,
     ):
         return f"cannot write {error.filename}: {error.strerror}; choose a folder that you may write to and run again"
-    elif isinstance(error, OSError) and error.errno in SICK_DISK:
-        return (
-            f"{error.filename or 'a file'}: {error.strerror}; nothing was removed: run the same command again when the disk answers"
-        )
+    elif isinstance(error, OSError) and error.errno in SICK_DISK and error.filename:
+        return f"{error.filename}: {error.strerror}; nothing was removed: run the same command again when the disk answers"
     else:
         # torch.save hides why a write failed; the reason is in the chain of exceptions.
         chained = error.__cause__ or error.__context__

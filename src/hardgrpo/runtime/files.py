@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from hardgrpo.runtime import seals
-from hardgrpo.runtime.errors import Unreadable, UserError
+from hardgrpo.runtime.errors import SICK_DISK, Unreadable, UserError
 from hardgrpo.runtime.seals import sha256
 
 
@@ -109,7 +109,8 @@ def read_bytes(path: str | Path) -> bytes:
     except PermissionError as error:
         raise Unreadable(f"{path}: cannot be read: {error.strerror}") from None
     except OSError as error:
-        raise Unreadable(f"{path}: cannot be read: {error.strerror}; run again when the disk answers") from None
+        remedy = "; run again when the disk answers" if error.errno in SICK_DISK else ""
+        raise Unreadable(f"{path}: cannot be read: {error.strerror}{remedy}") from None
 
 
 def write_json(path: str | Path, value: dict, sort_keys: bool = False) -> None:

@@ -159,9 +159,10 @@ def _write(seal: Path, checksum: str) -> None:
     try:
         temporary.write_text(checksum + "\n", encoding="ascii")
         os.replace(temporary, seal)
-    finally:
+    except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        raise
 
 
 def sha256(path: str | Path) -> str:

@@ -170,7 +170,8 @@ def serve(path: Path, listening: int) -> None:
     running: dict[int, socket.socket] = {}
     snakemake, serving = Watched(int(path.name.partition("-")[0])), True
     while running or serving:
-        ready, _, _ = select.select([listener, woken, *snakemake.files, *running.values()], [], [], 1)
+        watched = snakemake.files if serving else []  # readable ever after, once it has ended
+        ready, _, _ = select.select([listener, woken, *watched, *running.values()], [], [], 1)
         serving = serving and snakemake.is_alive(ready)
         if woken in ready:
             os.read(woken, 4096)
