@@ -14,6 +14,7 @@ from conftest import path_of
 from hardgrpo.runtime import warm
 
 COLD = os.environ | {warm.SOCKET: warm.OFF}  # for a program that must run in the very process that a test starts
+KILLS = int(os.environ.get("HARDGRPO_KILLS", "2"))  # of each kind of run, and of stages; .ci/run: ten
 UPDATES, EVERY = 24, 8  # EVERY: of the runs that are told to stop between two checkpoints of the schedule
 
 

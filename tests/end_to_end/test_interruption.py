@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from interrupted import COLD, EVERY, UPDATES, command, contents, latest, scheduled, start, states, wait_for, whole
+from interrupted import COLD, EVERY, KILLS, UPDATES, command, contents, latest, scheduled, start, states, wait_for, whole
 
 
 def test_the_same_run_twice_gives_the_same_files(run):
@@ -23,11 +23,11 @@ def test_the_same_run_twice_gives_the_same_files(run):
     assert "updates.csv" in contents(run / "clean") and f"checkpoints/step-{UPDATES}/model.safetensors" in contents(run / "clean")
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", range(KILLS // 5 or 1))
 def test_killed_at_random_moments_it_ends_the_same(run, part):
-    """Ten kills in all, each a random while after a new checkpoint has begun to be written."""
+    """Each kill comes a random while after a new checkpoint has begun to be written."""
     rng, name = random.Random(part), f"random{part}"
-    for _ in range(5):
+    for _ in range(min(5, KILLS)):
         process = start(run, name)
         before = len(states(run, name))
         wait_for(lambda before=before: len(states(run, name)) > before, process)
@@ -38,7 +38,7 @@ def test_killed_at_random_moments_it_ends_the_same(run, part):
     assert contents(run / name) == contents(run / "clean")
 
 
-@pytest.mark.parametrize("moment", [".checkpoints.tmp", "checkpoints", "updates.csv"])
+@pytest.mark.parametrize("moment", [".checkpoints.tmp", "checkpoints", "updates.csv"][:KILLS])
 def test_killed_while_its_results_are_put_in_place_it_ends_the_same(run, moment):
     name = f"late{moment}"
     process = start(run, name)

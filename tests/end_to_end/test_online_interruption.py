@@ -1,6 +1,5 @@
 """A run with a selector, or with process rewards, that is killed and started again ends with the files of an uninterrupted one."""
 
-import os
 import random
 import signal
 import time
@@ -8,9 +7,8 @@ import time
 import pytest
 import yaml
 
-from interrupted import contents, start, states, wait_for
+from interrupted import KILLS, contents, start, states, wait_for
 
-KILLS = int(os.environ.get("HARDGRPO_KILLS", "2"))  # of each kind; .ci/run: ten
 PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
 ONLINE = {
     "dynamic": {"selector": {"kind": "dynamic", "groups": 2}},

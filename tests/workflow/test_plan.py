@@ -32,6 +32,12 @@ def paper(tmp_path_factory):
     return world, plan(world, "--study", "paper")
 
 
+@pytest.fixture(scope="module")
+def process_rewards(tmp_path_factory):
+    """The plan of study process_rewards."""
+    return plan(World(tmp_path_factory.mktemp("plan") / "world"), "--study", "process_rewards")
+
+
 def by_stage(found: dict) -> dict:
     return {(row["stage"], row["model"]): row["jobs"] for row in found["table"] if row["stage"] != "light"}
 
@@ -109,8 +115,8 @@ def test_a_finished_study_leaves_nothing_to_pay(finished):
     assert "Nothing is left to do" in (finished.folder / "results/plan/plan.html").read_text()
 
 
-def test_what_if(world):
-    now = plan(world, "--study", "process_rewards")
+def test_what_if(world, process_rewards):
+    now = process_rewards
     assert now["setting"] == {"gpu": "h100", "gpus": 8, "slots": 100, "cluster": True, "price": 2.5, "calibrated_on_jobs": 0}
     seeds = plan(world, "--study", "process_rewards", "--seeds", "6")
     trained = lambda found: sum(row["gpu_hours"] for row in found["table"] if row["stage"] == "training")
@@ -132,11 +138,11 @@ def test_pruned_checkpoints_leave_less_on_the_disk(world):
     assert pruned["totals"]["gpu_hours"] == pytest.approx(kept["totals"]["gpu_hours"])
 
 
-def test_jobs_that_studies_share_count_once(world):
-    one, other = studies = "process_rewards", "budget"
-    alone = {study: plan(world, "--study", study) for study in studies}
+def test_jobs_that_studies_share_count_once(world, process_rewards):
+    one, other = "process_rewards", "budget"
+    alone = {one: process_rewards, other: plan(world, "--study", other)}
     both = plan(world, "--study", one, "--study", other)
-    rows = {study: sum(row["jobs"] for row in both["table"] if row["study"] == study) for study in studies}
+    rows = {study: sum(row["jobs"] for row in both["table"] if row["study"] == study) for study in alone}
     assert rows[one] == alone[one]["totals"]["jobs"]
     shared = {job["name"] for job in alone[one]["jobs"]} & {job["name"] for job in alone[other]["jobs"]}
     assert shared and rows[other] == alone[other]["totals"]["jobs"] - len(shared)
