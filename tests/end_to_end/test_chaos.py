@@ -1,5 +1,5 @@
 """A study under faults: after each, a plain rerun ends with the files of an undisturbed run, or stops with one line that names the
-damaged file. `make chaos` draws 200 faults; a plain `make test` has two of the seeds that once failed, .ci/run all of them."""
+damaged file. `make chaos` draws 200 faults; a plain `make test` has one of the seeds that once failed, .ci/run all of them."""
 
 import os
 import random
@@ -16,8 +16,8 @@ from hardgrpo.runtime import provenance, seals, warm
 from hardgrpo.runtime.errors import UserError
 
 FAULTS = int(os.environ.get("HARDGRPO_FAULTS", "0"))
-ONCE_FAILED: list[int] = [4, 37, 49, 57, 106, 108, 158, 189, 194]  # seeds whose fault was once not survived
-SEEDS = [*range(FAULTS), *(seed for seed in ONCE_FAILED[: None if FAULTS else 2] if seed >= FAULTS)]
+ONCE_FAILED: list[int] = [37, 4, 49, 57, 106, 108, 158, 189, 194]  # seeds whose fault was once not survived
+SEEDS = [*range(FAULTS), *(seed for seed in ONCE_FAILED[: None if FAULTS else 1] if seed >= FAULTS)]
 KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]
 # What says how long a run took, or lists the checksum of a file that does.
 TIMED = re.compile(r".*/(paper\.pdf|spent\.html|spent\.tex|verdict\.html)|results/models/.*/manifest\.json")
