@@ -106,8 +106,9 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 
 # $(call install,FOLDER,LOCK) installs packages whose checksums stand in the lock. What is built from source is built with the
 # environment's own setuptools, not with one that pip would get, and by pip before 23.1 as by later ones.
+# A constraint in the settings of pip (pip config list) changes no lock; it would only hide that pip finds no build of torch for CPUs.
 pip = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
-install = { echo "packages of envs/$(2).lock"; PIP_USE_PEP517=1 $(pip) --require-hashes --no-deps --no-build-isolation -r envs/$(2).lock; } || { echo "error:\
+install = { echo "packages of envs/$(2).lock"; PIP_CONSTRAINT=/dev/null PIP_USE_PEP517=1 $(pip) --require-hashes --no-deps --no-build-isolation -r envs/$(2).lock; } || { echo "error:\
  envs/$(2).lock was not installed, for the reason above; if a file has another checksum, look where pip takes it from: pip config list"; exit 1; }
 
 # $(call environment,FOLDER,LOCK) makes an environment and installs this clone's package in it. With
