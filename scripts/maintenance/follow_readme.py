@@ -1,6 +1,6 @@
 """Follow README.md word for word in an empty Debian: its commands, one after the other, in a fresh copy of this clone.
 
-    sudo python scripts/maintenance/follow_readme.py --root /tmp/debian             # everything; `make test` alone takes an hour
+    sudo python scripts/maintenance/follow_readme.py --root /tmp/debian             # everything
     sudo python scripts/maintenance/follow_readme.py --root /tmp/debian --quick     # set-up and dry-runs
 
 debootstrap makes the Debian, with what README asks for: Python (Debian's needs python3-venv) and make. git is there for the clone. pip gets
