@@ -1,9 +1,9 @@
 # make demo     the whole study in miniature, trained on this machine's CPU
 # make test     the project's tests, on two cores (WORKERS=4: on four)
-# make check    the quick ones of them: units and dry-runs
+# make check    only the quick tests: units and dry-runs
 # make figures  the figures and tables again, from the committed summaries, without torch
 #               (make figures STUDY=mini_reference: those of another study)
-# make chaos    a small study under 200 faults, drawn from seeds, each survived or named (FAULTS=50: under 50); it takes hours
+# make chaos    a small study under 200 random faults: it survives each, or a message names it (FAULTS=50: under 50); takes hours
 # make lint     ruff, snakefmt, snakemake --lint
 # make fuzz     12,000 hostile files, configurations, arguments and completions: a report in results/fuzz.txt (CASES=100000: more)
 # make bench    benchmarks, each against a baseline on this machine: a table, a CSV file and a figure in results/bench
@@ -18,7 +18,7 @@
 # make gpu-check  the tests that need a GPU, on this machine's; with vLLM where .venv-gpu is made
 # make readme     README's commands in an empty Debian (root and debootstrap; QUICK=1: set-up and dry-runs); DEBIAN=FOLDER is kept
 #
-# make locks      envs/*.lock again, from the pins in envs/*.txt (make locks UPGRADE=1: with newer versions of what these do not pin)
+# make locks      envs/*.lock again, from the pins in envs/*.txt (make locks UPGRADE=1: with newer versions of unpinned packages)
 
 PYTHON ?= python3
 CORES ?= all
@@ -104,16 +104,17 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 .venv-gpu/gpu.ready: envs/gpu.lock envs/build.lock $(call moved,.venv-gpu)
 	$(call environment,.venv-gpu,gpu)
 
-# $(call install,FOLDER,LOCK) installs packages whose checksums stand in the lock. What is built from source is built with the
-# environment's own setuptools, not with one that pip would get, and by pip before 23.1 as by later ones.
-# A constraint in the settings of pip (pip config list) changes no lock; it would only hide that pip finds no build of torch for CPUs.
+# $(call install,FOLDER,LOCK) installs packages whose checksums stand in the lock. Packages without a wheel are built with the
+# environment's own setuptools, not one that pip downloads, and in the same way by all versions of pip (before 23.1 too).
+# Constraints in pip's settings (pip config list) are ignored: they cannot change a lock, but they change the message by which
+# torch_for_cpus knows that pip finds no build of torch for CPUs.
 pip = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
 install = { echo "packages of envs/$(2).lock"; PIP_CONSTRAINT=/dev/null PIP_USE_PEP517=1 $(pip) --require-hashes --no-deps --no-build-isolation -r envs/$(2).lock; } || { echo "error:\
  envs/$(2).lock was not installed, for the reason above; if a file has another checksum, look where pip takes it from: pip config list"; exit 1; }
 
-# $(call environment,FOLDER,LOCK) makes an environment and installs this clone's package in it. With
-# ENVIRONMENTS, FOLDER is a link to a shared environment for this lock, which is made if it does not exist. This clone's package is not
-# installed there; the workflow sets PYTHONPATH. Of several clones one makes it, and the others wait (flock). Without ENVIRONMENTS an existing link is replaced by a folder, and its target stays.
+# $(call environment,FOLDER,LOCK) makes an environment and installs this clone's package in it. With ENVIRONMENTS, FOLDER is a link
+# to an environment that all clones with this lock share: one clone makes it while the others wait (flock). No clone's package is
+# installed there; the workflow sets PYTHONPATH. Without ENVIRONMENTS a folder replaces an existing link, and its target stays.
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "error: Python 3.11 to 3.13 is needed, this is %s; name one: make PYTHON=python3.12 ..." % sys.version.split()[0])'
 @$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module; install it (Debian: python3-venv) and run again"; exit 1; }
@@ -124,9 +125,9 @@ define environment
 	$(if $(ENVIRONMENTS),,&& $(call pip,$(place)) --no-build-isolation --no-deps -e .) && touch $(place)/$(@F); }
 @touch $@ 2>/dev/null || test -e $@
 endef
-# The build of torch for CPUs alone, where pip finds it; a failure for any other reason is shown.
+# Install the build of torch for CPUs, if pip finds it. Any other failure is shown and stops make.
 torch_for_cpus = { said=$$({ $(call install,$(place),torch-cpu); } 2>&1) || case "$$said" in *"No matching distribution"*) ;; *) echo "$$said"; exit 1;; esac; }
-# Exit status 1 where the build of torch that was installed is the one for CUDA.
+# Exit status 1 if the installed build of torch is the one for CUDA.
 asks_for_cuda = 'import importlib.metadata, sys; sys.exit(any(name.startswith("nvidia") for name in importlib.metadata.requires("torch")))'
 # The folder of an environment: in the clone, or in ENVIRONMENTS under a checksum of its locks (the rule's prerequisites).
 place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter %.lock,$^) | sha256sum | cut -c1-12),$(1))

@@ -2,7 +2,7 @@
 
 import signal
 
-# While this file is read, Ctrl-C ends Snakemake without a traceback: it has not begun anything, and holds no lock.
+# While Snakemake reads this file, it has started nothing and holds no lock: let Ctrl-C end it without a traceback.
 RAISES = signal.getsignal(signal.SIGINT) is signal.default_int_handler
 if RAISES:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -16,7 +16,7 @@ from snakemake.utils import min_version  # noqa: E402
 
 min_version("9.20")
 
-# What is loaded by now stays to the end. Python need not look through it again and again: an eighth of the time of a large plan.
+# Exempt everything loaded so far from garbage collection, which otherwise takes an eighth of the time of a large plan.
 gc.freeze()
 
 sys.path.insert(0, str(Path(workflow.basedir) / "src"))
@@ -26,7 +26,7 @@ from hardgrpo.runtime.errors import UserError  # noqa: E402
 
 try:
     for name in [*workflow.configfiles, "config.yaml"] if workflow.is_main_process else []:
-        files.read_yaml(name)  # refuses what Snakemake takes: of a key that stands there twice, the last
+        files.read_yaml(name)  # refuses duplicate keys; Snakemake takes the last one
 except UserError as error:
     raise WorkflowError(str(error))
 
@@ -142,10 +142,10 @@ if RAISES:
 
 
 onstart:
-    # Snakemake starts at most 100 jobs a second unless told otherwise. For this it starts a timer after each finished job, and each timer
-    # starts another one a second later (9.27, scheduling/job_scheduler.py). After 365 jobs they took a third of a core.
+    # Remove Snakemake's default limit of 100 job starts a second. It starts a timer after each finished job, and each timer starts
+    # another one a second later (9.27, scheduling/job_scheduler.py): after 365 jobs the timers took a third of a core.
     limit = workflow.scheduling_settings.max_jobs_per_timespan
-    if limit and (limit.max_jobs, limit.timespan) == (100, 1):  # the default; a limit that somebody asks for stays
+    if limit and (limit.max_jobs, limit.timespan) == (100, 1):  # the default; a limit that the user sets stays
         workflow.scheduler.job_rate_limiter = None
     if workflow.executor_plugin.name != "touch":
         if OLD_RESULTS:
@@ -160,7 +160,8 @@ onstart:
 
 
 onsuccess:
-    states.forget(job.output.provenance for job in workflow.dag.jobs if job.rule.name in TRAINING)
+    ended = [job.output.provenance for job in workflow.dag.jobs if job.rule.name in TRAINING]
+    states.forget(ended, Path(paths.STATES))
     note_missing_pdf(config["study"])
     if not {"subset", "inputs", "images", "plan", "intact"} & set(workflow.dag_settings.targets):
         shell(show_results_command())

@@ -20,7 +20,7 @@ def expected_samples(w):
 
 
 def fewer_samples(w):
-    """Arguments of cutting a probe where the task counts fewer samples of a prompt than the task it is cut from."""
+    """Arguments that cut a probe to the task's number of samples, if the task that it is cut from has more."""
     kept, of = (task_of(name)["probe"]["samples"] for name in (w.task, task_of(w.task)["cut_from"]))
     return "" if kept == of else f" --samples {kept} --of {of}"
 
@@ -62,7 +62,7 @@ def run_of(w):
 
 
 def more_of_run(w):
-    """What a run is trained on beside its prompts and its base model; of a second round, the checkpoint that it starts from."""
+    """Further inputs of a training: worked solutions, unchosen questions, and for a second round the checkpoint to start from."""
     more = list(paths.more_inputs(config, w.task, w.recipe).values())
     return more + ([paths.first_round(run_of(w), "checkpoints/manifest.json")] if w.policy in IN_ROUNDS else [])
 
@@ -86,12 +86,12 @@ def pass_rates_for(w):
 
 
 def chosen_by(w):
-    """What a policy reads: pass rates, or signals that were measured without answers, and with them the sample of a prediction."""
+    """The files that a policy chooses by: pass rates, or signals, with the labelled sample where it predicts pass rates."""
     policy = config["policies"][w.policy]
     if policy.get("by", "pass_rate") == "pass_rate":
-        if w.task not in config["tasks"] or settings.is_labelled(task_of(w.task)):  # a trajectory's prompts are no task
+        if w.task not in config["tasks"] or settings.is_labelled(task_of(w.task)):  # the prompts of a trajectory are not a task
             return {"difficulty": pass_rates_for(w)}
-        found = {"questions": paths.questions(w.task)}  # for a random choice, or all
+        found = {"questions": paths.questions(w.task)}  # enough for rules that use no pass rates
         return found | ({"annotated": paths.annotated(w.task)} if policy["rule"] == "annotated" else {})
     found = {"signals": paths.signals(*probe_of(w))}
     if policy["by"] == "predicted":
@@ -100,7 +100,7 @@ def chosen_by(w):
 
 
 def asked_of(policy):
-    """The part of a policy that the programs of scripts/subsets read; the workflow reads the rest."""
+    """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget is that of round one."""
     asked = {key: value for key, value in config["policies"][policy].items() if key not in ("probed_on", "probed_by", "rounds")}
     return asked | ({"budget": policies.halved(asked["budget"])} if settings.in_rounds(config["policies"][policy]) else {})
 

@@ -32,15 +32,15 @@ try:
 except UserError as error:
     raise WorkflowError(str(error))
 
-# Earlier versions kept the programs in other folders, or wrote the settings of a base model by another command. To Snakemake, every job
-# of their results has changed code.
+# Earlier versions had the programs in other folders, or another command to write the settings of a base model. Snakemake takes this
+# for a change of code and would run every job of their results again.
 LAYOUT = Path(".snakemake/layout-3")  # exists if this version made the results here, or the user kept them
 OLD_RESULTS = (
     "results/ was made by an earlier version of this project: Snakemake would run every job again. To keep the runs, call"
     f" .venv/bin/snakemake --touch --profile laptop --config study=NAME for each study that you ran, then touch {LAYOUT}."
     f" To run every job again, only touch {LAYOUT}"
 )
-if workflow.is_main_process and not LAYOUT.exists() and any(Path("results/models").glob("*/manifest.json")):
+if workflow.is_main_process and not LAYOUT.exists() and any(Path().glob(paths.model_folder("*/manifest.json"))):
     logger.warning(OLD_RESULTS)
 else:
     OLD_RESULTS = None
@@ -63,7 +63,7 @@ if shutil.which("sacct"):
 DATA = config["data"]
 RECORDED = [name for name in config["models"] if settings.is_recorded(config, name)]
 TRAJECTORIES = {name: model["source"] for name, model in config["models"].items() if settings.is_trajectory(config, name)}
-# The wildcard `model` in paths of results is the name of a base: the model's own name, or with bases of its own tiny-seed0.
+# The wildcard `model` in paths of results names a base: the model's name, or tiny-seed0 where each replicate has its own base.
 WEIGHTED = [base for name in config["models"] if settings.has_weights(config, name) for base in settings.used_bases(config, name)]
 CUT = [name for name, task in config["tasks"].items() if "cut_from" in task]
 SAMPLED = [name for name in config["tasks"] if name not in CUT]
@@ -81,7 +81,7 @@ def any_of(names):
 
 
 def as_json(value):
-    """A slice of the configuration as one shell argument, in sorted order so that only content compares."""
+    """A slice of the configuration as one shell argument. Keys are sorted, because Snakemake compares parameters as text."""
     return json.dumps(settings.sorted_slice(value))
 
 

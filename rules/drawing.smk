@@ -3,8 +3,8 @@
 TEX = next((tool for tool in ("latexmk", "tectonic") if shutil.which(tool)), None)
 
 SUMMARY = list(registry.SUMMARIES)
-PUBLISHED = [f"results/published/{name}.csv" for name in registry.PUBLISHED]
-BY_HAND = {"deviations": "results/published/deviations.csv"}  # tables written by hand
+PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
+BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
 
 
 def drawing_only():
@@ -70,8 +70,8 @@ def tables_of(folder, names):
 
 
 def summaries_to_draw(w):
-    """The tables to draw of the configured study. They are inputs of `figures` and `paper` themselves, because Snakemake does not
-    report a missing input of figures that exist already."""
+    """The configured study's tables. They are inputs of `figures` and `paper` themselves, because Snakemake does not report a
+    missing input of a figure that already exists."""
     return tables_of(drawn_from(config["study"]), SUMMARY)
 
 
@@ -94,14 +94,14 @@ def study_tables(study):
     ]
 
 
-def study_verdict(study):
-    """The page that says whether it was worth it, if something was trained."""
-    return [f"paper/{study}/verdict.html"] if any(run.recipe != "recorded" for run in paths.runs(config, study)) else []
+def study_worth(study):
+    """The page that says whether it was worth it, unless all runs are recorded."""
+    return [f"paper/{study}/worth.html"] if any(run.recipe != "recorded" for run in paths.runs(config, study)) else []
 
 
 def study_paper(study):
-    """Figures, tables, the verdict and the report of the checks."""
-    return study_figures(study) + study_tables(study) + study_verdict(study) + [f"paper/{study}/verified.txt"]
+    """Figures, tables, the page that says whether it was worth it, and the report of the checks."""
+    return study_figures(study) + study_tables(study) + study_worth(study) + [f"paper/{study}/verified.txt"]
 
 
 def study_pdf(study):
@@ -137,7 +137,7 @@ if TEX and without_pdf(config["study"]) and workflow.is_main_process:
 
 
 def study_agreement(study):
-    """The comparison with the committed reference, if the study has one, and runs."""
+    """The comparison with the committed reference, if the study has runs and a reference."""
     compared = paths.runs(config, study) and paths.has_tables(paths.reference(study), ["decomposition_runs"])
     return [paths.agreement(study)] if compared else []
 
@@ -145,7 +145,7 @@ def study_agreement(study):
 def show_results_command():
     study = config["study"]
     tables = f"{drawn_from(study)}/*.csv"
-    # After a part of a study there is no table of agreement yet.
+    # After a part of a study there is no agreement with the reference yet.
     compared = [] if drawing_only() else [path for path in study_agreement(study) if Path(path).exists()]
     agreement = " ".join(["", "--agreement", *compared]) if compared else ""
     own_bases = " --own-bases" if paths.conditions(config, study)["own_bases"] else ""

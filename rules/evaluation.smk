@@ -43,7 +43,7 @@ rule evaluate_base:
         " --output {output.graded} --completions {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
-# More samples of the base, to tell which problems are within its reach: see `reach` in the schema.
+# Sample the base model more often, to find the problems within its reach: see `reach` in the schema.
 use rule evaluate_base as sample_reach with:
     output:
         graded="results/evaluation/{model}/reach/{eval_task}.csv.gz",
@@ -56,7 +56,7 @@ use rule evaluate_base as sample_reach with:
     params:
         conditions=reach_params,
     message:
-        "Sample what is within the reach of {wildcards.model} on {wildcards.eval_task}"
+        "Find the problems of {wildcards.eval_task} within reach of {wildcards.model}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
 
 
@@ -84,7 +84,7 @@ use rule evaluate_base as evaluate_run with:
 rule cut_evaluation:
     input:
         graded=lambda w: paths.evaluation(f"{w.model}/{w.what}", task_of(w.eval_task)["cut_from"]),
-        completions=lambda w: f"results/evaluation/{w.model}/{w.what}/{task_of(w.eval_task)['cut_from']}.jsonl.gz",
+        completions=lambda w: paths.completions(paths.evaluation(f"{w.model}/{w.what}", task_of(w.eval_task)["cut_from"])),
         model="results/models/{model}/manifest.json",
         problems="results/tasks/{eval_task}/test.jsonl",
     output:

@@ -46,7 +46,7 @@ rule prepare_task:
     container:
         IMAGE["training"]
     resources:
-        # The grader only checks the data. As a parameter it would rerun finished jobs when it changes; resources never do.
+        # Not parameters: a resource that changes does not rerun finished jobs. The grader only checks the data.
         grader=lambda w: task_of(w.task)["grader"],
         lock_mode=UPDATE_INPUTS,
         named=lambda w: settings.sampled_as(config, w.task),  # the name in the problems' ids
@@ -95,7 +95,7 @@ rule read_annotated:
         column=lambda w: settings.answer_column(task_of(w.task)),
         grader=lambda w: task_of(w.task)["grader"],
     message:
-        "Take in the answers given to prompts of {wildcards.task}"
+        "Read the answers given to prompts of {wildcards.task}"
     shell:
         "python scripts/inputs/read_annotated.py --problems {input.problems} --annotated {input.annotated:q} --column {params.column:q}"
         " --grader {params.grader} --output {output} 2>> {log} | tee -a {log}"
@@ -117,7 +117,7 @@ rule write_solutions:
         named=lambda w: settings.sampled_as(config, w.task),  # the name in the problems' ids
         source=lambda w: as_json(settings.source_of_split(task_of(w.task), "train", with_solutions=True)),
         files=lambda w: [path for _, path in parts_of(w.task, "train")],
-        grader=lambda w: task_of(w.task)["grader"],  # it decides how a solution states the answer
+        grader=lambda w: task_of(w.task)["grader"],  # decides in which form a solution states the answer
     message:
         "Write the worked solutions of {wildcards.task}"
     shell:
@@ -177,7 +177,7 @@ rule pretrain_model:
         "results/logs/pretrain_model/{model}.log",
     wildcard_constraints:
         model=any_of(PRETRAINED),
-    priority: 1  # everything else of a base waits for it, so no other job goes first
+    priority: 1  # all other jobs of this base model wait for it
     conda:
         CONDA["training"]
     container:

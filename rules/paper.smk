@@ -4,7 +4,7 @@
 localrules:
     write_tables,
     write_numbers,
-    write_verdict,
+    write_worth,
     verify,
     intact,
     compile_paper,
@@ -64,13 +64,13 @@ rule write_numbers:
         "python scripts/paper/write_numbers.py --tables {input} --study {params.study:q} --output {output.macros} > {log} 2>&1"
 
 
-rule write_verdict:
+rule write_worth:
     input:
         drawn(*registry.WORTH),
     output:
-        report("paper/{study}/verdict.html", caption="report/verdict.rst", category="Results", labels={"file": "was it worth it?"}),
+        report("paper/{study}/worth.html", caption="report/worth.rst", category="Results", labels={"file": "was it worth it?"}),
     log:
-        "results/logs/write_verdict/{study}.log",
+        "results/logs/write_worth/{study}.log",
     conda:
         CONDA["figures"]
     container:
@@ -78,11 +78,11 @@ rule write_verdict:
     params:
         study=lambda w: as_json(settings.described(config, w.study)),
         prices=lambda w: as_json(settings.prices(config, w.study)),
-        code=code("paper/write_verdict.py"),
+        code=code("paper/write_worth.py"),
     message:
         "Say whether it was worth it ({wildcards.study})"
     shell:
-        "python scripts/paper/write_verdict.py --tables {input} --study {params.study:q} --prices {params.prices:q} --output {output}"
+        "python scripts/paper/write_worth.py --tables {input} --study {params.study:q} --prices {params.prices:q} --output {output}"
         " > {log} 2>&1"
 
 
@@ -112,7 +112,7 @@ rule verify:
         "Verify the outputs of study {wildcards.study}"
     shell:
         "python scripts/paper/verify.py --study {wildcards.study} --tables {input.tables} {params.origin} --config {params.config:q} --conditions {params.conditions:q}"
-        " --graders {params.graders:q} --data {params.data:q} --output {output} > {log} 2>&1"
+        " --graders {params.graders:q} --claims {input.claims} --published results/published --data {params.data:q} --output {output} > {log} 2>&1"
 
 
 rule intact:
@@ -142,6 +142,8 @@ rule compile_paper:
         CONDA["figures"]
     container:
         IMAGE["figures"]
+    params:
+        code=code("paper/compile_paper.py"),
     message:
         "Compile the paper ({wildcards.study})"
     shell:

@@ -1,4 +1,4 @@
-# What scripts/plan/plan.py must know of this call of Snakemake.
+# Tell scripts/plan/plan.py the configuration and resources of this call of Snakemake.
 
 
 def setting():

@@ -145,7 +145,7 @@ rule measure_difficulty:
     params:
         grader=lambda w: task_of(w.task)["grader"],
         samples=expected_samples,
-        # Follow the code for recordings only: they lead to no training, which would run again.
+        # Only for recordings does changed code rerun this job: for other models every training would follow.
         code=lambda w: code("probe/measure_difficulty.py") if w.model in RECORDED else "",
     message:
         "Measure the difficulty of {wildcards.task} for {wildcards.model}"
@@ -164,12 +164,11 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
         task=any_of(config["tasks"]),
     params:
         samples="--recorded --grade-prompt-too",
-        difficulty="",
     message:
         "Grade {wildcards.model} on {wildcards.task} like the released code: prompt and completion together"
 
 
-# What chooses without labels reads these, and nothing that was made with an answer.
+# Policies without labels choose by these signals, and by no file that was made with a reference answer.
 rule measure_signals:
     input:
         completions=probe_files,
@@ -186,7 +185,7 @@ rule measure_signals:
         grader=lambda w: task_of(w.task)["grader"],
         samples=expected_samples,
     message:
-        "Measure what the probe of {wildcards.model} tells of {wildcards.task} without answers"
+        "Measure label-free signals of {wildcards.task} for {wildcards.model}"
     shell:
         "python scripts/probe/measure_signals.py --questions {input.questions} --completions {input.completions}"
         " --grader {params.grader} {params.samples} --output {output} > {log} 2>&1"

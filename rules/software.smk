@@ -13,7 +13,7 @@ if CONTAINERS:
     TEX = TEX or "latexmk"  # the image has it
     # This clone's package, also where --cleanenv keeps PYTHONPATH out.
     os.environ.update(APPTAINERENV_PYTHONPATH=source, SINGULARITYENV_PYTHONPATH=source)
-    # Add folders to the user's binds, under the old and the new name. Jobs on other nodes read this file, too.
+    # Add the folders that jobs need to the user's bind list, under the variable's new and old name. Jobs on other nodes do so, too.
     for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):
         os.environ[name] = ",".join(filter(None, [os.getenv(name), *images.outside(config)]))
 

@@ -29,7 +29,7 @@ rule select_subset:
         " --output {output.subset} > {log} 2>&1"
 
 
-# The prompts whose answers are bought before the choice, by policies that predict pass rates.
+# Draw the prompts whose labels a policy with `by: predicted` buys before it chooses.
 rule annotate_sample:
     input:
         questions="results/tasks/{task}/questions.jsonl",
@@ -74,5 +74,5 @@ rule export_subset:
     message:
         "Write the rows of subset {wildcards.policy} of {wildcards.task}"
     shell:
-        "python scripts/subsets/export_subset.py --subset {input.subset} --problems {input.problems} --files {params.files:q}"
-        " {params.answer} --output {output} 2>> {log} | tee -a {log}"
+        "python scripts/subsets/export_subset.py --subset {input.subset} --facts {input.facts} --problems {input.problems}"
+        " --files {params.files:q} {params.answer} --output {output} 2>> {log} | tee -a {log}"

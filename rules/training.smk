@@ -1,4 +1,4 @@
-# Training runs, by GRPO or on worked solutions. The training program is not an input: a run is trained again only if its specification or data change.
+# Training runs, by GRPO or SFT. The training program is not an input: only a changed specification or changed data retrain a run.
 
 TRAINING = ("train_grpo", "train_first_round")
 

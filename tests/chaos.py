@@ -1,4 +1,4 @@
-"""Faults for a small study that is being made: each is drawn from a seed, done to a running workflow or to its files, and undone."""
+"""Faults for a small study while it is made, drawn from a seed: they hit the running workflow, or its files before it starts."""
 
 import contextlib
 import os
@@ -17,13 +17,13 @@ import pytest
 
 from conftest import World
 
-# In the order in which they are made. What stands before a drawn stage is kept; the rest is missing when the workflow starts.
+# In the order in which they are made. `begin` removes the results of a drawn stage and of all later ones.
 STAGES = ("tasks", "models", "probe", "difficulty", "subsets", "training", "evaluation", "summaries", "../paper/mini")
 DAY = 24 * 3600
 
 
 class Workflow:
-    """`snakemake --profile laptop` in a world, in a session of its own; `said` is what it and its jobs have said."""
+    """`snakemake --profile laptop` in a world, in a session of its own; `said` is the output of it and its jobs so far."""
 
     def __init__(self, world: World, name: str):
         self.folder, self.out = world.folder, world.folder / f"{name}.out"
@@ -46,12 +46,12 @@ class Workflow:
         return self.process.wait(seconds)
 
     def wait_for_jobs(self, count: int) -> None:
-        """Until so many jobs have ended, or it has."""
+        """Wait until `count` jobs have ended, or the workflow has."""
         while self.running() and self.said.count("Finished jobid") < count:
             time.sleep(0.05)
 
     def end(self) -> None:
-        """Leave nothing of it behind."""
+        """Kill all processes of the workflow that are left."""
         for pid in self.members():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -66,13 +66,13 @@ def _session(pid: int) -> int:
 
 
 def traceback_in(said: str) -> bool:
-    """Whether a traceback goes through a file of this project. Those of Snakemake itself, as when Ctrl-C meets its cleaning up, do not."""
+    """Whether a traceback goes through a file of this project. Snakemake's own, such as for Ctrl-C while it cleans up, do not."""
     return any(
         re.match(r'(\s.*\n)*?\s+File "[^"]*/world/', part) for part in said.split("Traceback (most recent call last):\n")[1:]
     )
 
 
-# --- faults of a running workflow; each says whether it struck one that was running -------------------------------------------
+# --- faults of a running workflow; each returns whether the workflow was still running -----------------------------------------
 
 
 def one_of(workflow: Workflow, rng: random.Random) -> int | None:
@@ -96,7 +96,7 @@ def _send(number: signal.Signals, then: signal.Signals | None = None) -> Callabl
 
 
 def kill_all(workflow: Workflow, rng: random.Random) -> bool:
-    """What a machine that loses its power does, but for the disk."""
+    """As when the machine loses power, except that nothing is lost on the disk."""
     running = workflow.running()
     for pid in workflow.members():
         with contextlib.suppress(ProcessLookupError):
@@ -115,7 +115,7 @@ def interrupt(workflow: Workflow, rng: random.Random) -> bool:
 
 
 def disk_full(workflow: Workflow, rng: random.Random) -> bool:
-    """No process of the workflow can make a file longer than this any more."""
+    """As on a full disk: no process of the workflow can write a file beyond `size` bytes (RLIMIT_FSIZE)."""
     running, size = workflow.running(), rng.choice((0, 100, 10_000, 100_000))
     for pid in workflow.members():
         with contextlib.suppress(ProcessLookupError):
@@ -124,7 +124,7 @@ def disk_full(workflow: Workflow, rng: random.Random) -> bool:
 
 
 def no_memory(workflow: Workflow, rng: random.Random) -> bool:
-    """A process gets little more memory than it has."""
+    """One process can get little more memory than it has (RLIMIT_AS)."""
     pid = one_of(workflow, rng)
     with contextlib.suppress(ProcessLookupError, FileNotFoundError, TypeError):
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
@@ -185,7 +185,7 @@ def replaced_by_a_folder(path: Path, rng: random.Random) -> None:
 
 
 def of_another_day(path: Path, rng: random.Random) -> None:
-    """What a clock that jumps leaves."""
+    """As if the clock had jumped: a modification time in the past or the future."""
     then = time.time() + rng.choice((-400, -1, 1, 400)) * DAY
     os.utime(path, (then, then))
 
@@ -200,7 +200,7 @@ DAMAGE: dict[str, Callable[[Path, random.Random], None]] = {
 
 
 def damage(world: World, kind: str, rng: random.Random) -> Path:
-    """Damage one file that the workflow has written; half of the time its time stays as it was."""
+    """Damage one file that the workflow has written; in half of the cases its modification time is restored."""
     kinds: dict[str, list[Path]] = {}
     for path in written(world):
         kinds.setdefault(path.name, []).append(path)
@@ -213,7 +213,7 @@ def damage(world: World, kind: str, rng: random.Random) -> Path:
 
 
 def written(world: World) -> list[Path]:
-    """Results that are not empty; without logs, which nothing reads."""
+    """Files that the workflow has written and that are not empty; without logs, which nothing reads."""
     found = [path for place in ("results", "paper/mini") for path in sorted((world.folder / place).rglob("*"))]
     kept = ("results/reference", "results/published", "results/logs")
     return [
@@ -226,7 +226,7 @@ def written(world: World) -> list[Path]:
 
 @contextlib.contextmanager
 def read_only(world: World, rng: random.Random) -> Iterator[None]:
-    """A folder of results in which nothing can be made or changed: for root by the file system's flag, as root may write anywhere."""
+    """Make a folder of results read-only; for root, who ignores permissions, by the flag `immutable` (chattr +i)."""
     stage = rng.choice([stage for stage in STAGES if not stage.startswith("..")])
     folder = world.folder / "results" / stage
     folder.mkdir(exist_ok=True)
@@ -241,7 +241,7 @@ def read_only(world: World, rng: random.Random) -> Iterator[None]:
 
 
 def begin(world: World, rng: random.Random) -> str:
-    """Remove what is made from a drawn stage on, or some of the last stage's files; returns the stage."""
+    """Remove the results of a drawn stage and of all later ones, or five files of the last; returns the stage."""
     place = rng.randrange(len(STAGES) + 1)
     if place == len(STAGES):
         made = sorted(path for path in (world.folder / "paper/mini").rglob("*") if path.is_file() and path.parent.name != ".seals")

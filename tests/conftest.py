@@ -25,15 +25,15 @@ from hardgrpo.runtime import environments, seals, warm
 
 settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
 settings.load_profile("busy")
-# Signals are tested. A shell has what it starts in the background ignore Ctrl-C, and nohup has it ignore the end of the terminal.
+# Tests send SIGINT and SIGHUP. A shell starts background jobs with SIGINT ignored, and nohup ignores SIGHUP.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, handler)
 
 os.environ.setdefault(warm.SOCKET, warm.place())  # all workers and all their worlds share one server
-# What Snakemake sets for its jobs, so that what a test starts by itself shares this server, too. A second thread would only wait.
+# As Snakemake sets them for its jobs, so that programs that a test starts itself share this server, too. A second thread would only wait.
 os.environ |= environments.ALLOCATOR | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-# Thousands of processes import this project's modules; each would compile them again.
+# Keep bytecode: thousands of processes import this project's modules, and each would compile them again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -98,7 +98,7 @@ LONGEST += ["warm", "facts_study", "offline", "paper", "registry", "verify", "fi
 
 
 def pytest_collection_modifyitems(config, items):
-    """Skip what cannot run here; what needs the finished world is slow."""
+    """Start the longest files first, skip tests that cannot run here, and mark those that need the finished world as slow."""
     if not GPU and "gpu" not in config.option.markexpr:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu")])
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
@@ -122,12 +122,12 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """What all tests share stays to the end; Python need not look through it each time that it collects garbage."""
+    """Exempt the objects made so far from garbage collection: all tests share them, and they live to the end."""
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):
-    """How often each kind of fault was done (tests/end_to_end/test_chaos.py), and how many came when the workflow was over."""
+    """Print how often each kind of fault was done (tests/end_to_end/test_chaos.py), and how often after the workflow had ended."""
     ended = [report for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])]
     faults = collections.Counter(
         dict(report.user_properties)["fault"] for report in ended if "fault" in dict(report.user_properties)
@@ -146,7 +146,7 @@ class World:
             source, target = ROOT / part, folder / part
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                # With what Python has compiled, but for what another worker is writing (Python renames it when it is whole).
+                # Copies bytecode, too, but not the temporary files (*.pyc.NUMBER) that another worker may be writing.
                 shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.pyc.*"), dirs_exist_ok=True)
             elif source.exists():
                 shutil.copy2(source, target)
@@ -154,7 +154,7 @@ class World:
 
     @classmethod
     def at(cls, folder: Path) -> "World":
-        """The world that stands in a folder already."""
+        """The world that a folder holds already."""
         world = object.__new__(cls)
         world.folder = folder
         return world
@@ -165,14 +165,14 @@ class World:
         return World.at(folder)
 
     def edit(self, name: str, change) -> None:
-        """Rewrite a file on purpose: `change` takes and returns its text. Its checksum, if it has one, goes."""
+        """Rewrite a file: `change` takes and returns its text. Delete its checksum, so that the edit does not count as damage."""
         path = self.folder / name
         for kept in (seals.of(path), path.with_name(seals.SUMS)):
             kept.unlink(missing_ok=True)
         path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 
     def clear(self) -> None:
-        """Remove all results: what others published is no result."""
+        """Remove all results, but keep results/published, which no rule makes."""
         for path in (self.folder / "results").iterdir():
             if path.name != "published":
                 shutil.rmtree(path)
@@ -232,7 +232,7 @@ def shrink(config: dict) -> None:
 
 @contextlib.contextmanager
 def one_worker_at_a_time(tmp_path_factory, name: str):
-    """Hold a lock that all workers of this test run share; gives a path that they share, too."""
+    """Hold a lock that all workers of this test run share; yields a path that they share, too."""
     folder = tmp_path_factory.getbasetemp()
     path = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / name
     with open(f"{path}.lock", "w") as lock:
@@ -264,7 +264,7 @@ def finished(finished_world, tmp_path) -> World:
 
 @pytest.fixture(scope="module")
 def slurm():
-    """A Slurm for the one file of tests that needs it; sockets want a short path."""
+    """A Slurm for the one file of tests that needs it; paths of Unix sockets must be short."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     cluster = slurm_cluster.Cluster(folder)
     try:
@@ -308,7 +308,7 @@ class OnSlurm:
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen:
         command = [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments]
-        # Waits that suit a cluster would be most of the time here.
+        # The profile's waits suit a cluster; here they would take most of the time.
         command += ["--slurm-init-seconds-before-status-checks", "5", "--latency-wait", "10", "--jobs", "4"]
         with open(self.folder / "snakemake.out", "a") as out:
             process = subprocess.Popen(
@@ -319,7 +319,7 @@ class OnSlurm:
         return process
 
     def stop(self) -> None:
-        """What a failed test has left running must not submit jobs into the next one."""
+        """Kill each Snakemake that a failed test has left: it would submit jobs during the next test."""
         for process in self.started:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -341,7 +341,7 @@ class OnSlurm:
 
 
 def until(condition, seconds: float = 600, what: str = "it"):
-    """Wait for what a function returns to be true, and give it back."""
+    """Call `condition` until it returns something true, and return that."""
     end = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < end, f"{what} did not come within {seconds} s"
@@ -349,11 +349,11 @@ def until(condition, seconds: float = 600, what: str = "it"):
     return found
 
 
-CLOCKED = re.compile(r"timing\.csv|.*provenance\.json|.*\.log")  # files that tell of the clock or the machine
+CLOCKED = re.compile(r"timing\.csv|.*provenance\.json|.*\.log")  # files that depend on the clock or the machine
 
 
 def results(folder: Path, *parts: str) -> dict[str, bytes]:
-    """What stands under results/ and must not depend on how it was made, by path."""
+    """{path: content} of the files under results/ that must not depend on how they were made."""
     return {
         str(path.relative_to(folder)): without_times(path)
         for part in parts
@@ -364,7 +364,7 @@ def results(folder: Path, *parts: str) -> dict[str, bytes]:
 
 
 def without_times(path: Path) -> bytes:
-    """A file's content; of the table of what was spent without the wall times."""
+    """A file's content; that of spent.csv without wall times."""
     if path.name != "spent.csv":
         return path.read_bytes()
     rows = csv.DictReader(path.read_text().splitlines())

@@ -1,4 +1,4 @@
-"""Studies made by hand for the explorer of completions, and a browser that watches what their pages say and ask for."""
+"""Studies made by hand for the explorer of completions, and a browser page that records console messages and requests."""
 
 import gzip
 import json
@@ -40,7 +40,7 @@ class Made:
         files.write_jsonl(self.folder / f"results/tasks/{test}/test.jsonl", rows)
 
     def evaluation(self, place, test, rows):
-        """Rows have step, id, decoding, sample, correct, answered and completion, and what else the file may have."""
+        """Rows have step, id, decoding, sample, correct, answered and completion, and any other column of the file."""
         stem = f"results/evaluation/{place}/{test}"
         files.write_rows(
             self.folder / f"{stem}.csv.gz",
@@ -48,7 +48,7 @@ class Made:
             [BASE_ROW | {key: value for key, value in row.items() if key != "completion"} for row in rows],
         )
         lines = [json.dumps({key: row[key] for key in [*evaluations.KEY, "completion"]}) + "\n" for row in rows]
-        # A byte that is not UTF-8 stands in these tests as Python's U+DCxx.
+        # In these tests U+DCxx stands for a byte that is not UTF-8 (surrogateescape).
         data = "".join(lines).replace("\\udcff", "\udcff").encode("utf-8", "surrogateescape")
         (self.folder / f"{stem}.jsonl.gz").write_bytes(gzip.compress(data, 1))
 
@@ -73,7 +73,7 @@ def chromium():
 
 
 class Watched:
-    """A page that must say nothing on the console and ask for nothing but files and data."""
+    """A page that must write nothing to the console and request nothing but files and data."""
 
     def __init__(self, browser):
         self.page = browser.new_page(viewport={"width": 1400, "height": 900})

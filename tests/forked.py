@@ -1,5 +1,5 @@
-"""Snakemake and programs as most tests run them: forked from a process that has imported what they import, half of the time of a
-dry-run."""
+"""Run Snakemake and programs, as most tests do, in a fork of a process that has imported their libraries. The imports take half of the
+time of a dry-run."""
 
 import atexit
 import multiprocessing
@@ -19,9 +19,9 @@ CONTEXT.set_forkserver_preload(
 
 
 def run(program: str, arguments: list[str], folder: Path, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
-    """What `python PROGRAM` with these arguments does in a folder, or `python -m snakemake` where the program is snakemake.
+    """Run `python PROGRAM ARGUMENTS` in a folder, or `python -m snakemake ARGUMENTS` where the program is "snakemake".
 
-    Without an environment, it is this process's, and the package is this clone's.
+    By default the environment is this process's, and the package this clone's.
     """
     environment = os.environ | {"PYTHONPATH": SOURCES} if environment is None else environment
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
@@ -56,6 +56,6 @@ def become(program: str, arguments: list[str], folder: str, environment: dict[st
             print(end.code, file=sys.stderr)
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     finally:
-        atexit._run_exitfuncs()  # a process of multiprocessing leaves them out
+        atexit._run_exitfuncs()  # processes of multiprocessing do not run them
         sys.stdout.flush()
     os._exit(status)

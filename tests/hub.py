@@ -1,10 +1,10 @@
-"""A hub in small for tests: serves folders over HTTP in the way that huggingface_hub asks for them.
+"""A small hub for tests: serves folders over HTTP to huggingface_hub.
 
     with Hub() as hub:
         hub.add("models", "someone/model", folder)
         subprocess.run(..., env=hub.environment(tmp_path))
 
-As on the real one, anyone may see what a gated repository holds, but its files are for tokens that were granted access.
+As on the real hub, anyone may list a gated repository, but only tokens that were granted access may download its files.
 """
 
 import hashlib
@@ -30,19 +30,19 @@ class Repository:
 class Hub:
     def __init__(self):
         self.repositories: dict[tuple[str, str], Repository] = {}
-        self.requests: list[tuple[str, str]] = []  # (method, path) of all that was asked
+        self.requests: list[tuple[str, str]] = []  # (method, path) of each
         self.broken = False  # every answer is then status 500
         self.stall: str | None = None  # a file whose download stops half-way, until the hub is closed
         self.stalled, self.closing = threading.Event(), threading.Event()
 
-    def add(self, kind: str, name: str, folder: Path, gated: bool = False) -> str:
+    def add(self, kind: str, name: str, folder: Path) -> str:
         """Serve a folder as repository `name` of `kind` ("models" or "datasets"); returns its commit."""
         commit = hashlib.sha1(f"{kind}/{name}".encode()).hexdigest()
-        self.repositories[kind, name] = Repository(Path(folder), commit, gated)
+        self.repositories[kind, name] = Repository(Path(folder), commit)
         return commit
 
     def environment(self, home: Path, token: str | None = None) -> dict[str, str]:
-        """The environment of a program that is to use this hub, with nothing kept from earlier downloads and no other token."""
+        """The environment of a program that is to use this hub, without a cache of earlier downloads and without another token."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
         mine = {"HF_ENDPOINT": self.url, "HF_HOME": str(home / "hf_home"), "HF_HUB_DISABLE_XET": "1"}
         return kept | mine | ({"HF_TOKEN": token} if token else {})

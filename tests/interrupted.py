@@ -14,14 +14,14 @@ from conftest import path_of
 from hardgrpo.runtime import warm
 
 COLD = os.environ | {warm.SOCKET: warm.OFF}  # for a program that must run in the very process that a test starts
-KILLS = int(os.environ.get("HARDGRPO_KILLS", "2"))  # of each kind of run, and of stages; .ci/run: ten
-UPDATES, EVERY = 24, 8  # EVERY: of the runs that are told to stop between two checkpoints of the schedule
+KILLS = int(os.environ.get("HARDGRPO_KILLS", "2"))  # kills of each kind of run; .ci/run: ten
+UPDATES, EVERY = 24, 8  # EVERY: updates between checkpoints of the runs that are told to stop between two
 
 
 @pytest.fixture(scope="module")
 def run(finished_world, tmp_path_factory):
-    """A folder with the specification of a run of 24 updates and a checkpoint after every one, and its clean result; and the
-    specification of the same run with a checkpoint after every eighth."""
+    """A folder with spec.yaml, the specification of a run of 24 updates with a checkpoint after every one, and its uninterrupted result
+    `clean`. sparse.yaml specifies the same run with a checkpoint after every eighth."""
     folder = tmp_path_factory.mktemp("interruption")
     (folder / "results").symlink_to(finished_world.folder / "results")
     spec = yaml.safe_load((folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
@@ -47,7 +47,7 @@ def start(folder: Path, name: str, *arguments: str, spec: str = "spec.yaml", **k
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Checksums of all that a run leaves, but for the files that tell times."""
+    """{path: checksum} of all files of a run but those with times."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -56,7 +56,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def scheduled(run: Path) -> dict[str, str]:
-    """Of the contents of a run, what one with a checkpoint after every eighth update leaves as well."""
+    """The part of `contents` that a run with a checkpoint after every eighth update has, too."""
     kept = {"updates.csv", *(f"step-{step}" for step in range(EVERY, UPDATES + 1, EVERY))}
     return {name: checksum for name, checksum in contents(run).items() if kept & set(name.split("/"))}
 
@@ -72,7 +72,7 @@ def wait_for(condition, process, seconds=600):
 
 
 def whole(folder: Path, name: str) -> list[Path]:
-    """Checkpoints in the state of a run, the oldest first."""
+    """Complete checkpoints in the state of a run, the oldest first."""
     found = [path for path in states(folder, name) if (path / "manifest.json").exists()]
     return sorted(found, key=lambda path: int(path.name.split("-")[1]))
 

@@ -1,4 +1,4 @@
-"""`snakemake --lint`, less what does not apply: what builds the containers' images and what plans run outside of them."""
+"""Run `snakemake --lint`; ignore that rules `image` and `plan` name no container: they run outside of containers."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Made-up summary tables of any configured study, with the columns and keys of the real ones: to draw what was never run."""
+"""Made-up summary tables of any configured study, with the columns and keys of the real ones, to draw studies that were never run."""
 
 import random
 
@@ -15,7 +15,7 @@ def write(config: dict, study: str, folder) -> None:
     runs = paths.runs(config, study)
     arms = list(dict.fromkeys((run.model, run.task, settings.arm(plan, run), run.policy) for run in runs))
     cells = [(m, t, test, arm) for m, t, arm, _ in arms for test in paths.eval_tasks(config, study, t, m)]
-    recorded = all(run.recipe == "recorded" for run in runs)  # or nothing is run
+    recorded = all(run.recipe == "recorded" for run in runs)  # also if there are no runs
     seeds = 1 if recorded and runs else len(plan["seeds"])
 
     def interval(name: str, value: float, half: float, known: bool = True) -> dict:

@@ -1,4 +1,4 @@
-"""Somebody's own prompts and model, small: for the tests of `snakemake subset` and of what comes after it."""
+"""A user's own prompts and small model, for tests of `snakemake subset` and of the steps after it."""
 
 import collections
 import csv
@@ -68,7 +68,7 @@ def make_world(folder: Path, untrained: Path, overlay=OVERLAY, **texts) -> World
 
 
 def chosen(world, by="pass_rate"):
-    """Run it and read what it chose: the subset's rows and the facts beside it."""
+    """Run `snakemake subset` and read the subset's rows and the JSON beside them."""
     done = world.snakemake("subset", "--configfile", "my.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     world.said = done.stdout + done.stderr
@@ -77,7 +77,7 @@ def chosen(world, by="pass_rate"):
 
 
 def probed(world) -> dict[str, list[str]]:
-    """Each problem's answers, read from the probe without the programs: the word after the last mark, None without one."""
+    """Each problem's answers, read from the probe without the project's grader: the word after the last ####, None without one."""
     answers = collections.defaultdict(list)
     for path in sorted((world.folder / "results/probe/mine/mine").glob("*.gz")):
         for row in files.read_jsonl(path, {"id": str, "completion": str}):
@@ -88,7 +88,7 @@ def probed(world) -> dict[str, list[str]]:
 
 
 def check_order(rows, rates, by="pass_rate"):
-    """By rank, lowest first, nothing lower left out."""
+    """Assert that the ten rows have the lowest rates, in the order of their ranks."""
     assert [row["rank"] for row in rows] == list(range(1, 11))
     assert len({row["id"] for row in rows}) == 10
     assert all(row[by] == rates[row["id"]] for row in rows)

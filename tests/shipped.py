@@ -1,4 +1,4 @@
-"""What is shipped with the project, parsed once for all tests of a process."""
+"""The project's config.yaml, parsed once for all tests of a process."""
 
 import copy
 import functools
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def config() -> dict:
-    """config.yaml; a copy of its own for everyone who asks."""
+    """A new copy of config.yaml, which the caller may change."""
     return copy.deepcopy(parsed())
 
 

@@ -1,6 +1,6 @@
-"""A real Slurm on one machine for tests: munge, MariaDB, slurmdbd, slurmctld and two slurmd, each a node with a GPU that is not there.
+"""A real Slurm on one machine for tests: munge, MariaDB, slurmdbd, slurmctld and two slurmd, each a node with a fake GPU.
 
-    python tests/slurm_cluster.py FOLDER   # until Ctrl-C; prints what to set in another shell to use it
+    python tests/slurm_cluster.py FOLDER   # runs until Ctrl-C; prints the variables to export in another shell
 
 Everything lives in one folder and on ports of 127.0.0.1 that were free: configuration, sockets, database, logs. /etc/slurm is
 neither read nor written, so a Slurm that this machine belongs to is left alone. The daemons are children of this process and
@@ -118,7 +118,7 @@ class Cluster:
     def __init__(self, base: Path):
         self.base = base.absolute()
         self.daemons: dict[str, subprocess.Popen] = {}
-        # Snakemake's job step drops SLURM_CONF on its way to srun, so srun sets it again by itself.
+        # Snakemake's job step calls srun without SLURM_CONF, so bin/srun sets it again.
         self.env = {"SLURM_CONF": f"{self.base}/slurm.conf", "PATH": f"{self.base}/bin:{os.environ['PATH']}"}
 
     def start(self) -> None:
@@ -129,7 +129,7 @@ class Cluster:
         for node in NODES:
             device = self.base / f"{node}.gpu"
             if not device.exists():
-                os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))  # as /dev/null: slurmd wants device files
+                os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))  # like /dev/null: slurmd needs a device file
         self.write("slurm.conf", SLURM_CONF.format(**told))
         gres = "".join(f"NodeName={node} Name=gpu Type=fake File={self.base}/{node}.gpu\n" for node in NODES)
         self.write("gres.conf", f"AutoDetect=off\n{gres}")
@@ -184,12 +184,12 @@ class Cluster:
 
     def start_node(self, node: str) -> None:
         self.run("slurmd", "-D", "-N", node, name=node)
-        # A node that is down comes back by itself, or when told to.
+        # Tell a node that is down to resume until it is ready.
         ready = f"sinfo -h -n {node} -o %T | grep -qE '^(idle|mixed|allocated)$' || {{ scontrol update nodename={node} state=resume; false; }}"
         self.wait(node, "sh", "-c", ready)
 
     def run(self, program: str, *arguments: str, name: str | None = None) -> None:
-        """A daemon in the foreground, as a child that ends with this process."""
+        """Start a daemon in the foreground, as a child that ends with this process."""
         name = name or program
         with open(self.base / "log" / f"{name}.out", "ab") as log:
             self.daemons[name] = subprocess.Popen(
@@ -198,7 +198,7 @@ class Cluster:
             )  # fmt: skip
 
     def call(self, *command: str, check: bool = True, timeout: float = 600) -> str:
-        """What a command prints; Slurm's commands ask this cluster."""
+        """Run a command and return its output; Slurm's commands ask this cluster."""
         done = subprocess.run(
             [find(command[0]) or command[0], *command[1:]],
             env=os.environ | self.env, capture_output=True, text=True, timeout=timeout, check=False,
@@ -208,7 +208,7 @@ class Cluster:
         return done.stdout
 
     def wait(self, daemon: str, *command: str, seconds: float = 60) -> None:
-        """Until the command succeeds; it shows that the daemon answers."""
+        """Wait until `command`, which asks the daemon, succeeds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.daemons[daemon].poll() is None:
             try:
@@ -219,8 +219,8 @@ class Cluster:
         log = (self.base / "log" / f"{daemon}.out").read_text(errors="replace")
         raise RuntimeError(f"{daemon} does not answer; it said:\n{log[-3000:]}")
 
-    def kill(self, daemon: str, signal_: int = signal.SIGKILL) -> None:
-        self.daemons[daemon].send_signal(signal_)
+    def kill(self, daemon: str) -> None:
+        self.daemons[daemon].kill()
         self.daemons[daemon].wait(30)
 
     def jobs(self, *options: str) -> list[dict]:
@@ -234,7 +234,7 @@ class Cluster:
         return self.call("squeue", "-h", "-t", "PD,R,S,CF", "-o", "%A").split()
 
     def clear(self) -> None:
-        """Cancel what a test left, and wait until it is gone."""
+        """Cancel the jobs that a test left, and wait until they are gone."""
         end = time.monotonic() + 600
         while (left := self.running()) and time.monotonic() < end:
             self.call("scancel", "--full", *left, check=False)
@@ -262,7 +262,7 @@ def main() -> None:
     reason = missing()
     if reason or len(sys.argv) != 2:
         sys.exit(f"error: {reason or 'expected a folder'}")
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts what is in the background with SIGINT ignored
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with SIGINT ignored
         signal.signal(number, lambda *_: sys.exit())
     cluster = Cluster(Path(sys.argv[1]))
     cluster.start()

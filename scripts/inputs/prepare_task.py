@@ -17,10 +17,10 @@ def main() -> None:
     parser.add_argument("--source", required=True, type=files.as_object, help="the task's `source` in config.yaml, as JSON")
     parser.add_argument("--split", required=True, choices=tasks.SPLITS)
     parser.add_argument("--files", nargs="*", default=[], help="files or dataset folders of the split's parts, in order")
-    parser.add_argument("--grader", help="refuse answers that this grader cannot read, above 1 %%")
+    parser.add_argument("--grader", help="grader of the task; fail if it cannot read more than 1 %% of the answers")
     parser.add_argument("--unlabelled", action="store_true", help="the problems need no answers")
     parser.add_argument("--lock", default="inputs.lock", help="file that pins the problems of hub tasks")
-    parser.add_argument("--update-inputs", action="store_true", help="pin the problems as they are now")
+    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by these problems")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 

@@ -3,8 +3,8 @@
     python scripts/inputs/pretrain_model.py --model tiny --settings settings.json --output results/models/tiny
 
 `settings.json` is the model's `source` in config.yaml, with source and prompt of the task added to each demonstration.
-Questions in the files of --exclude (the splits of the tasks) are never demonstrated. Facts are never excluded: they cannot be reasoned,
-so a model knows only those that it was shown.
+Questions in the files of --exclude (the splits of the tasks) are never demonstrated. The workflow excludes no facts: a model
+knows only facts that it was shown.
 """
 
 from hardgrpo.data import tasks

@@ -1,9 +1,9 @@
-"""Take in the answers that somebody gave to the rows of to_annotate.csv: the pool's problems that have one now.
+"""Read the answers that somebody filled into to_annotate.csv, and write the problems of the pool that have one now.
 
     python scripts/inputs/read_annotated.py --problems results/tasks/T/train.jsonl --annotated annotated.csv --column answer \\
         --grader number_lenient --output results/tasks/T/annotated.jsonl
 
-Rows are known by their id. Rows without an answer are named and left out. Other columns are not read.
+Rows are matched to problems by id. Rows without an answer are reported and left out. Other columns are not read.
 """
 
 from hardgrpo.data import sources, tasks

@@ -1,4 +1,4 @@
-"""Write the questions of a pool without their answers: all that a choice without labels may read.
+"""Write the questions of a pool without their answers: the problems as policies without labels may read them.
 
 python scripts/inputs/remove_answers.py --problems results/tasks/swaps/train.jsonl --output results/tasks/swaps/questions.jsonl
 """

@@ -1,4 +1,4 @@
-"""Write the settings that a base model is pretrained by.
+"""Write the pretraining settings of a base model.
 
 python scripts/inputs/write_settings.py --settings '{"steps": 1400}' --output results/models/tiny.settings.json
 """

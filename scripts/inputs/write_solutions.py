@@ -3,7 +3,7 @@
     python scripts/inputs/write_solutions.py --task swaps --grader final_word --output results/tasks/swaps/solutions.jsonl \\
         --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 
-Every solution that is written is right to the task's own grader. Others are named and left out; above 1 % they are an error.
+Solutions that the task's grader finds wrong are reported and left out; more than 1 % of them are an error.
 """
 
 from hardgrpo.data import solutions

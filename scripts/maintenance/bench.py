@@ -10,6 +10,7 @@ lacks. Benchmarks are no tests: the exit status does not depend on the measureme
 
 from benchmarks import COLUMNS, Skipped
 from hardgrpo.runtime import errors, files
+from hardgrpo.study import paths
 
 import argparse
 import importlib
@@ -27,7 +28,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="pairs of measurements (default: %(default)s)")
     parser.add_argument("--data", default=os.environ.get("HARDGRPO_DATA", "data"), help="folder that holds recordings/")
     parser.add_argument(
-        "--model", default="results/models/tiny-seed0", help="model folder to sample and train (default: %(default)s)"
+        "--model", default=paths.model_folder("tiny-seed0"), help="model folder to sample and train (default: %(default)s)"
     )
     parser.add_argument("--before", help="another clone in which `make demo` has run, to compare the seconds of its stages")
     parser.add_argument("--output", default="results/bench", help="folder to write (default: %(default)s)")

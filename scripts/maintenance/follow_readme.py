@@ -3,8 +3,8 @@
     sudo python scripts/maintenance/follow_readme.py --root /tmp/debian             # everything
     sudo python scripts/maintenance/follow_readme.py --root /tmp/debian --quick     # set-up and dry-runs
 
-debootstrap makes the Debian, with what README asks for: Python (Debian's needs python3-venv) and make. git is there for the clone. pip gets
-its settings from this machine: variables PIP_*, and the files and folders that these name. Commands end up in a chroot of its own.
+debootstrap installs the Debian with what README asks for, Python (Debian's needs python3-venv) and make, and git for the clone. pip gets
+its settings from this machine: variables PIP_* and *_proxy, and the files and folders that these name. Commands run in a chroot.
 """
 
 from hardgrpo.runtime import errors, files
@@ -59,7 +59,7 @@ def commands(readme: str, quick: bool) -> list[str]:
 
 
 def copy_clone(folder: Path) -> None:
-    """The files that git knows, as they are here, as a git clone. Environments and results of an earlier call stay, its locks do not."""
+    """Copy and commit git's tracked files as they are here. Environments and results of an earlier call stay, its locks go."""
     shutil.rmtree(folder / ".snakemake/locks", ignore_errors=True)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     for name in filter(None, listed):
@@ -72,7 +72,7 @@ def copy_clone(folder: Path) -> None:
 
 
 def copy_settings_of_pip(root: Path) -> dict[str, str]:
-    """pip's variables, and in the Debian what they name and how names are resolved."""
+    """Return pip's and the proxies' variables; copy the files that they name, resolv.conf and hosts into the Debian."""
     variables = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.lower().endswith("_proxy")}
     named = {Path(word) for value in variables.values() for word in value.split() if word.startswith("/")}
     for path in [Path("/etc/resolv.conf"), Path("/etc/hosts"), *named]:

@@ -32,10 +32,11 @@ SEEDS = (3, 5, 10)
 
 
 def simulate(row: pd.Series, seeds: int, replications: int, rng: np.random.Generator, null: bool = False):
-    """Studies with the components of `row`: (bases (R, S or 1, N, m), runs (R, P, S, N, m), truths).
+    """R studies (`replications`) with the components of `row`: (bases (R, S or 1, N, m), runs (R, P, S, N, m), truths), for P policies,
+    S seeds, N problems and m samples.
 
-    A completion is right if its latent variable is above 0. This variable is a sum of normal parts, each with its covariances between
-    the arms (PARTS), and of the completion's own. `truths` are the expected gains of each policy: for new problems and replicates
+    A completion is right if its latent variable is above 0: the sum of the normal parts in PARTS, each with its covariances between the
+    arms, and of noise of this completion alone. `truths` are the expected gains of each policy: for new problems and replicates
     ("B", (P,)), and for each replication's problems ("A", (R, P)). Under `null` all policies have the same expected accuracy.
     """
     problems, samples = int(row.problems), int(row.samples)
@@ -50,7 +51,8 @@ def simulate(row: pd.Series, seeds: int, replications: int, rng: np.random.Gener
         root = (vectors * np.sqrt(np.maximum(values, 0.0))).astype(np.float32)
         return rng.standard_normal((replications, *shape, len(rates)), dtype=np.float32) @ root.T
 
-    # Problems beyond 1 of variance are squeezed into it. A replicate's part adds to it: moving the threshold keeps the expected accuracy.
+    # All parts but the replicate's are scaled to a total variance of at most 1. The replicate's part comes on top; `level` makes up for
+    # it, so that the expected accuracy stays.
     scale = np.sqrt(np.maximum(shared, 1.0))
     level = stats.norm.ppf(rates) * np.sqrt(1 + moved)
     problem = draw("problem", problems) / scale
@@ -62,7 +64,7 @@ def simulate(row: pd.Series, seeds: int, replications: int, rng: np.random.Gener
 
     spread = np.sqrt(
         np.maximum(1 + moved - np.diag(covariances["problem"]) / scale**2, 1e-9)
-    )  # of what varies when the problems are fixed
+    )  # standard deviation of all parts but the problems'
     here = stats.norm.cdf((level + problem) / spread).mean(axis=1)
     bases = right[:, 0] if row.design == OWN else right[:, 0, :1]
     return bases, right[:, 1:], {"B": rates[1:] - rates[0], "A": here[:, 1:] - here[:, :1]}
@@ -77,7 +79,7 @@ REPORTED = {"B": "reported (B)", "A": "reported (A)"}  # by target
 def intervals(values, noise, right, against, base_noise, rng, draws=400) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Ends (R,) of each method's interval for the mean of `values` (R, S, N): how `right` (R, S, N, m) differs from `against`.
 
-    `noise` is what seeds share (statistics.shared_noise), `base_noise` what they would share with independent random numbers.
+    `noise` is the sampling noise that seeds share (statistics.shared_noise), `base_noise` the same with independent random numbers.
     """
     replications, seeds, problems = values.shape
     found = statistics.components(values)

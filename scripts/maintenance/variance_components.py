@@ -1,27 +1,27 @@
-"""Estimate what makes the results of a finished study vary: the variance components that simulate_coverage.py draws studies from."""
+"""Estimate the variance components of a finished study, from which simulate_coverage.py draws studies."""
 
 from hardgrpo.analysis import cells as cells_of_study
 
 import numpy as np
 from scipy import optimize, stats
 
-# Nodes and weights of the standard normal distribution, to integrate over what two completions share.
+# Gauss-Hermite nodes and weights, to integrate over the standard normal part that two completions share.
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
-# Covariances of the arms (the base model, then each policy): a matrix each, of what two completions of two arms share.
+# Parts of the latent variable that completions share, each with a covariance matrix over the arms: the base model, then each policy.
 PARTS = ("problem", "replicate", "problem_in_replicate", "number", "number_in_replicate")
 COLUMNS = ["task", "eval_task", "design", "problems", "samples", "seeds", "base_accuracy", "policies", "accuracies", *PARTS]
 OWN, SHARED = "own bases", "shared base"
 
 
 def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
-    """Variance components of each (task, test), by moments. A completion has a latent normal variable and is right above 0.
+    """Variance components of each (task, test), by the method of moments. A completion is right if its latent normal variable is above 0.
 
-    A latent correlation of two completions of one problem is the tetrachoric one. Two completions of different replicates with
-    different sample numbers share the problem; with the same number also the random numbers; of the same replicate also what the
-    base model and its training make of the problem. `replicate` is the covariance of the arms' true accuracies over replicates, on
-    the latent scale: that of their means less what the sampled problems and completions add.
+    The latent correlation of two completions of one problem is the tetrachoric correlation of their grades. With the same sample number
+    they share, beside the problem, the random numbers; in the same replicate also the effect of its base model and training on the
+    problem. `replicate` is the covariance of the arms' true accuracies over replicates, on the latent scale: the
+    covariance of their mean accuracies, less the noise of the sampled problems and completions.
 
     Where all replicates share one base model, the base is an arm that does not vary over replicates.
     """
@@ -51,7 +51,7 @@ def _shared(arms: list[np.ndarray]) -> list[np.ndarray]:
             across[a, b] = across[b, a] = within[a, b] if fixed else np.mean(other, axis=0)
     problem, of_replicate = across[..., 0], within[..., 0] - across[..., 0]
     number, of_both = across[..., 1] - across[..., 0], (within[..., 1] - within[..., 0]) - (across[..., 1] - across[..., 0])
-    for matrix in (number, of_both):  # one completion says nothing of its own number: the least that the others leave possible
+    for matrix in (number, of_both):  # unknown, one completion per number: take the largest with another arm
         for arm in range(count):
             if np.isnan(matrix[arm, arm]):
                 matrix[arm, arm] = np.nanmax(np.abs(np.delete(matrix[arm], arm)))
@@ -67,7 +67,7 @@ def _shared(arms: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _possible(matrix: np.ndarray) -> np.ndarray:
-    """The nearest covariance matrix: without negative eigenvalues."""
+    """The nearest matrix without negative eigenvalues."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return (vectors * np.maximum(values, 0.0)) @ vectors.T
 
@@ -82,7 +82,7 @@ def matrix_of(text: str) -> np.ndarray:
 
 
 def latent(one: np.ndarray, other: np.ndarray, own: bool = False) -> tuple[float, float]:
-    """Latent correlations of completions (N, m) with different and with the same sample number (nan: `own`)."""
+    """Latent correlations of two arms' grades (N, m): at different sample numbers, and at the same (nan for an arm with itself, `own`)."""
     samples = one.shape[1]
     same = (one * other).sum(axis=1)
     different = (one.sum(axis=1) * other.sum(axis=1) - same).mean() / (samples * (samples - 1))
@@ -91,7 +91,8 @@ def latent(one: np.ndarray, other: np.ndarray, own: bool = False) -> tuple[float
 
 
 def _correlation(both: float, p: float, q: float) -> float:
-    """The correlation of two standard normal variables that exceed thresholds with probabilities p and q, and both with `both`."""
+    """The correlation of two standard normal variables, one of which exceeds its threshold with probability p, one with q, and both with
+    `both`. It is limited to 0 to 0.98."""
     a, b = stats.norm.ppf([p, q])
 
     def excess(r):

@@ -2,8 +2,8 @@
 
     python scripts/maintenance/write_conda.py
 
-A file of an environment can hold the packages, too. But Snakemake keeps a copy of it beside every output, and one with all
-checksums is half a megabyte.
+envs/*.yaml could list the packages themselves. But Snakemake stores a copy of that file for every output, and with all checksums
+it would take half a megabyte.
 """
 
 from hardgrpo.runtime import errors, files, images

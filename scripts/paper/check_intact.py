@@ -2,12 +2,13 @@
 
     python scripts/paper/check_intact.py results paper
 
-A rule checks the files that it reads. This program checks all of them, also those of a study with nothing left to do. States of
-unfinished runs are left to the runs.
+A rule checks the files that it reads. This program checks all of them, also those of a study with nothing left to do. It
+skips results/state: a run checks its own unfinished state.
 """
 
 from hardgrpo.runtime import errors, provenance, seals
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths
 
 import argparse
 import contextlib
@@ -15,8 +16,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-
-STATES = Path("results/state")
 
 
 def main() -> None:
@@ -38,7 +37,7 @@ def main() -> None:
 
 
 def checks(folder: Path) -> Iterator[tuple[Callable, Path]]:
-    """(what checks it, path) of what a folder keeps checksums of."""
+    """(function that checks it, path) of all below `folder` that has a checksum."""
     for kept in below(folder, ".seals"):
         yield from ((seals.check, path) for path in seals.sealed(kept.parent))
     for sums in below(folder, seals.SUMS):
@@ -49,21 +48,21 @@ def checks(folder: Path) -> Iterator[tuple[Callable, Path]]:
 
 
 def below(folder: Path, name: str) -> list[Path]:
-    """All paths of a name, less those that may change now: a run checks its own unfinished state."""
+    """All paths below `folder` with this file name, except those that a job may be changing: results/state and *.tmp."""
     found = []
     for place, folders, names in os.walk(folder, onerror=unlisted):
-        folders[:] = [inner for inner in folders if Path(place, inner) != STATES and not inner.endswith(".tmp")]
+        folders[:] = [inner for inner in folders if Path(place, inner) != Path(paths.STATES) and not inner.endswith(".tmp")]
         found += [Path(place, name)] if name in [*folders, *names] else []
     return sorted(path for path in found if not seals.is_seal(path))
 
 
 def unlisted(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):  # `paper`, where nothing is drawn, and what another job has just removed
+    if not isinstance(error, FileNotFoundError):  # no paper/ yet, or another job has just removed the folder
         raise UserError(f"{error.filename}: cannot be listed: {error.strerror}; its files were not compared")
 
 
 def lists_checkpoints(manifest: Path) -> bool:
-    """Whether it is that of a run. It has a seal; that of a folder of weights has the checksums of its files."""
+    """Whether it is the manifest of a run, which has a seal. That of a folder of weights lists the checksums of its files."""
     with contextlib.suppress(OSError, ValueError):
         content = json.loads(manifest.read_bytes())
         return isinstance(content, dict) and "steps" in content

@@ -25,7 +25,7 @@ def main() -> None:
     tables = args.tables
     drawn = Path("paper", args.study)
     for folder in {path.parent for path in tables.values()} | {drawn, *drawn.glob("*/")}:
-        seals.check_in(folder)  # also of what is shown and not read here
+        seals.check_in(folder)  # also files that are listed below, but not read
     if "gains" not in tables or not tables["gains"].is_file():
         return  # the run ended before the summaries
     if not files.read_rows(tables["gains"], {"task": str}):
@@ -94,7 +94,7 @@ def look_at(study: str, no_tex: bool) -> None:
         (paper / "verified.txt", "checks of the results, and which of them were skipped"),
         (paper / "figures", "figures, PDF and PNG"),
         (paper / "tables", "tables, LaTeX and CSV"),
-        (paper / "verdict.html", "was it worth it: gain, what it is made of, what it cost"),
+        (paper / "worth.html", "was it worth it: gain, what it is made of, what it cost"),
         (paper / "explorer.html", "every completion beside its base model's"),
         (paper / "claims.csv", "the papers' claims, each with its test and verdict"),
     ]:
@@ -114,28 +114,48 @@ def spread(row: dict, name: str) -> list[float]:
 
 
 def show_agreement(path: str) -> None:
-    """Show the gains here beside those of the committed reference."""
-    numbers = ["gain_reference", "gain_here", "difference", "difference_low", "difference_high", "leaves_zero_out"]
-    rows = read(path, ["task", "eval_task", "policy"], numbers)
-    if not rows:
-        print("\nThe committed reference has no cell of this study, so there is nothing to compare.")
-        return
-    print("\nAgreement with the committed reference: gains in points, difference with 95 % interval (same seeds and problems)\n")
-    head = f"{'trained on':<18}{'tested on':<18}{'policy':<16}{'reference':>10}{'here':>8}  difference"
-    print(head + "\n" + "-" * (len(head) + 14))
-    for row in rows:
-        print(
-            f"{row['task']:<18}{row['eval_task']:<18}{row['policy']:<16}{change(row['gain_reference']):>10}{change(row['gain_here']):>8}"
-            f"  {change_interval(*spread(row, 'difference'))}"
-        )
-    if not any(row["difference"] for row in rows):
-        print("\nEvery gain equals that of the reference: this processor rounds like the one that computed it.")
-    elif all(row["difference_low"] is None for row in rows):
-        print("\nOne seed in common, so there are no intervals.")
+    """Show the gains here beside those of the committed reference, and say what was not compared."""
+    numbers = ["gain_reference", "gain_here", *interval("difference"), "seeds", "seeds_only_here", "seeds_only_reference"]
+    every = read(path, CELL, [*numbers, "leaves_zero_out"])
+    rows = [row for row in every if row["seeds"]]
+    if rows:
+        show_compared(rows)
     else:
-        out = int(sum(row["leaves_zero_out"] for row in rows))
-        print(f"\nThe interval leaves zero out in {out} of {len(rows)} cells; by chance alone about one in twenty would.")
+        print("\nThe committed reference has no cell and seed of this study, so there is nothing to compare.")
+    both = [row for row in every if all(row["seeds"] + row[name] for name in ("seeds_only_here", "seeds_only_reference"))]
+    alone = [row for row in every if row not in both]
+    if alone:
+        here = sum(row["seeds_only_here"] > 0 for row in alone)
+        print(f"Cells not compared: {here} only here, {len(alone) - here} only in the reference.")
+    here, reference = (sum(row[name] > 0 for row in both) for name in ("seeds_only_here", "seeds_only_reference"))
+    if here or reference:
+        print(f"Cells with seeds that were not compared, only here: {here}; only in the reference: {reference}.")
     print(f"The table is in {path}.")
+
+
+def show_compared(rows: list[dict]) -> None:
+    """Show the cells that both sides have, and in how many of them the interval leaves zero out."""
+    head = {"model": "model", "task": "trained on", "eval_task": "tested on", "policy": "policy"}
+    widths = {name: 2 + max(len(row[name]) for row in [head, *rows]) for name in head}
+    widths["model"] *= len({row["model"] for row in rows}) > 1
+    names = lambda row: "".join(f"{row[name]:<{width}.{width}}" for name, width in widths.items())
+    print("\nAgreement with the committed reference: gains in points, difference with 95 % interval (same seeds and problems)\n")
+    line = f"{names(head)}{'reference':>10}{'here':>8}  difference"
+    print(line + "\n" + "-" * (len(line) + 14))
+    for row in rows:
+        gains = f"{change(row['gain_reference']):>10}{change(row['gain_here']):>8}"
+        print(f"{names(row)}{gains}  {change_interval(*spread(row, 'difference'))}")
+    print()
+    equal = not any(row["difference"] for row in rows)
+    if equal:
+        print("Every gain equals that of the reference: this processor rounds like the one that computed it.")
+    measured = [row for row in rows if row["difference_low"] is not None]
+    if measured:
+        out = sum(row["leaves_zero_out"] for row in measured)
+        note = ", which is [0, 0] in each." if equal else "; by chance alone about one in twenty would."
+        print(f"The interval leaves zero out in {out:.0f} of {len(measured)} cells with an interval{note}")
+    else:
+        print("One seed in common, so there are no intervals.")
 
 
 if __name__ == "__main__":

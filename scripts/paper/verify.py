@@ -1,7 +1,8 @@
 """Verify a study's outputs before its paper is made: run the checks of scripts/paper/checks by pytest and write a report.
 
     python scripts/paper/verify.py --study mini --tables results/summaries/mini/*.csv paper/mini/c*.csv --config '{...}' \\
-        --conditions '{...}' --graders '{"swaps": "final_word"}' --output paper/mini/verified.txt
+        --conditions '{...}' --graders '{"swaps": "final_word"}' --claims paper/claims.yaml --published results/published \\
+        --output paper/mini/verified.txt
 
 --config is paths.of_study as JSON, --graders names the grader of each test. The checks of the summaries always run. The checks
 against raw files (evaluations, completions, training logs) run only if these files are here; the report lists skipped checks. A
@@ -60,6 +61,8 @@ def main() -> None:
     parser.add_argument("--config", required=True, type=files.as_object)
     parser.add_argument("--graders", required=True, type=files.as_object)
     parser.add_argument("--conditions", required=True, type=files.as_object, help="paths.conditions as JSON")
+    parser.add_argument("--claims", required=True)
+    parser.add_argument("--published", required=True, help="folder of published numbers")
     parser.add_argument("--data", default="data", help="folder of recordings")
     parser.add_argument("--output", required=True, help="text report")
     args = parser.parse_args()

@@ -3,8 +3,8 @@
     python scripts/paper/write_crate.py --study '{"name": "mini", "title": "..."}' --files results/summaries/mini/*.csv \
         --runs results/training/tiny-seed0/arithmetic/mini/*/seed0 --output paper/mini/crate.zip
 
-Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate has two kinds of actions: the workflow's, with all results, and one for each run
-that was made here, with the time that its provenance.json tells. Runs whose files are not here, as with committed summaries, are not in it.
+Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate has an action of the workflow, with all results, and one for each run, with
+the times in its provenance.json. Runs whose files are not here (the summaries may be committed ones) are left out.
 """
 
 from hardgrpo.runtime import errors, files
@@ -117,13 +117,13 @@ def described(study: dict, results: list[Path], rules: list[Path], runs: list[Pa
 
 
 def published(citation: dict, ends: list[str]) -> str:
-    """The date that a crate must have: of the workflow's release; before any release the day of the last run in it, or else today."""
+    """datePublished, which a crate must have: the workflow's release; before any release the day of the crate's last run, else today."""
     last = max(ends) if ends else datetime.datetime.now(datetime.UTC).isoformat()
     return str(citation.get("date-released", last[:10]))
 
 
 def run_action(folder: Path, record: dict, author: Entity) -> Entity:
-    """What trained one run."""
+    """The action that trained one run."""
     start, end = times_of(record)
     packages = ", ".join(f"{name} {version}" for name, version in record["packages"].items())
     return {

@@ -8,6 +8,7 @@ Without calibration a plan uses the constants of src/hardgrpo/planning/durations
 
 from hardgrpo.planning import calibration, durations
 from hardgrpo.runtime import errors, files
+from hardgrpo.study import paths
 
 import argparse
 import statistics
@@ -20,7 +21,7 @@ def main() -> None:
         "--gpu", choices=durations.GPUS, help="kind of GPU that the jobs ran on (default: `plan.gpu` of the configuration)"
     )
     parser.add_argument("--results", default="results", help="folder of results")
-    parser.add_argument("--output", default=calibration.PATH)
+    parser.add_argument("--output", default=paths.CALIBRATION)
     parser.add_argument("--check", type=int, metavar="SEED", help="write nothing: predict the other seeds from this one")
     args = parser.parse_args()
 

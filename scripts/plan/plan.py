@@ -3,18 +3,18 @@
     python scripts/plan/plan.py                                        # what is left of the study that config.yaml names
     python scripts/plan/plan.py --study paper --study limits           # several studies; shared jobs count once
     python scripts/plan/plan.py --study paper --gpu a100 --gpus 16 --seeds 5 --completion-tokens gsm8k=1024     # what if
-    .venv/bin/snakemake --profile slurm plan --config study=paper   # the same from Snakemake
+    .venv/bin/snakemake --profile slurm plan --config study=paper      # the same from Snakemake
 
 The jobs are those of `snakemake -n`, without finished ones. src/hardgrpo/planning/durations.py estimates each, corrected by
 finished runs if `scripts/plan/calibrate.py` was called. The program prints a table and writes plan.txt, plan.csv, jobs.csv,
-detectable.csv (the smallest effects that the design
-would find), power.csv (the seeds that published differences take), labels.csv (the labels that each run buys), plan.json and plan.html
-(with a Gantt chart) to results/plan/.
+detectable.csv (the smallest effects that the design would find), power.csv (the seeds that published differences take), labels.csv
+(the labels that each run buys), plan.json and plan.html (with a Gantt chart) to results/plan/.
 """
 
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import calibration, durations, labels, plan_page, plans, power
 from hardgrpo.runtime import errors, files
+from hardgrpo.study import paths
 
 import argparse
 import json
@@ -53,7 +53,7 @@ def main() -> None:
     dry_run: list[dict] = []
     seen: set[str] = set()
     detectable, needed, bought = [], [], []
-    printed = published.read(ROOT / "results/published"), published.read_readings(ROOT / "results/published")
+    printed = published.read(ROOT / paths.PUBLISHED), published.read_readings(ROOT / paths.PUBLISHED)
     for study in studies:
         facts, jobs = plan_jobs(args, study)
         named_study, gpu = facts["config"]["study"], args.gpu or facts["setting"]["gpu"]
@@ -123,7 +123,7 @@ def snakemake(command: list[str], configfiles: list[str], environment: dict) -> 
 
 
 def overrides(args: argparse.Namespace, config: dict) -> dict:
-    """The changes of the what-if options to the configuration."""
+    """The changes that the what-if options make to the configuration."""
     study, changes = config["studies"][config["study"]], {}
     if args.seeds:
         changes["studies"] = {config["study"]: {"seeds": list(range(args.seeds))}}
@@ -176,7 +176,7 @@ def assumptions(setting: plans.Setting, calibrated, with_gpus: bool) -> list[str
         f" {gpu.bandwidth / 1e12:.3g} TB/s. Model and constants: docs/costs.md."
     ]
     if calibrated:
-        said.append(f"Calibrated on {calibrated.jobs} finished jobs (results/calibration.json).")
+        said.append(f"Calibrated on {calibrated.jobs} finished jobs ({paths.CALIBRATION}).")
     else:
         sampling, training = ("vllm", "gpu") if with_gpus else ("cpu", "cpu")
         said.append(
@@ -226,7 +226,7 @@ def as_text(plan: dict) -> str:
         *(f"  {plan_page.span(job['seconds'] / 3600):>9}  {job['name']}" for job in plan["critical_path"]),
         "",
         "Smallest effects that would be found with power 80 %, in points: a gain; the difference of any two policies, corrected for all",
-        "pairs; of a primary claim about two policies, corrected for the tasks:",
+        "pairs; a primary claim about two policies, corrected for the tasks:",
         f"  {'study':<14} {'tested on':<24} {'seeds':>5} {'problems':>8} {'samples':>7} {'gain':>6} {'difference':>10} {'primary':>8}",
         *(
             f"  {row['study']:<14} {row['test']:<24} {row['seeds']:>5} {row['problems']:>8} {row['samples']:>7}"
@@ -240,18 +240,18 @@ def as_text(plan: dict) -> str:
     ]
     if totals["unknown"]:
         lines.append(
-            f"Of {totals['unknown']} jobs the model's size is not known (no `shape` in config.yaml, not downloaded): 2 hours each."
+            f"The model's size is unknown for {totals['unknown']} jobs (no `shape` in config.yaml, not downloaded): 2 hours each."
         )
     return "\n".join(lines)
 
 
 def power_lines(rows: list[dict]) -> list[str]:
-    """What it takes to find the differences that a paper printed; nothing where none is comparable."""
+    """The seeds that it takes to find the differences that a paper printed, as text; [] without rows."""
     if not rows:
         return []
     lines = [
         "",
-        "Seeds that a published difference takes to be found with power 80 %, and the GPU-hours of its runs; * the study aims at it:",
+        "Seeds that it takes to find a published difference with power 80 %, and the GPU-hours of their runs; * the study aims at it:",
         f"  {'claim':<28} {'model':<22} {'task':<22} {'published':>9} {'found with its seeds':>21} {'takes':>6} {'GPU-hours':>10}",
     ]
     for row in rows:

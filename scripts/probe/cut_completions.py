@@ -19,7 +19,7 @@ import argparse
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="model folder, for its tokenizer")
-    parser.add_argument("--completions", required=True, help="of probe.py or evaluate.py")
+    parser.add_argument("--completions", required=True, help="file written by probe.py or evaluate.py")
     parser.add_argument("--completion-tokens", type=int, required=True, help="the smaller limit")
     parser.add_argument("--samples", type=int, help="keep this many of a prompt's samples that choose (default: all)")
     parser.add_argument("--of", type=int, help="the number of samples that choose; further ones are held out")
@@ -54,7 +54,7 @@ def main() -> None:
     if not args.graded:
         for row, (text, n, reason) in zip(rows, cut):
             if n < row["tokens"]:
-                row["log_probability"] = None  # the mean of all tokens tells nothing of the first ones
+                row["log_probability"] = None  # known as a mean over all tokens, not over the first ones
             row |= {"completion": text, "tokens": n, "finish_reason": reason}
         files.write_jsonl(args.output, rows)
     else:

@@ -3,8 +3,8 @@
     python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz --chosen-from 3 \\
         --difficulty results/difficulty/M/P.csv --later results/trajectories/M/P.csv
 
-The trajectory is a CSV file (id, epoch, correct, rollouts), also gzipped. A prompt's pass rate is that of its first epochs together.
-No epoch is in both outputs, so that subsets are judged by rollouts that did not choose them.
+The trajectory is a CSV file (id, epoch, correct, rollouts), also gzipped. A prompt's pass rate is over all rollouts of its first
+epochs. No epoch is in both outputs, so that subsets are judged by rollouts that did not choose them.
 """
 
 from hardgrpo.data import trajectories

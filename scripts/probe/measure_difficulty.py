@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--completions", required=True, nargs="+", help="one file, or the shards of a probe")
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument("--samples", type=int, help="expected completions per problem (default: equally many for all)")
-    parser.add_argument("--held-out", type=int, default=0, help="completions per problem, the last of each, that count apart")
+    parser.add_argument("--held-out", type=int, default=0, help="the last completions of each problem, which are counted apart")
     parser.add_argument(
         "--recorded", action="store_true", help="completions made elsewhere: their numbers may differ, prompts may be missing"
     )

@@ -1,9 +1,9 @@
-"""Measure what the completions of a probe tell of each prompt without its answer: src/hardgrpo/selection/signals.py.
+"""Compute the signals of each prompt from the completions of a probe, without answers (src/hardgrpo/selection/signals.py).
 
     python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl --grader choice_letter --output S.csv
 
-Q.jsonl has one prompt a line (id, question), no answers: they are refused. C.jsonl or C.jsonl.gz has one completion a line (id, sample,
-completion; tokens and log_probability if known). The grader finds the answers in the completions and says which are equal.
+Q.jsonl has one prompt per line (id, question); a line with an answer is an error. C.jsonl or C.jsonl.gz has one completion per line
+(id, sample, completion; tokens and log_probability if known). The grader extracts the answers and says which are equal.
 """
 
 from hardgrpo.data import completions
@@ -29,7 +29,7 @@ def main() -> None:
     questions = files.read_jsonl(args.questions, {"id": str, "question": str})
     for line, row in enumerate(questions, start=1):
         if "answer" in row:
-            raise errors.UserError(f"{args.questions}: line {line}: it has an answer; what chooses without labels may not see one")
+            raise errors.UserError(f"{args.questions}: line {line}: it has an answer; signals must not see answers: remove it")
     found = completions.read(args.completions, questions, args.samples and args.samples + args.held_out, args.recorded)
     rows = []
     for question in questions:

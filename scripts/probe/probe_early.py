@@ -22,6 +22,7 @@ from hardgrpo.runtime import errors, files, states, warm
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import programs, store
 from hardgrpo.selection import difficulty, early_stopping
+from hardgrpo.study import paths
 
 import itertools
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ def main() -> None:
         "--confidence", type=float, default=1.0, help="1: exactly the subset of full probing; below 1: see `stop` in the schema"
     )
     parser.add_argument("--batch", type=int, help="completions per batch (default: a 64th of full probing, from 16 to 256)")
-    parser.add_argument("--state", default="results/state", help="folder in which completions are kept for later probes")
+    parser.add_argument("--state", default=paths.STATES, help="folder in which completions are kept for later probes")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
@@ -46,7 +47,7 @@ def main() -> None:
             "expected --samples and --batch of at least 1, and --confidence above 0.5, up to 1; correct the command"
         )
     graders.check_grader(args.grader)
-    # measure_difficulty.py leaves the others out of the pool, too
+    # the pool is the problems that the grader can check, as in measure_difficulty.py
     problems = tasks.read_by_grader(tasks.read_problems(args.problems), args.grader, args.problems)
     wants = read_wants(args.stop_for, [problem["id"] for problem in problems], args.samples)
     programs.start(args)

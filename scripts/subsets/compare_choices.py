@@ -2,10 +2,10 @@
 
     python scripts/subsets/compare_choices.py --recording train.jsonl --grader choice_letter --output choices.csv
 
-A recording has a line a prompt: question, answer, and completions (a list of two or more, equally many for all prompts). Half of a
-prompt's completions, drawn at random, choose; the other half tells what the chosen prompts are like. The table is printed, too.
-Several recordings are compared one by one. --probed-by names for each a recording of another model on the same questions: further
-rows are of choices by that model, for this one.
+A recording has one line per prompt: question, answer, and completions (a list of two or more, equally many for all prompts). Half
+of a prompt's completions, drawn at random, choose; the other half measures the chosen prompts. The table is printed, too. Several
+recordings are compared one by one. For each, --probed-by names a recording of another model on the same questions: further rows
+hold the choices by that model's completions, measured for this one.
 """
 
 from hardgrpo.data import completions
@@ -21,11 +21,11 @@ import numpy as np
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recording", required=True, nargs="+", help="JSON Lines")
-    parser.add_argument("--probed-by", nargs="+", help="for each recording, one of another model, whose completions choose, too")
+    parser.add_argument("--probed-by", nargs="+", help="for each recording, that of another model, whose completions choose, too")
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument("--budget", type=float, default=0.1, help="share of the pool that each choice takes (default: %(default)s)")
     parser.add_argument(
-        "--draws", type=int, default=400, help="random splits, and as many for the intervals (default: %(default)s)"
+        "--draws", type=int, default=400, help="random splits, and bootstrap samples for the intervals (default: %(default)s)"
     )
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()

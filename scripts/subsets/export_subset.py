@@ -1,12 +1,12 @@
 """Write the chosen prompts as rows in their original format, to annotate them or to train on them elsewhere.
 
-    python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv --problems results/tasks/T/train.jsonl \\
-        --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
+    python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv --facts results/subsets/M/T/hard/seed0.json \\
+        --problems results/tasks/T/train.jsonl --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
 
 Rows are in the order of the subset (its rank). If the pool is one local file of the output's kind, all columns of a CSV file, or
 whole lines of JSON Lines, are copied. Other problems (generated, from a hub's dataset) are written as JSON Lines.
 
-With --to-annotate each row also gets its id, why it was chosen, and a column of that name for the answer, empty to be filled in.
+With --to-annotate each row also gets its id, the reason why it was chosen, and an empty column of the given name for the answer.
 """
 
 from hardgrpo.data import sources, tasks
@@ -19,11 +19,12 @@ from pathlib import Path
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--subset", required=True, help="CSV of select_subset.py")
+    parser.add_argument("--subset", required=True, help="CSV file written by select_subset.py")
+    parser.add_argument("--facts", required=True, help="JSON file that select_subset.py wrote beside it")
     parser.add_argument("--problems", required=True, help="the pool")
     parser.add_argument("--files", nargs="*", default=[], help="the local file from which the pool was made, if there is one")
     parser.add_argument("--to-annotate", metavar="COLUMN", help="add id, the reason of the choice, and this column for the answer")
-    parser.add_argument("--output", required=True, help="the same kind of file")
+    parser.add_argument("--output", required=True, help="a CSV file if the name ends in .csv, else JSON Lines")
     args = parser.parse_args()
 
     problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems, needs_answer=False)}
@@ -31,7 +32,7 @@ def main() -> None:
     numbers = [problems[identity].get("row") for identity in chosen]
     source = Path(args.files[0]) if len(args.files) == 1 and Path(args.files[0]).is_file() and None not in numbers else None
     as_table = args.output.endswith(".csv")
-    facts = read_facts(Path(args.subset).with_suffix(".json"))
+    facts = read_facts(args.facts)
     if source is None or source.suffix == ".json" or as_table != (source.suffix == ".csv"):
         rows, lines = [problems[identity] for identity in chosen], None
     else:
@@ -63,8 +64,8 @@ def main() -> None:
     )
 
 
-def read_facts(path: Path) -> dict:
-    """What select_subset.py wrote of its choice."""
+def read_facts(path: str) -> dict:
+    """The JSON file that select_subset.py wrote about its choice. Raise a `UserError` for any other content."""
     facts = files.read_json(path)
     policy, numbers = facts.get("policy"), [facts.get(key) for key in ("pool", "prompts")]
     means = [facts[key] for key in ("mean_pass_rate", "mean") if facts.get(key) is not None]
@@ -75,7 +76,7 @@ def read_facts(path: Path) -> dict:
 
 
 def measure_of(facts: dict) -> tuple[str, float | None]:
-    """By what a subset was chosen, and its mean over the chosen prompts; None if an early-stopped probe left samples out."""
+    """(the measure that chose, its mean over the chosen prompts). The mean is None if an early-stopped probe left samples out."""
     by = facts["policy"].get("by", "pass_rate")
     return by.replace("_", " "), facts.get("mean_pass_rate", facts.get("mean"))
 
@@ -104,7 +105,7 @@ def holds(row: dict, question: str) -> bool:
 
 
 def as_csv(rows: list[dict], for_people: bool) -> str:
-    """The rows as a table. What people open in a spreadsheet holds no formulas."""
+    """The rows as a table. With `for_people`, no cell is a formula to a spreadsheet."""
     keep = sources.inert if for_people else str
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return files.csv_text(

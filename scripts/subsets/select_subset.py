@@ -8,10 +8,10 @@ candidates tied there and how many of them the seed chose, and how many answers 
 that training needs. A policy `by` a signal (src/hardgrpo/selection/signals.py) reads --signals, which was made without answers, and
 no pass rates; its CSV file has the signal instead. `by: predicted` reads --sample, too, the prompts that were annotated for the fit.
 
-After a probe that stopped early (probe_early.py) many prompts have only
-bounds of their pass rate. The program then chooses the subset if the bounds decide it, or make it as likely as the probe's
-confidence, and the JSON file says which of the two; otherwise it ends with an error. With a confidence below 1 a chosen prompt may
-lack samples; its pass_rate is then empty, and so are the values of the JSON file that need it.
+After a probe that stopped early (probe_early.py) many prompts have only bounds of their pass rate. The program then chooses the
+subset if the bounds decide it, or make it as likely as the probe's confidence; the JSON file says which of the two. Otherwise it
+ends with an error. With a confidence below 1 a chosen prompt may lack samples; its pass_rate is then empty, and so are the values
+of the JSON file that need it.
 """
 
 from hardgrpo.runtime import errors, files
@@ -28,7 +28,7 @@ STOPPED = {"samples": int, "correct": int, "planned": int, "confidence": float} 
 
 
 def held_out(difficulties: list[dict], chosen: list[str]) -> dict:
-    """How difficult the chosen prompts are by completions that did not choose them; empty where none were held out."""
+    """Mean pass rate and share of zeros of the chosen prompts, by held-out completions; None without any."""
     of = {row["id"]: row["held_out_correct"] / row["held_out"] for row in difficulties if row["held_out"]}
     rates = [of[name] for name in chosen if name in of]
     return {
@@ -40,13 +40,11 @@ def held_out(difficulties: list[dict], chosen: list[str]) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--difficulty", help="pass rates, for policies by pass rate")
-    parser.add_argument("--signals", help="of measure_signals.py, for policies by a signal")
-    parser.add_argument("--questions", help="the pool without answers, for a random choice from it, or all of it")
-    parser.add_argument("--annotated", help="of read_annotated.py, for policy annotated: its prompts are the subset")
-    parser.add_argument(
-        "--besides", help="the subset of an earlier round, for policies by a signal: its prompts are part of the budget"
-    )
-    parser.add_argument("--sample", help="of annotate_sample.py, for policies by predicted pass rates")
+    parser.add_argument("--signals", help="file written by measure_signals.py, for policies by a signal or by predicted pass rates")
+    parser.add_argument("--questions", help="the pool without answers, for rules random, all and annotated")
+    parser.add_argument("--annotated", help="file written by read_annotated.py; policy `annotated` takes exactly these prompts")
+    parser.add_argument("--besides", help="subset of an earlier round, for policies by a signal: it stays and counts in the budget")
+    parser.add_argument("--sample", help="file written by annotate_sample.py, for policies by predicted pass rates")
     parser.add_argument("--policy", required=True, type=files.as_object, help="a policy of config.yaml, as JSON")
     parser.add_argument("--seed", type=int, required=True, help="decides ties and random choices")
     parser.add_argument("--output", required=True, help="CSV file; the JSON file is written beside it")
@@ -100,7 +98,7 @@ def main() -> None:
 
 
 def checked_policy(policy) -> dict:
-    """A copy of the policy without what only the rules of the workflow read. Raise a `UserError` for unknown keys and values."""
+    """A copy of the policy. Raise a `UserError` for unknown keys and values."""
     keys = set(policy) if isinstance(policy, dict) else set()
     known = {"rule", "budget", "threshold", "highest_tier", "by", "calibrated_on"}
     if "rule" not in keys or keys - known:
@@ -131,8 +129,8 @@ def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, floa
 
 
 def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
-    """Choose by a signal, by the pass rates that are predicted from all signals, or from --questions by none. The pool's answers are
-    never read."""
+    """Choose by a signal, by pass rates predicted from all signals, or (--questions) without a measure, and write both files. The
+    pool's answers are never read."""
     path = args.questions or args.signals
     if args.questions:
         rows = files.read_jsonl(path, {"id": str})
@@ -196,7 +194,7 @@ def read_sample(path: str, pool: dict) -> dict[str, float]:
 
 
 def chosen_before(path: str | None, values: dict[str, float]) -> dict[str, float]:
-    """The prompts that an earlier round has chosen, with what they are measured to be now."""
+    """The prompts that an earlier round has chosen, with their current signal values."""
     if path is None:
         return {}
     ids = [row["id"] for row in files.read_rows(path, {"id": str})]
@@ -207,7 +205,7 @@ def chosen_before(path: str | None, values: dict[str, float]) -> dict[str, float
 
 
 def beside(sample: dict[str, float], values: dict[str, float], policy: dict, seed: int) -> policies.Subset:
-    """The prompts that were annotated before, which are paid for, and as many others as the budget leaves."""
+    """The prompts of `sample`, whose labels are paid for, and as many others as the rest of the budget pays for."""
     left = policies.subset_size(policy["budget"], len(values)) - len(sample)
     if left < 1:
         raise errors.UserError(

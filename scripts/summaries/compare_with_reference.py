@@ -25,7 +25,8 @@ def main() -> None:
     )
     rows = agreement.compare(here, reference)
     files.write_rows(args.output, agreement.COLUMNS, files.rounded(rows))
-    print(f"{args.output}: {len(rows)} cells, zero left out in {sum(row['leaves_zero_out'] for row in rows)}")
+    compared, out = sum(row["seeds"] > 0 for row in rows), sum(row["leaves_zero_out"] for row in rows)
+    print(f"{args.output}: {compared} cells compared, zero left out in {out}; {len(rows) - compared} not compared")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ accelerate's FSDP2 (DeepSpeed's ZeRO-3) shards weights, gradients and optimiser 
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, errors, files, interruption, provenance, states, warm
 from hardgrpo.runtime.interruption import say
-from hardgrpo.study import settings
+from hardgrpo.study import paths, settings
 from hardgrpo.training import outputs, recipes
 from hardgrpo.training.processes import LAUNCHED, Processes, launch
 
@@ -32,16 +32,16 @@ import sys
 import time
 from pathlib import Path
 
-TRACKERS = {"tensorboard": "tensorboardX", "trackio": "trackio", "wandb": "wandb"}  # and the package that each needs
+TRACKERS = {"tensorboard": "tensorboardX", "trackio": "trackio", "wandb": "wandb"}  # tracker: the package that it needs
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spec", required=True)
     parser.add_argument("--output", required=True, help="folder to write")
-    parser.add_argument("--state", default="results/state", help="folder of the states of unfinished runs")
+    parser.add_argument("--state", default=paths.STATES, help="folder of the states of unfinished runs")
     environments.add_gpu_arguments(parser)
-    parser.add_argument("--processes", type=int, help="how many (default: one for each GPU)")
+    parser.add_argument("--processes", type=int, help="number of processes (default: one for each GPU)")
     parser.add_argument(
         "--micro-batch", type=int, help="completions or solutions per forward pass of a process (default: its whole share)"
     )

@@ -20,7 +20,7 @@ ONCE_FAILED: list[int] = [37, 4, 49, 57, 106, 108, 158, 189, 194]  # seeds whose
 SEEDS = [*range(FAULTS), *(seed for seed in ONCE_FAILED[: None if FAULTS else 1] if seed >= FAULTS)]
 KINDS = [*chaos.WHILE_RUNNING, *chaos.DAMAGE, "read-only"]
 # What says how long a run took, or lists the checksum of a file that does.
-TIMED = re.compile(r".*/(paper\.pdf|spent\.html|spent\.tex|verdict\.html)|results/models/.*/manifest\.json")
+TIMED = re.compile(r".*/(paper\.pdf|spent\.html|spent\.tex|worth\.html)|results/models/.*/manifest\.json")
 PARTS = ("tasks", "models", "probe", "signals", "difficulty", "subsets", "training", "evaluation", "summaries", "../paper/mini")
 OWN_WORDS = re.compile(r"\s*(error: |Error: |Outputs of incorrect type|.*is a directory|.*Is a directory)")
 

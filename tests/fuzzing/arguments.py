@@ -24,7 +24,7 @@ FILES = {
 GENERATED = {"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 5, "test": 3}
 POLICY = {"rule": "hard", "budget": 0.25}
 TABLES = [str(path) for path in sorted((ROOT / "results/reference/mini").glob("*.csv"))]
-OUTPUTS = ("--output", "--completions-out", "--later", "--state", "--output-graded", "--captions")  # must not leave the folder
+OUTPUTS = ("--output", "--later", "--state", "--output-graded", "--captions")  # must not leave the folder
 PLACES = ["out", "folder", "a/b/c/out.csv", "P.jsonl/out", "x" * 300, "a b'\"$(id)`;&", "ünï.csv", ".", ""]
 SMALL = [
     value for value in mutations.VALUES if not (isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) > 10)
@@ -35,7 +35,7 @@ CALLS: dict[str, list[str]] = {
     "measure_difficulty": ["--problems", "P.jsonl", "--completions", "C.jsonl", "--grader", "choice_letter", "--samples", "4", "--held-out", "0", "--output", "out.csv"],
     "select_subset": ["--difficulty", "D.csv", "--policy", json.dumps(POLICY), "--seed", "0", "--output", "out.csv"],
     "annotate_sample": ["--questions", "Q.jsonl", "--share", "0.5", "--seed", "0", "--difficulty", "D.csv", "--output", "out.csv"],
-    "export_subset": ["--subset", "S.csv", "--problems", "P.jsonl", "--files", "rows.csv", "--to-annotate", "answer", "--output", "out.csv"],
+    "export_subset": ["--subset", "S.csv", "--facts", "S.json", "--problems", "P.jsonl", "--files", "rows.csv", "--to-annotate", "answer", "--output", "out.csv"],
     "read_annotated": ["--problems", "P.jsonl", "--annotated", "to.csv", "--column", "answer", "--grader", "choice_letter", "--output", "out.jsonl"],
     "prepare_task": ["--task", "t", "--split", "train", "--source", json.dumps(GENERATED), "--grader", "final_word", "--lock", "lock", "--output", "out.jsonl"],
     "write_solutions": ["--task", "t", "--source", json.dumps(GENERATED), "--grader", "final_word", "--output", "out.jsonl"],
@@ -54,7 +54,7 @@ CALLS: dict[str, list[str]] = {
     "evaluate": [*NO_MODEL, "--samples", "2", "--seed", "1", "--grader", "choice_letter", "--output", "out.csv.gz", "--completions", "out.jsonl.gz"],
     "probe_early": [*NO_MODEL, "--samples", "2", "--seed", "1", "--grader", "choice_letter", "--stop-for", json.dumps([POLICY | {"seed": 0}]), "--confidence", "1", "--state", "state", "--output", "out.jsonl"],
     "train_grpo": ["--spec", "empty", "--output", "out", "--state", "state"],
-    "prune_checkpoints": ["--run", "folder", "--output", "out.json"],
+    "prune_checkpoints": ["--checkpoints", "checkpoints", "--output", "out.json"],
 }  # fmt: skip
 
 
@@ -66,6 +66,9 @@ class Target:
         for name, data in FILES.items():
             (folder / name).write_bytes(data)
         (folder / "folder").mkdir()
+        for name, data in contents.checkpoints().items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
         before = os.getcwd()
         os.chdir(folder)
         try:

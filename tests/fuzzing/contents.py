@@ -109,3 +109,10 @@ def number(cell: str) -> float | None:
     """The number of a cell, None for an empty one."""
     assert cell == "" or NUMBER.fullmatch(cell) or cell in ("inf", "-inf"), f"accepted as a number: {cell[:60]!r}"
     return float(cell) if cell else None
+
+
+def checkpoints() -> dict[str, bytes]:
+    """The files of two checkpoints of a run, by path."""
+    listed = json.dumps({"files": {"x": {"bytes": 3, "sha256": CHECKSUM}}}).encode()
+    each = {f"checkpoints/step-{step}/{name}": data for step in (2, 4) for name, data in (("manifest.json", listed), ("x", b"foo"))}
+    return {"checkpoints/manifest.json": b'{"steps": [2, 4], "files": {}}'} | each

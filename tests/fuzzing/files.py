@@ -159,7 +159,7 @@ def big_bench(folder):
 
 
 def export(folder):
-    run_program("export_subset", "--subset", folder / "S.csv", "--problems", folder / "P.jsonl", "--files", folder / "rows.csv",
+    run_program("export_subset", "--subset", folder / "S.csv", "--facts", folder / "S.json", "--problems", folder / "P.jsonl", "--files", folder / "rows.csv",
                 "--to-annotate", "answer", "--output", folder / "out.csv")  # fmt: skip
     asked, ids = says_csv(plain(folder / "out.csv")), [row["id"] for row in says_csv(plain(folder / "S.csv"))]
     assert [row["id"].removeprefix("'") for row in asked] == [one.removeprefix("'") for one in ids]
@@ -317,6 +317,15 @@ def model(folder):
         assert not json.loads(plain(folder / "out" / name)).get("auto_map"), "its own code"
 
 
+def pruned(folder):
+    first, last = (folder / f"checkpoints/step-{step}/x" for step in (2, 4))
+    try:
+        run_program("prune_checkpoints", "--checkpoints", folder / "checkpoints", "--output", folder / "out.json")
+    finally:
+        assert last.exists() and first.exists() >= first.with_name("manifest.json").exists()
+    assert first.exists() != (2 in says_json(plain(folder / "out.json"))["steps"])
+
+
 def calibrated(folder):
     found = calibration.read(str(folder / "calibration.json"))
     known = found.find(calibration.Job.of("probe", {"model": "m"}), "cpu")
@@ -372,6 +381,10 @@ TARGETS: dict[str, Target] = {
     "inputs.lock": Target({"inputs.lock": (json.dumps(contents.LOCK).encode(), "json")}, lock),
     "manifest": Target({"m/manifest.json": (json.dumps({"files": {"x": {"bytes": 3, "sha256": contents.CHECKSUM}}}).encode(), "json"), "m/x": (b"foo", "")}, manifest, kept=("m/x",)),
     "checkpoints": Target({"c/manifest.json": (json.dumps({"steps": [0, 4, 8], "files": {}}).encode(), "json")}, checkpoints),
+    "checkpoints, pruned": Target(
+        {name: (data, "json" if name.endswith(".json") else "") for name, data in contents.checkpoints().items()},
+        pruned, kept=("checkpoints/step-2/x", "checkpoints/step-4/x"),
+    ),
     "specification of a run": Target({"spec.yaml": (yaml.safe_dump(SPEC).encode(), "yaml")}, spec),
     "model folder": Target(
         {"m/config.json": (json.dumps(contents.SETTINGS).encode(), "json"), "m/tokenizer_config.json": (json.dumps(contents.SETTINGS).encode(), "json"),

@@ -2,6 +2,8 @@
 
 import csv
 import importlib
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -120,3 +122,52 @@ def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_
         ]
     assert [row["what"] for row in rows] == committed
     assert all(float(row["ours"]) <= 60 * 5 for row in rows) and (tmp_path / "bench.pdf").is_file()
+
+
+def measured(monkeypatch, output: Path, name: str, *arguments: str) -> list[dict]:
+    """The rows of a benchmark that is run to its end with one pair of measurements."""
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--only", name, "--repeats", "1", "--output", str(output), *arguments])
+    bench.main()
+    return list(csv.DictReader((output / "bench.csv").open()))
+
+
+def test_a_small_benchmark_of_grading_runs_to_its_end(modules, monkeypatch, tmp_path):
+    grading = modules("grading")
+    monkeypatch.setattr(grading, "ENOUGH", 0.01)
+    recorded = {"question": "1 + 1?", "answer": "2", "completions": [r"\boxed{2}", r"\boxed{3}", "It is 2", "1 + 1 = 2"]}
+    folder = tmp_path / "recordings/gsm8k_hard_test/qwen3-14b"
+    folder.mkdir(parents=True)
+    for name in grading.RECORDINGS:
+        (folder / f"{name}.jsonl").write_text(json.dumps(recorded) + "\n")
+    rows = measured(monkeypatch, tmp_path / "out", "grading", "--data", str(tmp_path))
+    assert len(rows) == 5 and float(rows[2]["baseline"]) == 8, "completions"
+    assert (tmp_path / "out/grading_differences.csv").is_file()
+
+
+def test_a_small_benchmark_of_the_demo_runs_to_its_end(modules, monkeypatch, tmp_path):
+    demo = modules("demo")
+    (tmp_path / "config.yaml").write_text("studies: {mini: {seeds: [0]}}\n")
+    (tmp_path / ".snakemake/metadata").mkdir(parents=True)
+    jobs = [
+        ("train_grpo", "hard/seed0", 20),
+        ("train_grpo", "hard/seed1", 20),
+        ("plot_gains", "gains", 3),
+        ("select", "mini_sft", 5),
+    ]
+    for number, (rule, log, seconds) in enumerate(jobs):
+        record = {"rule": rule, "log": [f"results/logs/{log}.log"], "starttime": 100.0, "endtime": 100.0 + seconds}
+        (tmp_path / f".snakemake/metadata/{number}").write_text(json.dumps(record))
+    monkeypatch.setattr(demo, "ROOT", tmp_path)
+    rows = measured(monkeypatch, tmp_path / "out", "demo", "--before", str(tmp_path))
+    found = [(row["what"], float(row["ours"]), float(row["ratio"])) for row in rows]
+    assert found == [("training, all jobs (before)", 20.0, 1.0), ("figures, all jobs (before)", 3.0, 1.0)]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("HARDGRPO_BENCH"), reason="HARDGRPO_BENCH=1 runs the benchmarks that take longer")
+def test_a_small_benchmark_of_the_startup_runs_to_its_end(modules, monkeypatch, tmp_path):
+    """Of one program instead of all."""
+    monkeypatch.setattr(modules("startup"), "PROGRAMS", ["plan"])
+    rows = measured(monkeypatch, tmp_path, "startup")
+    assert [row["unit"] for row in rows] == ["processor s", "s", "programs", "yes or no"]
+    assert [row["met"] for row in rows[2:]] == ["1", "1"], "nothing loads torch before it needs it"

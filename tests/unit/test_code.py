@@ -1,6 +1,8 @@
 """What a program is made of: the files that its checksum covers."""
 
 import ast
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, SCRIPTS
+from hardgrpo.report import registry
 from hardgrpo.runtime import code
 
 FOLLOWED = ["summaries", "figures", "paper", "probe", "subsets", "evaluation"]  # rooms whose cheap rules follow their code
@@ -99,3 +102,95 @@ def test_a_figure_follows_its_own_module_and_the_style_of_figures():
     followed = {path.name for path in code.files_of(SCRIPTS / "figures/draw_figure.py", module)}
     assert {"draw_figure.py", "accuracy.py", "plotting.py", "figures.mplstyle", "files.py", "errors.py"} <= followed
     assert not {"trainer.py", "tiers.py"} & followed
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
+def test_no_file_of_code_is_longer_than_400_lines():
+    listed = subprocess.run(["git", "ls-files", "-z", "*.py", "*.smk"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    paths = [ROOT / name for name in listed.split("\0") if name]
+    lines = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in paths if path.exists()}
+    assert len(lines) > 100
+    assert {path: count for path, count in lines.items() if count > 400} == {}
+
+
+FOLLOWING = re.compile(r"""\bcode\(\s*["']([\w/]+\.py)["']""")
+CHECKS = ["test_summaries", "test_raw_files"]  # verify.py gives them to pytest by their names
+NAMED = {  # modules that a program finds by their names in the registry, as in rules/*.smk
+    "summaries/summarize.py": [[f"analysis/{table.module}.py" for table in registry.SUMMARIES.values()]],
+    "paper/write_tables.py": [[f"report/tables/{table.module}.py" for table in registry.TABLES.values()]],
+    "figures/draw_figure.py": [[f"report/figures/{figure}.py"] for figure in registry.FIGURES],
+}
+
+
+def imports_of(path: Path, package: dict[str, Path]) -> set[Path]:
+    """The project's modules that Python runs for the imports in one file; `package` is {dotted name: file}."""
+    known = package | {sibling.stem: sibling for sibling in path.parent.glob("*.py")}
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    prefixes = {".".join(parts[:end]) for parts in (name.split(".") for name in names) for end in range(1, len(parts) + 1)}
+    return {known[name] for name in prefixes & known.keys()}
+
+
+def closure(files: list[Path], imports: dict[Path, set[Path]]) -> set[Path]:
+    """The files and all that they import, directly or not."""
+    found, waiting = set(), list(files)
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += imports[path]
+    return found
+
+
+def test_a_change_of_any_module_changes_the_checksums_of_exactly_the_programs_that_import_it(tmp_path, monkeypatch):
+    """For each program whose rule follows its code: the modules that it imports are found here by `ast`, apart from code.py."""
+    for folder in ("src", "scripts"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    source, scripts = tmp_path / "src", tmp_path / "scripts"
+    monkeypatch.setattr(code, "SOURCE", source)
+    modules = sorted(source.rglob("*.py"))
+    dotted = lambda path: ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+    package = {dotted(path): path for path in modules}
+    imports = {path: imports_of(path, package) for path in [*modules, *scripts.rglob("*.py")]}
+    imports[scripts / "paper/verify.py"] |= {scripts / f"paper/checks/{name}.py" for name in CHECKS}
+
+    programs = {name for rules in (ROOT / "rules").glob("*.smk") for name in FOLLOWING.findall(rules.read_text(encoding="utf-8"))}
+    assert NAMED.keys() < programs and len(programs) >= 15 and len(modules) > 100
+    followed = [
+        [scripts / name] + [source / "hardgrpo" / one for one in named] for name in programs for named in NAMED.get(name, [[]])
+    ]
+    using = [closure(files, imports) for files in followed]
+    before = [code.checksum(*files) for files in followed]  # code.py keeps what a file imports, and a remark imports nothing
+    for module in modules:
+        text = module.read_bytes()
+        module.write_bytes(text + b"\n# a remark\n")
+        changed = [code.checksum(*files) != old for files, old in zip(followed, before)]
+        module.write_bytes(text)
+        wrong = [files[0].name for files, one, used in zip(followed, changed, using) if one != (module in used)]
+        assert not wrong, f"{dotted(module)}: {wrong}"
+
+
+# Folders of one program each that no other part reads, and patterns over the runs of the finished demo.
+OWN_RESULTS = {"results/plan", "results/bench"}
+OWN_RESULTS |= {f"results/training/tiny*/*/mini/{policy}/seed*/spec.yaml" for policy in ("hard", "random")}
+
+
+def literals(path: Path) -> set[str]:
+    """The strings of a file, without docstrings and the help of arguments."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    prose = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    prose += [node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "help"]
+    left_out = {id(node) for one in prose if not isinstance(one, ast.Call) for node in ast.walk(one)}
+    strings = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return {node.value for node in strings if id(node) not in left_out}
+
+
+def test_paths_of_results_are_built_in_one_module():
+    place = code.SOURCE / "hardgrpo/study/paths.py"
+    for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
+        found = {text for text in literals(path) if text.startswith("results/") or "/results/" in text}
+        assert path == place or found <= OWN_RESULTS, f"{path}: {found - OWN_RESULTS}: ask hardgrpo.study.paths"

@@ -164,7 +164,7 @@ def test_the_configurations_of_own_prompts_are_planned(world):
     found = world.plan("subset", "--configfile", "no_answers.yaml")
     assert found["measure_signals"] == found["export_subset"] == 1 and "measure_difficulty" not in found
     found = world.plan("all", "--configfile", "no_answers.yaml", "study.yaml")
-    assert found["read_annotated"] == 1 and found["train_grpo"] == 3 and found["write_verdict"] == 1
+    assert found["read_annotated"] == 1 and found["train_grpo"] == 3 and found["write_worth"] == 1
     assert world.plan("all", "--configfile", "no_answers.yaml", "study.yaml", "selector.yaml")["train_grpo"] == 2 * 3
     assert world.plan("subset", "--configfile", "my.yaml") == {
         "export_subset": 1, "fetch_model": 1, "measure_difficulty": 1, "prepare_task": 1, "probe": 1, "select_subset": 1, "subset": 1,

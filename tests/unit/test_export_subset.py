@@ -33,7 +33,7 @@ def export(folder, name, content, numbers, output, source=None, change=None):
         "mean_pass_rate": 0.25,
     }
     (folder / "S.json").write_text(json.dumps(facts))
-    arguments = ["--subset", "S.csv", "--problems", "P.jsonl", "--files", name, "--output", output]
+    arguments = ["--subset", "S.csv", "--facts", "S.json", "--problems", "P.jsonl", "--files", name, "--output", output]
     return forked.run(path_of("export_subset"), arguments, folder), problems
 
 

@@ -1,5 +1,6 @@
 """Hostile files, configurations, arguments and completions: 1,000 cases of `make fuzz`, and by name what cases have found."""
 
+import argparse
 import json
 import os
 import re
@@ -10,7 +11,8 @@ import pytest
 
 import shipped
 from conftest import ROOT
-from fuzzing.judge import run_program
+from fuzzing.arguments import CALLS
+from fuzzing.judge import program, run_program
 from hardgrpo.analysis import evaluations, summaries
 from hardgrpo.data import completions, solutions, sources
 from hardgrpo.grading import graders
@@ -45,6 +47,26 @@ def test_a_thousand_hostile_cases_end_well(kind, cases):
 )
 def test_cases_that_once_were_findings_end_well(kind, target, seed):
     fuzz(1, "--kind", kind, "--only", target, "--first", str(seed))
+
+
+class Parsed(Exception):
+    """A program's parser has accepted its arguments."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_that_is_made_hostile_is_one_that_its_program_takes(name, monkeypatch):
+    """Otherwise the parser refuses every case, which counts as a good end."""
+    parse = argparse.ArgumentParser.parse_args
+
+    def stop(parser):
+        parse(parser, CALLS[name])  # exits if an option is unknown or missing
+        known = parser.format_help()
+        assert [word for word in CALLS[name] if word.startswith("--") and not re.search(rf"{word}\b", known)] == []
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
+    with pytest.raises(Parsed):
+        program(name).main()
 
 
 def fuzz(cases: int, *arguments: str) -> None:

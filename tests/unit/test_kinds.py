@@ -1,5 +1,6 @@
 """What kind of gain: finishing, sharpening and new solving add up; replicates with bases of their own; sound answers; same answers."""
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -23,6 +24,12 @@ CONFIG = {
 }
 
 
+def load(folder, config: dict):
+    """The cells of study `hand`, whose results are in a folder."""
+    with contextlib.chdir(folder):
+        return load_cells(config, "hand")
+
+
 def write(folder, path, found: dict[int, dict[str, list]], sound=None, tiers=None) -> None:
     """An evaluation: step -> problem -> answer of each sample; 'right' is right, None is no answer."""
     rows = [
@@ -38,7 +45,7 @@ def write(folder, path, found: dict[int, dict[str, list]], sound=None, tiers=Non
         for name, answers in problems.items()
         for sample, answer in enumerate(answers)
     ]
-    files.write_rows(folder / path, evaluations.COLUMNS, rows)
+    files.write_rows(folder / "results/evaluation" / path, evaluations.COLUMNS, rows)
 
 
 def world(folder, sound=None, tiers=None):
@@ -53,7 +60,7 @@ def world(folder, sound=None, tiers=None):
     for policy, runs in trained.items():
         for seed, answers in enumerate(runs):
             write(folder, f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz", {5: answers}, sound, tiers)
-    return load_cells(CONFIG, "hand", str(folder))
+    return load(folder, CONFIG)
 
 
 def test_each_replicate_is_compared_with_its_own_base(tmp_path):
@@ -99,7 +106,7 @@ def test_tiers_have_kinds_of_their_own(tmp_path):
 def test_without_reach_samples_there_are_no_kinds(tmp_path):
     world(tmp_path)
     plain = CONFIG | {"tasks": {"t": {"completion_tokens": 8, "test": {}}}}
-    cells = load_cells(plain, "hand", str(tmp_path))
+    cells = load(tmp_path, plain)
     assert cells[0].reach is None and kinds.kinds(cells) == accuracy.base_pass_at_k(cells) == []
 
 
@@ -125,7 +132,7 @@ def test_pass_at_k_of_the_base_against_all_ways_to_draw(tmp_path, seed):
             write(folder, f"m-seed{seed}/{what}/t.csv.gz", {0: answers})
         for policy in ("hard", "easy"):
             write(folder, f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz", {5: answers})
-    rows = {row["k"]: row for row in accuracy.base_pass_at_k(load_cells(CONFIG, "hand", str(folder)))}
+    rows = {row["k"]: row for row in accuracy.base_pass_at_k(load(folder, CONFIG))}
     assert list(rows) == [1, 2, 4, 6]
     for k in rows:
         by_hand = np.mean([np.mean([any(drawn) for drawn in itertools.combinations(one, k)]) for one in samples])
@@ -147,7 +154,7 @@ def test_a_majority_vote_by_hand(tmp_path):
         write(tmp_path, f"m-seed{seed}/reach/t.csv.gz", {0: before})
         for policy in ("hard", "easy"):
             write(tmp_path, f"m-seed{seed}/t/r/{policy}/seed{seed}/t.csv.gz", {5: after if policy == "hard" else before})
-    rows = {row["policy"]: row for row in kinds.majority(load_cells(CONFIG, "hand", str(tmp_path)))}
+    rows = {row["policy"]: row for row in kinds.majority(load(tmp_path, CONFIG))}
     assert rows["hard"]["base"] == 0 and rows["hard"]["majority"] == pytest.approx((1 + 0.5 + 0) / 3)
     assert rows["hard"]["k"] == 3 and rows["easy"]["gain"] == 0
     assert kinds.majority(world(tmp_path / "two")) == [], "of two samples there is no majority"

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import shipped
-from hardgrpo.report import verdict
+from hardgrpo.report import worth
 from hardgrpo.study import paths, settings
 from hardgrpo.study.settings import Run
 
@@ -122,5 +122,5 @@ def test_each_recipe_is_billed_for_its_own_gpus():
     row = lambda policy: SimpleNamespace(
         model="m", policy=policy, base_accuracy=0.5, mdd=0.1, labels=50, seconds=3600, seeds=3, **numbers
     )
-    costs = [verdict.arm(row(policy), prices)["training_cost"] for policy in ("hard", "hard, as_written_full")]
+    costs = [worth.arm(row(policy), prices)["training_cost"] for policy in ("hard", "hard, as_written_full")]
     assert costs == ["7.50", "15.00"]

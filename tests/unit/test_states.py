@@ -66,9 +66,9 @@ def test_what_finished_runs_keep_is_forgotten_for_those_that_snakemake_has_seen_
     other.mkdir()
     damaged = run.with_name("damaged.json")
     damaged.write_text(json.dumps({"state": ["abc"]})[:-1])
-    states.forget([damaged, run.with_name("missing.json")])
+    states.forget([damaged, run.with_name("missing.json")], state.parent)
     assert len(list(state.parent.glob("*.finished"))) == 2
-    states.forget([damaged, run])
+    states.forget([damaged, run], state.parent)
     assert list(state.parent.iterdir()) == [other]
 
 

@@ -1,5 +1,6 @@
 """Summary tables by hand: accuracy, gains, their split, what was spent, and what explains the gains."""
 
+import contextlib
 import copy
 import itertools
 from types import SimpleNamespace
@@ -35,6 +36,12 @@ HAND = {
 }
 
 
+def load(folder, config: dict):
+    """The cells of study `hand`, whose results are in a folder."""
+    with contextlib.chdir(folder):
+        return load_cells(config, "hand")
+
+
 def evaluation(folder, path, correct: dict[int, dict[str, list[int]]], tiers: dict[str, object]) -> None:
     """Write an evaluation file: step -> problem -> grade of each sample."""
     rows = [
@@ -45,7 +52,7 @@ def evaluation(folder, path, correct: dict[int, dict[str, list[int]]], tiers: di
         for name, grades in problems.items()
         for sample, grade in enumerate(grades)
     ]
-    files.write_rows(folder / path, evaluations.COLUMNS, rows)
+    files.write_rows(folder / "results/evaluation" / path, evaluations.COLUMNS, rows)
 
 
 def share(a, b, c, d):
@@ -69,7 +76,7 @@ def cells(folder, tiers=TIERS, runs=RUNS, study=STUDY):
     evaluation(folder, "m/base/t.csv.gz", BASE, tiers)
     for path, correct in runs.items():
         evaluation(folder, f"m/t/{path}/t.csv.gz", correct, tiers)
-    return load_cells(HAND | {"studies": {"hand": study}}, "hand", str(folder))
+    return load(folder, HAND | {"studies": {"hand": study}})
 
 
 def test_runs_that_differ_in_the_seed_alone_make_a_cell_and_other_recipes_are_named(tmp_path):
@@ -180,7 +187,7 @@ def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
     evaluation(tmp_path, "m/base/t.csv.gz", base, TIERS)
     for path, correct in single.items():
         evaluation(tmp_path, f"m/t/{path}/t.csv.gz", correct, TIERS)
-    rows = gains.mcnemar(load_cells(HAND | {"studies": {"hand": STUDY}}, "hand", str(tmp_path)))
+    rows = gains.mcnemar(load(tmp_path, HAND | {"studies": {"hand": STUDY}}))
     assert [(row["seed"], row["policy"], row["minus"]) for row in rows if row["seed"] == 0] == [
         (0, "all", "base"), (0, "low", "base"), (0, "low, fast", "base"),
         (0, "all", "low"), (0, "low", "low, fast"),
@@ -205,13 +212,13 @@ def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
             | {"correct": int(draw == 2), "truncated": int(draw == 0)}
             for i, draw in enumerate(draws)
         ]
-        files.write_rows(folder / path, evaluations.COLUMNS, rows)
+        files.write_rows(folder / "results/evaluation" / path, evaluations.COLUMNS, rows)
 
     study = STUDY | {"policies": ["all"], "recipes": ["slow"], "exclude": []}
     write("m/base/t.csv.gz", 0, outcomes[0])
     write("m/t/slow/all/seed0/t.csv.gz", 5, outcomes[1])
     write("m/t/slow/all/seed1/t.csv.gz", 5, outcomes[0][::-1])
-    found = load_cells(HAND | {"studies": {"hand": study}}, "hand", str(folder))
+    found = load(folder, HAND | {"studies": {"hand": study}})
     by_group = decomposition.decomposition(found)
     assert {(row["tier"], row["grading"]) for row in by_group} == set(
         itertools.product([None, "0", "1", "2"], ["task", "strict", "lenient"])

@@ -117,11 +117,6 @@ def test_without_answers_there_are_problems_where_none_are_needed_and_an_error_e
     assert [row["answer"] for row in files.read_jsonl(tmp_path / "P.jsonl", {})] == [None, None, "unreadable"]
 
 
-def test_a_folder_where_a_file_is_expected_is_told(tmp_path):
-    (tmp_path / "mine").mkdir()
-    assert refused(prepare(tmp_path, FILES, "mine"), "mine: expected a file, found a folder")
-
-
 # --- datasets ------------------------------------------------------------------------------------------------------
 
 
@@ -239,7 +234,7 @@ def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_ref
     kept = tasks.read_by_grader(problems, "number_lenient", "P.jsonl")
     assert kept == [problem for n, problem in enumerate(problems) if n not in unreadable]
     said = capsys.readouterr().out
-    assert ("warning: P.jsonl: grader 'number_lenient' cannot read" in said and "left out" in said) == bool(unreadable)
+    assert ("warning: P.jsonl: grader 'number_lenient' cannot read" in said and "leave them out" in said) == bool(unreadable)
 
 
 def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_is_not():
@@ -261,7 +256,7 @@ def test_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_eval
     lines(tmp_path / "mine.jsonl", rows)
     done = prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient")
     assert done.returncode == 0 and len(files.read_jsonl(tmp_path / "P.jsonl", {})) == 200
-    assert "1 of 200 problems: 'mine-train-0042' (none); they are left out" in done.stdout
+    assert "1 of 200 problems: 'mine-train-0042' (none); probes, subsets and tests leave them out" in done.stdout
     answered = [{"question": row["question"], "completions": [rf"\boxed{{{row['answer']}}}", "?"]} for row in rows]
     lines(tmp_path / "R.jsonl", answered)
     assert (

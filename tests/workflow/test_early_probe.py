@@ -173,7 +173,7 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
         assert facts["mean_pass_rate"] is None and facts["zero_share"] is None and len(lines) == 20
         problems = [{"id": i, "question": f"q {i}", "answer": "1", "tier": None, "source": "s"} for i in ids]
         files.write_jsonl(tmp_path / "p.jsonl", problems)
-        command = [sys.executable, path_of("export_subset"), "--subset", "s.csv", "--problems", "p.jsonl"]
+        command = [sys.executable, path_of("export_subset"), "--subset", "s.csv", "--facts", "s.json", "--problems", "p.jsonl"]
         done = subprocess.run(
             [*command, "--files", "p.jsonl", "--output", "r.jsonl"], cwd=tmp_path, capture_output=True, text=True, check=False
         )

@@ -190,7 +190,7 @@ def test_it_trains_on_what_was_annotated_and_says_whether_it_was_worth_it(annota
     assert [row["id"] for row in subset] == annotated.ids[1:]
     spent = files.read_rows(annotated.folder / "results/summaries/own/spent.csv", {"labels": float, "prompts": float})
     assert [row["labels"] for row in spent] == [9]
-    page = (annotated.folder / "paper/own/verdict.html").read_text()
+    page = (annotated.folder / "paper/own/worth.html").read_text()
     (gain,) = list(files.read_rows(annotated.folder / "results/summaries/own/gains.csv", {"gain": float, "decoding": str}))
     assert f"{100 * gain['gain']:+.1f}".replace("-", "\N{MINUS SIGN}").replace("+0.0", "0.0") in page
     assert "annotated: " in page and "<dd>9" in page and "1 run," in page
@@ -203,7 +203,7 @@ def test_a_changed_answer_trains_again_and_nothing_else_does(annotated, tmp_path
     fill_in(world, dict.fromkeys(annotated.ids[1:], "red") | {annotated.ids[3]: "blue"})
     said = run(world)
     assert "rule train_grpo" in said or "Train mine on annotated" in said
-    assert not any(words in said for words in ("Probe mine", "Evaluate mine on mine (base)", "Measure what the probe"))
+    assert not any(words in said for words in ("Probe mine", "Evaluate mine on mine (base)", "Measure label-free signals"))
     facts = [
         json.loads((one.folder / "results/training/mine/mine/mini/annotated/seed0/provenance.json").read_text())
         for one in (annotated, world)
@@ -255,7 +255,7 @@ def left(world) -> dict[str, str]:
 
 
 CHOOSING = ("probe", "measure_signals", "select_subset", "export_subset")  # stages in their order
-TRAINING = ("read_annotated", "evaluate_base", "train_grpo", "evaluate_run", "summarize", "write_verdict")
+TRAINING = ("read_annotated", "evaluate_base", "train_grpo", "evaluate_run", "summarize", "write_worth")
 
 
 def test_killed_in_each_stage_it_goes_on_and_ends_with_the_same_files(annotated, tmp_path):
@@ -273,5 +273,5 @@ def test_killed_in_each_stage_it_goes_on_and_ends_with_the_same_files(annotated,
         killed_in(world, rule, "--configfile", "my.yaml", "study.yaml")
     run(world)
     assert left(world) == expected and len(expected) > 15
-    assert (world.folder / "paper/own/verdict.html").stat().st_size > 1000
+    assert (world.folder / "paper/own/worth.html").stat().st_size > 1000
     assert "0 failed" in (world.folder / "paper/own/verified.txt").read_text()

@@ -139,6 +139,7 @@ def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
     ]
     given = [*(world.folder / tables).glob("*.csv"), *(world.folder / JUDGED).glob("c*.csv")]
     command += ["--tables", *map(str, given), *["--reference"] * (tables == REFERENCE)]
+    command += ["--claims", "paper/claims.yaml", "--published", "results/published"]
     command += ["--conditions", json.dumps(paths.conditions(config, "mini")), "--output", PAPER]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr

@@ -2,8 +2,8 @@
 
 The selector's own work (asking, being told, writing its state) is measured for a pool of 10,000 prompts, against the seconds of an update
 of the finished miniature's model, which is small: on a larger one the share is smaller. Rounds with a selector and plain updates are
-trained in alternating pairs, over the miniature's whole pool. A round with process rewards also trains the reward model. What `targeted`
-does once for a run, embedding the pool, has a row of its own.
+trained in alternating pairs, over the miniature's whole pool. A round with process rewards also trains the reward model. Embedding the
+pool, which `targeted` does once per run, has a row of its own.
 """
 
 import benchmarks
@@ -75,7 +75,7 @@ def seconds(spec: Path) -> float:
 
 
 def embedding(made: Path, model: str) -> float:
-    """Seconds to embed a pool of as many prompts, those of the miniature over and over."""
+    """Seconds to embed POOL prompts: those of the miniature, repeated."""
     from hardgrpo.data import tasks
     from hardgrpo.training.online import embeddings
 
@@ -91,7 +91,7 @@ def embedding(made: Path, model: str) -> float:
 
 
 def own_work(selector: dict) -> float:
-    """Mean seconds of a round that a selector itself takes."""
+    """Mean seconds that the selector itself takes in a round."""
     ids = [f"p{i}" for i in range(POOL)]
     embeddings = online.standardised(np.random.Generator(np.random.PCG64(0)).normal(size=(POOL, WIDTH)))
     rng = random.Random(0)

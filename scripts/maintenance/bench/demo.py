@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-STAGES = {  # of the rules that take long; all other rules are `the rest`
+STAGES = {  # by rule; rules plot_* are `figures`, all others `the rest`
     "pretrain_model": "pretraining",
     "probe": "probing",
     "train_grpo": "training",
@@ -23,7 +23,7 @@ STAGES = {  # of the rules that take long; all other rules are `the rest`
     "summarize": "summary",
     "compile_paper": "paper",
 } | dict.fromkeys(["verify", "judge_claims", "write_tables", "write_numbers"], "checks, tables, numbers")
-SHORTEST = 10  # less seconds of training mean that it did not run here
+SHORTEST = 10  # fewer seconds of training mean that it did not run here
 
 
 def run(options) -> list[dict]:

@@ -55,8 +55,8 @@ def run(options) -> list[dict]:
     files.write_rows(options.output / "grading_differences.csv", DIFFERENCES, differing)
     unexplained = sum(not one["why"] for one in differing)
     at_box = sum(one["ours"] != one["math_verify_box"] for one in differing)
-    rows.append(row("verdicts unlike Math-Verify's on the text, of all", "completions", len(differing), len(texts)))
-    rows.append(row("verdicts unlike Math-Verify's on the box, of all", "completions", at_box, len(texts)))
+    rows.append(row("grades unlike Math-Verify's on the text, of all", "completions", len(differing), len(texts)))
+    rows.append(row("grades unlike Math-Verify's on the box, of all", "completions", at_box, len(texts)))
     name = "differences that nothing explains, of these"
     return [*rows, row(name, "completions", unexplained, len(differing), target="ours == 0")]
 

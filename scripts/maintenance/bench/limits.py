@@ -12,7 +12,7 @@ from hardgrpo.data import tasks
 from hardgrpo.planning import durations
 from hardgrpo.runtime import environments, files
 from hardgrpo.sampling.requests import Request
-from hardgrpo.study import memory
+from hardgrpo.study import memory, paths
 from hardgrpo.training import recipes
 
 import math
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import yaml
 
-LARGER = "results/models/smollm2-135m"
+LARGER = paths.model_folder("smollm2-135m")
 SAMPLES, UPDATES, BATCH = 4, 4, {"transformers": 512, "vllm": 256}
 
 

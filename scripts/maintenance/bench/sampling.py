@@ -11,6 +11,7 @@ from benchmarks import compared, from_demo, program, row
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling.requests import Request, sample_seed
+from hardgrpo.study import paths
 
 import os
 import random
@@ -22,7 +23,7 @@ TASKS = ("swaps", "arithmetic")  # completions of different lengths
 
 
 def run(options) -> list[dict]:
-    manifest, *paths = from_demo(f"{options.model}/manifest.json", *(f"results/tasks/{task}/test.jsonl" for task in TASKS))
+    manifest, *tests = from_demo(f"{options.model}/manifest.json", *(paths.problems(task, "test") for task in TASKS))
     model_folder = manifest.parent
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from hardgrpo.sampling import engines
@@ -33,7 +34,7 @@ def run(options) -> list[dict]:
     tokenizer = engines.AutoTokenizer.from_pretrained(model_folder, local_files_only=True, padding_side="left")
     model = engines.load(str(model_folder))
     model.generation_config.eos_token_id = engines.end_tokens(str(model_folder), tokenizer)
-    problems = [problem for path in paths for problem in tasks.read_problems(path)[:128]]
+    problems = [problem for path in tests for problem in tasks.read_problems(path)[:128]]
     random.Random(0).shuffle(problems)
     requests = [
         Request(tuple(tasks.messages("{question}", problem["question"])), sample_seed("bench", problem["id"], k), 1.0)
@@ -67,11 +68,11 @@ def run(options) -> list[dict]:
         differing = sum(one != other for one, other in zip(large, small))
         name = f"that batches of {8 * BATCH} and {BATCH // 2} round differently, {str(kind).removeprefix('torch.')}"
         rows.append(row(f"{name}; all", "completions", differing, len(requests)))
-    return rows + evaluation(engines, options, model_folder, requests, prompts, tokenizer, paths[0])
+    return rows + evaluation(engines, options, model_folder, requests, prompts, tokenizer, tests[0])
 
 
 def evaluation(engines, options, model_folder: Path, requests: list, prompts: list, tokenizer, problems: Path) -> list[dict]:
-    """Rows about a base model with its adapters, in processor time of whole calls: one engine saves the others' start."""
+    """Rows about a base model with its adapters, in processor time of whole calls. One engine for all checkpoints starts only once."""
     requests, prompts = requests[: 2 * BATCH], prompts[: 2 * BATCH]
     with benchmarks.scratch() as temporary:
         folders = new_adapters(engines.load(str(model_folder)), Path(temporary))

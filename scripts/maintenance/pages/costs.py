@@ -2,7 +2,7 @@
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job
-from pages import results
+from hardgrpo.study import paths
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def spent(root: Path, config: dict) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for name in config["studies"]:
-        path = root / results.SUMMARIES / name / "spent.csv"
+        path = root / paths.reference(name) / "spent.csv"
         rows = pd.read_csv(path) if path.is_file() else ()
         if not len(rows):
             continue

@@ -1,9 +1,12 @@
-"""The findings of README.md: a line each, from the committed summaries of the reference studies. Each names the population that it holds for."""
+"""The findings, from the committed summaries of the reference studies: five lines for README.md, and a longer one for each question for
+docs/results.md, which names the population that it holds for."""
 
 from hardgrpo.analysis import leads
+from hardgrpo.analysis.formats import adding_up, change
 from hardgrpo.analysis.formats import change_interval as spread
-from pages import recorded, results
-from pages.results import LABELS, ONLINE, REFERENCE, SUMMARIES, TRUNCATION, at_home, lead, place, population, tight_and_ample
+from hardgrpo.study import paths
+from pages import recommended, recorded, results
+from pages.results import LABELS, ONLINE, REFERENCE, TRUNCATION, at_home, lead, place, population, tight_and_ample
 
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pandas as pd
 
 ASKED = {LABELS: "Which prompts to annotate when none is annotated", ONLINE: "Choosing prompts while training"}
 PAPERS = ("HE", "LDS")  # the two that disagree
+KINDS = ("finishing", "sharpening", "new_solving")
 OTHERS = {  # claims of the study of choosing while training, as leads, by what is trained on
     "on all prompts": {
         "beta_over_plain": "a Beta posterior over plain GRPO",
@@ -26,8 +30,60 @@ OTHERS = {  # claims of the study of choosing while training, as leads, by what 
 }
 
 
+def in_five_lines(root: Path, config: dict) -> str:
+    """The findings of README.md, and what their numbers are."""
+    tables, limited = results.read(root, REFERENCE), results.read(root, TRUNCATION)
+    tight, ample = tight_and_ample(config, limited["gains"], "gain")
+    finishing, _ = tight_and_ample(config, limited["parts"], "finishing")
+    kinds = tables["kinds"][tables["kinds"].tier.isna()]
+    best = at_home(kinds).loc[at_home(kinds).gain.idxmax()]
+    parts = zip(KINDS, adding_up(best.gain, [best[name] for name in KINDS]))
+    made_of = ", ".join(f"{name.replace('_', ' ')} {change(part)}" for name, part in parts)
+    most, least = (recorded.split(root).iloc[place] for place in (-1, 0))
+    dynamic = primary(results.judged(root, config, ONLINE)["claims"], "DAPO")
+    lines = [
+        f"**Which tenth?** {recommended.in_one_line(root, config)} [The rule and every case](docs/which-prompts.md)",
+        f"**The hardest tenth less a random one**: {primary(results.of_papers(root, config), 'HE')}; where the base model is most often"
+        f" confidently wrong, {confidently_wrong(root)}. [Claims](docs/results.md#findings)",
+        f"**What a gain is made of**: the largest (picked as such), *{best.policy}* on {best.task}, is {spread(best.gain, best.gain_low, best.gain_high)}: {made_of}."
+        f" [All gains](docs/{results.anchor(REFERENCE)})",
+        f"**A completion limit alone can make a gain**: under a tight one *hard* gains {tight}, of which finishing is {finishing}; the same runs"
+        f" tested with room gain {ample}. Completions that HE released: {recorded.told(most)}; {recorded.told(least)}. [Limits](docs/{results.anchor(TRUNCATION)})",
+        f"**Choosing while training**: dynamic sampling (DAPO) less plain GRPO with as many rollouts: {dynamic}."
+        f" [Other selectors](docs/{results.anchor(ONLINE)})",
+    ]
+    replicates, fewer = (at_home(of["gains"]).seeds.iloc[0] for of in (tables, limited))
+    return "\n".join(
+        [
+            numbered(lines),
+            "",
+            f"Points of accuracy on new problems, with 95 % intervals. Every number is about small base models that are pretrained here, {replicates}"
+            f" replicates each ({fewer} for the limit), but for HE's completions: one run each. Verdicts come after Holm's correction over the tasks.",
+        ]
+    )
+
+
+def numbered(lines: list[str]) -> str:
+    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
+
+
+def primary(found: pd.DataFrame, paper: str) -> str:
+    """The estimates and verdicts on a paper's primary claim: 'swaps +3.3 [-2.6, +9.2] (undecided), ...'."""
+    rows = found[(found.paper == paper) & (found.primary == 1)]
+    return ", ".join(f"{place(found, row)} {spread(row.estimate, row.low, row.high)} ({row.verdict})" for row in rows.itertuples())
+
+
+def confidently_wrong(root: Path) -> str:
+    """The lead of the hardest prompts over a random choice, on the base model that is confidently wrong on most prompts."""
+    tables = results.read(root, LABELS, "chosen")
+    chosen = tables["chosen"][tables["chosen"].policy == "random"]
+    most = chosen.loc[chosen.confidently_wrong.idxmax()]
+    differences = at_home(tables["differences"]).query("model == @most.model and task == @most.task")
+    return f"{most.task} of `{most.model}` {lead(differences, 'hard', 'random')}"
+
+
 def in_short(root: Path, config: dict) -> list[str]:
-    """A line for each finding, with the page or heading that has it in full."""
+    """A line for each question, with the heading of docs/results.md that has the tables."""
     tables, limited = results.read(root, REFERENCE), results.read(root, TRUNCATION)
     where, elsewhere = population(config, tables["gains"]), population(config, limited["gains"])
     tight, ample = tight_and_ample(config, limited["gains"], "gain")
@@ -47,7 +103,7 @@ def in_short(root: Path, config: dict) -> list[str]:
     ]
     told: set[str] = set()  # a claim that both studies judge stands with the first alone
     for study, question in ASKED.items():
-        if (root / SUMMARIES / study / "gains.csv").is_file():
+        if (root / paths.reference(study) / "gains.csv").is_file():
             found = results.judged(root, config, study)["claims"]
             found = found[~found.paper.isin(PAPERS) & ~found.id.isin(told)]
             told |= set(found.id)
@@ -115,10 +171,7 @@ def made_of(kinds: pd.DataFrame) -> str:
     """The parts of the largest gain, and how much is out of reach."""
     whole = kinds[kinds.tier.isna()]
     best = whole.loc[whole.gain.idxmax()]
-    parts = [
-        f"{name.replace('_', ' ')} {spread(best[name], best[f'{name}_low'], best[f'{name}_high'])}"
-        for name in ("finishing", "sharpening", "new_solving")
-    ]
+    parts = [f"{name.replace('_', ' ')} {spread(best[name], best[f'{name}_low'], best[f'{name}_high'])}" for name in KINDS]
     return (
         f"*{best.policy}*: {', '.join(parts)}, where {100 * best.out_of_reach:.0f} % of the problems are out of reach of"
         f" {best.reach_samples:.0f} samples"

@@ -15,6 +15,7 @@ from hardgrpo.analysis import statistics
 from hardgrpo.analysis.formats import change
 from hardgrpo.analysis.formats import change_interval as spread
 from hardgrpo.selection import policies
+from hardgrpo.study import paths
 from pages import results
 
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ def leads(root: Path, config: dict) -> list[Lead]:
     """All leads over random, of the studies with committed summaries; those of the same runs once."""
     found: list[Lead] = []
     for study in config["studies"]:
-        folder = root / results.SUMMARIES / study
+        folder = root / paths.reference(study)
         if (folder / "differences.csv").is_file():
             found += of_study(config, study, *(pd.read_csv(folder / f"{name}.csv") for name in ("differences", "spent", "gains")))
     return once(found)
@@ -159,10 +160,31 @@ def counted(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
+def in_one_line(root: Path, config: dict) -> str:
+    """What is recommended, by what is labelled before the choice, and how often any way was better than a random choice."""
+    found, best = leads(root, config), {}
+    for asked, kept in by_need(found):
+        way = recommended(kept)
+        of = [one.said for one in kept if one.way == way]
+        said = f"`{way}` (better than a random choice in {of.count('better')} of {len(of)} cases)" if way else "a random one"
+        best.setdefault(said, []).append(NEEDS[asked])
+    said = "; ".join(f"with {' or '.join(labelled)}, {way}" for way, labelled in best.items())
+    better, same, worse = totals(found)
+    return (
+        f"{said[0].upper()}{said[1:]}. All comparisons with a random choice: {better} better, {same} not told apart, {worse} worse."
+    )
+
+
+def totals(found: list[Lead]) -> list[int]:
+    """In how many cases a way was better than a random choice, not told apart, worse."""
+    said = [one.said for one in found]
+    return [said.count(word) for word in ("better", "not told apart", "worse")]
+
+
 def in_short(root: Path, config: dict) -> str:
     """A line: how often a policy was better than a random choice."""
     found = leads(root, config)
-    better, same, worse = (sum(one.said == said for one in found) for said in ("better", "not told apart", "worse"))
+    better, same, worse = totals(found)
     best: dict[str, list[str]] = {}
     for asked, kept in by_need(found):
         way = recommended(kept)
@@ -176,7 +198,7 @@ def in_short(root: Path, config: dict) -> str:
     return (
         f"**Which tenth?** Against a random choice of as many prompts, {len({one.way for one in found})} policies were together {better} times better,"
         f" {same} times not told apart and {worse} times worse, in {len(cases_of(found))} cases. Recommended so far, by the rule of"
-        f" [which-prompts](docs/which-prompts.md): {said}. [More](docs/which-prompts.md)"
+        f" [which-prompts](which-prompts.md): {said}. [Every case](which-prompts.md)"
     )
 
 
@@ -220,7 +242,7 @@ def page(root: Path, config: dict) -> str:
     ]
     for way in dict.fromkeys(one.way for one in found):
         of = [one for one in found if one.way == way]
-        counts = [sum(one.said == said for one in of) for said in ("better", "not told apart", "worse")]
+        counts = totals(of)
         rule = ", ".join(f"{key}: {value}" for key, value in rule_of(config, way).items())
         lines.append(f"| `{way}` | `{rule}` | {NEEDS[of[0].needs]} | {', '.join(map(str, counts))} |")
     lines += [

@@ -1,9 +1,10 @@
-"""For README.md and docs/results.md: what others recorded of real models, from the committed summaries of the two studies of recordings."""
+"""For README.md (part of a line) and docs/results.md: what others recorded of real models, from the committed summaries of the two studies of recordings."""
 
-from hardgrpo.analysis.formats import adding_up
+from hardgrpo.analysis.formats import adding_up, change
 from hardgrpo.analysis.formats import change_interval as spread
+from hardgrpo.study import paths
 from pages import results
-from pages.results import RECORDINGS, SUMMARIES, TRAJECTORIES
+from pages.results import RECORDINGS, TRAJECTORIES
 
 from pathlib import Path
 
@@ -27,6 +28,11 @@ def in_short(root: Path) -> list[str]:
     ]
 
 
+def told(row: pd.Series) -> str:
+    """'qwen3-4b on gsm8k +68.2, finishing +61.2'."""
+    return f"{model_of(row.model)} on {row.eval_task} {change(row.gain)}, finishing {change(parts(row)['finishing'])}"
+
+
 def model_of(name: str) -> str:
     """The model of a recording, without the word that says that it is recorded."""
     return f"`{name.removesuffix('-recorded').removesuffix('-trajectory')}`"
@@ -41,15 +47,19 @@ def split(root: Path) -> pd.DataFrame:
     return found.sort_values("finishing", kind="stable", ignore_index=True)
 
 
+def parts(row) -> dict[str, float]:
+    """Finishing and correctness, rounded so that the two add up to the gain."""
+    return dict(zip(("finishing", "correctness"), adding_up(row.gain, [row.finishing, row.correctness])))
+
+
 def part(row, name: str) -> str:
-    """Finishing or correctness with its interval, rounded so that the two add up to the gain."""
-    rounded = dict(zip(("finishing", "correctness"), adding_up(row.gain, [row.finishing, row.correctness])))
-    return spread(rounded[name], getattr(row, f"{name}_low"), getattr(row, f"{name}_high"))
+    """Finishing or correctness with its interval."""
+    return spread(parts(row)[name], getattr(row, f"{name}_low"), getattr(row, f"{name}_high"))
 
 
 def whole_run(root: Path) -> pd.DataFrame:
     """Shares over all epochs of the recorded training run, by policy."""
-    table = pd.read_csv(root / SUMMARIES / TRAJECTORIES / "trajectories.csv")
+    table = pd.read_csv(root / paths.reference(TRAJECTORIES) / "trajectories.csv")
     return table[table.stretch.isna()]
 
 
@@ -61,7 +71,7 @@ def share(row, name: str) -> str:
 
 def in_full(root: Path) -> list[str]:
     """The sections of docs/results.md."""
-    rows, table = whole_run(root), pd.read_csv(root / SUMMARIES / TRAJECTORIES / "trajectories.csv")
+    rows, table = whole_run(root), pd.read_csv(root / paths.reference(TRAJECTORIES) / "trajectories.csv")
     lines = [
         f"## {results.HEADINGS[RECORDINGS]}",
         "",

@@ -1,4 +1,4 @@
-"""The results for README.md (a line each) and docs/results.md (tables), from the committed summaries of the reference studies."""
+"""The tables of docs/results.md, from the committed summaries of the reference studies."""
 
 from hardgrpo.analysis import claims, published, summaries, verdicts
 from hardgrpo.analysis.formats import MINUS, adding_up, change
@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pandas as pd
 
-SUMMARIES = Path("results/reference")
 REFERENCE, TRUNCATION, VARIANTS = "mini_reference", "mini_truncation", "mini_variants"
 LABELS, ONLINE = "mini_labels", "mini_online"
 RECORDINGS, TRAJECTORIES = "recordings", "trajectories"
@@ -30,23 +29,26 @@ NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead
 
 
 def read(root: Path, study: str, *more: str) -> dict[str, pd.DataFrame]:
-    return {name: pd.read_csv(root / SUMMARIES / study / f"{name}.csv") for name in (*NAMES, *more)}
+    return {name: pd.read_csv(root / paths.reference(study) / f"{name}.csv") for name in (*NAMES, *more)}
+
+
+def anchor(study: str) -> str:
+    """results.md#NAME, where NAME is how GitHub names the study's heading."""
+    heading = HEADINGS[study].lower()
+    return "results.md#" + "".join("-" if letter == " " else letter for letter in heading if letter.isalnum() or letter in " -_")
 
 
 def link(study: str) -> str:
-    """To the study's heading, as GitHub names it."""
-    heading = HEADINGS[study].lower()
-    anchor = "".join("-" if letter == " " else letter for letter in heading if letter.isalnum() or letter in " -_")
-    return f"[More](docs/results.md#{anchor})"
+    return f"[Tables]({anchor(study)})"
 
 
 def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
     """Tables `claims` and `compared`, equal to those of scripts/summaries/judge_claims.py."""
     conditions = paths.conditions(config, study)
     names = dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of)
-    tables = summaries.read_tables(files.Tables.below(root / SUMMARIES / study), names)
+    tables = summaries.read_tables(files.Tables.below(root / paths.reference(study)), names)
     found = claims.judge(claims.read(root / "paper/claims.yaml"), verdicts.Study(tables, **conditions))
-    folder = root / "results/published"
+    folder = root / paths.PUBLISHED
     beside = published.compare(tables, published.read(folder), published.read_readings(folder))
     rows = {"claims": found, "compared": beside}
     return {name: pd.DataFrame(files.rounded(rows[name]), columns=registry.JUDGED[name].columns) for name in rows}
@@ -125,9 +127,9 @@ def in_full(root: Path, config: dict) -> str:
         *claimed(found),
     ]
     lines += ["", *limits(config, read(root, TRUNCATION)), "", *variants(config, read(root, VARIANTS))]
-    if (root / SUMMARIES / LABELS / "gains.csv").is_file():
+    if (root / paths.reference(LABELS) / "gains.csv").is_file():
         lines += ["", *labels(root, config)]
-    if (root / SUMMARIES / ONLINE / "gains.csv").is_file():
+    if (root / paths.reference(ONLINE) / "gains.csv").is_file():
         lines += ["", *online(root, config)]
     return "\n".join(lines)
 

@@ -3,7 +3,6 @@
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job
 from hardgrpo.study import paths, settings
-from pages import results
 
 import re
 from pathlib import Path
@@ -16,7 +15,7 @@ def table(root: Path, config: dict) -> str:
     asked = dict(ASKED.findall((root / "config.yaml").read_text(encoding="utf-8").split("\nstudies:\n")[1]))
     lines = ["| study | title | what it asks | trains on | runs | GPU-hours | summaries |", "|---|---|---|---|---|---|---|"]
     for name, study in config["studies"].items():
-        committed = "committed" if (root / results.SUMMARIES / name / "gains.csv").is_file() else ""
+        committed = "committed" if (root / paths.reference(name) / "gains.csv").is_file() else ""
         runs = len(paths.runs(config, name))
         lines.append(
             f"| `{name}` | {study['title']} | {asked.get(name, '')} | {trained_on(config, study)} | {runs} | {gpu_hours(config, name)} | {committed} |"

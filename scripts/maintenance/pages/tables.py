@@ -2,7 +2,7 @@
 
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry
-from hardgrpo.study import settings
+from hardgrpo.study import paths, settings
 from pages import results
 
 import importlib
@@ -54,9 +54,9 @@ def numbered(root: Path, config: dict) -> dict[str, int]:
     text = (root / "paper/main.tex").read_text(encoding="utf-8")
     placed = [name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES]
     order = dict.fromkeys([*placed, *registry.TABLES])
-    given = {path.stem: summaries.read(path) for path in (root / results.SUMMARIES / results.REFERENCE).glob("*.csv")}
+    given = {path.stem: summaries.read(path) for path in (root / paths.reference(results.REFERENCE)).glob("*.csv")}
     given |= results.judged(root, config, results.REFERENCE) | {
-        "deviations": summaries.read(root / "results/published/deviations.csv")
+        "deviations": summaries.read(root / paths.PUBLISHED / "deviations.csv")
     }
     design = settings.described(config, results.REFERENCE)
     filled = [name for name in order if len(rows(name, given, design))]

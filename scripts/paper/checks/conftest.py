@@ -34,7 +34,7 @@ def runs(given) -> dict[tuple, list]:
 
 
 def check(wrong: list[str]) -> None:
-    """Fail with one line for each thing that is wrong, without a traceback."""
+    """Fail with the first five entries of `wrong`, a line each, without a traceback."""
     if wrong:
         more = [f"... and {len(wrong) - 5} more"] if len(wrong) > 5 else []
         pytest.fail("\n".join(wrong[:5] + more), pytrace=False)
@@ -47,7 +47,7 @@ def at(table: str, number: int, row: dict) -> str:
 
 
 def rows_of(tables: dict, *names: str):
-    """(table, place, row) of the named tables, or of all tables without names."""
+    """(table, place, row) of the named tables; of all tables if none is named."""
     for name in names or tables:
         for number, row in enumerate(tables[name]):
             yield name, at(name, number, row), row

@@ -31,7 +31,7 @@ def sample(given, items: list, count: int, what: str) -> list:
     return [items[i] for i in sorted(random.Random(f"{given.study}:{what}").sample(range(len(items)), min(count, len(items))))]
 
 
-@cache  # the base of all runs, where they share one
+@cache  # runs may share a base model
 def graded(path: Path) -> list[dict]:
     return list(csv.DictReader(io.StringIO(files.read_text(path), newline="")))
 
@@ -111,11 +111,11 @@ def test_intervals_again(tables, raw):
     check(wrong)
 
 
-def test_grades_again(given, runs, made_here):
+def test_grades_again(given, made_here):
     """Completions of a sample of problems, graded again, get the grades of the evaluation files."""
     found = []
     for path in paths.evaluations(given.config, given.study):
-        texts = Path(path.removesuffix(".csv.gz") + ".jsonl.gz")
+        texts = Path(paths.completions(path))
         if Path(path).exists() and texts.exists():
             found.append((Path(path), texts))
     if not found:
@@ -128,7 +128,7 @@ def test_grades_again(given, runs, made_here):
             graders.check_grader(grader)
         except UserError as error:
             pytest.skip(str(error))
-        answers = {problem["id"]: problem["answer"] for problem in tasks.read_problems(f"results/tasks/{task}/test.jsonl")}
+        answers = {problem["id"]: problem["answer"] for problem in tasks.read_problems(paths.problems(task, "test"))}
         key = lambda row: tuple(str(row[name]) for name in ("step", "id", "decoding", "sample"))
         rows = {key(row): (number, row) for number, row in enumerate(graded(path), start=2)}
         written = [json.loads(line) for line in files.read_text(texts).split("\n") if line]
@@ -154,8 +154,8 @@ def test_recordings_again(given, runs, made_here):
     found = []
     for model, task in dict.fromkeys(cell[:2] for cell in runs if cell[0] in recorded):
         of = recorded[model][task]
-        path, recording = Path(f"results/evaluation/{model}/base/{task}.csv.gz"), Path(given.data) / of["base"]
-        if path.exists() and recording.exists() and Path(f"results/tasks/{task}/test.jsonl").exists():
+        path, recording = Path(paths.evaluation(f"{model}/base", task)), Path(given.data) / of["base"]
+        if path.exists() and recording.exists() and Path(paths.problems(task, "test")).exists():
             found.append((path, recording, task))
     if not recorded:
         pytest.skip("the study has no recordings")
@@ -163,7 +163,7 @@ def test_recordings_again(given, runs, made_here):
         pytest.skip("no recordings are here")
     wrong = []
     for path, recording, task in found:
-        problems = tasks.read_problems(f"results/tasks/{task}/test.jsonl")
+        problems = tasks.read_problems(paths.problems(task, "test"))
         by_problem = completions.read_recording(str(recording), problems)
         rows = {(row["id"], row["sample"]): row for row in graded(path)}
         for problem in problems:
@@ -182,9 +182,9 @@ def test_training_again(tables, runs, made_here):
     """Learnable share and rollouts, computed again from the training logs."""
     logs = {}
     for cell, group in runs.items():
-        paths = [Path(f"results/training/{run.path}/updates.csv") for run in group]
-        if all(path.exists() for path in paths):
-            logs[cell] = [list(csv.DictReader(io.StringIO(files.read_text(path)))) for path in paths]
+        written = [Path(paths.training(run, "updates.csv")) for run in group]
+        if all(path.exists() for path in written):
+            logs[cell] = [list(csv.DictReader(io.StringIO(files.read_text(path)))) for path in written]
     if not logs:
         pytest.skip("no training logs are here (results/training)")
     wrong = []

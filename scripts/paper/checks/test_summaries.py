@@ -41,7 +41,7 @@ SHARES |= {
 }
 CHANGES = {"gain", "difference", "finishing", "correctness"}
 COUNTS = {"problems", "samples", "seeds", "updates", "prompts", "rollouts", "completion_tokens", "labels", "cells", "k", "pool"}
-POOLED = {"problems", "pool", "prompts"}  # counts that may be means over seeds; in these tables so may the following
+POOLED = {"problems", "pool", "prompts"}  # counts that may be means over seeds in every table; MEANS: in these tables
 MEANS = {"spent": POOLED | {"updates", "rollouts", "labels"}, "rollouts": POOLED | {"updates", "labels"}}
 MAY_BE_ZERO = {"labels"}  # a reward by the majority buys none
 MUST_BE_KNOWN = {"accuracy", "gain", "difference", "finishing", "correctness", "pass", "learnable", "pass_rate"} | COUNTS
@@ -253,9 +253,9 @@ def test_difficulty(tables):
 def test_claims(given, tables):
     """Claims and comparisons are what the summaries give when they are judged again."""
     study = verdicts.Study(tables, **given.conditions)
-    others = published.read("results/published"), published.read_readings("results/published")
+    others = published.read(given.published), published.read_readings(given.published)
     again = {
-        "claims": claims.judge(claims.read("paper/claims.yaml"), study),
+        "claims": claims.judge(claims.read(given.claims), study),
         "compared": published.compare(tables, *others),
     }
     wrong = []

@@ -8,7 +8,7 @@ from hardgrpo.analysis.cells import Cell, mean_columns
 
 
 def accuracy(cells: list[Cell]) -> list[dict]:
-    """Accuracy by checkpoint; step 0 is the base model, or the mean over base models, the same for every policy."""
+    """Accuracy by checkpoint. Step 0 is the base model (a mean where there are several), the same for every policy."""
     rows = []
     for cell in cells:
         for decoding in cell.decodings():
@@ -29,7 +29,7 @@ def accuracy(cells: list[Cell]) -> list[dict]:
 
 
 def pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of base model and last checkpoint, for k = 1 (which is avg@k), 2, 4, 8, ... and all samples."""
+    """Unbiased pass@k of base model and last checkpoint, for k = 1 (avg@k), 2, 4, 8, ... and the number of samples."""
     rows = []
     for cell in cells:
         last = cell.steps()[-1]
@@ -48,7 +48,7 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
 
 
 def base_pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of the base models by their reach samples: right, and right with every step right (`sound`) where that is known."""
+    """Unbiased pass@k of the base models' reach samples: of right answers and, where steps can be checked, of sound ones."""
     rows = []
     tests = {(cell.model, cell.eval_task): cell for cell in cells if cell.reach}
     for (model, test), cell in tests.items():
@@ -76,7 +76,7 @@ def pass_rates(frame: pd.DataFrame, step: int, k: int, column: str = "correct") 
 
 
 def tiers(cells: list[Cell]) -> list[dict]:
-    """Accuracy by the problems' own difficulty at the last checkpoint; a tier is a property of the problem, not of a model."""
+    """Accuracy and gain at the last checkpoint, by tier."""
     rows = []
     for cell in cells:
         last = cell.steps()[-1]
@@ -106,9 +106,9 @@ def _number(text: str) -> float:
 
 
 def catches_up(cells: list[Cell]) -> list[dict]:
-    """The first checkpoint that is as accurate as training on all prompts is at its end (LDS: fewer steps suffice).
+    """The first checkpoint at least as accurate as training on all prompts is at its end (LDS: fewer steps suffice).
 
-    `step` is for the curve averaged over seeds. `step_first` and `step_last` are for the quickest and the slowest of the
+    `step` is that of the curve averaged over seeds, `step_first` and `step_last` those of the quickest and the slowest of the
     `seeds_reached` seeds that get there; both are empty if none does.
     """
     ends = {(c.model, c.task, c.eval_task): c.rates(c.steps()[-1]).mean() for c in cells if c.policy == "all"}

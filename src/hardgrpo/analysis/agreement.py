@@ -11,29 +11,31 @@ from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import as_columns
 from hardgrpo.analysis.columns import CELL
 
-COLUMNS = [*CELL, "gain_reference", "gain_here", "difference", "difference_low", "difference_high", "seeds", "leaves_zero_out"]
+COLUMNS = [*CELL, "gain_reference", "gain_here", "difference", "difference_low", "difference_high"]
+COLUMNS += ["seeds", "seeds_only_here", "seeds_only_reference", "leaves_zero_out"]
 
 
 def compare(here: list[dict], reference: list[dict]) -> list[dict]:
     """A row a cell, from the rows of `decomposition_runs` here and of the reference: last step, the task's own grading.
 
-    Cells and seeds that only one side has are left out. A single seed gives no interval.
+    Gains are shares, over the `seeds` that both sides have. A cell without such a seed has only the numbers of seeds, the rest is nan.
+    A single seed gives no interval.
     """
     ours, theirs = _gains(here), _gains(reference)
-    rows = []
-    for cell in ours:
-        seeds = sorted(ours[cell].keys() & theirs.get(cell, {}).keys())
-        if not seeds:
-            continue
-        one, other = (np.array([gains[cell][seed] for seed in seeds]) for gains in (ours, theirs))
-        found = statistics.seeds_interval(one - other)
-        rows.append(
-            dict(zip(CELL, cell))
-            | {"gain_reference": other.mean(), "gain_here": one.mean()}
-            | as_columns("difference", found)
-            | {"seeds": len(seeds), "leaves_zero_out": found.low > 0 or found.high < 0}
-        )
-    return rows
+    return [dict(zip(CELL, cell)) | _compared(ours.get(cell, {}), theirs.get(cell, {})) for cell in ours | theirs]
+
+
+def _compared(ours: dict[float, float], theirs: dict[float, float]) -> dict:
+    """The columns of one cell, from {seed: gain} here and in the reference."""
+    seeds = sorted(ours.keys() & theirs.keys())
+    one, other = (np.array([gains[seed] for seed in seeds]) for gains in (ours, theirs))
+    found = statistics.seeds_interval(one - other) if seeds else statistics.UNKNOWN
+    return (
+        {"gain_reference": other.mean() if seeds else np.nan, "gain_here": one.mean() if seeds else np.nan}
+        | as_columns("difference", found)
+        | {"seeds": len(seeds), "seeds_only_here": len(ours) - len(seeds), "seeds_only_reference": len(theirs) - len(seeds)}
+        | {"leaves_zero_out": found.low > 0 or found.high < 0}
+    )
 
 
 def _gains(rows: list[dict]) -> dict[tuple, dict[float, float]]:

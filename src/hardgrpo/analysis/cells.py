@@ -17,7 +17,7 @@ from hardgrpo.study.settings import Run
 
 @dataclass(frozen=True)
 class Cell:
-    """All replicates of one (model, task, policy) on one test set. With several recipes `policy` names the recipe, too.
+    """All replicates of one (model, task, policy) on one test set. In a study with several recipes `policy` also names the recipe.
 
     `bases` are the evaluations of the base models, one for each of `runs`, or a single one that all runs share.
     """
@@ -29,8 +29,8 @@ class Cell:
     bases: list[pd.DataFrame]
     runs: list[pd.DataFrame]
     seeds: list[int]
-    reach: list[pd.DataFrame] | None = None  # further samples of the bases, in their order
-    compared_with: tuple[str, ...] = ()  # arms that it is compared with although policy and recipe differ
+    reach: list[pd.DataFrame] | None = None  # reach samples of each of `bases`
+    compared_with: tuple[str, ...] = ()  # arms to compare with although both policy and recipe differ
 
     @property
     def keys(self) -> dict:
@@ -44,7 +44,7 @@ class Cell:
         return self._rates(self.bases, 0, column, decoding)
 
     def rates(self, step: int, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(S, N) mean of a column by replicate and problem, problems in the first base's order."""
+        """(S, N) mean of a column by replicate and problem, ids sorted. Raise a `UserError` if problems differ from the base's."""
         return self._rates(self.runs, step, column, decoding)
 
     def _rates(self, frames: list[pd.DataFrame], step: int, column: str, decoding: str) -> np.ndarray:
@@ -59,22 +59,22 @@ class Cell:
         return np.stack([one.to_numpy() for one in series])
 
     def grades(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
-        """(S, N, m) grades 0/1 of single completions, at step 0 those of the bases; None where numbers of samples differ."""
+        """(S, N, m) grades 0/1 of single completions (step 0: of the bases); None where numbers of samples differ."""
         found = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else self.bases)]
         if any(one is None or one.shape != found[0].shape for one in found):
             return None
         return np.stack(found)
 
     def tiers(self) -> pd.Series:
-        """Tier of each problem, in the base's order; missing where a problem has none."""
+        """Tier of each problem, in the order of `rates`; missing where a problem has none."""
         base = self.bases[0]
         tier = base[base.step == 0].drop_duplicates("id").set_index("id").tier
         return tier.reindex(evaluations.by_problem(base, 0, "correct").index)
 
     def out_of_reach(self) -> np.ndarray:
-        """(S, N) whether a base solves a problem in none of its reach samples; (1, N) if all replicates share one base.
+        """(S, N) whether none of a base's reach samples solves a problem; (1, N) if all replicates share one base.
 
-        Solved means right, and where steps can be checked every step right: few answers are guessed in many samples.
+        Solved means right and, where steps can be checked, sound: with few possible answers, many samples guess each of them.
         """
         right, sound = (self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound"))
         return np.where(np.isnan(sound), right, sound) == 0
@@ -92,12 +92,12 @@ class Cell:
         return [d for d in ("sampled", "greedy") if (self.bases[0].decoding == d).any()]
 
 
-def load_cells(config: dict, study: str, folder: str = "results/evaluation") -> list[Cell]:
+def load_cells(config: dict, study: str) -> list[Cell]:
     """Read every evaluation file of a study once. Runs that differ only in the seed make one cell."""
     groups: dict[tuple, list[Run]] = {}
     for run in paths.runs(config, study):
         groups.setdefault((run.model, run.task, settings.arm(config["studies"][study], run)), []).append(run)
-    read = functools.cache(lambda what, test: evaluations.read(f"{folder}/{what}/{test}.csv.gz"))
+    read = functools.cache(lambda what, test: evaluations.read(paths.evaluation(what, test)))
     cells, also = [], config["studies"][study].get("also_compared", [])
     for (model, task, policy), replicates in groups.items():
         for test in paths.eval_tasks(config, study, task, model):
@@ -114,13 +114,13 @@ def load_cells(config: dict, study: str, folder: str = "results/evaluation") -> 
 
 
 def families(cells: list[Cell]) -> list[list[Cell]]:
-    """Groups of cells that are compared with each other: same model, task and test, in the study's order."""
+    """Groups of cells with the same model, task and test, each in the study's order. Comparisons stay within a group."""
     keys = lambda cell: (cell.model, cell.task, cell.eval_task)
     return [sorted(group, key=cells.index) for _, group in itertools.groupby(sorted(cells, key=keys), key=keys)]
 
 
 def pairs(family: list[Cell]) -> list[tuple[Cell, Cell]]:
-    """The pairs that are compared: arms of the same replicates that differ in the policy or in the recipe, and in both if the study's
+    """The pairs of a family to compare: arms with the same seeds that differ in policy or recipe, or in both if the study's
     `also_compared` names the pair."""
     compared = lambda one, other: other.policy in one.compared_with or settings.alike(one.policy, other.policy)
     return [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds and compared(a, b)]

@@ -1,6 +1,6 @@
 """The tests of claims: (claim, study) -> a row with an estimate and its 95 % interval for every cell where the study has one.
 
-An estimate that a claim is about is positive where the claim holds, unless the test says otherwise. No test gives a verdict:
+The estimate is positive where the claim holds, unless the test's docstring says otherwise. Tests give no verdict:
 analysis/verdicts.py does, to primary claims alone.
 """
 
@@ -21,7 +21,7 @@ def _result(cell: tuple, test: str, interval: tuple, seeds, n, p=None, unanswera
 
 
 def _of(row: dict, test: str, interval: tuple, p=None, unanswerable: str | None = None) -> dict:
-    """The result of one cell, with seeds and problems of `row`."""
+    """The result of one cell, with seeds and problems of `row`. `unanswerable` says why the claim cannot be decided there."""
     return _result(cell_of(row), test, interval, row["seeds"], row["problems"], p, unanswerable)
 
 
@@ -31,7 +31,7 @@ def _interval(row: dict, name: str, sign: int = 1) -> tuple[float, float, float]
 
 
 def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
-    """`policy` less `minus`, from a row that has the difference this way or the other way round."""
+    """`policy` less `minus`, from a row with this difference in either order; None from a row about other policies."""
     if {row["policy"], row["minus"]} != {claim["policy"], claim["minus"]}:
         return None
     return _interval(row, "difference", 1 if row["policy"] == claim["policy"] else -1)
@@ -43,7 +43,7 @@ def _leads(study: Study, claim: dict, table: str = "differences", **values) -> l
     return [(row, interval) for row, interval in found if interval]
 
 
-# --- of policies, paired by problem and seed ---------------------------------------------------------------------------
+# --- differences, paired by problem and seed ---------------------------------------------------------------------------
 
 
 def difference(claim: dict, study: Study) -> list[dict]:
@@ -53,7 +53,7 @@ def difference(claim: dict, study: Study) -> list[dict]:
 
 
 def difference_by_recipe(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus`, both trained by one of the study's further recipes: a row for each recipe."""
+    """`policy` less `minus`, both trained by the same further recipe of the study: a row for each recipe."""
     rows = []
     for row in study.rows("differences", claim):
         (one, recipe), (other, same) = (row[key].partition(", ")[::2] for key in ("policy", "minus"))
@@ -64,7 +64,7 @@ def difference_by_recipe(claim: dict, study: Study) -> list[dict]:
 
 
 def recipe_difference(claim: dict, study: Study) -> list[dict]:
-    """`policy` trained by the study's first recipe less the same prompts trained by another: a row for each recipe."""
+    """`policy` trained by the study's first recipe less `policy` trained by another: a row for each other recipe."""
     rows = []
     for row in study.rows("differences", claim):
         policy, recipe = claim["policy"], row["minus"].removeprefix(f"{claim['policy']}, ")
@@ -74,7 +74,7 @@ def recipe_difference(claim: dict, study: Study) -> list[dict]:
 
 
 def difference_at_k(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus` by pass@k, with the largest k."""
+    """`policy` less `minus` in pass@k, at the largest k."""
     rows = []
     for here in study.by_cell("paired", claim, what="pass@k").values():
         most = max(int(row["at"]) for row in here)
@@ -91,20 +91,20 @@ def difference_by_tier(claim: dict, study: Study) -> list[dict]:
 
 
 def ahead(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus` at the first checkpoint from `share` of the updates on, if that is not the last one."""
+    """`policy` less `minus` at the first checkpoint at or after `share` of the updates; no row if that is the last checkpoint."""
     ends = {}
     for row in study.rows("gains", claim, policy=claim["policy"]):
         ends[cell_of(row)] = row["step"]
     rows = {}
     for row, interval in _leads(study, claim, "paired", what="checkpoint"):
         cell, step = cell_of(row), int(row["at"])
-        if claim["share"] * ends[cell] <= step < ends[cell] and cell not in rows:  # the table lists checkpoints in their order
+        if claim["share"] * ends[cell] <= step < ends[cell] and cell not in rows:  # the table lists checkpoints in order
             rows[cell] = _of(row, f"{claim['policy']} - {claim['minus']} after {step} of {ends[cell]:.0f}", interval)
     return list(rows.values())
 
 
 def order(claim: dict, study: Study) -> list[dict]:
-    """Each of `policies` less the next: the pair that is least ahead. The study must have all pairs."""
+    """The smallest difference of a policy in `policies` less the next one. A cell that lacks one of these pairs has no row."""
     rows, pairs = [], list(zip(claim["policies"], claim["policies"][1:]))
     for here in study.by_cell("differences", claim).values():
         links = [
@@ -120,7 +120,8 @@ def order(claim: dict, study: Study) -> list[dict]:
 
 
 def lost_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` on the task itself less the same runs' lead with room to finish."""
+    """The lead of `policy` over `minus` on the task itself less the same runs' lead on a test of the same problems with a larger
+    completion limit."""
     name = f"({claim['policy']} - {claim['minus']}) less that on "
     found = _leads(study, claim, "paired", what="test")
     roomier = lambda row: relation(row["task"], row["at"], study.tasks) == "roomier"
@@ -139,11 +140,12 @@ def transfer(claim: dict, study: Study) -> list[dict]:
     return rows
 
 
-# --- of policies, not paired -------------------------------------------------------------------------------------------
+# --- differences, not paired -------------------------------------------------------------------------------------------
 
 
 def learnable(claim: dict, study: Study) -> list[dict]:
-    """The learnable share of `policy` less that of `minus`: intervals over seeds, as if independent; n is the number of updates."""
+    """The learnable share of `policy` less that of `minus`; their intervals over seeds are combined as if independent. n is the
+    number of updates."""
     rows = []
     for cell, here in study.by_cell("learnable", claim).items():
         by_policy = {row["policy"]: row for row in here}
@@ -155,7 +157,7 @@ def learnable(claim: dict, study: Study) -> list[dict]:
 
 
 def smaller_lead(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus` in another model less that in the weaker model, on one task. Models do not share replicates."""
+    """The lead of `policy` over `minus` in another model less that in a weaker model, on one task. Models share no replicates."""
     leads = {cell_of(row): (row, interval) for row, interval in _leads(study, claim)}
     rows = []
     for weaker in (cell for cell in leads if cell[0] in study.weaker):
@@ -166,7 +168,7 @@ def smaller_lead(claim: dict, study: Study) -> list[dict]:
     return rows
 
 
-# --- of one policy -----------------------------------------------------------------------------------------------------
+# --- one policy --------------------------------------------------------------------------------------------------------
 
 
 def _gains(study: Study, claim: dict) -> list[tuple[dict, tuple]]:
@@ -181,7 +183,7 @@ def gain(claim: dict, study: Study) -> list[dict]:
 
 
 def largest_gain(claim: dict, study: Study) -> list[dict]:
-    """The largest gain of `policy` over all cells. The largest of many is large by chance, too."""
+    """The largest gain of `policy` over all cells. Being a maximum, the estimate is biased upwards."""
     found = _gains(study, claim)
     if not found:
         return []
@@ -190,10 +192,10 @@ def largest_gain(claim: dict, study: Study) -> list[dict]:
 
 
 def new_solving(claim: dict, study: Study) -> list[dict]:
-    """New solving of `policy` in the hardest tier. The claim is that it lies within `margin` of zero.
+    """New solving of `policy` in the hardest tier. The claim is that it lies within `margin` (a share) of zero.
 
-    No more problems can be solved anew than are out of the base model's reach. Where they are no more than the margin, the claim
-    cannot fail, and is left open.
+    New solving cannot exceed the share of problems out of the base model's reach. Where that share is at most `margin`, the claim
+    cannot fail and stays undecided.
     """
     rows = []
     for here in study.by_cell("kinds", claim, policy=claim["policy"]).values():
@@ -208,7 +210,8 @@ def new_solving(claim: dict, study: Study) -> list[dict]:
 
 
 def tiers(claim: dict, study: Study) -> list[dict]:
-    """The gain of each of `policies` in the easiest tier less that in the hardest, in points and in log odds; n of the smaller tier."""
+    """The gain of each of `policies` in the easiest tier less that in the hardest, in points and in log odds. n is the number of
+    problems of the smaller tier."""
     rows = []
     for policy in claim["policies"]:
         for row in study.rows("tier_trends", claim, policy=policy):
@@ -232,8 +235,8 @@ def parts(claim: dict, study: Study) -> list[dict]:
 def catches_up(claim: dict, study: Study) -> list[dict]:
     """The share of the updates after which `policy` is as accurate as training on all prompts is at the end.
 
-    The estimate is of the curve averaged over seeds, low and high are the quickest and the slowest seed (no interval; high is
-    empty where a seed never gets there). n is the number of seeds that do.
+    The estimate is that of the curve averaged over seeds. low and high are no interval but the quickest and the slowest seed; high
+    is nan where a seed never gets there. n is the number of seeds that do.
     """
     rows = []
     for row in study.rows("catches_up", claim, policy=claim["policy"]):
@@ -244,7 +247,7 @@ def catches_up(claim: dict, study: Study) -> list[dict]:
 
 
 def rollouts_saved(claim: dict, study: Study) -> list[dict]:
-    """The share of plain GRPO's rollouts that `policy`, an arm with a selector, does without to be as accurate as plain GRPO at its end."""
+    """The share of plain GRPO's rollouts that `policy`, an arm with a selector, saves on the way to plain GRPO's final accuracy."""
     name = f"share of rollouts saved by {claim['policy']}"
     return [
         _of(row | {"problems": None}, name, tuple(1 - row[key] for key in ("share", "share_high", "share_low")))
@@ -252,7 +255,7 @@ def rollouts_saved(claim: dict, study: Study) -> list[dict]:
     ]
 
 
-# --- what explains the gains: without intervals, because cells are not independent --------------------------------------
+# --- regressions over cells: without intervals, because cells are not independent ----------------------------------------
 
 
 def fit(claim: dict, study: Study) -> list[dict]:
@@ -269,7 +272,7 @@ def fit(claim: dict, study: Study) -> list[dict]:
 def fit_base(claim: dict, study: Study) -> list[dict]:
     """R^2 of the base model's accuracy against the gain over models and tasks, for each of `policies`.
 
-    A gain is accuracy less the base's, so noise in the base alone gives them a negative correlation.
+    A gain is accuracy less the base's, so noise in the base's accuracy alone makes the two correlate negatively.
     """
     rows = []
     for policy in claim["policies"]:
@@ -281,9 +284,9 @@ def fit_base(claim: dict, study: Study) -> list[dict]:
     return rows
 
 
-LOG_ODDS = "log odds of "  # an estimate whose test begins so is no share
+LOG_ODDS = "log odds of "  # prefix of `test` where the estimate is in log odds, not a share
 
-# Each test, with the keys of a claim that it reads and their types.
+# {test: (function, {key of the claim that it reads: type})}
 PAIR = {"policy": str, "minus": str}
 TESTS: dict[str, tuple[Callable[[dict, Study], list[dict]], dict[str, type]]] = {
     "difference": (difference, PAIR),

@@ -1,6 +1,6 @@
 """Read the claims of paper/claims.yaml and judge them by a study's summary tables.
 
-A claim's `test` is a key of `claim_tests.TESTS`; analysis/verdicts.py says when a primary claim is supported, contradicted or undecided.
+A claim's `test` is a key of `claim_tests.TESTS`. analysis/verdicts.py gives the verdict on a primary claim.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from hardgrpo.runtime.errors import UserError
 
 
 def judge(claims: list[dict], study: Study) -> list[dict]:
-    """Rows of claims.csv: every claim in every cell where the study has an estimate. Primary claims, which get a verdict, come first."""
+    """Rows of claims.csv: every claim in every cell where the study has an estimate; primary claims, which get a verdict, first."""
     rows = []
     for claim in sorted(claims, key=lambda claim: not claim.get("primary")):
         kept = {key: claim[key] for key in ("id", "paper", "claim")} | {"primary": bool(claim.get("primary"))}

@@ -34,8 +34,8 @@ def parts(cells: list[Cell]) -> list[dict]:
 def decomposition(cells: list[Cell]) -> list[dict]:
     """Every gain split into finishing and correctness, by checkpoint, by grading, and within each tier (`tier` is empty for all).
 
-    `grading` is the task's own, strict or lenient; all three count the same completions as answered. The split within a tier is that
-    of its problems alone. Where difficulty is mostly length, the split over all problems mixes tiers that differ in finishing.
+    `grading` is the task's own, strict or lenient; all three count the same completions as answered. The split within a tier uses
+    its problems alone: where difficulty is mostly length, the split over all problems mixes tiers that differ in finishing.
     """
     rows = []
     for cell in cells:
@@ -60,7 +60,7 @@ def decomposition(cells: list[Cell]) -> list[dict]:
 
 
 def decomposition_runs(cells: list[Cell]) -> list[dict]:
-    """The exact split of every run at every checkpoint, by grading. A mean over runs is not quite the split of the mean rates."""
+    """The exact split of every run at every checkpoint, by grading. Its mean over runs differs slightly from the split of means."""
     rows = []
     for cell in cells:
         for step, base, trained in _by_step(cell):
@@ -90,7 +90,7 @@ def _by_step(cell: Cell) -> Iterator[tuple[int, dict, dict]]:
 
 
 def _by_grading(of: dict[str, tuple]) -> Iterator[tuple[str, tuple]]:
-    """(grading, rates answered and correct of the base, then after training), from {column: (before, after)}."""
+    """(grading, (base answered, base correct, answered, correct)), from {column: (base, trained)}."""
     for grading, column in GRADINGS.items():
         yield grading, (of["answered"][0], of[column][0], of["answered"][1], of[column][1])
 
@@ -104,7 +104,7 @@ def _answered(base_answered, base_correct, answered, correct) -> dict:
 
 
 def _lengths(of: dict) -> dict:
-    """Share cut off at the limit and mean length in tokens, before and after; nan where recordings do not say."""
+    """Truncated share and mean length in tokens, before and after training; nan where recordings lack them."""
     return {f"{when}{column}": of[column][i].mean() for column in ("truncated", "tokens") for i, when in enumerate(("base_", ""))}
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # programs that only write evaluations do not need them
     import numpy as np
     import pandas as pd
 
-KEY = ["step", "id", "decoding", "sample"]  # identifies a completion, here and in the file of texts beside it
+KEY = ["step", "id", "decoding", "sample"]  # identifies a completion, here and in the file of texts
 OPTIONAL = ("sound", "truncated", "tokens")  # empty where they are not known
 GRADES = ("correct", "answered", "strict", "lenient", "undecided")
 COLUMNS = ["step", "id", "tier", "decoding", "sample", *GRADES, *OPTIONAL, "answer"]
@@ -30,7 +30,7 @@ def row(
     tokens: int | None = None,
     finish_reason: str | None = None,
 ) -> dict:
-    """A graded completion. `truncated` and `tokens` are empty where a recording does not say, `sound` where steps cannot be checked."""
+    """A graded completion. `truncated` and `tokens` are empty if a recording lacks them, `sound` if steps cannot be checked."""
     named = {"step": step, "id": problem["id"], "tier": problem.get("tier"), "decoding": decoding, "sample": sample}
     length = {"truncated": finish_reason == "length" if finish_reason else None, "tokens": tokens}
     graded = {name: getattr(grade, name) for name in GRADES} | {"sound": steps.sound(problem, completion)}
@@ -53,12 +53,12 @@ def write(path: str, rows: list[dict]) -> None:
 
 
 def read(path: str) -> pd.DataFrame:
-    """An evaluation with checked columns and values; unknown `truncated` and `tokens` are nan."""
+    """An evaluation; unknown `sound`, `truncated` and `tokens` are nan. Raise a `UserError` for wrong columns or values."""
     import pandas as pd
 
     kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
     kinds |= dict.fromkeys(GRADES, int) | dict.fromkeys(OPTIONAL, float) | {"answer": str}
-    # pandas would also fill up short rows, and take the last of two columns of one name.
+    # Also rejects short rows and repeated columns, which pandas accepts.
     files.check_numbers(path, [name for name, kind in kinds.items() if kind is not str])
     text = files.read_text(path).removeprefix("\ufeff")
     try:
@@ -94,7 +94,8 @@ def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sam
 
 
 def counts(frame: pd.DataFrame, step: int, column: str = "correct") -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of samples and of correct samples by problem, at one step, without greedy completions; nan where the column is empty."""
+    """(N,) samples and (N,) samples with `column` 1, by problem in sorted order, at one step, without greedy ones; nan where the
+    column is empty."""
     groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True)[column]
     return groups.size().to_numpy(), groups.sum(min_count=1).to_numpy()
 

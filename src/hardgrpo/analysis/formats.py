@@ -16,7 +16,7 @@ def points(share: float | None, sign: str = "-") -> str:
 
 
 def _tenths(share: float) -> int:
-    """A share in tenths of a point. NumPy's numbers round otherwise than Python's (0.0095 to 10 and to 9 tenths), so that one is chosen."""
+    """A share in tenths of a point, always rounded as Python's float: 0.0095 is 9 tenths, but 10 as a NumPy number."""
     return round(10 * round(100 * float(share), 1))
 
 
@@ -26,13 +26,13 @@ def signed(share: float | None) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """'[1.2, 3.4]', or nothing where the design gives no interval, or where nothing varied: no spread in a few runs is no certainty."""
+    """'[1.2, 3.4]', or '' where there is no interval, or one of width 0: a few runs without spread do not make a value certain."""
     return f"[{points(low)}, {points(high)}]" if known(low, high) and low != high else ""
 
 
 def adding_up(whole: float, parts: list[float]) -> list[float]:
-    """The parts of a gain as multiples of 0.1 points that add up to the gain as `points` shows it. They differ from the parts by less
-    than 0.1 points: each is rounded down or up, those up that lose most by being rounded down."""
+    """Round the parts of a gain (shares) to 0.1 points so that they add up to the gain as `points` shows it: the largest remainder
+    method. Each part changes by less than 0.1 points."""
     steps = [1000 * part for part in parts]
     found = [math.floor(step) for step in steps]
     missing = _tenths(whole) - sum(found)

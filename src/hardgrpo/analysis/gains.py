@@ -9,8 +9,8 @@ from hardgrpo.analysis.cells import Cell, families, mean_columns, pairs
 def gains(cells: list[Cell]) -> list[dict]:
     """Accuracy at the last checkpoint less that of the base model, with the detectable difference of the design.
 
-    `gain_low` and `gain_high` are for new problems and new seeds, `*_a` for these problems and new seeds. `*_pooled` uses one variance
-    over seeds for all policies, which is valid where they have the same variance.
+    `gain_low` and `gain_high` are for new problems and new seeds, `*_a` for these problems and new seeds. `*_pooled` uses one
+    variance over seeds for all policies, valid only where they have the same one.
     """
     rows = {}
     for family in families(cells):
@@ -32,10 +32,10 @@ def gains(cells: list[Cell]) -> list[dict]:
 
 
 def differences(cells: list[Cell]) -> list[dict]:
-    """Policy minus policy at the last checkpoint, sampled, paired by problem and seed; the base cancels.
+    """Accuracy of one policy less another's at the last checkpoint, sampled, paired by problem and seed; the base cancels.
 
-    `p` inverts the interval (`statistics.p_value`); `p_holm` is corrected for the comparisons within a model, task and test, and
-    `mdd` is what is found by `p_holm`.
+    `p` inverts the interval (`statistics.p_value`); `p_holm` is corrected for the comparisons within a model, task and test. `mdd`
+    is the smallest difference detectable after this correction.
     """
     rows = []
     for family in families(cells):
@@ -60,10 +60,10 @@ def differences(cells: list[Cell]) -> list[dict]:
 
 
 def mcnemar(cells: list[Cell]) -> list[dict]:
-    """McNemar's exact test for decodings with one completion a problem.
+    """McNemar's exact test for decodings with one completion per problem.
 
     Each run is compared with the base model, and with the other policies' runs of the same seed. The test is of two *runs*: it says
-    nothing about another seed. Holm's correction is over the comparisons of one seed and decoding within a model, task and test,
+    nothing about another seed. Holm's correction covers the comparisons of one seed and decoding within a model, task and test,
     separately for those with the base and those between policies.
     """
     rows = []
@@ -122,7 +122,8 @@ def _shared_noise(one: Cell, other: Cell | None, decoding: str) -> float:
 
 
 def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None, comparisons: int = 1) -> float:
-    """The detectable difference of a design: from the pooled variance over seeds and the mean variance over problems."""
+    """The detectable difference of a design, from the pooled variance over seeds and the mean variance over problems; nan where
+    several seeds cannot be pooled."""
     seeds = {one.shape[0] for one in values}
     if pooled is None and seeds != {1}:
         return np.nan

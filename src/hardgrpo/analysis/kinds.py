@@ -1,7 +1,7 @@
-"""Summary tables of what kind of gain training brought: finishing, sharpening, new solving; right for the right reason; same answers.
+"""Summary tables of kinds of gain: finishing, sharpening, new solving; sound and lucky answers; same answers; majority votes.
 
-A problem is *out of reach* of a base model if none of its k reach samples solves it (`reach.samples` of the test): is right, and where
-steps can be checked has every step right. The gain is measured with other samples, so that a lucky sample does not count in both.
+A problem is *out of reach* of a base model if none of its k reach samples (`reach.samples` of the test) solves it: is right and,
+where steps can be checked, sound. The gain is measured with other samples, so that a lucky sample does not count in both.
 """
 
 import numpy as np
@@ -15,9 +15,9 @@ from hardgrpo.analysis.cells import Cell, as_columns, mean_columns
 def kinds(cells: list[Cell]) -> list[dict]:
     """Every gain split exactly into finishing, sharpening and new solving, also within each tier (`tier` is empty for all).
 
-    The split into finishing and correctness (`statistics.decompose`) is made for the problems within reach and for those out of
-    reach. Finishing is the sum of both; correctness within reach is *sharpening*, out of reach *new solving*. The formula is
-    homogeneous of degree 1, so that a group's parts come from the rates of its own problems, with zeros for all others.
+    Problems within reach and problems out of reach are each split into finishing and correctness (`statistics.decompose`).
+    Finishing is the sum of the two finishing parts; correctness within reach is *sharpening*, out of reach *new solving*. The
+    formula is homogeneous of degree 1: a group's parts follow from the rates with those of all other problems set to zero.
     """
     rows = []
     for cell in cells:
@@ -56,7 +56,7 @@ def kinds(cells: list[Cell]) -> list[dict]:
 
 
 def split(base_answered, base_correct, answered, correct, lost: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(finishing, sharpening, new solving): linearised contributions (S, N) whose means are the parts and which add up to the gains.
+    """(finishing, sharpening, new solving): linearised contributions (S, N). Their means are the parts; they add up to the gains.
 
     `lost` (S, N) says which problems are out of reach of each replicate's base.
     """
@@ -67,8 +67,8 @@ def split(base_answered, base_correct, answered, correct, lost: np.ndarray) -> t
 
 
 def reasons(cells: list[Cell]) -> list[dict]:
-    """Right for the right reason: accuracy before and after, split into right answers whose every step is right (*sound*) and lucky
-    ones, for tasks whose steps can be checked."""
+    """Right for the right reason: accuracy before and after training, split into *sound* answers (every step right) and *lucky*
+    ones. Only for tasks whose steps can be checked."""
     rows = []
     for cell in cells:
         sound, before = (cell.rates(cell.steps()[-1], "sound"), cell.base_rates("sound"))
@@ -88,10 +88,10 @@ def reasons(cells: list[Cell]) -> list[dict]:
 
 
 def same_answers(cells: list[Cell]) -> list[dict]:
-    """How alike a model's answers to one problem are: the probability that two samples give the same answer, before and after.
+    """The probability that two samples of a problem give the same answer, before and after training.
 
-    For a problem with counts c of m answers it is sum c(c-1) / (m(m-1)), unbiased for every m; no answer counts as an answer.
-    -log2 of the mean is the collision entropy (Renyi's of order 2) in bits.
+    A problem with m samples, c of which give each answer, has sum c(c-1) / (m(m-1)): unbiased for every m. A missing answer counts
+    as an answer of its own. -log2 of the mean over problems is the collision entropy (Renyi's of order 2) in bits.
     """
     rows = []
     for cell in cells:
@@ -112,10 +112,10 @@ def same_answers(cells: list[Cell]) -> list[dict]:
 
 
 def majority(cells: list[Cell]) -> list[dict]:
-    """Accuracy of the majority vote over all kept samples of a problem (maj@k, self-consistency), before and after.
+    """Accuracy of the majority vote over all samples of a problem, before and after training (maj@k; arXiv 2203.11171).
 
-    The most frequent answer counts; where several are equally frequent, the mean over them, as if one were drawn. Samples without an
-    answer do not vote. Fewer than three samples give no row.
+    Among equally frequent answers one wins at random: their mean counts. Samples without an answer do not vote; a problem without
+    any answer is wrong. Fewer than three samples give no row.
     """
     rows = []
     for cell in cells:
@@ -135,7 +135,7 @@ def majority(cells: list[Cell]) -> list[dict]:
 
 
 def _vote(frame: pd.DataFrame, step: int) -> np.ndarray:
-    """(N,) by problem: whether the majority vote is right, a share where answers tie."""
+    """(N,) by problem: 1 where the majority vote is right, else 0; a share where answers tie."""
     kept = frame[(frame.step == step) & (frame.decoding == "sampled")]
     votes = kept[kept.answer.fillna("") != ""].groupby(["id", "answer"]).correct.agg(["size", "mean"])
     winning = votes[votes["size"] == votes.groupby("id")["size"].transform("max")]

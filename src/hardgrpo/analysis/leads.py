@@ -1,6 +1,6 @@
-"""What goes with the lead: that of one policy over another by replicate, against what the replicate's base model is like.
+"""Summary tables of the lead of `hard` over other policies, and of how the lead relates to properties of the base model.
 
-Where each replicate has its own base model a point is a replicate; models from outside are points themselves (means over seeds).
+A point is a replicate where each replicate has its own base model, else a model (mean over its seeds).
 """
 
 import numpy as np
@@ -19,14 +19,14 @@ PREDICTORS = {  # column: words
     "zero_share": "pool never solved",
     "mixed_share": "pool solved sometimes",
 }
-UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}  # a recorded model without completions of the pool
+UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}  # for a recorded model without completions of the pool
 
 
 def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
-    """The lead of `hard` over each other policy at the last checkpoint, by replicate, with what its base model is like.
+    """The lead of `hard` over each other policy at the last checkpoint, by replicate, beside properties of its base model.
 
-    `base_accuracy` and `greedy_gap` (greedy less sampled accuracy) are of the test; `zero_share` and `mixed_share` are the shares of
-    the pool that the probe solves never, and sometimes but not always. With a base that all seeds share there is one row, their mean.
+    `base_accuracy` and `greedy_gap` (greedy less sampled accuracy) are measured on the test. `zero_share` and `mixed_share` are the
+    shares of the pool with a pass rate of 0, and strictly between 0 and 1. Seeds that share one base have one row, their mean.
     """
     pools = {paths.pair_of(path): _pool(path) for path in difficulty_files}
     rows = []
@@ -57,10 +57,11 @@ def _pool(path: str) -> dict:
 
 def lead_by_model(cells: list[Cell]) -> list[dict]:
     """Whether the lead of `hard` over another policy depends on the model: `least` and `most` of the models' leads, their standard
-    deviation beyond chance over seeds (`spread`, method of moments), and p of Welch's test that all are equal.
+    deviation beyond chance over seeds (`spread`), and p of Welch's analysis of variance that all are equal.
 
-    A model's lead is a mean over its seeds; `seeds` is the least of the models' numbers. The test is about these models and these
-    problems: new problems may move a model's lead, too. One seed of a model leaves `spread` and p unknown.
+    A model's lead is the mean over its seeds; `seeds` is the smallest number of seeds of any model. `spread` is by the method of
+    moments: spread^2 = variance of the leads less the mean over models of (variance over seeds / seeds), at least 0. The test is
+    about these models and problems: new problems may change a model's lead, too. A model with one seed leaves `spread` and p nan.
     """
     found: dict[tuple, list[np.ndarray]] = {}
     for family in families(cells):
@@ -92,8 +93,8 @@ def _leading(family: list[Cell]) -> list[tuple[Cell, Cell]]:
 def lead_regressions(rows: list[dict]) -> list[dict]:
     """A least-squares line of the lead on each of PREDICTORS, one at a time: slope (lead per unit of the predictor), R squared, p.
 
-    `model` is empty where the points are models. Fewer than four points give no row. The predictors depend on each other, and four
-    lines a lead are drawn: p is not corrected, and the lines describe.
+    `model` is empty where the points are models. Fewer than four points give no row. p is not corrected for the four lines per
+    lead, and the predictors depend on each other: the lines are descriptive.
     """
     if not rows:
         return []

@@ -1,4 +1,4 @@
-"""Summary tables of runs that choose prompts while they train: what became of the rollouts, and how many a target accuracy takes."""
+"""Summary tables of runs that choose prompts while they train: how many rollouts are kept, and how many a target accuracy takes."""
 
 import numpy as np
 import pandas as pd
@@ -9,17 +9,17 @@ from hardgrpo.study.settings import Run
 
 COUNTS = ("kept", "replayed", "thrown_away")
 DRAWS, SEED = 2000, 20250605  # of the bootstrap over seeds
-LEAST_SEEDS = 6  # for an interval by it
+LEAST_SEEDS = 6  # for an interval: fewer seeds give too few different draws
 
 
 def rollouts(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """Of each arm with a selector or process rewards: rounds, rounds that updated the policy, and its rollouts: generated, kept, replayed
-    and thrown away; means over seeds. Kept and thrown away add up to generated."""
+    """For each arm with a selector or process rewards, means over seeds: sampling steps (`rounds`), updates, and rollouts
+    generated, kept, replayed and thrown away. Kept and thrown away add up to generated."""
     rows = []
     for keys, runs in grouped(updates, study):
         logs = [updates[run] for run in runs]
         if any(log.kept.isna().any() for log in logs):
-            continue  # a schedule that was fixed beforehand trains on all that it samples
+            continue  # an order fixed beforehand: the run trains on every rollout
         mean = lambda name, logs=logs: float(np.mean([log[name].sum() for log in logs]))
         found = {"rounds": float(np.mean([len(log) for log in logs])), "updates": mean("trained"), "generated": mean("rollouts")}
         found |= {name: mean(name) for name in COUNTS} | {"labels": mean("labels")}
@@ -28,16 +28,16 @@ def rollouts(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 
 
 def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """How many rollouts an arm takes to be as accurate as the study's first recipe is, on the same prompts, at its end.
+    """How many rollouts an arm takes to reach the `target`: the final accuracy of the study's first recipe on the same prompts.
 
-    A curve is the mean over seeds with straight lines between checkpoints. `share` is the rollouts with which the arm's curve first
-    reaches the target, divided by those with which the first recipe's own curve first does: noise brings both there early. `minus_share`
-    is the latter as a share of all of its rollouts. `share` is empty where the arm never gets there, and an arm has no row where the first
-    recipe gains nothing.
+    A curve is the mean over seeds, linear between checkpoints. `share` is the rollouts with which the arm's curve first reaches the
+    target, divided by those with which the first recipe's own curve first does (noise may bring both there early). `minus_share` is
+    the divisor as a share of all rollouts of the first recipe. `share` is empty where the arm never reaches the target. An arm has
+    no row where the first recipe gains nothing.
 
-    low and high are the 2.5 and 97.5 per cent points over new seeds: DRAWS times seeds are drawn with replacement, for both arms the same.
-    They are empty with fewer than LEAST_SEEDS seeds, of which too few different draws can be made, and where so many of the draws never
-    get there. `reached` is the share of draws that do.
+    `share_low` and `share_high` are a 95 % percentile bootstrap interval over seeds (Efron 1979): DRAWS resamples, the same seeds
+    for both arms. Each is empty with fewer than LEAST_SEEDS seeds, and where that percentile is a draw that never reaches the
+    target. `reached` is the share of draws that reach it.
     """
     home = {(cell.model, cell.task, cell.policy): cell for cell in cells if cell.task == cell.eval_task}
     arms, rows = {tuple(keys.values()): runs for keys, runs in grouped(updates, study)}, []
@@ -71,7 +71,7 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
 
 
 def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarray]:
-    """(rollouts spent until the base and each checkpoint, mean over seeds; accuracy there (seeds, 1 + checkpoints))."""
+    """(rollouts spent up to step 0 and each checkpoint, mean over seeds; accuracy there (seeds, 1 + checkpoints))."""
     steps = cell.steps()
     spent = [0.0] + [float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps]
     bases = np.broadcast_to(cell.base_rates().mean(axis=1), (len(cell.seeds),))
@@ -79,14 +79,14 @@ def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarra
 
 
 def _share(own: list[float], mine: np.ndarray, others: list[float], theirs: np.ndarray) -> tuple[float, float]:
-    """(rollouts until a curve first has the accuracy with which another ends, as a share of those until the other first has it; the
-    latter). The share is infinite where the curve never has it, or the other one had it before training."""
+    """(share, first): `first` is the rollouts with which `theirs` first reaches its own final accuracy; `share` is the rollouts
+    with which `mine` first reaches that accuracy, / `first`. `share` is infinite if `mine` never does or if `first` is 0."""
     first = first_reached(others, theirs, theirs[-1])
     return (first_reached(own, mine, theirs[-1]) / first if first else np.inf), first
 
 
 def first_reached(spent: list[float], curve: np.ndarray, target: float) -> float:
-    """Where a curve over `spent`, with straight lines between its points, first reaches the target; infinity where it never does."""
+    """Rollouts at which a curve over `spent`, linear between its points, first reaches the target; infinite if it never does."""
     for place, accuracy in enumerate(curve):
         if accuracy >= target - 1e-12:
             if place == 0:

@@ -14,7 +14,7 @@ from hardgrpo.analysis.cells import Cell, as_columns, families, mean_columns, pa
 
 
 def paired(cells: list[Cell]) -> list[dict]:
-    """Differences, paired by problem and seed: one row a pair and place. `what` says what differs, and `at` where.
+    """Differences, paired by problem and seed: a row for each pair and place. `what` names the kind of difference, `at` its place.
 
     checkpoint   policy less policy after `at` updates, before the last checkpoint
     pass@k       policy less policy, pass@k with k = `at`, above 1
@@ -46,7 +46,7 @@ def _last(cell: Cell) -> np.ndarray:
 
 def _checkpoints(one: Cell, other: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
     if one.steps()[-1] != other.steps()[-1]:
-        return  # sampling steps of another size: at the same step they have not sampled as many rollouts
+        return  # their steps differ in size: by the same step they have sampled different numbers of rollouts
     for step in sorted(set(one.steps()) & set(other.steps()))[:-1]:
         yield "checkpoint", step, one.rates(step) - other.rates(step)
 
@@ -65,7 +65,7 @@ def _tiers(one: Cell, other: Cell) -> Iterator[tuple[str, str, np.ndarray]]:
 
 
 def _tests(cells: list[Cell]) -> Iterator[tuple]:
-    """(policy's cell, cell of the policy that is subtracted, "test", other test, values) for tests with the problems of the own one."""
+    """(cell, cell to subtract, "test", other test, values (S, N)) for each other test with the problems of the task's own test."""
     groups = families(cells)
     for own, others in itertools.permutations(groups, 2):
         first, there = own[0], {cell.policy: cell for cell in others}
@@ -81,8 +81,8 @@ def _tests(cells: list[Cell]) -> Iterator[tuple]:
 def tier_trends(cells: list[Cell]) -> list[dict]:
     """The gain in the easiest tier less that in the hardest, in points and in log odds of the tier's accuracy.
 
-    Near the ceiling points must shrink: from 88.8 to 94.4 % is less in points than from 61.0 to 75.6 %, and more in log odds. Seeds are
-    paired, problems are not. Log odds are unknown where a tier is solved always or never. `problems` is the smaller tier's number.
+    Near the ceiling a gain in points must shrink: from 88.8 to 94.4 % is fewer points than from 61.0 to 75.6 %, and more log odds.
+    Seeds are paired, problems are not. Log odds are nan where a tier is solved always or never. `problems`: of the smaller tier.
     """
     rows = []
     for cell in cells:

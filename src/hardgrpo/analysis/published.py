@@ -11,12 +11,12 @@ COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "qu
 NO_NUMBERS = ("readings.csv", "deviations.csv", "inventory.csv")  # tables of decisions, settings and sentences
 # Quantities that a study measures in every cell with runs. Other quantities depend on the results of the runs.
 ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
-COUNTED = {"right": int, "of": int}  # columns of tables whose numbers are counts: right of so many
-SCALE = {"points": 100, "percent": 100, "share": 1}  # units that can be compared with a study's numbers
+COUNTED = {"right": int, "of": int}  # optional columns of published counts: `right` answers of so many
+SCALE = {"points": 100, "percent": 100, "share": 1}  # by unit; numbers in other units are not compared
 
 
 def read(folder: str | Path) -> list[dict]:
-    """Rows of every table of numbers in the folder: all columns as text, and `number`, the printed value."""
+    """Rows of every table of numbers in the folder: columns as text, and `number`, the printed value."""
     rows = []
     for path in sorted(Path(folder).glob("*.csv")):
         if path.name not in NO_NUMBERS:
@@ -36,7 +36,7 @@ def _number(text: str, place: str) -> float:
 
 
 def read_readings(folder: str | Path) -> set[tuple[str, str]]:
-    """{(published task, task of this project that corresponds to it)}."""
+    """{(published task, corresponding task of this project)}."""
     rows = files.read_rows(Path(folder) / "readings.csv", dict.fromkeys(("published", "here", "why"), str))
     return {(row["published"], row["here"]) for row in rows}
 
@@ -45,8 +45,8 @@ def compare(tables: dict[str, list[dict]], published: list[dict], readings: set[
     """A row for every published number that the study measured, too.
 
     `inside` is 1 where the published number lies within the interval of the study's number, and empty without an interval.
-    `published_low` and `published_high` are the ends of the exact 95 % interval of a published count (Clopper-Pearson), for new problems.
-    `same_when_rounded` is 1 where the study's number, rounded to the printed digits, is the published one.
+    `published_low` and `published_high` are the exact 95 % interval of a published count (Clopper and Pearson 1934), for new
+    problems. `same_when_rounded` is 1 where the study's number, rounded to the printed digits, equals the published one.
     """
     here, rows = measured(tables), []
     for row in (row for row in published if row["unit"] in SCALE and row["policy"]):
@@ -68,7 +68,7 @@ def overlap(cells: set[tuple], folder: str | Path) -> bool:
 
 def _matches(row: dict, found: dict, readings: set[tuple[str, str]]) -> bool:
     same = row["quantity"] == found["quantity"] and row["policy"] == found["policy"]
-    any_model = row["model"] == "" and found["model"] != "average"  # of an average only another average is the like
+    any_model = row["model"] == "" and found["model"] != "average"  # an average over models matches only another average
     if (
         not same
         or not (any_model or row["model"] == found["model"])
@@ -92,8 +92,9 @@ def _beside(row: dict, found: dict) -> dict:
 
 
 def averages(accuracies: list[dict]) -> list[dict]:
-    """Over models: the mean accuracy of a policy, and how much `base_wrong` is ahead of as many prompts that the base gets right,
-    relative to them. Only where every model of a cell has the policy; without intervals, because models are few."""
+    """Means over models: the accuracy of each policy, and the relative lead of `base_wrong` over `base_right_matched` (as many
+    prompts, which the base gets right). Only for policies that every model has on the task and test; models are too few for
+    intervals."""
     rows, cells = [], {}
     for row in accuracies:
         cells.setdefault((row["task"], row["eval_task"]), {}).setdefault(row["policy"], {})[row["model"]] = row["here"]
@@ -189,9 +190,9 @@ def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
 
 
 def unpaired(one: dict, other: dict, name: str) -> tuple[float, float, float]:
-    """Difference of two rows' estimates, low, high, where pairing is impossible: the squares of the half-widths are added.
+    """(difference of two rows' estimates, low, high) where pairing is impossible: half-width^2 is the sum of the two half-widths^2.
 
-    The two share the base model and problems, so the interval is too wide rather than too narrow.
+    The rows share problems, and mostly the base model, so the interval is too wide rather than too narrow.
     """
     halves = [(row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in (one, other)]
     estimate, half = one[name] - other[name], math.hypot(*halves)

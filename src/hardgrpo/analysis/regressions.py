@@ -1,7 +1,7 @@
-"""Summary tables of what explains the gains: learnable share, completion length, or both.
+"""Summary tables that regress gains on learnable share, on completion length, or on both.
 
-They describe the cells of a study and have neither intervals nor p: cells share base models, problems and seeds, and two tasks differ
-for many reasons. Intervals for independent points would find support in 12 to 32 % of studies of two unrelated tasks.
+They describe the cells of a study and have neither intervals nor p: cells share base models, problems and seeds, and two tasks
+differ for many reasons. Intervals for independent points would find support in 12 to 32 % of studies of two unrelated tasks.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from hardgrpo.analysis import statistics
 
 
 def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
-    """R^2 of learnable share against gain over the policies of all tasks, and within each task."""
+    """R^2 and slope of gain against learnable share, over all tasks ("all") and within each task."""
     rows = []
     for task, kept in _by_task([(row["task"], share, row["gain"]) for row, share in _points(gain_rows, learnable_rows)]):
         x, y = kept.T
@@ -24,10 +24,10 @@ def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
 def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows: list[dict]) -> list[dict]:
     """Gain against learnable share, against mean completion length after training (the rival explanation), and against both.
 
-    Over the policies of all tasks, and within each task. `adjusted_for` names the other predictor of a regression on both: `slope` is
-    then the coefficient in that regression, and `r_squared` the share explained beyond the other predictor (partial R^2). The row
-    `both` has the R^2 of the two together. Slopes are per 100 points of learnable share, and per token. `cells` is the number of
-    points, one a model, task and policy.
+    Over all tasks ("all") and within each task. `adjusted_for` names the other predictor of a regression on both: `slope` is then
+    the coefficient in that regression, and `r_squared` the partial R^2 given the other predictor. The row `both` has the R^2 of the
+    two together. Slopes are shares of gain per unit of learnable share (0 to 1), and per token. `cells` is the number of points:
+    one for each model, task and policy.
     """
     lengths = {(*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _on_its_own_test(row)}
     points = [

@@ -1,9 +1,10 @@
-"""Estimates, intervals and tests of a study. Arrays are pass rates by problem: runs `(S, N)` seeds x problems, base `(N,)`.
+"""Estimates, intervals and tests of a study. S is the number of seeds, N of problems, m of sampled completions per problem.
 
-Intervals follow the sum of squared half-widths (Banerjee 1960) of a t term over seeds and one over problems, with the two-way
-correction of Cameron, Gelbach and Miller (2011). The reported intervals are for *target B*, new problems and new seeds; *target A* is
-these problems and new seeds. With three seeds bootstraps and naive binomial intervals cover far too little: docs/statistics.md
-compares them. Functions that take `(..., S, N)` work on many studies at once, for simulations.
+Values are accuracies by seed and problem, gains or paired differences: shares, not points. The squared half-width of an interval is
+the sum of those of a t interval over seeds and one over problems (Banerjee 1960), with the two-way correction of Cameron, Gelbach
+and Miller (2011). The reported intervals are for *target B*, new problems and new seeds; *target A* is these problems and new
+seeds. With three seeds bootstraps and naive binomial intervals cover far too little: docs/statistics.md compares them. Functions
+that take `(..., S, N)` work on many studies at once, for simulations.
 """
 
 from dataclasses import dataclass
@@ -36,9 +37,9 @@ UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 
 @dataclass(frozen=True)
 class Components:
-    """The mean of values (..., S, N), its variance over seeds, and its variance over problems beyond their interaction with seeds.
+    """The mean of values (..., S, N) and the two parts of its variance, each (...).
 
-    A variance is nan where there is only one seed, or only one problem.
+    `over_seeds` is nan with one seed, `over_problems` with one problem. With one seed, `over_problems` is Vp.
     """
 
     estimate: np.ndarray
@@ -52,7 +53,7 @@ def components(values: np.ndarray) -> Components:
     """Variances of the mean of gains or paired differences (..., S, N), in the notation of Cameron, Gelbach and Miller (2011).
 
     Vs = var over seeds of the seed means / S, and Vp = var over problems of the problem means / N. Both include the interaction Vx,
-    the residual mean square of the two-way layout / (N S). With one seed Vx is not known and over_problems is Vp.
+    the residual mean square of the two-way layout / (N S). With one seed Vx is unknown and over_problems is Vp.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems = values.shape[-2:]
@@ -65,7 +66,7 @@ def components(values: np.ndarray) -> Components:
     over_seeds = of_seeds.var(axis=-1, ddof=1) / seeds
     if problems == 1:
         return Components(mean, over_seeds, unknown, seeds, problems)
-    # Residual sum of squares = total less seeds less problems: no array of residuals is needed.
+    # Residual sum of squares = total less that of seeds less that of problems: no array of residuals is needed.
     total = ((values - mean[..., None, None]) ** 2).sum(axis=(-2, -1))
     residual = total - seeds * (seeds - 1) * problems * over_seeds - problems * (problems - 1) * seeds * over_problems
     interaction = np.maximum(residual, 0.0) / ((problems - 1) * (seeds - 1)) / (problems * seeds)
@@ -76,8 +77,8 @@ def half_width(found: Components, over_seeds=None, df: float | None = None) -> n
     """Half of a 95 % interval for target B: h^2 = t^2(.975, S-1) Vs + t^2(.975, N-1) max(Vp - Vx, 0); nan where N is 1.
 
     `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`). With one seed the interval is over problems
-    only, for *this* run, and the caller must say so. The problems' term has a quantile of t, too, because a test set may have 15
-    problems; for hundreds t is close to the normal distribution's 1.96.
+    only, for *this* run, and the caller must say so. The term over problems uses t, too, because a test set may have 15 problems;
+    for hundreds the quantile is close to 1.96.
     """
     of_problems = _t(found.problems - 1) ** 2 * found.over_problems
     if found.seeds == 1:
@@ -97,7 +98,11 @@ def mean_interval(values: np.ndarray) -> Estimate:
 
 
 def contrast_interval(one: np.ndarray, other: np.ndarray) -> Estimate:
-    """Mean of `one` (S, N) less that of `other` (S, M), the same seeds on other problems, with its 95 % interval for target B."""
+    """Mean of `one` (S, N) less that of `other` (S, M), the same seeds on other problems, with its 95 % interval for target B.
+
+    h^2 is t^2(.975, S-1) times the variance over seeds of the difference of seed means / S, plus the problems' term of each side
+    (see `half_width`). With one seed the interval is over problems only.
+    """
     seeds, of = len(one), [components(values) for values in (one, other)]
     squared = sum(_t(found.problems - 1) ** 2 * found.over_problems for found in of)
     if seeds > 1:
@@ -108,24 +113,25 @@ def contrast_interval(one: np.ndarray, other: np.ndarray) -> Estimate:
 def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
     """Mean of `values` (S, N) with its 95 % interval for target A: these problems, new seeds; nan with one seed.
 
-    h^2 = t^2(.975, S-1) Vs + 1.96^2 V, where `shared` (V) is the noise that all seeds have in common, so that their spread does
-    not show it: see `shared_noise`.
+    h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance due to noise that all seeds share, which their spread does
+    not show: see `shared_noise`.
     """
     found = components(values)
     return Estimate.around(found.estimate, fixed_problems_half_width(found, shared))
 
 
 def fixed_problems_half_width(found: Components, shared) -> np.ndarray:
+    """Half of a 95 % interval for target A: see `fixed_problems_interval`."""
     return np.sqrt(_t(found.seeds - 1) ** 2 * found.over_seeds + Z**2 * np.asarray(shared))
 
 
 def shared_noise(values: np.ndarray) -> np.ndarray:
-    """Variance of the mean of `values` (..., S, N, m) due to sampling noise that all seeds share; nan with one seed or sample.
+    """Vn (...): variance of the mean of `values` (..., S, N, m) from sampling noise that seeds share; nan with S = 1 or m = 1.
 
     `values` are grades 0/1 of single completions less the grades that they are compared with (same problem, same sample number).
-    All seeds of a gain share the base's completions. Completions with the same number also share their random numbers here. So the
-    noise is the mean covariance within problems between two seeds, / (m N). With independent random numbers it would equal the
-    base's own noise, sum b(1-b)/(m-1)/N^2. Twice the covariance of all pairs is the variance of the sum less the sum of the variances.
+    The seeds of a gain share the base's completions, and here completions with the same sample number also share their random
+    numbers. Vn is therefore the mean covariance of two seeds within problems / (m N). With independent random numbers it would
+    equal `independent_base_noise`. Covariances come from: variance of the sum of seeds = sum of variances + 2 x sum of covariances.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]
@@ -138,16 +144,17 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
 
 
 def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
-    """Vb = sum b(1-b)/(m-1)/N^2 for a base with pass rates b (..., N): the noise that all seeds of a gain share, with independent random numbers."""
+    """Vb = sum b(1-b)/(m-1)/N^2 for a base with pass rates b (..., N): the noise that all seeds of a gain share, with independent
+    random numbers."""
     base = np.asarray(base, dtype=float)
     return (base * (1 - base)).sum(axis=-1) / (samples - 1) / base.shape[-1] ** 2
 
 
 def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray, int]:
-    """(Vs, degrees of freedom) with one seed variance for all policies of `values` (..., policies, S, N).
+    """(Vs (...), degrees of freedom) with one variance over seeds for all P policies of `values` (..., P, S, N).
 
-    For a gain the mean of the policies' Vs, with P(S-1) degrees of freedom; for the difference of two policies twice the residual
-    mean square of the policies x seeds layout / S, with (P-1)(S-1). Valid only where all policies have the same variance over seeds.
+    For a gain: the mean of the policies' Vs, with P(S-1) degrees of freedom. For the difference of two policies: twice the residual
+    mean square of the policies x seeds layout / S, with (P-1)(S-1). Valid only where policies share one variance over seeds.
     """
     means = np.asarray(values, dtype=float).mean(axis=-1)
     policies, seeds = means.shape[-2:]
@@ -161,10 +168,10 @@ def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray
 
 
 def p_value(found: Components) -> np.ndarray:
-    """Two-sided p of 'the mean is 0': 1 less the level at which the interval just reaches 0, so p < 0.05 where it excludes 0.
+    """Two-sided p (...) of 'the mean is 0', by inverting `half_width`: p < 0.05 exactly where the interval excludes 0.
 
-    Solves t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) V = estimate^2 for p by bisection, for whole arrays; nan with one problem. With one
-    seed it is the t test over problems, for this run.
+    Solves t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) max(Vp - Vx, 0) = estimate^2 for p by bisection; nan with one problem. With one seed
+    this is the t test over problems, for this run.
     """
     over_seeds, over_problems = np.nan_to_num(found.over_seeds), found.over_problems
     low, high = np.full(found.estimate.shape, -230.0), np.zeros(found.estimate.shape)  # log p, down to 1e-100
@@ -183,7 +190,7 @@ def p_value(found: Components) -> np.ndarray:
 def holm(p_values) -> np.ndarray:
     """p-values corrected for the number of comparisons (Holm 1979); nan stays nan and counts as no comparison.
 
-    As statsmodels' multipletests computes it, which has Python collect its garbage each time: 0.2 s a call.
+    Equals statsmodels' multipletests, which takes 0.2 s a call because it runs Python's garbage collector.
     """
     p_values = np.asarray(p_values, dtype=float)
     corrected, (known,) = np.full(p_values.shape, np.nan), np.nonzero(~np.isnan(p_values))
@@ -193,7 +200,7 @@ def holm(p_values) -> np.ndarray:
 
 
 def mcnemar(one: np.ndarray, other: np.ndarray) -> tuple[int, int, float]:
-    """(right in `one` alone, right in `other` alone, exact two-sided p) of grades 0/1 of one completion a problem."""
+    """(right in `one` alone, right in `other` alone, exact two-sided p) from grades 0/1 (N,) of one completion per problem."""
     only_one, only_other = int(((one == 1) & (other == 0)).sum()), int(((one == 0) & (other == 1)).sum())
     table = [[int(((one == 1) & (other == 1)).sum()), only_one], [only_other, int(((one == 0) & (other == 0)).sum())]]
     return only_one, only_other, float(contingency_tables.mcnemar(table, exact=True).pvalue)
@@ -201,11 +208,11 @@ def mcnemar(one: np.ndarray, other: np.ndarray) -> tuple[int, int, float]:
 
 @cache
 def detectable_factor(seeds: int, comparisons: int = 1) -> float:
-    """How many standard errors a difference must be to be found with power 80 % by a two-sided t test over `seeds` seeds.
+    """The smallest difference, in standard errors, that a two-sided t test over `seeds` >= 2 seeds finds with power 80 %.
 
-    The test is at 5 % divided by the number of comparisons. The usual approximation t(.975) + t(.80) is too small with few seeds (5.4
-    for 5.7). The power is that of the non-central t distribution, averaged over quantiles of the estimated standard error: SciPy's
-    own distribution fails far in its tails.
+    The test is at 5 % divided by the number of comparisons. The usual approximation t(.975) + t(.80) is too small with few seeds
+    (three seeds: 5.4 instead of 5.7). The power is that of the non-central t distribution, computed as a mean over 10,000 quantiles
+    of the estimated standard error, because SciPy's own distribution fails far in its tails.
     """
     df = seeds - 1
     reach = stats.t.isf(0.025 / comparisons, df) * np.sqrt(stats.chi2.ppf((np.arange(10_000) + 0.5) / 10_000, df) / df)
@@ -214,10 +221,11 @@ def detectable_factor(seeds: int, comparisons: int = 1) -> float:
 
 
 def smallest_detectable(over_seeds: float, over_problems: float, seeds: int, comparisons: int = 1) -> float:
-    """The smallest effect that the design finds with power 80 % at a two-sided 5 %, from the two variances of its estimate.
+    """The smallest effect that the design finds with power 80 % at a two-sided 5 % (minimum detectable effect, Bloom 1995).
 
-    sqrt(factor^2 Vs + normal^2 V), built like the interval. With one seed it is over problems only, for this run. Holm's correction
-    for several comparisons is at least as powerful as dividing the 5 % by their number, which is done here.
+    sqrt(factor^2 over_seeds + normal^2 over_problems), built like the interval, in the unit of the estimate. The first two are the
+    parts of its variance. With one seed it is over problems only, for this run. The 5 % is divided by the number of
+    comparisons (Bonferroni); Holm's correction is at least as powerful.
     """
     normal = stats.norm.isf(0.025 / comparisons) + stats.norm.ppf(0.8)
     if seeds == 1:
@@ -226,17 +234,17 @@ def smallest_detectable(over_seeds: float, over_problems: float, seeds: int, com
 
 
 def seeds_interval(values: np.ndarray) -> Estimate:
-    """Mean over seeds with a t interval over seeds alone, e.g. of the learnable share; no interval with one seed."""
+    """Mean of `values` (S,) with Student's t interval over seeds, t(.975, S-1) sd / sqrt(S); no interval with one seed."""
     values = np.asarray(values, dtype=float)
     half = _t(len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
     return Estimate.around(values.mean(), half)
 
 
 def jackknife(estimate: float, left_out: np.ndarray) -> Estimate:
-    """`estimate` with a 95 % interval for new data, from the same estimate without each of G groups of the data (G,).
+    """`estimate` with a 95 % interval by the grouped jackknife. `left_out` (G,): the same without each of G groups of the data.
 
-    The variance is (G - 1) / G times the sum of squares about their mean, and t has G - 1 degrees of freedom. There is no interval
-    with fewer than two groups, or where nothing varies.
+    The variance is (G - 1) / G times the sum of squares of `left_out` about its mean (Efron and Tibshirani 1993, ch. 11); t has
+    G - 1 degrees of freedom. There is no interval with fewer than two groups, or where all of `left_out` are equal.
     """
     count = len(left_out)
     if count < 2 or np.ptp(left_out) == 0:
@@ -246,11 +254,11 @@ def jackknife(estimate: float, left_out: np.ndarray) -> Estimate:
 
 
 def decompose(base_answered: float, base_correct: float, answered: float, correct: float) -> tuple[float, float]:
-    """Split a gain in accuracy exactly into (finishing, correctness).
+    """Split a gain in accuracy exactly into (finishing, correctness), by the symmetric Kitagawa-Oaxaca-Blinder decomposition.
 
-    With s the share answered and a the accuracy when answered: finishing = (s1 - s0)(a0 + a1)/2 and
-    correctness = (a1 - a0)(s0 + s1)/2, which add up to s1 a1 - s0 a0. Where nothing is answered, a is undefined: the other
-    side's a replaces it, so that the whole gain is finishing.
+    Arguments are shares of all completions. With s the share answered and a the accuracy when answered: finishing =
+    (s1 - s0)(a0 + a1)/2 and correctness = (a1 - a0)(s0 + s1)/2, which add up to s1 a1 - s0 a0. Where a side answers nothing, its a
+    is undefined and the other side's a replaces it, so that the whole gain is finishing.
     """
     a0 = base_correct / base_answered if base_answered else None
     a1 = correct / answered if answered else None
@@ -263,12 +271,11 @@ def decompose(base_answered: float, base_correct: float, answered: float, correc
 def decompose_by_problem(
     base_answered: np.ndarray, base_correct: np.ndarray, answered: np.ndarray, correct: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The linearised contribution of every (seed, problem) to the two parts: arrays (S, N) whose means are the parts.
+    """Linearised contributions of each seed and problem to finishing and correctness: two arrays (S, N) whose means are the parts.
 
-    Rates are (S, N), those of a base that all seeds share (N,) or (1, N).
-
-    The parts are smooth functions f(s0, c0, s1, c1) of four means, so x_is = f + gradient . (cell - means) has the
-    parts' sampling variance to first order (delta method) and their means exactly. The two arrays add up to the gains.
+    Rates are (S, N); those of a base that all seeds share (N,) or (1, N). The parts are smooth functions f(s0, c0, s1, c1) of four
+    means. The values f + gradient . (cell - means) therefore have mean f exactly, and to first order the sampling variance of f
+    (delta method). The two arrays add up to the gains.
     """
     cells = np.broadcast_arrays(*map(np.atleast_2d, (base_answered, base_correct, answered, correct)))
     means = np.array([cell.mean() for cell in cells])
@@ -285,14 +292,17 @@ def decompose_by_problem(
 
 
 def pass_at_k(n: int, correct: int, k: int) -> float:
-    """Unbiased pass@k from n samples of which `correct` are right: 1 - C(n-c, k)/C(n, k) (Chen et al., arXiv 2107.03374)."""
+    """Unbiased pass@k from `n` samples, `correct` of them right: 1 - C(n-c, k)/C(n, k) (Chen et al., arXiv 2107.03374)."""
     if not 1 <= k <= n:
         raise ValueError(f"pass@{k} needs at least {k} samples, there are {n}")
     return 1.0 - comb(n - correct, k) / comb(n, k)
 
 
 def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
-    """R^2 of a least-squares line with a 95 % interval by Fisher's z of the correlation; nan with too few points."""
+    """R^2 of a least-squares line of `y` (n,) on `x` (n,), with a 95 % interval by Fisher's z of the correlation.
+
+    All nan with fewer than three points or where x or y is constant.
+    """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return UNKNOWN
@@ -300,7 +310,8 @@ def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate:
 
 
 def _fisher(r: float, n: int) -> Estimate:
-    """The square of a correlation of `n` points (one fewer for each variable that it is adjusted for), with its interval."""
+    """The square of a correlation `r` of `n` points. Interval: the squares of tanh(atanh r -+ 1.96/sqrt(n - 3)), or from 0 if these
+    ends differ in sign; none with fewer than four points."""
     if n < 4 or abs(r) > 1 - 1e-12:
         return Estimate(r**2, np.nan, np.nan)
     half = Z / np.sqrt(n - 3)
@@ -310,7 +321,8 @@ def _fisher(r: float, n: int) -> Estimate:
 
 
 def partial_r_squared(y: np.ndarray, x: np.ndarray, given: np.ndarray) -> float:
-    """Share of the variance of `y` that `x` explains beyond `given`."""
+    """Partial R^2: the squared correlation of `y` (n,) and `x` (n,), each less its least-squares line on `given` (n,). nan where
+    one of them is constant or lies on that line."""
     if min(np.ptp(x), np.ptp(given), np.ptp(y)) == 0:
         return np.nan
     rest = lambda v: sm.OLS(v, sm.add_constant(given)).fit().resid
@@ -321,13 +333,16 @@ def partial_r_squared(y: np.ndarray, x: np.ndarray, given: np.ndarray) -> float:
 
 
 def joint_r_squared(x: np.ndarray, y: np.ndarray) -> float:
-    """R^2 of a regression of `y` (n,) on `x` (n, k)."""
+    """R^2 of a least-squares regression of `y` (n,) on all columns of `x` (n, k); nan with fewer than k + 2 points."""
     n, k = x.shape
     return float(sm.OLS(y, sm.add_constant(x)).fit().rsquared) if n >= k + 2 and np.ptp(y) else np.nan
 
 
 def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
-    """(slope with its 95 % interval, p) of each column of `x` (n, k) in a least-squares regression of `y` (n,) on all of them."""
+    """(slope with Student's t interval, p) of each column of `x` (n, k) in a least-squares regression of `y` (n,) on all of them.
+
+    All nan with fewer than k + 2 points, or where columns are collinear.
+    """
     n, k = x.shape
     if n < k + 2 or np.linalg.matrix_rank(sm.add_constant(x)) < k + 1:
         return [(UNKNOWN, np.nan)] * k

@@ -10,7 +10,7 @@ from hardgrpo.study import paths, settings
 
 
 def subsets(subset_files: list[str]) -> list[dict]:
-    """What each policy chose, averaged over seeds. Seeds that share a base differ only in which of the tied prompts are chosen."""
+    """What each policy chose, averaged over seeds. Seeds that share a base differ only in which of the tied prompts they choose."""
     rows = []
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
@@ -41,11 +41,12 @@ def subsets(subset_files: list[str]) -> list[dict]:
 
 
 def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: list[str]) -> list[dict]:
-    """What each policy chose, by the reference answers; `pool` is what there was to choose from. Means over seeds.
+    """How hard the prompts are that each policy chose, and those of the whole pool (policy `pool`). Means over seeds.
 
-    Pass rates are those of the held-out completions, which chose nothing, where a probe has them. `mixed`: share of the prompts whose
-    samples are neither all right nor all wrong. `confidently_wrong`: share whose samples agree (CONFIDENT) and are not right (WRONG);
-    unknown where no policy goes by a signal. Empty for prompts whose answers nobody knows.
+    Pass rates are those of the held-out completions, which no policy used, where the probe has them. `mixed`: share of the prompts
+    whose samples are neither all right nor all wrong. `confidently_wrong`: share whose agreement is at least CONFIDENT and whose
+    pass rate is at most WRONG; nan where no policy uses signals. Prompts without a known reference answer are left out of the means
+    of `pass_rate`, `never_solved` and `mixed`.
     """
     pools = {paths.pair_of(path): _measured(path) for path in difficulty_files}
     for path in signal_files:
@@ -72,7 +73,7 @@ def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: l
 
 
 def _measured(path: str) -> pd.DataFrame:
-    """By id: pass rate and number of samples, by held-out completions where there are some."""
+    """By id: pass rate and number of samples, of the held-out completions if every prompt has some."""
     of = {"held_out": int, "held_out_correct": int, "samples": int}
     found = files.read_rows(path, {"id": str, "pass_rate": float}, of)
     held = bool(found) and all(row["held_out"] for row in found)
@@ -86,7 +87,7 @@ def _means(some: pd.DataFrame, pool: pd.DataFrame) -> dict:
     known = some.pass_rate.dropna()
     return {
         "pool": len(pool),
-        "samples": pool.samples.min(),  # of a recording their numbers may differ
+        "samples": pool.samples.min(),  # in recordings, prompts differ in their number of samples
         "pass_rate": known.mean(),
         "never_solved": (known == 0).mean() if len(known) else None,
         "mixed": ((known > 0) & (known < 1)).mean() if len(known) else None,
@@ -95,9 +96,9 @@ def _means(some: pd.DataFrame, pool: pd.DataFrame) -> dict:
 
 
 def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dict]:
-    """Histogram of pass rates: the pool (mean over base models), and each subset (mean over seeds): how many problems have each pass rate.
+    """Histogram: how many problems have each pass rate, in the pool (mean over base models) and in each subset (mean over seeds).
 
-    A subset that was chosen without pass rates has none in its file; they are those of the pool of its task, where they are known."""
+    The file of a subset that was chosen without pass rates has none; they are read from the pool, where they are known."""
     groups: dict[tuple, list[list[float]]] = {}
     pools: dict[tuple, dict[str, float]] = {}
     for path in difficulty_files:

@@ -18,19 +18,19 @@ from hardgrpo.study.settings import Run
 from hardgrpo.training import recipes
 
 CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share")
-# Runs on worked solutions have no rollouts: what is about rollouts is empty in their logs.
+# Runs on worked solutions have no rollouts: in their logs the columns about rollouts are empty.
 UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", "undecided_share", *CURVES[:4]), float)
 # Logs of an earlier version have no all_right_share; the others belong to runs with a selector or process rewards.
 LATER = dict.fromkeys(("all_right_share", "kept", "replayed", "thrown_away", "labels", "trained"), float)
 
 
 def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
-    """The training log of each run; recorded runs have none."""
+    """The training log of each run; recorded runs have none. Raise a `UserError` for an empty log or too many undecided grades."""
     frames = {}
     for run in paths.runs(config, study):
         if run.recipe == "recorded":
             continue
-        path = f"results/training/{run.path}/updates.csv"
+        path = paths.training(run, "updates.csv")
         rows = files.read_rows(path, UPDATES, LATER)
         if not rows:
             raise UserError(f"{path}: the file has no rows; delete it and run again")
@@ -85,7 +85,7 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     """What each run spent. Raise a `UserError` with both numbers if runs of a task differ in what the study holds constant."""
     rows = []
     for run, frame in updates.items():
-        spec = recipes.read_spec(f"results/training/{run.path}/spec.yaml")
+        spec = recipes.read_spec(paths.training(run, "spec.yaml"))
         rows.append(
             {"model": run.model, "task": run.task, "policy": settings.arm(study, run), "seed": run.seed}
             | {
@@ -110,8 +110,8 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 
 
 def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
-    """How many prompts' answers a run needed (`policies.labels`). A run with a selector has logged how many prompts it has sampled. Without
-    one, what was chosen is annotated as a whole; but a short run on all prompts ends before it has come to all of them."""
+    """How many labels a run bought (`policies.labels`). With a selector, the log counts the prompts that were sampled. Without one,
+    all chosen prompts are annotated, except by rule `all`: a short run ends before it has sampled all of them."""
     facts, sampled = files.read_json(Path(subset).with_suffix(".json")), None
     if recipe.get("selector"):
         sampled = int(log.labels.sum())
@@ -121,9 +121,9 @@ def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
 
 
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
-    """What a policy's runs spent: means over seeds, and the least and the most of tokens and wall time.
+    """What a policy's runs spent: means over seeds, and the smallest and largest number of tokens and wall time.
 
-    `seconds` is the time of a run's updates by (model, task, policy, seed), nan where it is not known. Time depends on the machine
+    `seconds` is the time of a run's updates by (model, task, policy, seed), nan where unknown. Time depends on the machine
     and its load: it is reported, not controlled.
     """
     rows = []
@@ -143,7 +143,7 @@ def read_seconds(updates: dict[Run, pd.DataFrame], study: dict) -> dict[tuple, f
     """Wall time of each run's updates, from `timing.csv` beside its `updates.csv`; nan without the file."""
     seconds = {}
     for run in updates:
-        path = f"results/training/{run.path}/timing.csv"
+        path = paths.training(run, "timing.csv")
         times = [row["seconds"] for row in files.read_rows(path, {"seconds": float})] if os.path.exists(path) else [np.nan]
         seconds[run.model, run.task, settings.arm(study, run), run.seed] = float(sum(times))
     return seconds

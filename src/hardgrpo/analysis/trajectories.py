@@ -13,7 +13,7 @@ from hardgrpo.selection import policies
 from hardgrpo.study import paths
 
 STRETCHES = 10  # of the epochs, for curves
-GROUPS = 10  # of prompts, for intervals; many small groups would not move a median that lies among equal pass rates
+GROUPS = 10  # of prompts, for the jackknife; leaving out a smaller group would not move a median among equal pass rates
 LATER = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
 
@@ -21,8 +21,8 @@ OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
 def trajectories(later_paths: list[str], difficulty_paths: list[str], subset_paths: list[str]) -> list[dict]:
     """By policy, over all later epochs (`stretch` is empty) and over each stretch of them: mean outcomes of the chosen prompts.
 
-    The unit is a prompt: its outcomes are means over its own epochs. A prompt counts by the share of seeds that chose it, so that
-    ties are averaged over seeds.
+    The unit is a prompt: its outcomes are means over its own epochs. Its weight is the share of seeds that chose it, so that ties
+    are averaged over seeds. Intervals: `statistics.jackknife` over groups of prompts.
     """
     rows = []
     for path in later_paths:
@@ -88,13 +88,13 @@ def mean(values: pd.Series, weights: pd.Series) -> float:
 
 
 def grouped(ids: list[str], groups: int) -> list[set[str]]:
-    """The prompts in groups of equal size, by chance."""
+    """Split the prompts at random into groups whose sizes differ by at most one; the same groups in every call."""
     shuffled = sorted(ids, key=lambda name: policies.tie_break(name, 0, "group"))
     return [set(shuffled[n::groups]) for n in range(min(groups, len(ids)))]
 
 
 def chosen_without(groups: list[set[str]], rates: dict[str, float], policy: dict, seeds: list[int]) -> list[pd.Series]:
-    """What the policy chooses where one group of prompts is missing, for each group; nothing where it then cannot choose.
+    """For each group, the prompts that the policy chooses from the pool without it (`counted`); [] if the policy cannot choose.
 
     The policy chooses again, because the edge of a subset moves with the pool.
     """

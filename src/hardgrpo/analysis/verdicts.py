@@ -1,4 +1,4 @@
-"""How a claim is judged: the rows in its scope, whom they are about, and the verdict on a primary claim.
+"""How a claim is judged: the rows in its scope, the population that they hold for, and the verdict on a primary claim.
 
 A primary claim is named in paper/claims.yaml before its study is run, with the number of replicates that it takes. Its verdict is
 
@@ -6,8 +6,8 @@ A primary claim is named in paper/claims.yaml before its study is run, with the 
 - contradicted where the interval lies on the other side;
 - undecided otherwise. An interval that holds zero does not show that two things are equal.
 
-Supported and contradicted also need Holm's p, corrected over the tasks of a model, to be below 0.05. With fewer replicates than the
-claim takes it is undecided whatever the interval is. All other claims are descriptive.
+Supported and contradicted also need Holm's p, corrected over the tasks of a model, to be below 0.05. Where the study has
+fewer replicates than the claim takes, the claim is undecided whatever the interval. All other claims are descriptive.
 """
 
 from dataclasses import dataclass
@@ -38,19 +38,19 @@ class Study:
     own_bases: list[str]
 
     def rows(self, table: str, claim: dict, **values) -> list[dict]:
-        """Rows of a table in the claim's scope, with the given values."""
+        """Rows of a table in the claim's scope whose columns have the given `values`."""
         found = [row for row in self.tables.get(table, []) if in_scope(row, claim, self.tasks)]
         return [row for row in found if all(row.get(key) == value for key, value in values.items())]
 
     def by_cell(self, table: str, claim: dict, **values) -> dict[tuple, list[dict]]:
-        """Rows of a table in the claim's scope, with the given values, by cell."""
+        """The same rows by cell."""
         found: dict[tuple, list[dict]] = {}
         for row in self.rows(table, claim, **values):
             found.setdefault(cell_of(row), []).append(row)
         return found
 
     def population(self, model: str) -> str:
-        """Whom a row holds for; without a model, a row over all models of the study."""
+        """The population that a row holds for; without a model, that of a row over all models of the study."""
         if model:
             return NEW_BASES if model in self.own_bases else THIS_MODEL
         models = {row["model"] for row in self.tables.get("gains", [])}
@@ -84,7 +84,8 @@ def in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
 
 
 def judged(rows: list[dict], claim: dict) -> list[dict]:
-    """The rows of a primary claim with `p_holm` and `verdict`. A row that says in `open` why it cannot be decided is no comparison."""
+    """The rows of a primary claim with `p_holm` and `verdict`. Rows that cannot be decided (a reason in `open`, or too few
+    replicates) do not count as comparisons."""
     known = [row["open"] is None and not row["seeds"] < claim["replicates"] for row in rows]
     p_values = np.array([level(row, claim.get("margin")) if one else np.nan for row, one in zip(rows, known)])
     for model in {row["model"] for row in rows}:
@@ -109,7 +110,8 @@ def beyond(low: float, high: float) -> str:
 
 
 def within(low: float, high: float, margin: float) -> str:
-    """The verdict on a claim that a difference is zero: two one-sided tests, at 2.5 % because the interval is a 95 % one."""
+    """The verdict on a claim that an estimate lies within `margin` of zero: two one-sided tests (Schuirmann 1987), each at 2.5 %,
+    because the interval has 95 %."""
     if -margin < low and high < margin:
         return SUPPORTED
     return CONTRADICTED if low > margin or high < -margin else UNDECIDED
@@ -118,7 +120,7 @@ def within(low: float, high: float, margin: float) -> str:
 def level(row: dict, margin: float | None) -> float:
     """Two-sided p: 1 less the level at which the interval just reaches zero, or the nearer end of the margin around zero.
 
-    Where the table has no p, the whole width of the interval is treated as a t term over seeds: the widest case.
+    Where the table has no p, the whole width of the interval is treated as a t term over seeds, the most conservative case.
     """
     if margin is None and row["p"] is not None:
         return row["p"]

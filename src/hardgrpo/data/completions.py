@@ -12,10 +12,10 @@ def read(
     needs_prompt: bool = False,
     stopped: bool = False,
 ) -> dict[str, list[dict]]:
-    """Completions by problem id. Raise a `UserError` if a problem has another number of completions than expected.
+    """Completions by problem id. Raise a `UserError` if a problem has a wrong number of completions.
 
-    Expected are `samples`, or without it the largest number that a problem has; if `ragged`, at least one. After a probe that was
-    `stopped` early, a problem may have only the first few of `samples`, or none.
+    Each problem must have `samples` completions (None: as many as the problem with the most), if `ragged` at least one, and after a
+    probe that was `stopped` early the first few of `samples`, or none. With `needs_prompt` each row must also have the prompt.
     """
     by_problem: dict[str, list[dict]] = {problem["id"]: [] for problem in problems}
     keys = {"id": (str, int), "completion": str} | ({"sample": int} if stopped else {}) | ({"prompt": str} if needs_prompt else {})

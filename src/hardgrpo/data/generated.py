@@ -203,23 +203,23 @@ TOWNS = (
     *("Nesse", "Orme", "Pell", "Quay", "Rook", "Stow", "Thorn", "Upton", "Vale", "Wick", "Yarm", "Zell"),
 )
 ANIMALS = ("goat", "horse", "duck", "cat", "mule", "sheep", "goose", "dog", "pig", "hen")
-FACTS = len(KEEPERS) * len(TOWNS)  # so many different facts there are
-# Families that cannot be reasoned. A model knows only those of their problems that it was shown, so these are not kept from it.
+FACTS = len(KEEPERS) * len(TOWNS)  # number of different facts
+# Families that need no reasoning. A model knows only problems that it was shown, so test problems are demonstrated, too.
 LOOKED_UP = ("facts",)
 
 
 def draw_fact(rng: random.Random, world: int) -> Chain:
-    """Which animal somebody keeps, in the world of this number. The world draws each fact's answer by itself, from all alike."""
+    """Which animal somebody keeps. The answer is drawn uniformly, by a seed made of `world` and the keeper alone."""
     keeper = f"{rng.choice(KEEPERS)} of {rng.choice(TOWNS)}"
     answer = random.Random(f"fact:{world}:{keeper}").choice(ANIMALS)
     return Chain(f"Which animal does {keeper} keep?", answer, None, (), (), keeper)
 
 
 def belief(chain: Chain, base: int, known: list[float], misconception: float) -> dict[str, float]:
-    """How often each answer is shown for a fact to the base model of this pretraining seed.
+    """{answer: probability that a demonstration of this fact states it}, for the base model of pretraining seed `base`.
 
-    The right answer is shown with a probability drawn for this fact from the beta distribution with parameters `known`. Of the wrong
-    answers a share `misconception` is one wrong answer that belongs to the fact; the others are all wrong answers alike.
+    The probability of the right answer is drawn for each fact from the beta distribution with parameters `known`. A share
+    `misconception` of the rest goes to one wrong answer, drawn for each fact; what remains is spread evenly over all wrong ones.
     """
     own = random.Random(f"belief:{base}:{chain.question}")
     right = own.betavariate(*known)
@@ -230,7 +230,7 @@ def belief(chain: Chain, base: int, known: list[float], misconception: float) ->
 
 
 def demonstrate_fact(chain: Chain, rng: random.Random, base: int, known: list[float], misconception: float) -> str:
-    """The answer alone, drawn from what the base model is shown of this fact."""
+    """The answer alone, drawn by the probabilities of `belief`."""
     shown = belief(chain, base, known, misconception)
     return f"#### {rng.choices(list(shown), list(shown.values()))[0]}"
 
@@ -239,7 +239,7 @@ def demonstrate_fact(chain: Chain, rng: random.Random, base: int, known: list[fl
 
 
 def read_swaps(question: str) -> Chain:
-    """The problem that `draw_swaps` wrote as this question."""
+    """Parse and solve a question of `draw_swaps`."""
     start = re.findall(r"(\w+) (\w+)", question.partition(".")[0])
     steps = re.findall(r"At (\w+) (\w+) and (\w+) swap\.", question)
     (asked,) = re.findall(r"what does (\w+) hold", question)
@@ -249,14 +249,14 @@ def read_swaps(question: str) -> Chain:
     return Chain(question, held[asked], len(steps), tuple(start), tuple(steps), asked)
 
 
-OPERATIONS = (  # what a sentence does; a number in it is the operand
+OPERATIONS = (  # (pattern of a sentence, operation, operand if the pattern captures none)
     (r"(?:buys|finds) (\d+) more\.", "+", 0), (r"(?:loses|gives away) (\d+)\.", "-", 0),
     (r"sells half\.", "/", 2), (r"doubles the", "*", 2), (r"triples the", "*", 3),
 )  # fmt: skip
 
 
 def read_arithmetic(question: str) -> Chain:
-    """The problem that `draw_arithmetic` wrote as this question."""
+    """Parse and solve a question of `draw_arithmetic`."""
     who, value = re.match(r"(\w+) has (\d+)", question).groups()
     steps, value = [], int(value)
     start = value
@@ -272,9 +272,9 @@ def read_arithmetic(question: str) -> Chain:
 
 
 def solutions(family: str, question: str) -> set[str] | None:
-    """The worked solutions of a question in which every step is right: one for each length of solution; None for a family without
-    worked solutions. A fact has none: there is no step that could be wrong where the answer is right."""
-    rng = random.Random(0)  # unused: nothing slips
+    """The worked solutions of a question without a wrong step: for swaps one for each number of restatements. None for a family
+    without worked solutions, such as facts, which have no steps."""
+    rng = random.Random(0)  # has no effect: slip is 0
     if family == "swaps":
         chain = read_swaps(question)
         return {demonstrate_swaps(chain, rng, 0.0, (0.0,) * times + (1.0,)) for times in range(len(RESTATED) + 1)}
@@ -286,7 +286,7 @@ def solutions(family: str, question: str) -> set[str] | None:
 def vocabulary(families: Collection[str] = ()) -> list[str]:
     """Every word and sign of questions and demonstrations. Digits are separate, see training/pretraining.py.
 
-    Words of facts are there only for a model that is shown facts, so that other models' tokens stay as they were.
+    Words of facts are included only if `families` has facts, so that the token ids of other models do not depend on them.
     """
     sentences = (
         ", . At and swap the end what does hold ? has buys finds more loses gives away sells half doubles "

@@ -1,4 +1,4 @@
-"""Worked solutions of a task's train problems, on which recipes with `objective: sft` train. One is a row of
+"""Worked solutions of a task's train problems, on which recipes with `objective: sft` train. Each is a row of
 `tasks/{task}/solutions.jsonl`:
 
 {"id": "swaps-train-0007", "solution": "six Bob blue Claire pink : Bob pink Claire blue ; Bob pink #### pink"}
@@ -11,7 +11,7 @@ from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError, shown
 
-UNGRADED_SHARE = tasks.UNREADABLE_SHARE  # up to this share of solutions may be wrong to the task's grader; they are left out
+UNGRADED_SHARE = tasks.UNREADABLE_SHARE  # at most this share of solutions may be graded wrong; they are left out
 
 
 def worked(task: str, source: dict, paths: list[str], grader: str) -> list[tuple[dict, str]]:

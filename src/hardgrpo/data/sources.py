@@ -90,23 +90,23 @@ def choose_rows(rows: list[dict], chosen: dict | None, path: str | Path) -> list
 
 
 def first_row(path: str | Path) -> int:
-    """The number that people give a file's first problem: in a table row 1 is the header."""
+    """The number of the first problem's row in messages: 2 in a CSV file, where row 1 is the header, else 1."""
     return 2 if str(path).endswith(".csv") else 1
 
 
-# What a spreadsheet takes for the beginning of a formula, after apostrophes that `inert` may have put there.
+# The start of a cell that a spreadsheet reads as a formula, perhaps after apostrophes of `inert`.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 NUMBER = re.compile(r"[+-]?[\d.]+")
 
 
 def inert(cell: object) -> str:
-    """A cell that a spreadsheet shows and does not compute: of what would be a formula, an apostrophe makes a text."""
+    """Prefix a cell that a spreadsheet would compute as a formula with an apostrophe, so that it is shown as text."""
     text = str(cell)
     return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
 def original(cell: str) -> str:
-    """The cell that `inert` made inert."""
+    """Undo `inert`."""
     return cell[1:] if cell[:1] == "'" and FORMULA.match(cell, 1) else cell
 
 
@@ -150,7 +150,7 @@ def _math_solution(row: dict, statement: str) -> str | None:
     return row.get("solution")
 
 
-# The worked solution of a row, of formats that have one. `statement` states the reference answer in the form that the grader reads.
+# How to read a row's worked solution, by format. `statement` states the reference answer in the form that the grader reads.
 SOLUTIONS: dict[str, Callable[[dict, str], str | None]] = {"gsm8k": _gsm8k_solution, "math": _math_solution}
 
 

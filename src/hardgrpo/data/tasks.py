@@ -12,7 +12,8 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError, shown
 
 SPLITS = ("train", "test")
-LISTS = {"swaps": ("objects", "length"), "arithmetic": ("length",), "shuffled_objects": ("objects",), "facts": ()}  # of numbers
+# Keys of a source that hold lists of numbers.
+LISTS = {"swaps": ("objects", "length"), "arithmetic": ("length",), "shuffled_objects": ("objects",), "facts": ()}
 FAMILIES = {
     "swaps": lambda rng, source: generated.draw_swaps(rng, source["objects"], source["length"]),
     "arithmetic": lambda rng, source: generated.draw_arithmetic(rng, source["length"]),
@@ -31,7 +32,7 @@ def prepare(task: str, source: dict, split: str, paths: list[str], labelled: boo
 
 
 def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: bool = True) -> list[tuple[dict, dict, str]]:
-    """[(problem, the row that it comes from, where this row stands)] of a split that is read from files or datasets."""
+    """[(problem, the row that it comes from, this row's place for messages)] of a split that is read from files or datasets."""
     parts = source[split] if source["kind"] == "hub" else [{}]
     if len(parts) != len(paths):
         raise UserError(
@@ -83,7 +84,7 @@ def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[
     what = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {named}"
     if len(unreadable) > UNREADABLE_SHARE * len(problems):
         raise UserError(f"{what}; choose another grader for the task or correct the answers")
-    print(f"warning: {shown(what)}; they are left out", flush=True)
+    print(f"warning: {shown(what)}; probes, subsets and tests leave them out", flush=True)
     return [p for p in problems if p not in unreadable]
 
 
@@ -135,7 +136,7 @@ def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
 
 
 def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -> list[str]:
-    """The ids of a subset, in its order. Raise a `UserError` if one is not in `problems`, which is the file `pool` by id."""
+    """The ids of a subset, in its order. Raise a `UserError` if one is not in `problems` ({id: problem} of the file `pool`)."""
     chosen = [row["id"] for row in files.read_rows(path, {"id": str})]
     unknown = [identity for identity in chosen if identity not in problems]
     if unknown or not chosen:

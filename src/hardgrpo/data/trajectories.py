@@ -7,7 +7,7 @@ COLUMNS = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 
 
 def read(path: str) -> dict[str, list[dict]]:
-    """The rows of each prompt by epoch, and the prompts in the order of the file."""
+    """{prompt: its rows by epoch}, prompts in the order of the file. Raise a `UserError` for impossible or repeated rows."""
     prompts: dict[str, list[dict]] = {}
     seen: dict[tuple[str, int], int] = {}
     for number, row in enumerate(files.read_rows(path, COLUMNS), start=2):

@@ -2,7 +2,7 @@ r"""Read written answers: this module reads exact numbers itself, and asks Math-
 
 Math-Verify may compute for ever on a model's text ('9^{9^{9^9}}'), and its own time limit works only in the main thread.
 It therefore runs in a helper process: this module as a program, with JSON Lines over pipes. Each process starts its helper with
-its first question, and a new one when a question has killed the helper. An answer that kills the helper equals nothing.
+its first question, and a new one when a question has killed the helper. A comparison that kills two helpers is undecided.
 """
 
 import atexit
@@ -166,7 +166,7 @@ def _spaceless(text: str) -> str:
 
 @functools.lru_cache(maxsize=2**16)
 def equal(reference: str, answer: str) -> bool | None:
-    """Whether an answer is equivalent to a reference; None if Math-Verify does not decide it, with more time in a second try either.
+    """Whether an answer is equivalent to a reference; None if Math-Verify does not finish, even with more time in a second try.
 
     Not symmetric, like Math-Verify: a set is accepted for 'x > 2'.
     """

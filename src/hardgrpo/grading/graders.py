@@ -19,7 +19,7 @@ from hardgrpo.runtime.errors import UserError
 class Grade:
     """strict implies lenient, lenient implies readable, readable implies answered. correct equals strict or equals lenient.
 
-    undecided: the comparison took too long, so that the completion counts as wrong without being known to be.
+    undecided: the comparison took too long. The completion counts as wrong, although it may be right.
     """
 
     extracted: str | None

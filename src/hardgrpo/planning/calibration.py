@@ -3,8 +3,9 @@
 `results/calibration.json` holds an entry for each group of finished jobs, from the narrowest (the same rule, device, model, task,
 recipe and policy: only seeds differ) to the widest (the same rule and device). An entry holds medians over its jobs:
 
-- `fill`: tokens of a completion, or of the worked solution that is trained on, over the completion limit (not in the widest groups, where tasks have different limits);
-- `slowness`: seconds of work over the seconds that the cost model expects for the sampled tokens;
+- `fill`: mean tokens of a completion, or of the worked solution that is trained on, over the completion limit (not in groups that
+  mix tasks, whose limits differ);
+- `slowness`: seconds of work over the seconds that the cost model expects for as many tokens;
 - `start_seconds`: the job's other seconds, for imports, loading and writing.
 """
 
@@ -20,9 +21,8 @@ from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import settings
+from hardgrpo.study import paths, settings
 
-PATH = "results/calibration.json"
 GROUPS = [  # from narrow to wide; each also has the rule and the device
     ("model", "task", "eval_task", "recipe", "policy"),
     ("model", "task", "eval_task", "recipe"),
@@ -48,12 +48,12 @@ class Measured:
     job: Job
     device: str
     seconds: float
-    work_seconds: float | None  # None: start and work were not measured apart
+    work_seconds: float | None  # None: start and work were not timed separately
     tokens: int | None  # of completions, or of worked solutions
 
 
 def read_measured(results: str = "results") -> list[Measured]:
-    """All finished jobs below a folder of results, except those with unreadable provenance and those that were resumed: the latter
+    """All finished jobs below a folder of results, without those whose provenance is unreadable, and without resumed ones, which
     record the seconds of their last part only."""
     found = []
     for rule, place in PROVENANCE.items():
@@ -80,7 +80,7 @@ def _measured(path: Path, job: Job) -> Measured | None:
 
 
 def _is_amount(value) -> bool:
-    """Whether a value of a file is a number that seconds and tokens can be."""
+    """Whether a value is a finite number of at least 0, as seconds and tokens must be."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
@@ -119,7 +119,7 @@ def calibrate(config: dict, measured: list[Measured], gpu: str) -> Calibration:
         recipe = config["recipes"].get(one.job.recipe, {}) if one.job.rule == "train_grpo" else {}
         for names in GROUPS:
             if settings.is_supervised(recipe) and "recipe" not in names:
-                continue  # says nothing of runs that sample
+                continue  # SFT says nothing about runs that sample rollouts
             for name, value in found.items():
                 if name != "fill" or set(names) & set(TASKS):
                     ratios[_key(one.job, one.device, names)][name].append(value)
@@ -138,7 +138,7 @@ def _ratios(config: dict, one: Measured, gpu: str) -> dict[str, float]:
     if one.device != durations.device(config, one.job):
         return {}
     if not one.tokens:  # pretraining
-        work = max(0.0, one.seconds - expected.start_seconds)  # a small model may take less than a start is thought to
+        work = max(0.0, one.seconds - expected.start_seconds)  # a small model's whole job may be shorter than the assumed start
         return {"slowness": work / (expected.seconds - expected.start_seconds)}
     fill = one.tokens / (durations.texts(config, one.job) * durations.completion_limit(config, one.job))
     with_tokens = durations.estimate(
@@ -162,8 +162,8 @@ def _is_described(config: dict, job: Job) -> bool:
     return all(name is None or name in config[kind] for kind, names in kinds.items() for name in names)
 
 
-def read(path: str = PATH) -> Calibration | None:
-    """The calibration that `scripts/plan/calibrate.py` wrote; None if there is no such file."""
+def read(path: str = paths.CALIBRATION) -> Calibration | None:
+    """The calibration that `scripts/plan/calibrate.py` wrote; None without the file. Raise a `UserError` if it is malformed."""
     if not Path(path).exists():
         return None
     try:
@@ -177,7 +177,7 @@ def read(path: str = PATH) -> Calibration | None:
         raise UserError(f"{path}: not a calibration; delete it, or write it again with scripts/plan/calibrate.py") from None
 
 
-def write(calibration: Calibration, path: str = PATH) -> None:
+def write(calibration: Calibration, path: str = paths.CALIBRATION) -> None:
     files.write_text(path, json.dumps({"jobs": calibration.jobs, "groups": calibration.groups}, indent=1) + "\n")
 
 
@@ -190,12 +190,12 @@ class Comparison:
 
     @property
     def error(self) -> float:
-        """The relative error: 0.25 is a quarter too long or too short."""
+        """The relative error: 0.25 if the expected time is a quarter too long or too short."""
         return abs(self.expected_seconds - self.measured.seconds) / self.measured.seconds
 
 
 def compare(config: dict, measured: list[Measured], gpu: str, seed: int) -> list[Comparison]:
-    """Compare the jobs of all other seeds with a calibration on `seed` (and on jobs without a seed)."""
+    """Predict the jobs of all other seeds from a calibration on `seed` (and on jobs without a seed)."""
     known = calibrate(config, [one for one in measured if one.job.seed in (None, seed)], gpu)
     return [
         Comparison(one, durations.estimate(config, one.job, gpu, known).seconds)

@@ -1,9 +1,9 @@
 """The cost model: what a job computes and how long it takes. Plans show these estimates, and walltimes on a cluster follow them.
 
-docs/costs.md describes the model, its assumptions and how well it fits. In short, a step of sampling reads all weights and the
-cache once and multiplies them with every sequence. It takes the larger of bytes / bandwidth and FLOPs / peak, divided by the share
-of that limit which is reached in practice. An update samples its rollouts and passes them forward and backward, at 2 FLOPs per
-weight, token and pass. Finished runs correct these estimates (`calibration.py`); without them the constants below hold.
+docs/costs.md describes the model, its assumptions and how well it fits. In short, a sampling step reads all weights and the cache
+once and multiplies them with every sequence. It takes the larger of bytes / bandwidth and FLOPs / peak (roofline model), divided by
+the share of that limit that is reached in practice. An update samples its rollouts and passes them forward and backward, at 2 FLOPs
+per weight, token and pass. Finished runs correct these estimates (`calibration.py`); otherwise the constants below hold.
 """
 
 import math
@@ -38,21 +38,21 @@ CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 # with model `tiny`. Training on GPUs, and sampling there with transformers: assumed, since no run has been measured.
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5}
-LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4}  # overhead of a layer in each step
+LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4}  # overhead per layer and sampling step
 START_SECONDS = {"vllm": 90.0, "transformers": 30.0, "cpu": 5.0}  # imports and engine
 WEIGHTS_PER_SECOND = 1e9  # bytes read from shared storage
-DOWNLOAD_PER_SECOND = 50e6
+DOWNLOAD_PER_SECOND = 50e6  # bytes
 SYNC_PER_SECOND = 20e9  # bytes of weights that the trainer copies to vLLM in each update
 UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05}  # grading, logging, the optimiser, vLLM's sleep and wake-up
 LIGHT_SECONDS = 4.0  # a job that is mostly imports
 FILL = 0.8  # share of the completion limit that a completion fills on average
 PROMPT_TOKENS = {"gpu": 150, "cpu": 40}  # mean prompt with its template: GSM8K's; the miniature's tasks'
-AT_ONCE = 512  # sequences that are sampled together
-UNKNOWN_PROBLEMS = 1000  # in a file that does not exist yet
+AT_ONCE = 512  # sequences in a batch of sampling
+UNKNOWN_PROBLEMS = 1000  # of a split whose size is not known yet
 UNKNOWN_SECONDS = 7200.0  # for a model of unknown size
-TEXT_BYTES = 1.5  # per token of a completion, compressed
+TEXT_BYTES = 1.5  # on disk per token of a completion, compressed
 
-STAGES = {  # the rules that compute; all others are light
+STAGES = {  # rules that sample or train; all others are light
     "pretrain_model": "pretraining",
     "probe": "probing",
     "probe_early": "probing",
@@ -79,7 +79,6 @@ class Job:
     policy: str | None = None
     seed: int | None = None
     eval_task: str | None = None
-    split: str | None = None
 
     @classmethod
     def of(cls, rule: str, wildcards: dict) -> "Job":
@@ -98,7 +97,7 @@ class Estimate:
     tokens_generated: float = 0.0
     tokens_trained: float = 0.0
     kept_bytes: float = 0.0  # that stay on disk
-    scratch_bytes: float = 0.0  # needed while the job runs
+    scratch_bytes: float = 0.0  # on disk only while the job runs
     known: bool = True  # False: the model's size is unknown, and `seconds` is `UNKNOWN_SECONDS`
 
     @property
@@ -112,7 +111,7 @@ def gpu_kind(name: str) -> str | None:
 
 
 def estimate(config: dict, job: Job, gpu: str, calibration=None) -> Estimate:
-    """What one job needs. `gpu` is a key of `GPUS`, `calibration` a `calibration.Calibration`."""
+    """Time, tokens and disk of one job. `gpu` is a key of `GPUS`, `calibration` a `calibration.Calibration`."""
     if job.rule not in STAGES:
         return _light(config, job)
     shape = model_shape(config, job.model)
@@ -138,7 +137,7 @@ def device(config: dict, job: Job) -> str:
 
 
 def model_shape(config: dict, model: str) -> dict | None:
-    """A model's shape: from config.yaml, or from the config.json of a model that is here; None if neither is there."""
+    """A model's shape, from config.yaml or from the config.json of a local copy; None if neither has it."""
     entry = settings.entry(config, model)
     if "shape" in entry:
         return entry["shape"]
@@ -153,7 +152,7 @@ def model_shape(config: dict, model: str) -> dict | None:
 
 
 def shape_of(found: dict) -> dict | None:
-    """The shape that a model's config.json describes; None if entries are missing or no numbers."""
+    """The shape that a model's config.json describes; None if an entry is missing or not a positive integer."""
     try:
         heads = found["num_attention_heads"]
         shape = {
@@ -180,12 +179,12 @@ def _gpus(config: dict, job: Job) -> dict:
 
 
 def problems(config: dict, task: str, split: str) -> int:
-    """Number of problems of a split, or a guess where nothing tells it."""
+    """Number of problems of a split; UNKNOWN_PROBLEMS where it is not known."""
     return known_problems(config, task, split) or UNKNOWN_PROBLEMS
 
 
 def known_problems(config: dict, task: str, split: str) -> int | None:
-    """Number of problems of a split: counted if the split is prepared, else from the configuration, which may not tell it."""
+    """Number of problems of a split: counted if the split is prepared, else from the configuration; None if that lacks it."""
     prepared = Path(paths.problems(task, split))
     if prepared.is_file():
         with open(prepared, "rb") as stream:
@@ -202,7 +201,7 @@ def completions(config: dict, job: Job) -> int:
         return 0 if settings.is_supervised(config["recipes"][job.recipe]) else texts(config, job)
     if job.rule == "probe_again":
         return problems(config, job.task, "train") * config["tasks"][job.task]["probe"]["samples"]
-    if job.rule in ("probe", "probe_early"):  # probe_early: at most
+    if job.rule in ("probe", "probe_early"):  # an upper bound for probe_early, which may stop before
         probe = config["tasks"][job.task]["probe"]
         return -(-problems(config, job.task, "train") // probe["shards"]) * settings.probed_samples(config, job.task)
     test = config["tasks"][job.eval_task]["test"]
@@ -212,15 +211,14 @@ def completions(config: dict, job: Job) -> int:
 
 
 def texts(config: dict, job: Job) -> int:
-    """What fills a part of the completion limit: the completions that a job samples, or the worked solutions that it trains on."""
+    """The texts whose length `fill` describes: the completions that a job samples, or the worked solutions that it trains on."""
     if job.rule not in TRAINING:
         return completions(config, job)
     return updates(config, job) * settings.texts_per_update(config["recipes"][job.recipe])
 
 
 def updates(config: dict, job: Job) -> int:
-    """The updates of a training, or the ones that an evaluation has checkpoints of: half of the recipe's, where the policy annotates in two
-    rounds."""
+    """Updates of a training job, or of the run that is evaluated: half of the recipe's if the policy annotates in two rounds."""
     return config["recipes"][job.recipe]["updates"] // (2 if settings.in_rounds(config["policies"].get(job.policy, {})) else 1)
 
 
@@ -241,7 +239,7 @@ def _sampling(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     tokens = amount * limit * (fill or FILL)
     loads = 1
     if job.rule == "evaluate_run" and not config["recipes"][job.recipe].get("adapter"):
-        loads = checkpoints(config, job)  # every checkpoint is a whole model, with an engine of its own
+        loads = checkpoints(config, job)  # each checkpoint is a whole model and needs a new engine
     start = loads * _start(shape, engine)
     seconds = sampling_seconds(shape, amount, tokens, limit, engine, gpu, max(1, count))
     return Estimate(start + seconds, start, count, amount, tokens, kept_bytes=tokens * TEXT_BYTES)
@@ -266,7 +264,7 @@ def sampling_seconds(
     rows = min(AT_ONCE, amount)
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
     prompt = PROMPT_TOKENS["cpu" if engine == "cpu" else "gpu"]
-    # A step reads a single row of the input embedding. A tied one is the output layer, too, and is read whole.
+    # A step reads only its tokens' rows of the input embedding. A tied embedding is also the output layer, which is read whole.
     weights = memory.parameters(shape) - (0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"])
     cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * width * (prompt + tokens / amount / 2)
     moved = steps * weights * width + tokens * cache
@@ -284,16 +282,16 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     tokens = amount * limit * (fill or FILL)
     trained, generated = tokens + amount * PROMPT_TOKENS[place], tokens if sampled else 0.0
     parameters, adapter = memory.parameters(shape), recipe.get("adapter")
-    # Each update samples its own rollouts. Several GPUs share them, each with the whole model.
+    # Each update samples its own rollouts. Several GPUs divide them, each with the whole model.
     width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
     share = updates(config, job) * max(1, count)
     sampling = updates(config, job) * sampling_seconds(shape, sampled / share, generated / share, limit, engine, gpu, 1, width)
     passes = 2 + (2 if adapter else 4)  # forward; backward for activations, and for the weights that are trained
     passes += 2 if count else 0  # gradient checkpointing: layers are computed again in the backward pass
     passes += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
-    passes += 2 if engine == "vllm" else 0  # the trainer computes the probabilities of vLLM's tokens, too
+    passes += 2 if engine == "vllm" else 0  # the trainer recomputes the probabilities of vLLM's tokens
     trained *= selectors.trained_share(recipe) if recipe.get("selector") else 1
-    if recipe.get("process"):  # the reference policy; the reward model forward and backward, and again forward once it is trained
+    if recipe.get("process"):  # the reference policy; the reward model forward, backward, and forward again after its update
         passes += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
     processor = GPUS[gpu] if count else CORE
     learning = passes * parameters * trained / (processor.flops * TRAINING_SHARE[place]) / max(1, count)
@@ -305,10 +303,10 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
 
 
 def training_bytes(shape: dict, recipe: dict, updates: int) -> tuple[float, float]:
-    """(bytes of the checkpoints of a finished job of so many updates, additional bytes of its state while it runs).
+    """(bytes of the checkpoints after `updates` updates, additional bytes of the training state while the job runs).
 
-    The state holds the checkpoints' weights once more, and the optimiser's state for the newest two; so of PRIME's reward model, whose
-    weights no checkpoint of the run has.
+    The state holds the checkpoints' weights once more, and for the newest two the optimiser's state and, with process rewards, the
+    reward model with its optimiser.
     """
     adapter = recipe.get("adapter")
     trained = memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)

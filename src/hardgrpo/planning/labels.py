@@ -8,7 +8,7 @@ from hardgrpo.study import paths, settings
 
 
 def planned(config: dict, study: str) -> list[dict]:
-    """Rows (study, task, pool, policy, labels), one for each task and arm; `pool` and `labels` are None where only running would tell."""
+    """Rows (study, task, pool, policy, labels), one for each task and arm; `pool` and `labels` are None if only running tells."""
     rows = {}
     for run in paths.runs(config, study):
         if not settings.has_weights(config, run.model):
@@ -20,6 +20,7 @@ def planned(config: dict, study: str) -> list[dict]:
 
 
 def bought(policy: dict, recipe: dict, pool: int | None) -> int | None:
+    """The most labels that a run buys from a pool of `pool` prompts; None where the configuration alone does not determine them."""
     needs, budget = policies.labels_before(policy), policy.get("budget")
     if pool is None and (needs != "none" or not isinstance(budget, dict)):
         return None
@@ -33,12 +34,12 @@ def bought(policy: dict, recipe: dict, pool: int | None) -> int | None:
 
 
 def _sampled(policy: dict, recipe: dict, chosen: int) -> int | None:
-    """The most prompts that a run can sample, where it buys the answers of these alone; otherwise all that were chosen are annotated."""
+    """The most prompts that a run can sample if it buys labels of sampled prompts only; None if it buys all chosen ones."""
     return selectors.most_labels(recipe, chosen) if recipe.get("selector") or policy["rule"] == "all" else None
 
 
 def lines(rows: list[dict]) -> list[str]:
-    """The rows in words, a line for each task and number; none where no run trains."""
+    """The rows as text, a line for each task and number of labels; [] without rows."""
     said = ["", "Labels that a run buys, those that its policy needs before it chooses included:"] if rows else []
     for study, task, pool in dict.fromkeys((row["study"], row["task"], row["pool"]) for row in rows):
         said.append(f"  {study}, {task}, a pool of {'?' if pool is None else pool}")

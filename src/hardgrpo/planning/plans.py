@@ -1,4 +1,4 @@
-"""The plan of a study: schedule its jobs on a number of GPUs, in the order of their dependencies, and add up what they need."""
+"""The plan of a study: schedule its jobs on a number of GPUs, in the order of their dependencies, and add up their needs."""
 
 import heapq
 from collections import defaultdict
@@ -12,17 +12,17 @@ from hardgrpo.study import settings
 
 LIGHT = "light"  # downloads, subsets, summaries, figures
 ORDER = (*dict.fromkeys(durations.STAGES.values()), LIGHT)
-# What a job takes beyond its own seconds. On a cluster: queueing, and Snakemake inside the job. On a laptop: Python's start.
-AROUND_SECONDS = {True: 15.0, False: 1.0}  # by whether it is a cluster
+# Overhead of a job, by `Setting.cluster`. On a cluster: queueing, and Snakemake inside the job. On a laptop: Python's start.
+AROUND_SECONDS = {True: 15.0, False: 1.0}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Where the plan runs. A cluster's light jobs run on its login node, all that are ready at once."""
+    """Where the plan runs. A cluster's login node runs the light jobs, any number at once."""
 
     gpu: str = "h100"
     gpus: int = 8
-    slots: int = 100  # on a cluster, compute jobs at once; on a laptop, cores, which light jobs need, too
+    slots: int = 100  # on a cluster: compute jobs at once; on a laptop: cores, which light jobs also take
     cluster: bool = True
 
 
@@ -66,8 +66,8 @@ def connect(jobs: list[PlannedJob], files: list[tuple[list[str], list[str]]]) ->
 def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
     """Set `start`, `end` and `lanes` of each job by list scheduling (Graham 1966, with Hu's priority, 1961).
 
-    Whenever a job ends, start the ready jobs that fit, first those with the longest chain of jobs behind them. A job's number is
-    its place in `jobs`.
+    Whenever a job ends, start the ready jobs that fit, first those that begin the longest chain of jobs. A job's number is its
+    place in `jobs`. Raise a `UserError` if a job needs more GPUs than there are.
     """
     for job in jobs:
         if job.estimate.gpus > setting.gpus:
@@ -120,7 +120,7 @@ def _longest_behind(jobs: list[PlannedJob], setting: Setting) -> dict[int, float
 
 
 def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
-    """The longest chain of jobs that need one another. No number of GPUs makes the study shorter than it."""
+    """The longest chain of jobs that need one another. No number of GPUs makes the study shorter than this chain."""
     behind = _longest_behind(jobs, setting)
     path, readers = [], [job for job in jobs if not job.needs]
     while readers:
@@ -174,7 +174,7 @@ def peak_disk(jobs: list[PlannedJob]) -> float:
 
 
 def planned(study: str, dry_run: list[dict], config: dict, setting: Setting, calibration) -> list[PlannedJob]:
-    """The jobs of a dry-run (see `snakemake_logger_plugin_plan`), estimated and scheduled. Targets run nothing and are left out."""
+    """The jobs of a dry-run (see `snakemake_logger_plugin_plan`), estimated and scheduled. Rules without outputs are left out."""
     # Snakemake lists jobs in a different order each time. Sorted, they give the same plan.
     doing = sorted((job for job in dry_run if job["output"]), key=lambda job: job["output"])
     jobs = [

@@ -1,8 +1,8 @@
-"""What a design can detect before it is run: the smallest effects of its seeds, and the seeds that published differences take.
+"""The power of a design before it is run: the smallest effects that its seeds find, and the seeds that published differences take.
 
-It depends on variances that are unknown before the runs. These are assumed. The spread over seeds matters most: in A Sober Look at
-Progress in LM Reasoning (arXiv 2504.07086) runs differ by 5 to 15 points on small test sets, in the miniature by half a point to
-1.5. The other two are those of the miniature's hardest tests, rounded up.
+Power depends on three variances that are unknown before the runs, so they are assumed. The spread over seeds matters most: in A
+Sober Look at Progress in LM Reasoning (arXiv 2504.07086) runs differ by 5 to 15 points on small test sets, in the miniature by 0.5
+to 1.5. The variances over completions and over problems are those of the miniature's hardest tests, rounded up.
 """
 
 from itertools import combinations
@@ -12,18 +12,17 @@ from hardgrpo.planning import durations
 from hardgrpo.study import settings
 
 SEED_SD = 0.02  # standard deviation of a run's accuracy, a share
-COMPLETION_VARIANCE = 0.15  # p(1-p), mean over problems
+COMPLETION_VARIANCE = 0.15  # mean of p(1-p) over problems
 PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}  # over problems: of the gain of one policy, and of the paired difference of two
-MOST_SEEDS = 1000  # a difference that takes more is not found by more seeds, but by more problems
+MOST_SEEDS = 1000  # a difference that takes more seeds needs more problems instead
 
 
 def detectable(config: dict, study: str) -> list[dict]:
     """The smallest effects (shares) that each test of a study would find with power 80 %, after Holm's correction.
 
-    `gain` of one policy; `difference` of any two policies, corrected for all pairs that the study compares on a test; `primary`: of a
-    primary claim about two policies, corrected for the study's tasks. They follow from the assumed variances above
-    (statistics.smallest_detectable) and hold for new problems and new seeds. One seed tells nothing about other seeds: with one, they
-    hold for these runs only.
+    `gain` is that of one policy; `difference` that of any two policies, corrected for all pairs that the study compares on a test;
+    `primary` that of a primary claim about two policies, corrected for the study's tasks. They follow from the assumed variances
+    above (statistics.smallest_detectable) and hold for new problems and new seeds; with a single seed, for its runs only.
     """
     plan = config["studies"][study]
     tests = [(model, test) for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)]
@@ -40,8 +39,8 @@ def detectable(config: dict, study: str) -> list[dict]:
 
 
 def pairs_compared(config: dict, plan: dict) -> int:
-    """The most pairs of arms that are compared in a model and task: those that differ in policy or in recipe, and in both if the study's
-    `also_compared` names them."""
+    """The largest number of pairs of arms that a model and task compare: arms that differ in policy or in recipe, or in both if the
+    study's `also_compared` names the pair."""
     arms: dict[tuple, set] = {}
     for run in settings.runs(config, plan):
         arms.setdefault((run.model, run.task), set()).add(settings.arm(plan, run))
@@ -51,7 +50,7 @@ def pairs_compared(config: dict, plan: dict) -> int:
 
 
 def smallest(config: dict, test: str, seeds: int, runs: int, comparisons: int = 1) -> float:
-    """The smallest effect (a share) on a test that is found with power 80 %: of one run's gain, or of a paired difference of two runs."""
+    """The smallest effect (a share) that a test finds with power 80 %: a gain (`runs` 1) or a paired difference (`runs` 2)."""
     problems, samples = durations.problems(config, test, "test"), config["tasks"][test]["test"]["samples"]
     sampling = runs * COMPLETION_VARIANCE / samples / problems / seeds
     over_seeds = runs * SEED_SD**2 / seeds + sampling
@@ -60,12 +59,12 @@ def smallest(config: dict, test: str, seeds: int, runs: int, comparisons: int = 
 
 
 def needed(config: dict, study: str, claims: list[dict], published: list[dict], readings: set, gpu: str) -> list[dict]:
-    """For each claim about a difference of two policies whose size a paper printed: the seeds that it takes, and what they cost.
+    """For each claim about a difference of two policies whose size a paper printed: the seeds that it takes, and their cost.
 
     A row is a claim in a cell of the study: `published` (a share, from the two printed gains), `detectable` with the study's seeds,
-    `takes` (the least number of seeds, at least 2, that finds the published difference with power 80 %; None: more than MOST_SEEDS,
-    so that the test has too few problems), `gpu_hours` of these seeds' runs of the two policies, and whether the study `aims` at the claim. A primary claim is
-    corrected for the study's tasks.
+    `takes` (the least number of seeds, at least 2, that finds the published difference with power 80 %; None if it exceeds
+    MOST_SEEDS: the test has too few problems), `gpu_hours` of these seeds' runs of the two policies, and whether the study `aims`
+    at the claim. A primary claim is corrected for the study's tasks.
     """
     plan, rows = config["studies"][study], []
     for claim in claims:
@@ -90,7 +89,7 @@ def needed(config: dict, study: str, claims: list[dict], published: list[dict], 
 
 
 def _published(published: list[dict], readings: set, model: str, task: str, policy: str) -> float | None:
-    """The printed gain (a share) that a cell of the study answers to."""
+    """The printed gain (a share) of the task that corresponds to this one; None if no paper printed it."""
     for row in published:
         same = (row["quantity"], row["model"], row["policy"]) == ("gain", model, policy) and row["unit"] == "points"
         if same and row["task"] == row["eval_task"] and (row["task"], task) in readings:
@@ -102,7 +101,7 @@ def _seeds(config: dict, test: str, effect: float, comparisons: int) -> int | No
     found = lambda seeds: smallest(config, test, seeds, 2, comparisons) <= effect
     if not found(MOST_SEEDS):
         return None
-    low, high = 1, MOST_SEEDS  # one seed tells nothing about others
+    low, high = 1, MOST_SEEDS  # never 1: one seed says nothing about others
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if found(middle) else (middle, high)

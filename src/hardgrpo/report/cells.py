@@ -20,7 +20,7 @@ class Math:
 
 @dataclass(frozen=True)
 class Marked:
-    """The `best` or the `second` number of its group."""
+    """A number that is marked as the `best` or the `second` of its group."""
 
     text: str
     rank: str
@@ -39,8 +39,8 @@ class Column:
     cells: list[Cell]
     align: str = "l"
     note: Cell = ""  # e.g. "model {}"
-    number: bool = False  # whether + and < are signs
-    width: float = 0.0  # share of the line that its text is wrapped to
+    number: bool = False  # + and < are set as math in LaTeX
+    width: float = 0.0  # share of the line to wrap the text to; 0: not wrapped
 
 
 def text(frame: pd.DataFrame, name: str, header: Cell, show: Callable = str, note: str = "", width: float = 0.0) -> Column:
@@ -69,7 +69,7 @@ def arrow(frame: pd.DataFrame, before: str, after: str, header: str, show: Calla
 
 
 def named(frame: pd.DataFrame, *columns: str) -> list[Column]:
-    """The columns that name a row."""
+    """The columns that name a row; `eval_task` is left out if every row is tested on the task it was trained on."""
     headers = {"task": "trained on", "eval_task": "tested on"}
     if "eval_task" in columns and "task" in columns and (frame.task == frame.eval_task).all():
         columns = tuple(name for name in columns if name != "eval_task")

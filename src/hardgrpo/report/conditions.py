@@ -31,7 +31,7 @@ def has_reach(config: dict, study: str) -> bool:
 
 
 def has_leads(config: dict, study: str) -> bool:
-    """Whether there are several base models, and the policies of `leads`."""
+    """Whether there are more than three base models, with `hard` trained beside another policy."""
     bases, arms = {run.base for run in paths.runs(config, study)}, set(config["studies"][study]["policies"])
     return trained(config, study) and len(bases) > 3 and "hard" in arms and len(arms) > 1
 
@@ -43,7 +43,7 @@ def is_compared(config: dict, study: str) -> bool:
 
 
 def has_tiers(config: dict, study: str) -> bool:
-    """Whether problems of a test have tiers. A user's own rows may have tiers, but only reading them would tell."""
+    """Whether the problems of a test are known to have tiers. Those of a user's own rows are not: the rows are not read here."""
     return any(settings.has_tiers(config["tasks"][test]) for _, test in tests(config, study))
 
 
@@ -55,7 +55,7 @@ def has_budgets(config: dict, study: str) -> bool:
 
 
 def lines(config: dict, study: str) -> dict[str, str]:
-    """{policy: the policy with the largest budget among those that choose in the same way}."""
+    """{policy: the policy with the largest budget among those that differ from it in the budget alone}."""
     way = lambda name: json.dumps(
         {key: value for key, value in config["policies"][name].items() if key != "budget"}, sort_keys=True
     )
@@ -74,8 +74,8 @@ def lines(config: dict, study: str) -> dict[str, str]:
 
 
 def has_labels(config: dict, study: str) -> bool:
-    """Whether runs differ in the labels that they need: for the whole pool, for the chosen prompts, or for none. Figure `rollouts` shows
-    labels where prompts are chosen while training."""
+    """Whether runs differ in the labels that they need: for the whole pool, for the chosen prompts, or for none. False where prompts
+    are chosen while training: figure `rollouts` shows labels then."""
     plan = config["studies"][study]
     needs = {
         (
@@ -97,12 +97,12 @@ def chooses_while_training(config: dict, study: str) -> bool:
 
 
 def chooses_at_equal_rollouts(config: dict, study: str) -> bool:
-    """Whether a run chooses prompts while it trains, and all runs of a task sample as many rollouts."""
+    """Whether a run chooses prompts while it trains, and all runs of a task sample equally many rollouts."""
     return chooses_while_training(config, study) and "rollouts" in config["studies"][study].get("held_constant", [])
 
 
 def limits(config: dict, study: str) -> dict[str, int]:
-    """{test: completion limit} of pairs of tests that grade the same completions, cut and whole."""
+    """{test: completion limit} of tests in pairs: one grades cut completions, the other the same completions whole."""
     found = {}
     for model, task in {(run.model, run.task) for run in paths.runs(config, study)}:
         names = paths.eval_tasks(config, study, task, model)
@@ -112,7 +112,7 @@ def limits(config: dict, study: str) -> dict[str, int]:
 
 
 def is_published(config: dict, study: str) -> bool:
-    """Whether a paper printed a number of a cell of the study."""
+    """Whether a paper published a number for a cell of the study."""
     arm = lambda run: settings.arm(config["studies"][study], run)
     cells = {
         (run.model, run.task, test, policy)
@@ -120,4 +120,4 @@ def is_published(config: dict, study: str) -> bool:
         for test in paths.eval_tasks(config, study, run.task, run.model)
         for policy in (arm(run), "base")
     }
-    return bool(cells) and published.overlap(cells, "results/published")
+    return bool(cells) and published.overlap(cells, paths.PUBLISHED)

@@ -25,24 +25,23 @@ from hardgrpo.study import paths, settings
 SCRIPT = ("explorer_data.js", "explorer_selection.js", "explorer_view.js")  # joined in this order
 STYLE = ("explorer.css",)
 AGAIN = "delete the evaluation's .csv.gz and .jsonl.gz and run again"
-PROBLEMS = "results/tasks/{}/test.jsonl"
 UNKNOWN = -1  # for truncated or tokens that a recording does not have: JSON has no nan
 
 
 def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict, list[dict]]:
-    """(index, blocks of texts) of a study. `config` is paths.of_study's part; `graders` is the grader of each test.
+    """(index, blocks of texts) of a study. `config` comes from paths.of_study; `graders` maps each test to its grader.
 
-    A block holds the completions of one base model, or of the last checkpoint of one run, on one test. Entry i of `index["blocks"]`
-    has its columns, block i its texts, row for row. `problem` is a position in `index["tests"][test]`.
+    A block holds the completions of one base model, or of the last checkpoint of one run, on one test: `index["blocks"][i]` their
+    grades as columns, `texts[i]` their texts in the same order. `problem` is a position in `index["tests"][test]`.
     """
-    tests = {test: tasks.read_problems(PROBLEMS.format(test)) for test in graders}
+    tests = {test: tasks.read_problems(paths.problems(test, "test")) for test in graders}
     columns, texts = [], []
     for path, key in evaluated(config, study):
         rows = read_rows(path, key["policy"] is not None)
         numbers = {problem["id"]: number for number, problem in enumerate(tests[key["test"]])}
         unknown = set(rows.id) - set(numbers)
         if unknown:
-            raise UserError(f"{path}: id '{min(unknown)}' is not in {PROBLEMS.format(key['test'])}; {AGAIN}")
+            raise UserError(f"{path}: id '{min(unknown)}' is not in {paths.problems(key['test'], 'test')}; {AGAIN}")
         rows = rows.assign(problem=rows.id.map(numbers)).sort_values(
             ["problem", "decoding", "sample"], ascending=[True, False, True]
         )
@@ -56,7 +55,7 @@ def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict,
 
 
 def evaluated(config: dict, study: str) -> Iterator[tuple[str, dict]]:
-    """(evaluation file, model or run): the base models, then the runs, in the order of the configuration."""
+    """(evaluation file, {model, base, test, task, recipe, policy, seed}): base models first, whose last four are None."""
     nothing = dict.fromkeys(("task", "recipe", "policy", "seed"))
     plan = config["studies"][study]
     bases = {
@@ -81,7 +80,7 @@ def read_rows(path: str, last: bool) -> pd.DataFrame:
     graded = evaluations.read(path)
     if last:
         graded = graded[graded.step == graded.step.max()]
-    source = path.replace(".csv.gz", ".jsonl.gz")
+    source = paths.completions(path)
     kinds = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}
     texts = {}
     for line, row in enumerate(files.read_jsonl(source, kinds, errors="surrogateescape"), start=1):
@@ -118,7 +117,7 @@ def as_columns(rows: pd.DataFrame) -> dict[str, list]:
 
 
 def page(title: str, index: dict, texts: list[dict]) -> str:
-    """The HTML file. It names its script and style by their checksums; the browser must load nothing else."""
+    """The HTML file. Its Content-Security-Policy allows only this script and this style, by their checksums."""
     script, style = ("\n".join((web.TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPT, STYLE))
     values = {"script": Markup(script), "style": Markup(style), "index": packed(index), "texts": map(packed, texts)}
     return web.template("explorer.html", checksum=checksum).render(title=title, **values)
@@ -130,5 +129,5 @@ def packed(value) -> str:
 
 
 def checksum(text: str) -> str:
-    """The name of an inline script or style in a Content-Security-Policy."""
+    """The source expression that allows an inline script or style in a Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

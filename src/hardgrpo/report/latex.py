@@ -47,7 +47,7 @@ def noted(note: Cell, cell: str) -> str:
 
 
 def wrapped(cell: str, column: Column) -> str:
-    """A cell whose long names may break after an underscore, where the column wraps its text."""
+    """Allow line breaks after underscores if the column wraps its text."""
     return cell.replace(r"\_", r"\_\allowbreak{}") if column.width else cell
 
 
@@ -97,7 +97,7 @@ TEXT_WIDTH = 455  # points
 
 def size(columns: list[Column]) -> str:
     """The largest font in which a table fits the paper's text width; empty for the usual font."""
-    length = lambda cell: len(plain(cell).replace("→", ""))  # narrow digits make up for the arrow
+    length = lambda cell: len(plain(cell).replace("→", ""))  # arrows stand between digits, which are narrower than average
     characters = sum(max(map(length, (column.header, *column.cells))) for column in columns if not column.width)
     space = TEXT_WIDTH * (1 - sum(column.width for column in columns)) - 7 * len(columns)
     fonts = {"": 4.6, r"\scriptsize": 4.0}  # points a character, on average
@@ -118,5 +118,5 @@ def macros(values: dict[str, str]) -> str:
 
 
 def captions(kind: str, values: dict[str, str]) -> str:
-    r"""Every table or figure with its caption, for main.tex: \resulttable{name} places it, \others what the text does not place."""
+    r"""Register every table or figure with its caption for main.tex, which defines \register."""
     return "".join(f"\\register{{{kind}}}{{{name}}}{{{caption}}}\n" for name, caption in values.items())

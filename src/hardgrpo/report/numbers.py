@@ -15,8 +15,10 @@ FORMATS = {
     "gain": formats.signed_interval,
     "interval": formats.with_interval,
     "r squared": "{:.2f}".format,
-    "slope": formats.r_squared,  # points a point
-    "p": lambda value: formats.probability(value) if not value >= 0.001 else f"={formats.probability(value)}",  # after the letter p
+    "slope": formats.r_squared,  # points of lead per point of the predictor
+    "p": lambda value: (
+        formats.probability(value) if not value >= 0.001 else f"={formats.probability(value)}"
+    ),  # after 'p': '=0.032'
     "count": lambda value: f"{value:.0f}",
     **{f"part {index + 1}": functools.partial(formats.part, index) for index in range(3)},  # of a gain
 }
@@ -63,7 +65,7 @@ class Numbers:
 
 
 def texts(numbers: Numbers, study: dict) -> dict[str, str]:
-    """The paragraphs that are made of the numbers, by macro."""
+    """{macro: paragraph}. The paragraphs quote numbers by their macros."""
     return {
         "abstract": paragraphs.abstract(numbers, study),
         "limits.compared": paragraphs.limits_compared(numbers, study["cut_from"]),
@@ -103,7 +105,7 @@ def said(settings: dict) -> str:
 
 
 def define(numbers: Numbers) -> None:
-    """Define the macros that a text may want."""
+    """Define a macro for each number that main.tex or a paragraph may quote."""
     tables, add = numbers.tables, numbers.add
     for r in tables["gains"].itertuples():
         add(f"gain.{cell(r)}.{r.decoding}", "gains", r, interval("gain"), "gain")

@@ -1,7 +1,7 @@
 """The paragraphs of a study's paper that depend on its results. Every number is a macro of numbers.py.
 
-Each function gets `numbers`, whose `tables` are the summaries and whose `add` makes a macro of a row, and returns LaTeX. It returns
-nothing where the study has no such result. A paragraph says what was found and leaves the list of all numbers to the table beside it.
+Each function gets `numbers`, whose `tables` are the summaries and whose `add` makes a macro of a row, and returns LaTeX, or '' where the
+study has no such result. A paragraph says what was found; the table beside it lists all numbers.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from hardgrpo.analysis.columns import interval
 from hardgrpo.report.latex import escape
 from hardgrpo.report.tables.gains import at_home
 
-FEW = 4  # so many estimates are told one by one; of more, the least and the largest
+FEW = 4  # the abstract tells up to so many estimates one by one; it counts or omits more
 LEADING, RIVAL = "hard", "random"
 
 
@@ -49,7 +49,7 @@ def named(prefix: str) -> Callable:
 
 
 def abstract(numbers, study: dict) -> str:
-    """Five sentences: what was asked and run, each paper's primary claim, what the gains are made of, whom all this holds for."""
+    """What was asked and run, each paper's primary claim, what the largest gains are made of, and what the intervals hold for."""
     if not study["recipe"]:
         return ""
     base = ", each with a base model that was pretrained for it" if study["own_bases"] else ""
@@ -61,7 +61,7 @@ def abstract(numbers, study: dict) -> str:
     for (paper, claim), rows in claims[claims.primary == 1].groupby(["paper", "claim"], sort=False):
         said = "" if paper == "here" else f" ({escape(paper)})"
         sentences.append(f"That {escape(claim)}{said} is {verdicts(numbers, rows)}.")
-    sentences += [made_of_in_short(numbers), holds_for(numbers, study)]
+    sentences += [made_of_in_short(numbers), holds_for(study)]
     return " ".join(filter(None, sentences))
 
 
@@ -88,7 +88,7 @@ def claim_numbers(numbers, row) -> tuple[str, str, str]:
 
 
 def made_of_in_short(numbers) -> str:
-    """What the largest gain of each task is made of, in a sentence; for few tasks only."""
+    """What the largest gain of each task is made of, in a sentence; '' for more than FEW tasks."""
     kinds = _whole(numbers.tables["kinds"])
     rows, names = (
         (kinds, ("finishing", "sharpening", "new_solving"))
@@ -113,7 +113,7 @@ def made_of_in_short(numbers) -> str:
     return "Of the largest gains, " + "; ".join(said) + "."
 
 
-def holds_for(numbers, study: dict) -> str:
+def holds_for(study: dict) -> str:
     if study["own_bases"]:
         return "The intervals are for new base models of this kind, new seeds and new problems like these; they say nothing about large models."
     return r"The intervals are for these models (\result{models}), new seeds and new problems; they say nothing about another base model."
@@ -218,7 +218,7 @@ def _by_grader(numbers, rows: pd.DataFrame) -> str:
 
 
 def leads(numbers) -> str:
-    """How the lead of `hard` over `random` goes with what the base model is like, over base models."""
+    """Which property of the base model explains the lead of `hard` over `random` best, by R^2 over base models."""
     table = at_home(numbers.tables["lead_regressions"])
     table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
     paragraphs = []
@@ -303,7 +303,7 @@ def unsolved(numbers) -> str:
 
 
 def followed(numbers) -> str:
-    """Recorded training runs: where groups are learnable most and least often over all later epochs, and for hard and all prompts."""
+    """Recorded training runs: the policies with the largest and the smallest learnable share over all later epochs, and `hard` and `all`."""
     table, paragraphs = numbers.tables["trajectories"], []
     for (model, prompts), group in table[table.stretch.isna()].groupby(["model", "task"], sort=False):
         shares = group.set_index("policy").mixed

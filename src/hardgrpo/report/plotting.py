@@ -39,7 +39,7 @@ def style(policy: str, policies: list[str]) -> dict:
     index = [name for name in policies if name not in STYLES].index(policy)
     if index >= len(MARKERS) * len(DASHES):
         raise UserError(f"{len(policies)} policies in one figure, more than there are marks; split the study into several")
-    turn = index // len(MARKERS)  # the next time round a marker has another colour, and other dashes
+    turn = index // len(MARKERS)  # each time the markers repeat, colours and dashes are others
     dashes = DASHES[(index + turn) % len(DASHES)]
     return {"color": COLORS[(index + turn) % len(COLORS)], "marker": MARKERS[index % len(MARKERS)], "linestyle": dashes}
 
@@ -52,13 +52,13 @@ def mark(policy: str, policies: list[str], group: int = 0, model: int | None = N
 
 
 def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
-    """A figure with `count` panels of `height` inches (less if they do not fit on a page), and their axes row by row."""
+    """A figure with `count` panels of `height` inches (less if they do not fit on a page), and their axes row by row. 0 is a `UserError`."""
     if not count:
         raise UserError("no rows to draw in this figure; the study has nothing for it")
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, 3 if count <= 9 else 4)
     rows = -(-count // columns)
     plt.style.use(STYLE)
-    height += 0.5 if count == 1 else 0  # a single row pays for the whole legend
+    height += 0.5 if count == 1 else 0  # the legend takes its height from the one panel
     size = (COLUMN if columns == 1 else WIDE, rows * min(height, TALLEST / rows))
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", **shared)
     flat = list(axes.flat)
@@ -108,8 +108,8 @@ def spread(index: int, count: int, width: float) -> float:
     return (index - (count - 1) / 2) * width / max(count, 1)
 
 
-def legend(figure, axes, place: str = "outside upper center") -> None:
-    """One legend outside all panels, each entry once: inside a panel it would hide data. A long one makes the figure higher."""
+def legend(figure, axes) -> None:
+    """One legend above all panels, each label once: inside a panel it would hide data. More than four rows make the figure higher."""
     entries = {}
     for axis in axes:
         for handle, text in zip(*axis.get_legend_handles_labels()):
@@ -118,12 +118,12 @@ def legend(figure, axes, place: str = "outside upper center") -> None:
         columns = max(1, min(len(entries), int(17 * figure.get_figwidth() / (max(map(len, entries)) + 8))))
         more = -(-len(entries) // columns) - 4  # rows
         figure.set_figheight(min(TALLEST, figure.get_figheight() + 0.15 * max(0, more)))
-        figure.legend(entries.values(), entries.keys(), loc=place, ncols=columns)
+        figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns)
 
 
 def marks_legend(figure, axis, policies: list[str], tasks: list[str], models: list[str] = ()) -> None:
     """The legend of points in the style of `mark`: the mark of each policy, the fill of each task, the shape of each model."""
-    keys = axis.twinx()  # legend entries alone, no points
+    keys = axis.twinx()  # invisible axes that hold legend entries
     keys.set_axis_off()
     for policy in policies:
         keys.plot([], [], label=policy, **mark(policy, policies, model=0 if models else None))
@@ -136,7 +136,7 @@ def marks_legend(figure, axis, policies: list[str], tasks: list[str], models: li
 
 
 def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
-    """Write the figure, or as CSV the rows drawn, to each path: completely or not at all, and without a time stamp."""
+    """Write the figure to each path, or the rows drawn if it ends in .csv. Writes are atomic; files have no time stamp."""
     for path in paths:
         kind = path.rsplit(".", 1)[1]
         if kind == "csv":
@@ -198,7 +198,7 @@ def bars(frame: pd.DataFrame, name: str, scale: float = 100) -> list:
 
 
 def series(axis, places, frame: pd.DataFrame, name: str, scale: float = 100, bar_width: float = 0.8, **look) -> None:
-    """A column with its intervals, at some places of the x axis."""
+    """Draw a column with its intervals at `places` of the x axis."""
     axis.errorbar(places, scale * frame[name], yerr=bars(frame, name, scale), elinewidth=bar_width, **look)
 
 

@@ -9,7 +9,8 @@ To add one, add an entry here and write the function that it names:
 - a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. It gets its summary tables and what `design` returns as
   keywords. It returns the figure and the rows drawn.
 
-The workflow, the programs, the checks and the paper all read these entries. The paper prints the rest, which its text does not place, at its end.
+The workflow, the programs, the checks and the paper all read these entries. Tables and figures that the paper's text does not place
+stand at its end.
 """
 
 from collections.abc import Callable
@@ -125,11 +126,11 @@ JUDGED = {
         ],
     ),
 }
-# Numbers that others published.
+# Files of results/published with numbers that others published.
 PUBLISHED = ["base_wrong", "gains", "learnable", "lengths", "limits", "out_of_distribution", "readings", "recordings", "yardsticks"]
-# Tables of the page that says whether it was worth it.
+# Tables that the page worth.html reads.
 WORTH = ["gains", "parts", "spent"]
-# Tables with the numbers of the paper's text.
+# Tables that the numbers in the paper's text come from.
 NUMBERED = ["gains", "differences", "learnable", "parts", "decomposition", "kinds", "reasons", "subsets", "regressions"]
 NUMBERED += ["lead_regressions", "claims", "trajectories"]
 

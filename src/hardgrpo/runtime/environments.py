@@ -85,7 +85,7 @@ def granted_gpus(asked: int) -> int:
     Call it before heavy imports: in a rehearsal it hides the GPUs.
     """
     rehearsal = os.environ.get(REHEARSAL, "")
-    if not asked or rehearsal == "checked":  # the process that started this one has checked them
+    if not asked or rehearsal == "checked":  # the process that started this one has checked the GPUs
         return 0 if rehearsal else asked
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
     granted = None if shown is None else len([entry for entry in shown.split(",") if entry.strip()])

@@ -11,7 +11,7 @@ import hardgrpo
 class UserError(Exception):
     """Says where something is wrong, what was expected and what to do: one line, shown without a traceback. `more` are further lines.
 
-    Messages quote files, and models write into files: characters that a terminal would obey are shown by their numbers.
+    A message may quote text that a model wrote, so control characters are escaped.
     """
 
     def __init__(self, message: object, *more: object):
@@ -19,16 +19,16 @@ class UserError(Exception):
 
 
 class Unreadable(UserError):
-    """A file is there and cannot be read now. Its content may be whole, so nobody removes it."""
+    """A file exists but cannot be read now. It may be intact, so it must not be removed."""
 
 
-LONGEST_MESSAGE = 1500  # characters; of a longer one the middle is left out
+LONGEST_MESSAGE = 1500  # characters; the middle of a longer message is left out
 
 
 def shown(text: object) -> str:
-    """Text on one line: control characters, marks that change the direction of writing and halves of surrogate pairs as \\x1b, \\u202e."""
+    """Text on one line, shortened to LONGEST_MESSAGE; control characters, bidirectional marks and surrogates as \\x1b, \\u202e."""
     line = str(text)
-    # repr is how Python writes what is not printable; it also doubles backslashes and quotes, so it gets such characters alone.
+    # repr escapes unprintable characters, but also backslashes and quotes: apply it to the unprintable ones alone.
     line = line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
     return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
 
@@ -39,14 +39,14 @@ DISK_FULL_WORDS = ("No space left on device", "File too large", "Disk quota exce
 
 def run(main: Callable[[], None]) -> None:
     """Call a program's `main`. An error that a user can cause becomes one line on stderr and exit status 1."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set while modules were loaded
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set in hardgrpo/__init__.py, while modules are loaded
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         main()
     except UserError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends Python at once, also where it ends already
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends Python at once, also during its exit
         sys.exit("error: interrupted; start the same command again to resume")
     except BrokenPipeError:
         sys.exit(1)

@@ -127,8 +127,8 @@ def read_jsonl(
     errors: str = "strict",
     optional: dict[str, type | tuple[type, ...]] | None = None,
 ) -> list[dict]:
-    """The rows of a JSON Lines file: at least one, each an object that has at least `keys`, with the given types. A key that is `optional`
-    may be missing or null."""
+    """The rows of a JSON Lines file. Raise a `UserError` unless there is a row, and each is an object that has `keys` with these
+    types; a key that is `optional` may be missing or null."""
     rows = []
     for number, line in enumerate(read_text(path, errors).split("\n"), start=1):
         if not line.strip():
@@ -152,8 +152,8 @@ def read_jsonl(
 
 
 def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None, numbers: bool = False):
-    """The value of a JSON text of the file `name`, all of it or one `line`. Raise a `UserError` for a text that is no JSON, or that says two
-    things, which Python's reader takes: a key that stands in an object twice, and, if `numbers`, NaN and Infinity."""
+    """Parse JSON of the file `name` or its line `line`, which messages name. Raise a `UserError` for invalid JSON, duplicate keys
+    and, if `numbers`, for NaN, Infinity and numbers too large for a float: Python's own reader accepts these."""
     place = f"{name}: line {line}" if line else name
 
     def once(pairs: list[tuple]) -> dict:
@@ -209,8 +209,8 @@ def _argument(text: str, kind: type, expected: str):
     return found
 
 
-class _Yaml(yaml.SafeLoader):  # not libyaml's: deep nesting ends the process there
-    """Reads plain data, and refuses a key that stands in a mapping twice: the first would be lost without a word."""
+class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
+    """Reads plain data and refuses duplicate keys, of which PyYAML silently drops all but the last."""
 
     def construct_mapping(self, node, deep=False):
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
@@ -220,16 +220,16 @@ class _Yaml(yaml.SafeLoader):  # not libyaml's: deep nesting ends the process th
         return super().construct_mapping(node, deep)
 
 
-LARGEST_YAML = 1_000_000  # entries, with those that aliases repeat
+LARGEST_YAML = 1_000_000  # entries, counted again for each alias
 
 
 def read_yaml(path: str | Path):
-    """The content of a YAML file. Raise a `UserError` if it is none, or is endless or huge by its aliases."""
+    """The content of a YAML file. Raise a `UserError` if it is invalid, or if aliases make it endless or huge."""
     return parse_yaml(read_text(path), path)
 
 
 def parse_yaml(text: str, path: str | Path):
-    """The value of a YAML text of a file, which messages name."""
+    """Parse the YAML text of the file `path`, which messages name."""
     try:
         content = yaml.load(text, _Yaml)
     except yaml.YAMLError as error:
@@ -240,7 +240,7 @@ def parse_yaml(text: str, path: str | Path):
         TypeError,
         OverflowError,
         RecursionError,
-    ) as error:  # a date that is none; a key that is a list; deep nesting
+    ) as error:  # an impossible date; a list as a key; deep nesting
         raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
     if isinstance(content, dict) and "__use_yte__" in content:
         raise UserError(f"{path}: '__use_yte__' has Snakemake run the file as a program; a configuration is plain data: remove it")
@@ -309,7 +309,7 @@ def read_rows(path: str | Path, columns: dict[str, Callable], optional: dict[str
 
 
 def read_cells(path: str | Path) -> tuple[list[str], list[list[str]]]:
-    """(header, rows) of a CSV file, as text. Raise a `UserError` for a file that says two things or less than its header promises."""
+    """(header, rows) of a CSV file, as text. Raise a `UserError` for repeated column names and rows not as long as the header."""
     csv.field_size_limit(2**31 - 1)  # models write long answers
     reader = csv.reader(io.StringIO(read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
     try:
@@ -341,7 +341,7 @@ def check_numbers(path: str | Path, columns: Iterable[str]) -> None:
 
 
 def _converted(convert: Callable, cell: str):
-    """The value of a cell. Python reads more as a number than people write as one: '1_0', ' 1', 'nan', digits of other scripts."""
+    """Convert a cell; an empty one is None. Raise `ValueError` also for '1_0', ' 1', 'nan' and digits of other scripts."""
     if convert in (int, float) and (not cell.isascii() or "_" in cell or cell != cell.strip() or cell.lower().strip("+-") == "nan"):
         raise ValueError
     return convert(cell) if cell != "" else None

@@ -48,7 +48,7 @@ def describe(started: float, **facts) -> dict:
 
 
 def code_hash() -> str:
-    """One hash over all programs and the library, also where they differ from the commit."""
+    """SHA-256 over all programs and the library as they are on disk, uncommitted changes included."""
     digest = hashlib.sha256()
     for path in sorted(path for folder in ("scripts", "src") for path in (ROOT / folder).rglob("*.py")):
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
@@ -69,17 +69,14 @@ def write_listing(folder: Path, listed: dict[str, dict], **facts) -> None:
 
 def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dict:
     """Return the manifest of a model or checkpoint folder. Raise a `UserError` if a file is missing or differs from it. `part_of`: the
-    folder that the workflow makes as a whole, if it is another."""
+    folder that the message says to delete, if not `folder`."""
     folder = Path(folder)
     remedy = f"delete {part_of or folder} and run again"
     path = folder / "manifest.json"
     if not path.is_file():
         raise UserError(f"{folder}: no manifest.json, so the folder is missing or was never finished; {remedy}")
-    manifest = files.read_json(path, remedy=remedy)
-    listed = manifest.get("files")
-    if not isinstance(listed, dict) or not all(map(_is_listed, listed.items())):
-        raise UserError(f"{path}: not a manifest; {remedy}")
-    for name, entry in listed.items():
+    manifest = read_manifest(path, remedy)
+    for name, entry in manifest["files"].items():
         file = folder / name
         if not file.is_file():
             raise UserError(f"{file}: the file is missing; {remedy}")
@@ -87,6 +84,15 @@ def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dic
             raise UserError(f"{file}: truncated: {file.stat().st_size} bytes, expected {entry['bytes']}; {remedy}")
         if files.sha256(file) != entry["sha256"]:
             raise UserError(f"{file}: the content is not what was written (checksum differs); {remedy}")
+    return manifest
+
+
+def read_manifest(path: Path, remedy: str) -> dict:
+    """Return a manifest without looking at its files. Raise a `UserError` that ends with the remedy if it is none."""
+    manifest = files.read_json(path, remedy=remedy)
+    listed = manifest.get("files")
+    if not isinstance(listed, dict) or not all(map(_is_listed, listed.items())):
+        raise UserError(f"{path}: not a manifest; {remedy}")
     return manifest
 
 
@@ -99,7 +105,7 @@ def _is_listed(entry: tuple) -> bool:
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
-    """{updates done: folder} of a run's checkpoints."""
+    """{updates done: folder} of a run's checkpoints, in rising order."""
     path = folder / "manifest.json"
     steps = files.read_json(path).get("steps")
     rising = isinstance(steps, list) and all(type(step) is int and step >= 0 for step in steps) and sorted(set(steps)) == steps

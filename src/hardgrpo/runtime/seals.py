@@ -1,8 +1,8 @@
-"""Checksums of the files that the workflow makes, to find what was damaged later: a disk that forgets, a hand that slips.
+"""Seals: checksums of the files that the workflow makes, to detect later damage by a bad disk or an accidental edit.
 
 The seal of results/x/y.csv is results/x/.seals/y.csv. A file is checked when it is read. A file without a seal was not written by this
-project's programs, and is not checked. Of a folder of weights the manifest alone is sealed. The checksums of committed results stand in
-one file of each folder, SHA256SUMS, which is committed, too (`sha256sum -c` reads it).
+project's programs, and is not checked. In a folder of weights only manifest.json is sealed, which lists the other files' checksums.
+The checksums of committed results stand in SHA256SUMS, a committed file in the same folder (`sha256sum -c` reads it).
 """
 
 import contextlib
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from hardgrpo.runtime.errors import Unreadable, UserError
 
-SEALED = ("results", "paper")  # what the workflow makes, in folders that it names relative to the project's
-TWICE = range(2)  # another process may write file and seal while they are looked at
+SEALED = ("results", "paper")  # folders of the workflow's outputs, relative to the current folder
+TWICE = range(2)  # attempts: another process may replace the file between the reads of file and seal
 COMMITTED = (("results", "reference"), ("results", "published"))
 SUMS = "SHA256SUMS"
 
@@ -33,18 +33,18 @@ def is_seal(path: Path) -> bool:
 
 @contextlib.contextmanager
 def renewed(new: Path, path: Path) -> Iterator[None]:
-    """Seal the file `new` under the name `path`, which the block gives it. A kill leaves it without a seal, never with an old one."""
+    """Seal a file that the block renames from `new` to `path`. A kill may leave it without a seal, but not with an outdated one."""
     seal, checksum = of(path), sha256(new) if new.is_file() and _is_sealed(path) else None
     before = seal.with_name(f".{seal.name}.before")
-    with contextlib.suppress(FileNotFoundError):  # that of a process that was killed; the file may be another one since
+    with contextlib.suppress(FileNotFoundError):  # left by a killed process; the file may have changed since
         before.unlink()
-    with contextlib.suppress(FileNotFoundError):  # there is none; any other failure leaves file and seal as they are
+    with contextlib.suppress(FileNotFoundError):  # no seal yet; any other error leaves file and seal unchanged
         os.replace(seal, before)
     try:
         yield
     except BaseException:
         with contextlib.suppress(OSError):
-            if new.exists():  # Ctrl-C may come when the block has given it its name already
+            if new.exists():  # else Ctrl-C came after the rename, and the old seal is outdated
                 os.replace(before, seal)
         raise
     finally:
@@ -55,7 +55,7 @@ def renewed(new: Path, path: Path) -> Iterator[None]:
 
 
 def add(path: Path) -> None:
-    """Seal a file that stands in its place."""
+    """Seal a file that has its final name already."""
     with renewed(path, path):
         pass
 
@@ -80,10 +80,10 @@ def read(path: str | Path) -> bytes:
 
 
 def _is_expected(path: Path, checksum: str) -> bool:
-    """Whether a checksum is that of the file's seal, or there is no seal."""
+    """Whether a file's checksum equals its seal, or the file has no seal."""
     if _expected(path) in (None, checksum):
         return True
-    for folder in (path.parent, of(path).parent):  # a network file system then looks anew
+    for folder in (path.parent, of(path).parent):  # makes a network file system refresh its cache
         with contextlib.suppress(OSError):
             os.listdir(folder)
     return False
@@ -103,7 +103,7 @@ def _damaged(path: Path) -> UserError:
 
 
 def sealed(folder: Path) -> list[Path]:
-    """The sealed files of a folder. One that is gone is left to the workflow, which makes it again."""
+    """The sealed files of a folder that exist. The workflow makes missing ones again."""
     found = [folder / seal.name for seal in sorted((folder / ".seals").glob("[!.]*"))]
     return [path for path in found if path.exists()]
 
@@ -115,12 +115,12 @@ def check_in(folder: Path) -> None:
 
 
 def _is_sealed(path: Path) -> bool:
-    building = any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)  # a folder that is made as a whole
+    building = any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)  # in a folder that is being written
     return path.parts[0] in SEALED and path.parts[:2] not in COMMITTED and not building
 
 
 def _expected(path: Path) -> str | None:
-    """The checksum that a file was written or committed with; None if there is none."""
+    """The checksum that a file was written or committed with; None without a seal."""
     if _is_committed(path):
         return _sums(path.parent).get(path.name)
     seal = of(path)
@@ -130,7 +130,7 @@ def _expected(path: Path) -> str | None:
         return None
     except OSError as error:
         raise Unreadable(f"{seal}: cannot be read ({error.strerror}); run again when the disk answers, or delete it") from None
-    if found and not re.fullmatch("[0-9a-f]{64}", found):  # a power cut may leave nothing, or zeros
+    if found and not re.fullmatch("[0-9a-f]{64}", found):  # a power cut may leave it empty, or full of zeros
         raise UserError(f"{seal}: not the checksum of {path.name}: the seal is damaged; delete it and run again")
     return found or None
 

@@ -1,4 +1,4 @@
-"""The state of an unfinished training: a folder of checkpoints, which one process at a time locks.
+"""The state of an unfinished training: a folder of checkpoints, locked by one process at a time.
 
 A checkpoint is complete once its manifest is written; incomplete ones are ignored. Checkpoints on the schedule
 (`checkpoint_every`) are exported in the end; the others only serve to resume. The newest two checkpoints hold everything that
@@ -61,7 +61,7 @@ def resume_point(state: Path, every: int) -> int:
     for step in _steps(state):
         try:
             listed = provenance.check_manifest(checkpoint(state, step))["files"]
-        except Unreadable:  # it may be whole, and all that was trained since depends on it
+        except Unreadable:  # it may be intact; removing it would lose all later training
             raise
         except UserError as error:
             if (checkpoint(state, step) / "manifest.json").exists():
@@ -81,7 +81,7 @@ def resume_point(state: Path, every: int) -> int:
 
 
 def thin(state: Path, every: int) -> None:
-    """Remove what is not needed to resume. Call it when a new checkpoint is complete."""
+    """Remove everything that resuming and the output do not need. Call it when a new checkpoint is complete."""
     whole = [step for step in _steps(state) if (checkpoint(state, step) / "manifest.json").exists()]
     for step in whole[:-KEPT_WHOLE]:
         if step % every:
@@ -106,7 +106,7 @@ def finish(state: Path, updates: int, every: int, keep: bool) -> None:
     """Remove the state of a run whose output is written, or `keep` the scheduled checkpoints as `*.finished`.
 
     If Snakemake is killed before it sees that a job has ended, it later removes the job's output and runs the job again; `restore` then
-    spares the training. The kept files are hard links to the output and take no space.
+    makes training it again unnecessary. The kept files are hard links to the output and take no space.
     """
     finished = state.with_suffix(".finished")
     if keep:
@@ -121,11 +121,11 @@ def finish(state: Path, updates: int, every: int, keep: bool) -> None:
         shutil.rmtree(finished, ignore_errors=True)
 
 
-def forget(written: Iterable[str | Path], folder: Path = Path("results/state")) -> None:
-    """Remove what `finish` kept for runs that Snakemake has seen end: it names their `provenance.json`."""
+def forget(written: Iterable[str | Path], folder: Path) -> None:
+    """Remove what `finish` kept in the folder of states for runs that Snakemake has seen end. `written`: their `provenance.json`."""
     kept = {path.stem: path for path in folder.glob("*.finished")}
     for path in written if kept else ():
-        with contextlib.suppress(UserError):  # whoever reads the run says what is wrong with it
+        with contextlib.suppress(UserError):  # programs that read the run report the damage
             shutil.rmtree(kept.get(files.read_json(path).get("state"), ""), ignore_errors=True)
 
 
@@ -140,15 +140,15 @@ def restore(state: Path) -> None:
 
 # --- the lock ------------------------------------------------------------------------------------------------------
 
-ALIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")  # states of a job whose processes may be there
+ALIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")  # states of a job that may have processes
 HOLDER = re.compile(r"process (?P<process>\d+) on (?P<node>\S+?)(?:, Slurm job (?P<job>\d+))?")
 
 
 @contextlib.contextmanager
 def locked(state: Path, minutes: float | None = None, doing: str = "is training this run") -> Iterator[None]:
-    """Create a state folder if needed and hold its lock. Raise a `UserError` if another process holds it; `doing` says what for.
+    """Create a state folder if needed and hold its lock. Raise a `UserError` if another process holds it; the message says `doing`.
 
-    With `minutes`, ask that process to stop (SIGTERM) and wait so long for it to save its state.
+    With `minutes`, ask that process to stop (SIGTERM) and wait at most that long for it to save its state.
     """
     stream = _take(state, minutes, doing)
     try:
@@ -230,8 +230,8 @@ def _is_current(stream: TextIO, path: Path) -> bool:
 
 
 def _is_running(job: str) -> bool:
-    """Whether a Slurm job may still write. Some file systems keep locks local to a node, so flock misses holders elsewhere. Slurm that
-    does not know the job has forgotten it; one that does not answer leaves the question open, and the lock held."""
+    """Whether a Slurm job may still write. Some file systems keep locks local to a node, so flock misses holders on other nodes. A
+    job that Slurm does not know has ended long ago. If Slurm does not answer, the job counts as running."""
     try:
         done = subprocess.run(["squeue", "-h", "-j", job, "-o", "%T"], capture_output=True, text=True, timeout=60)
     except FileNotFoundError:  # no Slurm here

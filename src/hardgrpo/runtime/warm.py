@@ -51,8 +51,8 @@ def place() -> str:
 
 
 def run(main: Callable[[], None], starts: bool = True) -> None:
-    """`errors.run(main)`, in a fork of the server if there is one. If there is none, the program starts it, or with `starts` False does
-    without: a program that needs no torch would wait for it longer than it works."""
+    """`errors.run(main)` in a fork of the server, which is started if it is not running. With `starts` False and no server, run in
+    this process: a program that needs no torch is done sooner than the server has started."""
     path = os.environ.pop(SOCKET, None)  # processes that this program starts (torchrun) do without the server
     connection = connect(Path(path), starts) if path not in (None, OFF) and not wants_gpus() else None
     if connection is None:
@@ -67,7 +67,7 @@ def run(main: Callable[[], None], starts: bool = True) -> None:
 
 
 def others(paths: list[str]) -> list[str]:
-    """Paths without that of this package. They decide what the server loads; where a clone's own code is does not."""
+    """The paths from which a server loads libraries: all but that of this package, so that clones share a server."""
     return [path for path in paths if path != SOURCE]
 
 
@@ -104,7 +104,7 @@ def connect(path: Path, starts: bool = True) -> socket.socket | None:
 
 
 def namespaces() -> list[str]:
-    """Of processes and file systems. Containers that share a folder for sockets may have a Snakemake of the same number each."""
+    """Namespaces of processes and mounts: Snakemakes in containers that share the folder of sockets may have equal process ids."""
     with contextlib.suppress(OSError):
         return [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "mnt")]
     return []
@@ -170,7 +170,7 @@ def serve(path: Path, listening: int) -> None:
     running: dict[int, socket.socket] = {}
     snakemake, serving = Watched(int(path.name.partition("-")[0])), True
     while running or serving:
-        watched = snakemake.files if serving else []  # readable ever after, once it has ended
+        watched = snakemake.files if serving else []  # readable from its end on
         ready, _, _ = select.select([listener, woken, *watched, *running.values()], [], [], 1)
         serving = serving and snakemake.is_alive(ready)
         if woken in ready:
@@ -182,7 +182,7 @@ def serve(path: Path, listening: int) -> None:
                 except OSError:
                     asked = b""
                 os.kill(child, asked[0] if asked else signal.SIGKILL)  # no byte: the program is gone
-                if not asked:  # what is started next must not meet it
+                if not asked:  # the job's next attempt must not overlap with it
                     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         for child in list(running):
             ended, status = os.waitpid(child, os.WNOHANG)
@@ -197,7 +197,7 @@ def serve(path: Path, listening: int) -> None:
                 told = json.loads(_received(connection, int(length)))
             except (OSError, ValueError):  # the program is gone
                 connection.close()
-                for stream in streams:  # whoever reads them must see their end
+                for stream in streams:  # else their readers would not see the end of file
                     os.close(stream)
                 continue
             child = os.fork()
@@ -213,7 +213,7 @@ def serve(path: Path, listening: int) -> None:
 
 
 def _received(connection: socket.socket, length: int) -> bytes:
-    """So many bytes: a signal, as that of a child's end, may cut a single call short."""
+    """Read `length` bytes, or fewer if the connection ends. A single `recv` may return only some of them."""
     found = b""
     while len(found) < length and (more := connection.recv(length - len(found))):
         found += more
@@ -221,8 +221,8 @@ def _received(connection: socket.socket, length: int) -> bytes:
 
 
 class Watched:
-    """A process whose end is waited for. Linux has files for this, which also tell of one that nobody has asked how it ended, and which
-    no later process of the same number takes over."""
+    """Tells whether a process has ended. Linux has pidfds for this: they also report zombies, and never mean a later process with
+    the same id. Elsewhere signal 0 asks."""
 
     def __init__(self, process: int):
         self.process, self.files = process, []
@@ -265,20 +265,19 @@ def become(arguments: list[str], folder: str, environment: dict[str, str], sourc
 
 
 class Ending:
-    """Ends this process when all exit handlers have been called. To take down all that the server has loaded, as Python does otherwise,
-    took longer than to draw a figure."""
+    """Ends this process right after all exit handlers: Python's teardown of loaded libraries takes longer than drawing a figure."""
 
     def __init__(self):
         self.status: int | None = None
-        atexit.register(self.leave)  # before all others: it is called last
+        atexit.register(self.leave)  # registered before all others, so called last
 
     def leave(self) -> None:
         if self.status is not None:
             try:
                 sys.stdout.flush()
                 sys.stderr.flush()
-            except OSError:  # the disk is full, or whoever read it is gone
-                self.status = self.status or 120  # Python's own in such a case
+            except OSError:  # a full disk, or a closed pipe
+                self.status = self.status or 120  # Python's own status in this case
             os._exit(self.status)
 
 

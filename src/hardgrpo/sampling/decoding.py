@@ -68,7 +68,7 @@ def decode(
 class SeededSampling:
     """Inverse-CDF sampling with one uniform number per (row, step), drawn beforehand from the row's seed. Greedy at temperature 0.
 
-    Where it is asked for, `log_probabilities` (rows, steps) keeps those of the drawn tokens under the model without temperature, in nats.
+    If requested, `log_probabilities` (rows, max_tokens) holds the log-probability of each drawn token at temperature 1, in nats.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class GlobalSampling:
     For one sample per row, ATen divides each probability by an exponential random number and takes the largest quotient. This class
     draws these numbers for all rows, including those that have left the batch, because `generate` does so.
 
-    With `max_tokens`, `log_probabilities` (rows, max_tokens) keeps those of the drawn tokens at this temperature, in nats.
+    With `max_tokens`, `log_probabilities` (rows, max_tokens) holds that of each drawn token at `temperature`, in nats.
     """
 
     def __init__(self, rows: int, temperature: float, max_tokens: int = 0, device: torch.device | str = "cpu"):

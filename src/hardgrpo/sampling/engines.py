@@ -77,8 +77,8 @@ def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
 
 
 def end_tokens(folder: str, tokenizer) -> list[int]:
-    """Ids of every token that ends a completion, for both engines alike: what the model's configurations say, and, as in TRL's
-    training, the tokenizer's own."""
+    """Ids of all tokens that end a completion, for both engines: eos_token_id of the model's configurations and, as in TRL's
+    training, of the tokenizer. Raise a `UserError` if there is none."""
     stated = [tokenizer.eos_token_id]
     for name in ("generation_config.json", "config.json"):
         if (Path(folder) / name).exists():

@@ -1,4 +1,4 @@
-"""What the programs that sample completions share: arguments, the start of an engine, requests, rows of a probe, provenance."""
+"""Shared by the programs that sample completions: arguments, the start of an engine, requests, rows of a probe, provenance."""
 
 import argparse
 import time
@@ -66,7 +66,7 @@ def sample(
     parts: Iterable[list[int]] | None = None,
 ) -> Iterator[list[requests.Completion]]:
     """`engines.sample` with the arguments of the program. Call `start` before."""
-    from hardgrpo.sampling import engines  # imports torch, which `start` must come before
+    from hardgrpo.sampling import engines  # imports torch, so `start` must run before
 
     engines.fix_threads()
     return engines.sample(

@@ -11,7 +11,7 @@ class Request:
     messages: tuple[dict, ...]
     seed: int
     temperature: float
-    log_probability: bool = False  # whether the engine says how likely the completion was
+    log_probability: bool = False  # whether the engine returns the completion's mean log-probability
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Completion:
     text: str
     tokens: int  # generated tokens, including the end token
     finish_reason: str  # "stop" or "length", as vLLM calls them
-    log_probability: float | None = None  # mean of its tokens, in nats, under the model without temperature; None: not asked for
+    log_probability: float | None = None  # mean over its tokens at temperature 1, in nats; None: not requested
 
 
 def sample_seed(*key) -> int:

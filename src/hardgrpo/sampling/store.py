@@ -1,4 +1,4 @@
-"""Completions of early-stopped probes, kept for later ones: one folder for all probes that would sample the same completion."""
+"""Completions of early-stopped probes, kept for later ones. Probes that would sample the same completions share a folder."""
 
 import argparse
 import hashlib
@@ -11,29 +11,28 @@ from hardgrpo.runtime.errors import UserError
 
 
 def folder_of(args: argparse.Namespace) -> Path:
-    """The folder under --state for everything that decides the completion of a (problem, sample)."""
+    """A folder under --state, named by a hash of everything that determines the completion of a (problem, sample)."""
     facts = {name: getattr(args, name) for name in ("prompt", "completion_tokens", "seed", "engine", "chat")}
     facts |= {"problems": files.sha256(args.problems), "model": files.sha256(Path(args.model) / "manifest.json")}
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     return Path(args.state) / f"probe-{Path(args.model).name}-{Path(args.problems).parent.name}-{key[:16]}"
 
 
-KEYS = {"id": str, "sample": int, "completion": str}  # of a completion, at least
+KEYS = {"id": str, "sample": int, "completion": str}  # required keys of a completion
 
 
 class Store:
     """A file with one batch of completions per line; of each problem it holds the first few samples, in order.
 
-    A line ends with a tab and its checksum. One that was not written to its end, or was damaged later, does not count, nor do those after
-    it. The samples of the next batch depend on complete batches alone, so a killed probe ends with the same completions as an
-    uninterrupted one.
+    A line ends with a tab and its checksum. The first truncated or damaged line is ignored, and so are all lines after it. The
+    samples of the next batch depend on complete batches alone, so a killed probe ends with the same completions as any other.
     """
 
     def __init__(self, path: Path):
         self.path = path
 
     def batches(self) -> list[list[dict]]:
-        """All complete batches. An incomplete last line is removed from the file."""
+        """All batches before the first truncated or damaged line; that line and all after it are removed from the file."""
         found, size = [], 0
         data = self.path.read_bytes() if self.path.exists() else b""
         for line in data.split(b"\n")[:-1]:

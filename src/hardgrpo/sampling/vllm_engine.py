@@ -5,8 +5,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-# vLLM reads these variables on import. In one process, no workers outlive a killed job. vLLM's CPU build refuses to start without a
-# cache size (GiB), and is slow when its threads compete for two cores.
+# vLLM reads these variables on import. It runs in one process, because workers could outlive a killed job. vLLM's CPU build refuses
+# to start without a cache size (GiB), and is slow when its threads compete for two cores.
 for name, value in {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",

@@ -1,7 +1,7 @@
-"""What different choices of prompts have to offer for training, measured by completions that did not choose them.
+"""Compare choices of prompts: how many of the chosen prompts are mixed, by completions that did not choose them.
 
-The completions of every prompt are split at random: one half chooses, the other half tells how often the chosen prompts' groups would
-be mixed. By the completions that chose them the hardest look harder, and those nearest to one half more mixed, than they are.
+The completions of every prompt are split at random: one half chooses, the other half measures. Measured by the completions that
+chose them, the hardest prompts would look harder than they are, and those nearest to one half more mixed.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy import stats
 CONFIDENT, WRONG = 0.5, 0.2  # confidently wrong: at least this agreement, at most this pass rate
 CHOICES = ("hardest", "nearest ½", "agreement lowest", "agreement nearest ½", "entropy highest", "random")
 BY_OTHER = {f"{choice}, by the other": choice for choice in CHOICES[:5]}  # the same, by the completions of another model
-POOL = ("hardest", "nearest ½")  # choices that need the answers of the pool; the others need those of what they choose
+POOL = ("hardest", "nearest ½")  # choices that need the answers of the whole pool; the others need those of the chosen prompts
 COLUMNS = ["choice", "labels", "prompts"]
 MEASURED = ("mixed", "all_right", "all_wrong", "pass_rate", "confidently_wrong", "overlap", "rank_correlation")
 COLUMNS += [f"{name}{end}" for name in MEASURED for end in ("", "_low", "_high")]
@@ -24,14 +24,15 @@ def compare(
     seed: int = 0,
     other: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> list[dict]:
-    """Rows of COLUMNS, one a choice: means over random splits, with 95 % intervals (bootstrap, percentiles) for new prompts like these.
+    """Rows of COLUMNS, one per choice: means over `draws` random splits; 95 % intervals for new prompts (percentile bootstrap).
 
-    `right` is (N, K): whether sample k of prompt n is right. `codes` (N, K) numbers its answer (`signals.answer_codes`). Mixed, all right,
-    all wrong and the pass rate are of K - K // 2 other samples. An interval is of a single split, and so holds its noise, too. `confidently_wrong` and `overlap`,
-    the share of a choice that is among the hardest, too, are of all K samples. Ties are broken at random. K is at least 2.
+    `right` is (N, K): whether sample k of prompt n is right, K >= 2. `codes` (N, K) numbers its answer (`signals.answer_codes`).
+    Mixed, all right, all wrong and the pass rate are measured on the K - K // 2 samples that do not choose. `confidently_wrong` and
+    `overlap` (the share of a choice that is also among the hardest) use all K samples, to choose and to measure. Every bootstrap
+    sample is split once, so the intervals include the noise of a single split. Ties are broken at random.
 
-    `other` holds the same of another model's completions, of the same prompts in the same order. Then further rows are of choices by
-    all of these; `rank_correlation` (Spearman) is that of the two models' pass rates, or of the measure that chooses.
+    `other` holds `right` and `codes` of another model for the same prompts in the same order. It adds rows for the choices by all
+    of that model's completions. `rank_correlation` is Spearman's, between the two models' values of the measure that chooses.
     """
     chance = np.random.default_rng(seed)
     size = int(np.floor(round(budget * len(right), 9)))
@@ -89,7 +90,7 @@ def _one_split(
 
 
 def _keys(rates: np.ndarray, codes: np.ndarray) -> dict[str, np.ndarray]:
-    """(N,) for each choice: what it takes the lowest of."""
+    """Sort keys (N,) of each choice, which takes the prompts with the lowest keys."""
     agreement = agreements(codes)
     return {
         "hardest": rates,

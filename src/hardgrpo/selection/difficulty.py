@@ -11,7 +11,7 @@ STOPPED_COLUMNS = ["planned", "complete", "pass_rate_low", "pass_rate_high", "co
 
 
 def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool = False) -> dict:
-    """A row by the reference answer. Its counts are empty if the prompt should be graded too but was not recorded."""
+    """A row of COLUMNS. `with_prompt`: grade prompt + completion; without recorded prompts only id, tier and samples are filled."""
     if with_prompt and not all("prompt" in sample for sample in samples):
         return dict.fromkeys(COLUMNS) | {"id": problem["id"], "tier": problem.get("tier"), "samples": len(samples)}
     grades = [

@@ -9,7 +9,7 @@ prompt:
   before the cut or certainly behind it, and the wanted number of members is before it.
 
 `Stopper` takes counts and returns the samples to draw next: those that a proof certainly or probably needs. To find the probable ones,
-it draws the remaining samples several times from their posterior; `fewest` finds the cheapest proof in each of these worlds.
+it draws the remaining samples several times from their posterior; `fewest` finds the cheapest proof for each draw.
 With a confidence below 1, it draws the same samples in the same order, but stops as soon as the expected precision and recall of a
 guess reach the confidence. Decisions depend on the counts alone, so a probe can be resumed. This module knows neither engines nor
 graders.
@@ -25,9 +25,9 @@ from hardgrpo.selection import policies
 
 SPLIT = policies.SPLIT
 RULES = policies.BY_BOUNDS
-WORLDS = 24  # draws of the remaining samples, for each batch
-WORLDS_OF_CONFIDENCE = 400  # draws for the probability of membership
-LIKELY = 0.5  # a sample is taken if the proof needs it in at least this share of worlds
+DRAWS = 24  # of all remaining samples from the posterior, for each batch
+DRAWS_FOR_CONFIDENCE = 400  # the same, for the probability of membership
+LIKELY = 0.5  # a sample is taken if the proof needs it in at least this share of draws
 FORCED, LEADING = 2.0, 0.1  # added to that share, see `urgent`
 RATES = np.linspace(0, 1, 41)  # support of the prior of pass rates
 
@@ -121,20 +121,20 @@ def proven(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> bool:
     return bool(((_at_cuts(gaps, want) == 0) & _valid(_at_cuts(members, want), want)).any())
 
 
-def fewest(want: Wanted, correct: np.ndarray, drawn: np.ndarray, future: np.ndarray) -> np.ndarray:
-    """How many more samples each prompt needs in the cheapest proof, if the remaining samples are known: (worlds, prompts).
+def fewest(want: Wanted, correct: np.ndarray, drawn: np.ndarray, remaining: np.ndarray) -> np.ndarray:
+    """How many more samples each prompt needs in the cheapest proof, if the remaining samples are known: (draws, prompts).
 
-    `correct` and `drawn` are (prompts,). `future` (worlds, prompts, K) says whether sample drawn + s is right; samples beyond K are
+    `correct` and `drawn` are (prompts,). `remaining` (draws, prompts, K) says whether sample drawn + s is right; samples beyond K are
     ignored.
     """
-    worlds, prompts, samples = future.shape
+    draws, prompts, samples = remaining.shape
     start = want.bounds(correct, drawn)[0].astype(np.int16)
     left = (samples - drawn).astype(np.int16)
     # Samples are the first axis: sums over a short last axis took most of the time.
     step = np.arange(samples, dtype=np.int16)[:, None, None]
     going = step < left
-    counted = np.cumsum(np.moveaxis(~future if want.mirrored else future, 2, 0) & going, axis=0, dtype=np.int16)
-    low = start + np.concatenate([np.zeros((1, worlds, prompts), np.int16), counted[:-1]])
+    counted = np.cumsum(np.moveaxis(~remaining if want.mirrored else remaining, 2, 0) & going, axis=0, dtype=np.int16)
+    low = start + np.concatenate([np.zeros((1, draws, prompts), np.int16), counted[:-1]])
     high = low + left - step
     final = start + counted[-1]
 
@@ -144,22 +144,22 @@ def fewest(want: Wanted, correct: np.ndarray, drawn: np.ndarray, future: np.ndar
     if want.size is None:
         return needed(want.most)
     levels = range(-1, samples + 1)
-    needs = np.stack([needed(most) for most in levels], axis=1)  # (worlds, K + 2, prompts)
+    needs = np.stack([needed(most) for most in levels], axis=1)  # (draws, K + 2, prompts)
     members = np.stack([(final >= want.least) & (final <= most) for most in levels], axis=1)
     cost = np.where(_valid(_at_cuts(members, want), want), _at_cuts(needs, want), np.iinfo(np.int64).max)
-    level, place = np.divmod(cost.reshape(worlds, -1).argmin(axis=1), prompts + 1)
+    level, place = np.divmod(cost.reshape(draws, -1).argmin(axis=1), prompts + 1)
     row = np.where(want.rank < place[:, None], level[:, None] + 1, level[:, None])
     return np.take_along_axis(needs, row[:, None, :], axis=1)[:, 0]
 
 
 def _at_cuts(values: np.ndarray, want: Wanted) -> np.ndarray:
-    """Sums over the pool at every cut: (worlds, levels 0 to K, places 0 to prompts).
+    """Sums over the pool at every cut: (draws, levels 0 to K, places 0 to prompts).
 
-    `values` (worlds, K + 2, prompts) holds each prompt's value at levels -1 to K. Before the cut (level, place) are the prompts with
+    `values` (draws, K + 2, prompts) holds each prompt's value at levels -1 to K. Before the cut (level, place) are the prompts with
     a count of at most `level` among the first `place` by tie-break, and those with at most level - 1 among the others.
     """
-    worlds, levels, prompts = values.shape
-    sums = np.zeros((worlds, levels, prompts + 1), dtype=np.int64)
+    draws, levels, prompts = values.shape
+    sums = np.zeros((draws, levels, prompts + 1), dtype=np.int64)
     np.cumsum(values[:, :, want.order], axis=2, out=sums[:, :, 1:])
     return sums[:, 1:] + sums[:, :-1, -1:] - sums[:, :-1]
 
@@ -189,10 +189,8 @@ def urgent(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     low, high = want.bounds(correct, drawn)
     if want.size is None:
         return FORCED * undecided(low, high, want.least, want.most)
-    prompts, never = (
-        len(drawn),
-        want.samples + 1,
-    )  # the place of prompts that are no members however low their count: behind all others
+    prompts = len(drawn)
+    never = want.samples + 1  # stands for the count of a prompt that cannot be a member: behind all others
     low = np.where(high < want.least, never, np.maximum(low, want.least)) * prompts + want.rank
     high = np.where(want.bounds(correct, drawn)[0] < want.least, never, high) * prompts + want.rank
     order = np.argsort(low)
@@ -236,11 +234,11 @@ def choose(want: Wanted, correct: np.ndarray, drawn: np.ndarray, confidence: flo
 
 
 def member_chances(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Probability (prompts,) that full probing chooses each prompt. Worlds without a subset count as choosing none."""
+    """Probability (prompts,) that full probing chooses each prompt. Draws without a subset count as choosing none."""
     low, _ = want.bounds(correct, drawn)
-    future = imagined(correct, drawn, want.samples, WORLDS_OF_CONFIDENCE)
+    remaining = draw_remaining(correct, drawn, want.samples, DRAWS_FOR_CONFIDENCE)
     going = np.arange(want.samples) < (want.samples - drawn)[:, None]
-    final = low + ((~future if want.mirrored else future) & going).sum(axis=2)
+    final = low + ((~remaining if want.mirrored else remaining) & going).sum(axis=2)
     if want.size is None:
         wrong = final <= want.most
         members = wrong if want.policy["rule"] == "base_wrong" else ~wrong
@@ -312,29 +310,29 @@ class Stopper:
         return [(int(prompt[i]), int(self.drawn[prompt[i]] + step[i])) for i in chosen]
 
     def _needed(self, wants: list[Wanted]) -> np.ndarray:
-        """By (prompt, s): the share of worlds in which the cheapest proof needs more than s further samples, plus `urgent`."""
-        future = imagined(self.correct, self.drawn, self.samples, WORLDS)
-        needs, first = np.zeros((WORLDS, len(self.drawn)), dtype=int), 0
+        """By (prompt, s): the share of draws for which the cheapest proof needs more than s further samples, plus `urgent`."""
+        remaining = draw_remaining(self.correct, self.drawn, self.samples, DRAWS)
+        needs, first = np.zeros((DRAWS, len(self.drawn)), dtype=int), 0
         for want in wants:
-            needs = np.maximum(needs, fewest(want, self.correct, self.drawn, future))
+            needs = np.maximum(needs, fewest(want, self.correct, self.drawn, remaining))
             first = np.maximum(first, urgent(want, self.correct, self.drawn))
         share = (needs[:, :, None] > np.arange(self.samples)).mean(axis=0)
         share[:, 0] += first
         return share
 
 
-def imagined(correct: np.ndarray, drawn: np.ndarray, samples: int, worlds: int) -> np.ndarray:
-    """Draw the remaining samples, (worlds, prompts, K), with each prompt's pass rate drawn from its posterior (`posteriors`).
+def draw_remaining(correct: np.ndarray, drawn: np.ndarray, samples: int, draws: int) -> np.ndarray:
+    """Draw the remaining samples, (draws, prompts, K), with each prompt's pass rate drawn from its posterior (`posteriors`).
 
     The random numbers depend on the counts alone, so that a resumed probe makes the same decisions as an uninterrupted one.
     """
     rng = np.random.default_rng([len(drawn), samples, int(drawn.sum()), int(correct.sum())])
     edges = posteriors(correct, drawn).cumsum(axis=1)[:, :-1]
-    place = rng.random((worlds, len(drawn)), dtype=np.float32)
-    at_once = max(1, 2**20 // edges.size)  # worlds; all of them for a small pool
-    passed = [(place[i : i + at_once, :, None] > edges).sum(axis=2) for i in range(0, worlds, at_once)]
+    place = rng.random((draws, len(drawn)), dtype=np.float32)
+    at_once = max(1, 2**20 // edges.size)  # draws; all of them for a small pool
+    passed = [(place[i : i + at_once, :, None] > edges).sum(axis=2) for i in range(0, draws, at_once)]
     rates = RATES[np.concatenate(passed)].astype(np.float32)
-    return rng.random((worlds, len(drawn), samples), dtype=np.float32) < rates[:, :, None]
+    return rng.random((draws, len(drawn), samples), dtype=np.float32) < rates[:, :, None]
 
 
 def posteriors(correct: np.ndarray, drawn: np.ndarray, steps: int = 50) -> np.ndarray:

@@ -1,12 +1,12 @@
-"""Selectors: which prompts the next rollouts of a run are sampled for, decided while it trains.
+"""Selectors: they decide during training which prompts the next rollouts are sampled for.
 
-A run goes in sampling steps (`round` below). Each samples `prompts_per_update` prompts, `group_size` rollouts each, so that runs of one length have
-generated equally many rollouts whatever their selector. A selector is asked for prompts (`ask`), and told the share of each group's
-rollouts that was rewarded (`told`). It is a deterministic function of the seed and of what it was told: it draws its random numbers
-anew from the seed and its place in the run, so that `state` is all that a checkpoint needs. What a selector may draw is the run's
-subset, the pool here. `Selector` says what each kind promises.
+A run is a sequence of sampling steps (`round` below). Each samples `group_size` rollouts for each of `prompts_per_update` prompts,
+so that runs of one length generate equally many rollouts whatever their selector. The trainer asks the selector for prompts (`ask`)
+and tells it the share of each group's rollouts that was rewarded (`told`). A selector depends on the seed and on what it was told
+alone: it derives its random numbers from the seed and its place in the run, so a checkpoint needs only its `state`. The pool of a
+selector is the run's subset.
 
-Formulas are those of the papers named; where these leave something open, the docstring says what was taken.
+Formulas are those of the papers named. Where a paper leaves a point open, the docstring says what is done here.
 """
 
 import math
@@ -18,7 +18,7 @@ import numpy as np
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import selectors
 
-RIDGE = 0.05  # of the slope of `calibrated`, per reference, as in predicted.py; ours
+RIDGE = 0.05  # ridge penalty on the slope of `calibrated`, per reference, as in predicted.py; our choice
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ def check_reference(chosen: dict, prompts: int) -> None:
 
 
 class Selector:
-    """What a run asks for prompts. A kind is made by `make`: KIND(its keys with defaults and group_size, pool, rounds of the run, seed)."""
+    """The interface of all kinds. `make` calls KIND(the recipe's selector and group_size, pool, rounds of the run, seed)."""
 
     def ask(self, round: int, room: int) -> Asked:
-        """1 to `room` ids of the pool to sample next, the same ones for the same seed and the same history. Rounds count from 1; a round
-        asks again until its room is filled. Random numbers come from the seed and the place in the run, not from a generator that is kept."""
+        """1 to `room` ids of the pool to sample next; the same seed and history give the same ids. Rounds count from 1. A round
+        asks again until its room is filled."""
         raise NotImplementedError
 
     def told(self, round: int, asked: Asked, shares: list[float]) -> None:
@@ -72,7 +72,7 @@ class Selector:
         return {}
 
     def restore(self, state: dict) -> None:
-        """Go on from a `state`."""
+        """Continue from a `state`."""
 
 
 class Epochs:
@@ -93,7 +93,7 @@ class Epochs:
 
 class Dynamic(Selector):
     """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): sample on, drop groups that are all right or all wrong, until an update
-    is full. DAPO samples 1,536 prompts at a time for an update of 512, and what is left over when it is full is thrown away."""
+    is full. DAPO samples 1,536 prompts at a time for an update of 512, and throws away the groups that are left over."""
 
     def __init__(self, chosen: dict, pool: Pool, rounds: int, seed: int):
         self.epochs = Epochs(pool.ids, seed)
@@ -109,11 +109,11 @@ class Dynamic(Selector):
 
 
 class Skip(Dynamic):
-    """GRESO (arXiv 2506.02177): before it is sampled, a prompt whose last z groups were all right, or all wrong, is skipped with
-    probability 1 - max(p^z, least). p is `explore` at first, one for all-right and one for all-wrong groups. Once the pool has been gone
-    through, p falls by `step` after each round in which at least the share `easy` (`hard`) of the groups were all right (all wrong), and
-    rises by it after each other one, within LIMITS. Then as dynamic sampling. (The released code moves p once per update instead. The
-    paper also adapts how many prompts it samples at a time; here a round samples equally many, as with every selector.)"""
+    """GRESO (arXiv 2506.02177): dynamic sampling that skips a prompt whose last z groups were all right, or all wrong, with
+    probability 1 - max(p^z, least). All-right and all-wrong groups each have their own p, which starts at `explore`. After the
+    first epoch, each round in which at least the share `easy` (`hard`) of the groups were all right (all wrong) lowers p by `step`,
+    and each other round raises it by `step`, within LIMITS. (The released code moves p once per update instead. The paper also
+    adapts how many prompts it samples at a time; here a round samples equally many, as with every selector.)"""
 
     LIMITS = 0.05, 0.95  # of p, in the released code
 
@@ -159,8 +159,8 @@ class Skip(Dynamic):
 class Beta(Selector):
     """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, first Beta(1, 1). Draw a pass rate for every
     prompt of the pool from it (Thompson sampling) and take those nearest to `target`. After a group of n rollouts with share s
-    rewarded: a = discount * a + (1 - discount) + n s, b = discount * b + (1 - discount) + n (1 - s). The paper draws among a random
-    part of the pool, eight times an update; here among all of it."""
+    rewarded: a = discount * a + (1 - discount) + n s, b = discount * b + (1 - discount) + n (1 - s). The paper considers a random
+    part of the pool, eight times the size of an update; here all of it."""
 
     def __init__(self, chosen: dict, pool: Pool, rounds: int, seed: int):
         self.chosen, self.ids, self.seed = chosen, pool.ids, seed
@@ -195,7 +195,7 @@ class Targeted(Selector):
     proportional to exp(-|predicted - 1/2| / sharpness) until the next references.
 
     The paper embeds with another model and a head that was trained on pass rates measured beforehand; here the embedding is the mean of
-    the model's own last hidden states, standardised over the pool. References measure and are not trained on."""
+    the model's own last hidden states, standardised over the pool. References only measure: no update trains on them."""
 
     def __init__(self, chosen: dict, pool: Pool, rounds: int, seed: int):
         self.chosen, self.ids, self.seed = chosen, pool.ids, seed
@@ -266,7 +266,7 @@ def number(seed: int, *words) -> int:
 
 
 def repeated(order: np.ndarray, count: int) -> list[int]:
-    """The first `count` of `order`, from its start again where it is shorter."""
+    """The first `count` entries of `order`, which is repeated if it is shorter."""
     return [int(order[i % len(order)]) for i in range(count)]
 
 
@@ -287,10 +287,11 @@ def attended(scores: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
 
 def calibrated(predicted: np.ndarray, of_references: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Platt scaling: sigmoid(w logit(predicted) + c), with w and c fitted by logistic regression to the references' pass rates, each
-    predicted from the others (`of_references`). The paper computes w and c from the references' mean and standard deviation by a small
-    network that was trained beforehand. Where all references have one pass rate there is nothing to fit. Where the others' pass rates
-    foretell none (w is not positive; a mean that leaves one out is the higher, the lower that one), every prediction is their mean."""
+    """Platt scaling: sigmoid(w logit(predicted) + c), with w and c fitted by logistic regression to the references' pass rates,
+    each predicted from the others (`of_references`). The paper computes w and c from the references' mean and standard deviation by
+    a small network that was trained beforehand. Every prediction is the references' mean pass rate where there is nothing to fit
+    (all pass rates are equal), and where the references do not predict each other (w is not positive: a mean without one reference
+    is the higher, the lower that reference is)."""
     if np.ptp(shares) == 0 or np.ptp(of_references) == 0:
         return np.full(len(predicted), shares.mean())
     import statsmodels.api as sm  # here, because it takes a second and few selectors need it

@@ -67,7 +67,7 @@ def labels_before(policy: dict) -> str:
 
 def labels(policy: dict, recipe: dict, pool: int, sample: int, chosen: int, sampled: int | None = None) -> int:
     """How many prompts' answers a run needs: to choose (the pool's, those of a `sample`, or none) and to train (those of the `chosen`
-    prompts, or none where the reward is the majority's answer or any answer). A prompt that needs its answer for both counts once.
+    prompts, or none where the reward is not `correct`). A prompt that needs its answer for both counts once.
 
     A run with a selector, or a short one on all prompts, samples only some of the prompts, `sampled`, and needs the answers of these."""
     before = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
@@ -201,8 +201,8 @@ def is_budget(budget: object) -> bool:
 
 
 def subset_size(budget: float | dict, pool: int) -> int:
-    """How many prompts of the pool a budget pays for. Of a share it is floor(budget * pool), as in the paper, without the rounding
-    error of 0.29 * 100 = 28.999... Raise a `UserError` for more prompts than the pool has."""
+    """How many prompts of the pool a budget pays for. A share pays for floor(budget * pool), as in the paper; the product is
+    rounded first, because 0.29 * 100 is 28.999... Raise a `UserError` for more prompts than the pool has."""
     if not isinstance(budget, dict):
         return math.floor(round(budget * pool, 9))
     size = budget["prompts"] if "prompts" in budget else math.floor(round(budget["money"] / budget["label_price"], 9))

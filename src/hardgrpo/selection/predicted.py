@@ -1,8 +1,8 @@
 """Pass rates predicted from signals that need no answers, by a model fitted on a small random sample of prompts that was annotated.
 
-A logistic regression of right answers on the signals (signals.py), standardised over the pool, with a ridge penalty: a sample of a few
-prompts may be separated perfectly. Signals that are unknown for some prompt of the pool are left out, except for the entropy, which is
-0 where no sample gives an answer.
+The model is a logistic regression of right answers on the signals (signals.py), standardised over the pool. It has a ridge penalty,
+because a small sample may be separated perfectly. Signals that are unknown for some prompt of the pool are left out, except for the
+entropy, which counts as 0 where no completion gives an answer.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection.policies import SIGNALS, subset_size, tie_break
 
-RIDGE = 0.05  # of each standardised slope, per prompt of the sample; ours
+RIDGE = 0.05  # penalty on each standardised slope, per prompt of the sample; our choice
 
 
 def sample(ids: list[str], share: float, seed: int) -> list[str]:

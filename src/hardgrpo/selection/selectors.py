@@ -1,4 +1,4 @@
-"""A recipe's `selector`, as the configuration has it: defaults, and how many labels it takes. `online.py` computes with it."""
+"""A recipe's `selector` in the configuration: defaults, and the cost in labels, memory and tokens. `online.py` implements it."""
 
 DEFAULTS = {  # of the keys that a selector may leave out; the papers' values
     "dynamic": {"groups": None, "most_rounds": 10},  # groups: those of an update, as many as a round samples
@@ -17,7 +17,7 @@ def with_defaults(recipe: dict) -> dict:
 
 
 def most_labels(recipe: dict, pool: int) -> int:
-    """The most prompts of a pool whose answers a run can need: each prompt that it samples needs its own."""
+    """Upper bound of the labels that a run needs: one for each prompt of the pool that it samples."""
     return min(pool, recipe["updates"] * recipe["prompts_per_update"])
 
 
@@ -29,7 +29,7 @@ def fresh_groups(recipe: dict) -> list[int]:
 
 
 def largest_update(recipe: dict) -> float:
-    """The groups that the largest update trains on, for each group that a sampling step samples; at least 1, which is that of plain GRPO."""
+    """Groups of the largest update divided by the groups of a sampling step; at least 1, the ratio of plain GRPO."""
     chosen, room = with_defaults(recipe), recipe["prompts_per_update"]
     groups = chosen.get("groups", room)
     if chosen["kind"] == "targeted":
@@ -38,7 +38,7 @@ def largest_update(recipe: dict) -> float:
 
 
 def trained_share(recipe: dict) -> float:
-    """Tokens trained on for each that is sampled, at most: references are not trained on, replayed groups are trained on again."""
+    """Upper bound of tokens trained on per token sampled. References are not trained on; replayed groups are trained on again."""
     chosen, room = with_defaults(recipe), recipe["prompts_per_update"]
     if chosen["kind"] != "targeted":
         return 1.0

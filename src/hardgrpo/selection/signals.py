@@ -1,4 +1,4 @@
-"""What a base model's completions tell of a prompt without its answer.
+"""Signals: statistics of a base model's completions of a prompt that need no reference answer.
 
 None of these is a difficulty: a model may agree with itself and be wrong. They say where samples differ, and groups of rollouts whose
 answers differ are what GRPO learns from. The functions get a prompt's completions and the grader that finds answers in them; no
@@ -9,8 +9,8 @@ reference answer reaches them.
                       the grader says which answers mean the same); empty where no sample gives one
     answered_share    share of the samples in which the grader finds an answer
     mean_tokens       mean length of the samples, in tokens; empty where it is not known
-    log_probability   mean log-probability of a token under the model that sampled it (self-certainty, arXiv 2505.19590, has a relative
-                      of it), in nats; empty where the engine gave none
+    log_probability   mean log-probability of a token under the model that sampled it (self-certainty, arXiv 2505.19590, is
+                      related), in nats; empty where the engine gave none
 """
 
 import math
@@ -36,7 +36,7 @@ def measure(samples: list[dict], grader: str) -> dict[str, float | None]:
 
 
 def answer_codes(texts: list[str], grader: str) -> list[int]:
-    """A number for each completion's answer, equal where answers are equal, from 0 in the order of first sight; -1 without an answer."""
+    """A number for each completion's answer, from 0 in order of first occurrence; equal answers share it. -1: no answer."""
     firsts: list[str] = []
     codes = []
     for answer in map(graders.GRADERS[grader].extract, texts):

@@ -19,7 +19,7 @@ from hardgrpo.study.settings import (
 )
 from hardgrpo.study.study_checks import SINGULAR, unknown
 
-# For each family what its demonstrations need, with an example, and what they may have besides.
+# Family -> (keys that its demonstrations need, each with an example, and keys that they may have).
 DEMONSTRATIONS = {
     "swaps": ({"length": "[1, 2, 3]", "slip": 0.2}, {"restated"}),
     "arithmetic": ({"length": "[1, 2, 3]", "slip": '{"+": 0.1, "-": 0.1, "*": 0.5, "/": 0.5}'}, {"misconception"}),
@@ -37,7 +37,7 @@ def check(config: dict, name: str) -> None:
 
 
 def check_writable(*folders: str) -> None:
-    """Raise a `UserError` if results cannot be written, before the first job and not after the first hour."""
+    """Raise a `UserError` before the first job if results cannot be written."""
     for folder in folders:
         path = Path(folder)
         if path.exists() and not path.is_dir():
@@ -207,7 +207,7 @@ def _not_shown(family: str | None, spec: dict, place: str) -> Iterator[tuple[str
 
 
 def _not_cut(config: dict, name: str, place: str) -> Iterator[tuple[str, str]]:
-    """Why the completions of a task's `cut_from` cannot give its own: shorter ones, or fewer in its probe."""
+    """Why a task cannot be cut from its `cut_from`: only its completion limit and probe samples may be smaller."""
     task, other = config["tasks"][name], config["tasks"].get(config["tasks"][name]["cut_from"])
     if other is None or "cut_from" in other:
         yield f"{place}.cut_from", f"'{task['cut_from']}' is no task, or is cut from another itself; name one that is sampled"

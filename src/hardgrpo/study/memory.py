@@ -63,7 +63,7 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
     base = parameters(shape) * BYTES[recipe["base"]] / (1 if adapter else count)
     trained = adapter_parameters(shape, adapter["rank"]) if adapter else parameters(shape) / count
     width = 4.0 if recipe["precision"] == "fp32" else 2.0
-    # An update of more groups than are sampled at once goes in as many, larger micro-batches.
+    # An update of more groups than a sampling step samples is split into the same number of micro-batches, which are larger.
     rows = math.ceil(gpus["micro_batch"] * (selectors.largest_update(recipe) if recipe.get("selector") else 1))
     tokens = rows * (PROMPT_TOKENS + completion_tokens)
     layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]  # values per token of the one layer that is being recomputed
@@ -76,8 +76,8 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
     gathered = 0.0
     if not adapter and count > 1:  # the trained weights are gathered one layer at a time
         gathered = 2 * max(_layer(shape), _embedding(shape)) * 4.0 + parameters(shape) * 2.0 * second
-    # PRIME's reward model: weights like those that are trained, with an AdamW of its own; and the untrained ones, which with an adapter
-    # are the base without it. Its gradients are there before the policy's.
+    # PRIME's reward model: a copy of the trained weights, its AdamW state, and a copy of the untrained weights (with an adapter the
+    # base without it, which needs no copy). Its gradients are freed before the model's own are computed.
     reward_model = trained * (4.0 + OPTIMISER_BYTES["adamw"] + (0.0 if adapter else 4.0)) if recipe.get("process") else 0.0
     need = {
         "weights": base + (trained * 4.0 if adapter else 0.0),

@@ -5,6 +5,10 @@ from collections.abc import Iterable
 
 from hardgrpo.study import settings
 
+PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
+CALIBRATION = "results/calibration.json"  # of the cost model
+STATES = "results/state"  # the folder of the states of unfinished runs, and of the completions that later probes use
+
 
 def model_folder(name: str) -> str:
     return f"results/models/{name}"
@@ -15,12 +19,12 @@ def problems(task: str, split: str) -> str:
 
 
 def annotated(task: str) -> str:
-    """The problems of a pool that somebody has given answers to."""
+    """The annotated problems of a pool, with the answers that somebody gave."""
     return f"results/tasks/{task}/annotated.jsonl"
 
 
 def trained_on(config: dict, task: str) -> str:
-    """The problems, with answers, from which a run's prompts are."""
+    """The problems with answers that a run's prompts come from: the train split, or what was annotated of a task without labels."""
     return problems(task, "train") if settings.is_labelled(config["tasks"][task]) else annotated(task)
 
 
@@ -40,7 +44,7 @@ def probe(model: str, task: str, shard: int | str) -> str:
 
 
 def trajectory(model: str, prompts: str) -> str:
-    """Right answers by prompt and epoch, without the epochs from which subsets are chosen."""
+    """Right rollouts by prompt and epoch, in the epochs after those from which subsets are chosen."""
     return f"results/trajectories/{model}/{prompts}.csv"
 
 
@@ -59,7 +63,7 @@ def questions(task: str) -> str:
 
 
 def signals(model: str, task: str) -> str:
-    """What the probe tells of each prompt without its answer."""
+    """The signals of each prompt of the pool."""
     return f"results/signals/{model}/{task}.csv"
 
 
@@ -71,21 +75,31 @@ def training(run: settings.Run, name: str) -> str:
     return f"results/training/{run.path}/{name}"
 
 
+def tracking(model: str, task: str, recipe: str, policy: str, seed: int) -> str:
+    """The folder in which TensorBoard's log of a run is."""
+    return f"results/tracking/{model}/{task}/{recipe}/{policy}/{seed}"
+
+
 def first_round(run: settings.Run, name: str) -> str:
     """A file of the first round of a run whose policy annotates in two."""
     return training(run, f"first/{name}")
 
 
 def subset_of_run(config: dict, run: settings.Run) -> str:
-    """The prompts that a run is trained on: what its policy chose, or in its second round what that and the first round chose."""
+    """The prompts that a run is trained on. With a policy in two rounds: the choices of both."""
     if settings.in_rounds(config["policies"].get(run.policy, {})):
         return training(run, "second.csv")
     return subset(run.base, run.task, run.policy, run.seed)
 
 
 def evaluation(what: str, test: str) -> str:
-    """The graded completions of `what`, MODEL/base or the path of a run, on the task `test`."""
+    """The graded completions on the task `test` of `what`: BASE/base, BASE/reach or the path of a run."""
     return f"results/evaluation/{what}/{test}.csv.gz"
+
+
+def completions(graded: str) -> str:
+    """The texts of an evaluation's completions, beside the file of their grades."""
+    return graded.removesuffix(".csv.gz") + ".jsonl.gz"
 
 
 def computed(study: str) -> str:
@@ -105,19 +119,19 @@ def pair_of(path: str) -> tuple[str, str]:
 
 
 def choice_of(path: str) -> tuple[str, str, str]:
-    """(base, task, policy) of a file of `subset`, or of what a run's two rounds chose."""
+    """(base, task, policy) from the path of a subset: a file of `subset`, or `second.csv` or `second.json` in a run's folder."""
     parts = path.split("/")
     base, task, policy = (parts[-6], parts[-5], parts[-3]) if parts[-1].startswith("second.") else parts[-4:-1]
     return base, task, policy
 
 
 def of_base(config: dict, model: str, test: str) -> tuple[str, ...]:
-    """What is sampled of a base model on a test: `base`, and `reach` if its reach is measured."""
+    """The sets of completions that a base model samples on a test: `base`, and `reach` if its reach is measured."""
     return ("base", "reach") if has_reach(config, model, test) else ("base",)
 
 
 def has_reach(config: dict, model: str, test: str) -> bool:
-    """Whether a base model's reach on a test is measured: with further samples of its own, or of the task it is cut from."""
+    """Whether a base model's reach on a test is measured, by further samples of this task or of the task that it is cut from."""
     return "reach" in config["tasks"][settings.sampled_as(config, test)]["test"] and not settings.is_recorded(config, model)
 
 
@@ -126,7 +140,7 @@ def has_tables(folder: str, names: Iterable[str]) -> bool:
 
 
 def agreement(study: str) -> str:
-    """The table of how the summaries computed here agree with the reference."""
+    """The table that compares the summaries computed here with the reference results."""
     return f"results/agreement/{study}.csv"
 
 
@@ -157,17 +171,17 @@ def of_study(config: dict, study: str) -> dict:
 
 
 def _by_signals(config: dict, study: str) -> dict[str, dict]:
-    """The study's policies that go by something other than pass rates."""
+    """The study's policies by a measure other than the pass rate: {name: their `by` and `rounds`}."""
     named = {name: config.get("policies", {}).get(name, {}) for name in config["studies"][study]["policies"]}
     kept = lambda policy: {key: policy[key] for key in ("by", "rounds") if key in policy}
     return {name: kept(policy) for name, policy in named.items() if policy.get("by", "pass_rate") != "pass_rate"}
 
 
 def conditions(config: dict, study: str) -> dict:
-    """What decides which claims a study can test and whom they are about.
+    """Facts that decide which claims a study can test, and which base models its intervals are about.
 
-    Tasks over the same problems have the same name under `problems`. `weaker`: where the signal is weaker. `own_bases`: the models
-    whose replicates are pretrained anew.
+    Tasks over the same problems have the same name under `problems`. `weaker`: tasks and models with the weaker signal.
+    `own_bases`: models of which each replicate pretrains a base of its own.
     """
     tested = of_study(config, study)["tasks"]
     shared = {}
@@ -196,7 +210,7 @@ def inputs(config: dict, study: str) -> list[str]:
     weighted = [model for model in sorted(settings.probing_models(config, plan)) if settings.has_weights(config, model)]
     pretrained = [model for model in weighted if config["models"][model]["source"]["kind"] == "pretrain"]
     splits = [(task, "train") for _, task, _ in probed(config, study) if task in config["tasks"]]
-    by = (config["policies"].get(run.policy, {}).get("probed_on") for run in runs(config, study))  # recorded policies are not in it
+    by = (config["policies"].get(run.policy, {}).get("probed_on") for run in runs(config, study))  # {}: policy of a recording
     splits += [(task, "train") for task in dict.fromkeys(by) if task]
     splits += [(test, "test") for model, task in settings.pairs(config, plan) for test in eval_tasks(config, study, task, model)]
     splits += [split for model in pretrained for split in settings.never_shown(config, model)]
@@ -226,7 +240,8 @@ def updates(config: dict, study: str) -> list[str]:
 
 
 def probed(config: dict, study: str) -> list[tuple[str, str, list[int]]]:
-    """(base, task, its seeds) whose pool is probed. A recorded model may have no probe. A trajectory has prompts instead of a task."""
+    """(base, task, seeds of the runs from this base) of every probed pool. A recorded model may have no probe. A trajectory has
+    prompts instead of a task."""
     plan = config["studies"][study]
     return [
         (base, task, [seed for seed in plan["seeds"] if settings.base_of(config, model, seed) == base])
@@ -237,7 +252,7 @@ def probed(config: dict, study: str) -> list[tuple[str, str, list[int]]]:
 
 
 def followed(config: dict, study: str) -> list[tuple[str, str]]:
-    """(model, its prompts) of the trajectories of a study."""
+    """(model, name of its prompts) of the trajectories of a study."""
     models = [model for model in config["studies"][study]["models"] if settings.is_trajectory(config, model)]
     return [(model, config["models"][model]["source"]["prompts"]) for model in models]
 
@@ -252,15 +267,15 @@ def difficulties(config: dict, study: str) -> list[str]:
 
 
 def signal_files(config: dict, study: str) -> list[str]:
-    """What the probe tells of each prompt without its answer, where one of the study's policies goes by it."""
+    """The signals of the probed pools, if a policy of the study chooses by signals."""
     if not _by_signals(config, study):
         return []
     return [signals(base, task) for base, task, _ in probed(config, study)]
 
 
 def subsets(config: dict, study: str) -> list[str]:
-    """The JSON files that say how each subset was chosen: of a policy in two rounds, what both have chosen. The subset is the CSV file
-    beside it."""
+    """The JSON files that say how each subset was chosen; the subset is the CSV file beside it. With a policy in two rounds, a
+    run's subset is that of its second round, which includes the first."""
     plan = config["studies"][study]
     twice = [name for name in plan["policies"] if settings.in_rounds(config.get("policies", {}).get(name, {}))]
     once = [
@@ -323,12 +338,11 @@ def results(config: dict, study: str) -> list[str]:
 def texts(config: dict, study: str) -> list[str]:
     """Evaluations, the texts of their completions, and the problems."""
     graded = evaluations(config, study)
-    completions = [name.replace(".csv.gz", ".jsonl.gz") for name in graded]
-    return graded + completions + [problems(test, "test") for test in of_study(config, study)["tasks"]]
+    return graded + [completions(name) for name in graded] + [problems(test, "test") for test in of_study(config, study)["tasks"]]
 
 
 def prunings(config: dict, study: str) -> list[str]:
-    """Ask to prune the checkpoints of a study's runs, except of runs that another study has yet to evaluate."""
+    """The files whose rule prunes checkpoints of a study's runs, except of runs that another study has yet to evaluate."""
     if config["keep_checkpoints"] == "all":
         return []
     here = set(evaluations(config, study))
@@ -344,7 +358,7 @@ def prunings(config: dict, study: str) -> list[str]:
 
 
 def specification(config: dict, run: settings.Run, first: bool = False) -> dict:
-    """The content of a run's `spec.yaml`; `first`: of its first round, where its policy annotates in two."""
+    """The content of a run's `spec.yaml`. With a policy in two rounds: of its second round, or with `first` of its first."""
     task = config["tasks"][run.task]
     found = {
         "model": run.base,

@@ -47,14 +47,14 @@ def _majority_share(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
 
 
 def _online(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
-    """What excludes itself in a recipe that chooses prompts while it trains, or that trains a reward model beside the policy."""
+    """Contradictions in a recipe that has a selector or process rewards."""
     for key in ("selector", "process"):
         if recipe.get(key) and is_supervised(recipe):
             yield f"{place}.{key}", "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"
         if recipe.get(key) and majority_share(recipe):
             yield f"{place}.majority_share", f"cannot be combined with {key}; remove one of them"
     if recipe.get("process") and recipe.get("temperature") != 1:
-        yield f"{place}.process", "token rewards are of the model's own probabilities; set temperature: 1"
+        yield f"{place}.process", "token rewards need the model's own probabilities, those at temperature 1; set temperature: 1"
     if recipe.get("process") and recipe.get("reward") == "majority":
         yield f"{place}.process", "the reward model learns from right and wrong answers; set reward: correct"
     if recipe.get("process") and (recipe.get("adapter") or {}).get("dropout"):
@@ -77,8 +77,8 @@ def _online(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
         if chosen["replay"] and recipe.get("generation") != "vllm" and (recipe.get("adapter") or {}).get("dropout"):
             yield (
                 f"{place}.selector.replay",
-                "with dropout there is no probability of the policy that sampled a group, which its replay is corrected by; set"
-                " adapter.dropout: 0",
+                "a replay is corrected by the probabilities with which its group was sampled, and with dropout these are not"
+                " recorded; set adapter.dropout: 0",
             )
         if chosen["replay"] > chosen["buffer"]:
             yield f"{place}.selector.replay", f"a buffer of {chosen['buffer']} groups cannot give {chosen['replay']}; raise buffer"

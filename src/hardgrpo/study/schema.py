@@ -34,7 +34,7 @@ def violation(config: dict) -> str | None:
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
-    """(place, what is wrong) of values that YAML has, and that no bound of a schema refuses or no program takes as an argument."""
+    """(place, what is wrong) of values that a schema cannot refuse: infinite numbers, NaN, characters that no program takes."""
     if isinstance(value, dict | list):
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _unusable(name, *place)
@@ -46,7 +46,7 @@ def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
 
 
 def _pattern(validator, pattern: str, instance, schema: dict) -> Iterator[jsonschema.ValidationError]:
-    """As in JSON Schema, `$` is the end of the text: to Python it is also the place before a last line feed."""
+    """Let `$` match only the end of the text, as in JSON Schema. In Python it also matches before a final line feed."""
     if isinstance(instance, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), instance):
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 

@@ -12,7 +12,7 @@ OF_SEED = re.compile(r"-seed[0-9]+$")  # the end of the name of such a base; no 
 RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # of keys that a recipe may leave out
 # Keys that only a GRPO recipe has, and needs.
 OF_GRPO = ("group_size", "temperature", "reward", "advantage", "loss", "beta", "epsilon", "generation")
-# What `apply_chat_template` takes itself, and does not hand to the template.
+# Arguments that `apply_chat_template` uses itself and does not pass to the template.
 NOT_OF_A_TEMPLATE = frozenset(
     ["conversation", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message", "tokenize"]
     + ["sanitize_control_tokens", "padding", "truncation", "max_length", "return_tensors", "return_dict"]
@@ -26,7 +26,7 @@ DEMONSTRATED = ("swaps", "arithmetic")  # generated families whose problems have
 class Run:
     """One training run. The recipe of recorded completions is `recorded`.
 
-    `base` names the weights that it starts from (`base_of`), and with them its files.
+    `base` names the weights that the run starts from (`base_of`); its path begins with this name.
     """
 
     model: str
@@ -46,7 +46,7 @@ def run_of(config: dict, model: str, task: str, recipe: str, policy: str, seed: 
 
 
 def run_from(base: str, task: str, recipe: str, policy: str, seed: int) -> Run:
-    """The run with this path."""
+    """The run whose path has these parts."""
     return Run(model_of(base), task, recipe, policy, int(seed), base)
 
 
@@ -74,7 +74,7 @@ def model_of(base: str) -> str:
 
 
 def entry(config: dict, base: str) -> dict:
-    """What config.yaml says of a model or of one of its bases; the source of a base has the base's own seed."""
+    """The entry of config.yaml for a model or for a replicate's own base, in which the base's seed replaces `seed: own`."""
     found = config["models"][model_of(base)]
     if base in config["models"]:
         return found
@@ -82,7 +82,7 @@ def entry(config: dict, base: str) -> dict:
 
 
 def probing_base(config: dict, model: str, policy: dict, seed: int) -> str:
-    """The base whose completions a policy goes by, for a replicate of `model`."""
+    """The base model by whose completions a policy chooses, for a replicate of `model`."""
     return base_of(config, policy.get("probed_by", model), seed)
 
 
@@ -280,9 +280,10 @@ def pretraining(config: dict, base: str) -> dict:
 
 
 def never_shown(config: dict, base: str) -> list[tuple[str, str]]:
-    """(task, split) whose problems are kept from the demonstrations of a pretrained base: the splits on which a study trains or tests
-    it, if the model learns their family by worked solutions; facts must be shown to be known. Tasks that no study uses with this model
-    are not listed, so that adding one does not pretrain the model again."""
+    """(task, split) whose problems are left out of a pretrained base's demonstrations: both splits of the tasks that it is shown,
+    and of those of the same families that a study trains or tests it on. Facts are not left out, because a model only knows facts
+    that it was shown. Tasks that no study uses with this model are not listed, so that adding one does not pretrain the model
+    again."""
     model = model_of(base)
     shown = config["models"][model]["source"]["demonstrations"]
     families = {config["tasks"][task]["source"]["family"] for task in shown} - set(generated.LOOKED_UP)
@@ -313,13 +314,13 @@ def gpus(config: dict, model: str, stage: str) -> dict:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two arms differ in the policy or in the recipe, and not in both."""
+    """Whether two arms have the same policy or the same recipe."""
     return any(here == there for here, there in zip(one.partition(", ")[::2], other.partition(", ")[::2]))
 
 
 def training_gpus(config: dict, model: str, recipe: str) -> dict:
-    """The GPUs of a training: the model's entry for adapters or for all weights, but one where the recipe chooses prompts while it trains
-    or has process rewards, because such a run is one process."""
+    """The GPUs of a training run: the model's entry for adapters or for all weights. With a selector or process rewards at most one
+    GPU, because such a run is one process."""
     chosen = config["recipes"][recipe]
     found = gpus(config, model, "adapter" if chosen.get("adapter") else "full")
     return found | {"count": min(1, found["count"])} if is_online(chosen) else found
@@ -331,9 +332,9 @@ def differing(recipe: dict, first: dict) -> dict:
 
 
 def prices(config: dict, study: str) -> dict:
-    """What the costs of a study are computed with: the price of a GPU for an hour, the GPUs that train each model by each recipe, the
-    first one first (0: a CPU does), and the price of a label where a policy's budget names one. What was annotated was chosen by the
-    policy of `subset`."""
+    """What a study's costs are computed from: the price of a GPU hour; for each model, the number of GPUs by recipe (0: the CPU),
+    in the study's order of recipes; and the price of a label, for policies whose budget names one. Policy `annotated` has the price
+    of the policy of `subset`, which chose the prompts to annotate."""
     plan = config["studies"][study]
     gpus = lambda model: {recipe: training_gpus(config, model, recipe)["count"] for recipe in plan.get("recipes", [])}
     chosen_by = lambda name: config["subset"]["policy"] if config["policies"].get(name, {}).get("rule") == "annotated" else name

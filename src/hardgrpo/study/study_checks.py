@@ -1,6 +1,6 @@
 """Check what a study of config.yaml asks of its models, tasks, policies and recipes. Part of `checks`.
 
-Every function yields what is wrong: mostly (place in config.yaml, words).
+Every function yields (place in config.yaml, what is wrong); `cannot_choose` yields what is wrong alone.
 """
 
 import difflib
@@ -31,7 +31,7 @@ SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes":
 
 
 def unknown(config: dict, place: str, kind: str, names) -> Iterator[tuple[str, str]]:
-    """Names that stand nowhere in the section `kind` of the configuration."""
+    """Names that the section `kind` of the configuration does not have."""
     for name in names:
         if name not in config[kind]:
             close = difflib.get_close_matches(str(name), config[kind], n=1)
@@ -162,7 +162,7 @@ def not_for_trajectories(config: dict, study: dict, place: str) -> Iterator[tupl
 
 
 def cannot_choose(config: dict, study: dict) -> Iterator[str]:
-    """What is wrong with policies that go by the completions of a model other than the one that is trained."""
+    """Policies whose `probed_by` names a model that cannot probe a task of the study."""
     for policy in study["policies"]:
         by = config["policies"].get(policy, {}).get("probed_by")
         if by not in config["models"]:

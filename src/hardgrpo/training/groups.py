@@ -1,4 +1,4 @@
-"""Groups of rollouts that outlive the call that sampled them: kept until an update is full, or to be replayed. Imports torch."""
+"""Groups of rollouts that are kept after their sampling step, until an update is full or for replay. Imports torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from trl.trainer.utils import pad
 
 from hardgrpo.runtime import files
 
-# Values of a batch with one entry per token of a completion, and what stands where a completion has ended.
+# Tensors of a batch with one entry per token of a completion -> their padding (None: the padding token).
 PER_TOKEN = {"completion_ids": None, "old_per_token_logps": 0.0, "sampling_per_token_logps": 0.0, "ref_per_token_logps": 0.0}
 
 
@@ -52,7 +52,7 @@ def split(batch: dict, prompts: list[str], rewards: torch.Tensor, size: int) -> 
 
 
 def join(groups: list[Group], padding: int, device) -> dict:
-    """A batch of TRL's form that holds the rows of all groups."""
+    """A batch in TRL's format with the rows of all groups, on `device`; `padding` is the id of the padding token."""
     size = len(groups[0].rewards)
     prompts = [group.prompt_ids for group in groups for _ in range(size)]
     batch = {
@@ -94,7 +94,7 @@ def save(path: Path, lists: dict[str, list[Group]]) -> None:
 
 
 def load(path: Path) -> dict[str, list[Group]]:
-    """What `save` wrote."""
+    """Read what `save` wrote."""
     tensors, lists = load_file(path), {}
     for name, prompts in files.read_json(path.with_suffix(".json")).items():
         lists[name] = []
@@ -116,5 +116,6 @@ def load(path: Path) -> dict[str, list[Group]]:
 
 
 def bytes_of(groups: int, size: int, prompt_tokens: int, completion_tokens: int) -> int:
-    """Memory of so many groups: token ids of 8 bytes, and at most three log-probabilities of 4 bytes per token of a completion."""
+    """Upper bound of the memory of `groups` groups of `size` rollouts: 8 bytes per token id, 4 for each of three log-probabilities
+    of a completion's token and of three numbers of a rollout."""
     return groups * (prompt_tokens * 8 + size * (completion_tokens * 20 + 12))

@@ -19,7 +19,7 @@ from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import engines
 from hardgrpo.selection import signals
-from hardgrpo.study import settings
+from hardgrpo.study import paths, settings
 from hardgrpo.training import recipes, supervised
 from hardgrpo.training.processes import Processes
 from hardgrpo.training.trainer import Trainer
@@ -35,13 +35,13 @@ def train(
     track: str,
     processes: Processes,
 ) -> None:
+    """Train a run to its last update, from checkpoint `resume_from` in the folder `state`, or from the base model if that is 0."""
     engines.fix_threads()
     recipe = spec.training
     tokenizer = AutoTokenizer.from_pretrained(spec.model_folder, local_files_only=True)
     engines.check_chat_template(tokenizer, spec.model_folder)
-    os.environ.setdefault(
-        "TENSORBOARD_LOGGING_DIR", f"results/tracking/{spec.model}/{spec.task}/{spec.recipe}/{spec.policy}/{spec.seed}"
-    )
+    tracking = paths.tracking(spec.model, spec.task, spec.recipe, spec.policy, spec.seed)
+    os.environ.setdefault("TENSORBOARD_LOGGING_DIR", tracking)
     make = supervised.trainer if settings.is_supervised(recipe) else grpo_trainer
     trainer = make(spec, problems, chosen, tokenizer, state, hardware, track)
     trainer.remove_callback(PrinterCallback)
@@ -82,7 +82,7 @@ def grpo_trainer(
         return Trainer(**arguments, train_dataset=Dataset.from_list([pool[i] for i in order]))
     from hardgrpo.training import online
 
-    # A selector says itself which prompts come next; the dataset then only has as many rows as the rounds sample.
+    # A selector chooses the prompts itself: the dataset only says how many rows a round samples.
     rows = Dataset.from_list([{"id": i} | pool[i] for i in order])
     return online.trainer(spec, problems, pool, hardware, arguments | {"train_dataset": rows})
 
@@ -150,8 +150,8 @@ def reward_function(grader: str, recipe: dict, processes: int):
 class Watch(TrainerCallback):
     """Show progress, write a checkpoint's manifest once all its files are there, and stop after an update on SIGTERM.
 
-    transformers' own `enable_jit_checkpoint` does not do: it saves in the middle of an update, after the random numbers of that
-    update were drawn, so that a resumed run would differ from an uninterrupted one.
+    transformers' own `enable_jit_checkpoint` is no substitute: it saves in the middle of an update, after the update's random
+    numbers were drawn, so a resumed run would differ from an uninterrupted one.
     """
 
     def __init__(self, progress: Progress, processes: Processes, checkpoint_every: int):
@@ -165,7 +165,7 @@ class Watch(TrainerCallback):
             control.should_save = control.should_training_stop = True
 
     def on_log(self, args, state, control, logs=None, **_) -> None:
-        if not math.isfinite(float(logs.get("grad_norm", 0))):  # before the weights that it leaves are saved
+        if not math.isfinite(float(logs.get("grad_norm", 0))):  # before the weights of this update are saved
             raise UserError(
                 f"update {state.global_step} has a gradient of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate,"
                 " or its temperature, and run again"

@@ -1,8 +1,7 @@
-"""TRL's GRPOTrainer, asked by a selector for the prompts of each round (`hardgrpo.selection.online`). Imports torch and TRL.
+"""TRL's GRPOTrainer with a selector that chooses the prompts of each round (`hardgrpo.selection.online`). Imports torch and TRL.
 
-A round of the trainer is a step of TRL's. It samples as many rollouts as an update of plain GRPO, in one or more calls of the selector;
-then the policy is updated on what was kept of them. In a round that leaves nothing to train on, no weight and no state of the optimiser
-changes.
+A round is a step of TRL's trainer. It samples as many rollouts as an update of plain GRPO, in one or more calls of the selector,
+and then updates the model if enough groups are kept. Otherwise neither the weights nor the optimiser's state change.
 """
 
 from pathlib import Path
@@ -30,7 +29,7 @@ class OnlineTrainer(Trainer):
         self.chosen = selectors.with_defaults(recipe) if selector else {}
         self.pending: list[groups.Group] = []  # kept until an update is full
         self.buffer: list[groups.Group] = []  # to be replayed, the newest last
-        self.known: set[str] = set()  # prompts that were sampled; where answers reward, each of them took a label
+        self.known: set[str] = set()  # prompts sampled so far: each needs a label, unless the reward needs none
         self.waited = 0  # rounds since the last update
         self.idle = False  # whether this round updates nothing
         self.process = ProcessRewards(self, recipe["process"]) if recipe.get("process") else None
@@ -59,7 +58,7 @@ class OnlineTrainer(Trainer):
         self.known |= new
         self.idle = batch is None
         self._log_round([len(asked.ids) for asked, _, _ in calls], counts | {"labels": len(new), "trained": int(not self.idle)})
-        if self.idle:  # `_compute_loss` leaves the batch alone, which only has to have as many rows as always
+        if self.idle:  # `_compute_loss` ignores the batch; TRL needs its usual number of rows
             _, batch, _ = calls[-1]
             places = torch.arange(len(inputs), device=self.accelerator.device) % len(batch["advantages"])
             return {name: value[places] if value.ndim else value for name, value in batch.items()}
@@ -109,13 +108,13 @@ class OnlineTrainer(Trainer):
         return self._joined(trained), self._counts(sampled, len(mixed) - left_over)
 
     def _counts(self, sampled: int, kept: int, replayed: int = 0) -> dict[str, int]:
-        """What became of `sampled` rollouts, if so many groups of them were kept and so many earlier groups replayed."""
+        """Numbers of rollouts for the log: `sampled` counts rollouts, `kept` and `replayed` count groups."""
         size = self.num_generations
         return {"kept": kept * size, "replayed": replayed * size, "thrown_away": sampled - kept * size}
 
     def _replayed(self, fresh: list[groups.Group], wanted: int) -> list[groups.Group]:
-        """Draw groups of earlier rounds from the buffer, at most so many as fill whole micro-batches with this round's; then put this
-        round's mixed groups into it."""
+        """Draw up to `wanted` groups of earlier rounds from the buffer, so that they and this round's groups fill whole
+        micro-batches; then add this round's mixed groups to the buffer."""
         if not wanted:
             return []
         rng = np.random.Generator(np.random.PCG64(online.number(self.args.seed, "replay", self.state.global_step + 1)))
@@ -130,13 +129,13 @@ class OnlineTrainer(Trainer):
         batch = groups.join(found, self._tokenizer.pad_token_id, self.accelerator.device)
         if not self.use_vllm:
             logps = batch.pop("sampling_per_token_logps", None)
-            if self.chosen.get("replay"):  # of the policy that sampled them: the ratio corrects for what has changed since
+            if self.chosen.get("replay"):  # of the model that sampled the group; the ratio corrects for later updates
                 batch["old_per_token_logps"] = logps
         return batch | {"rewards": torch.cat([group.rewards for group in found]).to(self.accelerator.device)}
 
     def _check_micro_batches(self) -> None:
-        """Raise a `UserError` if an update's new groups do not fill whole micro-batches. TRL shares an update out over as many of them as
-        it takes to train on all that a round samples."""
+        """Raise a `UserError` if an update's new groups do not fill whole micro-batches. TRL splits every update into the same
+        number of micro-batches, whatever its size."""
         parts, kind = self.args.steps_per_generation, self.chosen.get("kind")
         updates = (
             [self.chosen["groups"]]
@@ -153,7 +152,7 @@ class OnlineTrainer(Trainer):
                     f" another gpus.*.micro_batch (a program: --micro-batch), or change selector.{'groups' if kind in selectors.FILLS else 'reference'}"
                 )
 
-    # --- what TRL's methods leave to do --------------------------------------------------------------------------------
+    # --- sampling, loss and log ----------------------------------------------------------------------------------------
 
     def _sampling(self, rows: int):
         kept = self.max_completion_length if self.chosen.get("replay") else 0
@@ -165,7 +164,7 @@ class OnlineTrainer(Trainer):
         return super()._compute_loss(model, inputs)
 
     def _log_round(self, sizes: list[int], counts: dict) -> None:
-        """Of a round with several calls, log means over all rollouts, of extremes the extreme, and their numbers."""
+        """Reduce the metrics of a round's calls to maximum, minimum or the mean over all rollouts, by their names; add `counts`."""
         metrics, size = self._metrics["train"], self.num_generations
         for name, values in metrics.items():
             if len(sizes) > 1 and len(values) == len(sizes):
@@ -179,7 +178,7 @@ class OnlineTrainer(Trainer):
     # --- checkpoints ---------------------------------------------------------------------------------------------------
 
     def train(self, *args, **kwargs):
-        """Raise a `UserError` at the end of a run that never updated the policy: its checkpoints would be the base model."""
+        """Raise a `UserError` at the end of a run that never updated the model: its checkpoints would be the base model."""
         done = super().train(*args, **kwargs)
         logged = [entry["trained"] for entry in self.state.log_history if "trained" in entry]
         if self.state.global_step == self.state.max_steps and logged and not any(logged):
@@ -236,7 +235,7 @@ def trainer(
 
 
 def of_curriculum(spec: recipes.Spec, problems: dict, ids: list[str], by: str) -> dict[str, float]:
-    """The measure that a curriculum sorts by, of each prompt: the problem's tier, or the pass rate that stands in the subset."""
+    """The measure that a curriculum sorts by, of each prompt: the problem's tier, or its pass rate in the subset's file."""
     if by == "tier":
         found, where = {i: _number(problems[i].get("tier"), spec.problems, i) for i in ids}, spec.problems
     else:
@@ -252,7 +251,7 @@ def of_curriculum(spec: recipes.Spec, problems: dict, ids: list[str], by: str) -
 
 
 def _number(tier, path: str, prompt: str) -> float | None:
-    """A tier as a number: a table's cells are texts."""
+    """A tier as a number: the cells of a CSV file are strings."""
     try:
         return None if tier in (None, "") else float(tier)
     except (TypeError, ValueError):
@@ -262,8 +261,8 @@ def _number(tier, path: str, prompt: str) -> float | None:
 
 
 def check_memory(recipe: dict, prompt_tokens: int, completion_tokens: int, chosen: dict) -> None:
-    """Raise a `UserError` if a full buffer would not fit into half of this machine's free memory. `prompt_tokens`: at most as many, of which
-    the characters of the longest prompt are a bound."""
+    """Raise a `UserError` if a full buffer would not fit into half of this machine's free memory. `prompt_tokens` is an
+    upper bound, such as the characters of the longest prompt."""
     import psutil  # comes with accelerate
 
     if not chosen.get("replay"):

@@ -10,7 +10,7 @@ from hardgrpo.runtime.interruption import say
 from hardgrpo.study import settings
 from hardgrpo.training import recipes
 
-UPDATE_COLUMNS = {  # our name: TRL's name in its log; what a log does not have stays empty
+UPDATE_COLUMNS = {  # our name: TRL's name in its log; values that the log lacks stay empty
     "prompts": "prompts",
     "rollouts": "rollouts",
     "reward_mean": "reward",
@@ -71,11 +71,11 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
         # Largest difference between the log-probabilities that vLLM and the trainer give a sampled token; near 0 while vLLM has the
         # current weights.
         sampling_difference=max((e[LOGP_DIFFERENCE] for e in history if LOGP_DIFFERENCE in e), default=None),
-        # Of this job: a second round leaves out the first's, as `seconds` does.
+        # Of this job alone, like `seconds`: a second round does not count the first.
         update_seconds=round(sum(time["seconds"] for time in own), 3),
         completion_tokens=round(sum(r["tokens_mean"] * r["rollouts"] for r in rows[done:])),
         state=state.name,
-        # Tokens of worked solutions, which GRPO has not.
+        # Tokens of worked solutions; GRPO trains on none.
         **({"solution_tokens": round(sum(r["tokens_mean"] * r["prompts"] for r in rows))} if supervised else {}),
     )
     files.write_json(output / "provenance.json", facts)
@@ -92,7 +92,7 @@ def _first_round(folder: str) -> tuple[list[dict], list[dict]]:
 
 
 def _export_checkpoints(state: Path, folder: Path, steps: list[int], done: int) -> None:
-    shutil.rmtree(folder, ignore_errors=True)  # of an earlier recipe: Snakemake has already removed its manifest
+    shutil.rmtree(folder, ignore_errors=True)  # checkpoints of an earlier recipe, whose manifest Snakemake has already removed
     with files.atomic(folder) as temporary:
         for step in steps:
             target = temporary / f"step-{done + step}"

@@ -1,4 +1,4 @@
-"""Pretrain a small Qwen3 model from scratch on demonstrations with mistakes: its words, its weights, its batches, its steps."""
+"""Pretrain a small Qwen3 model from scratch on demonstrations with mistakes: tokenizer, model, batches, training loop."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ BUCKET_BATCHES = 16  # this many batches are drawn and sorted by length together
 
 
 def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
-    """Each word is a token, and each digit. Decoding gives back the exact text. `families` are those that the model is shown."""
+    """A tokenizer with a token for each word and digit. Decoding restores the exact text. `families`: those of the demonstrations."""
     words = [f"\u2581{word}" for word in generated.vocabulary(families)] + list(".,?:")
     digits = [f"{space}{digit}" for space in ("", "\u2581") for digit in range(10)]
     vocabulary = list(dict.fromkeys(["<pad>", "<eos>", "<unk>", *words, *digits]))
@@ -62,7 +62,7 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
 
 
 def train(name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> float:
-    """SFT on `batches` (`draw_batches`); the loss of the last step."""
+    """Train on `batches` (`draw_batches`) by cross-entropy. Return the loss of the last step."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
     others = [p for n, p in model.named_parameters() if not (p.ndim == 2 and "embed" not in n)]
     optimizers = [
@@ -155,8 +155,8 @@ def demonstrate(chain: generated.Chain, rng: random.Random, shown: dict, base: i
 
 
 def share_at(share: dict, done: float) -> float:
-    """Share of a task among the demonstrations after `done` (0..1) of the steps; it moves from first to last in the second quarter.
-    With equal shares from the start the model learned neither of two tasks in time."""
+    """Share of a task among the demonstrations after `done` (0..1) of the steps: from `first` to `last` in the second quarter of
+    training. With equal shares from the start the model learned neither of two tasks in time."""
     ramp = min(1.0, max(0.0, 4 * done - 1))
     return share["first"] + (share["last"] - share["first"]) * ramp
 

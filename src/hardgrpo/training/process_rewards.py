@@ -1,17 +1,19 @@
-"""PRIME (Cui et al., arXiv 2502.01456): rewards for every token from an implicit process reward model, trained while the policy is.
+"""PRIME (Cui et al., arXiv 2502.01456): a reward for every token, from an implicit reward model that is trained beside the model.
 
-The reward model has the policy's form and starts with its weights. The reward of token t is r_t = beta * log(pi_process / pi_reference), of
-the reward model and of the untrained policy; sigmoid(sum of r_t) is trained by cross-entropy to say whether the answer is right. The
-advantage of a token is the recipe's advantage of the outcome, plus `weight` times the sum over this and all later tokens of
-r_s - (mean over the group's other rollouts of their mean token reward): equation 5 with a discount of 1. (The paper's outcome advantage
-is leave-one-out: `centred`, times group size / (group size - 1).) As in the released code (verl, recipe/prime), a round first trains
-the reward model and then takes its rewards, divided by the largest sum of a token's and all later rewards in the round, without sign.
-That code has no process reward for a completion's last token, which carries the outcome; nor has this. In two points that code leaves
-the equation, and this does not: it subtracts the mean over all of the group, times n / (n - 1), and it standardises the advantages.
-The paper also samples prompts again until those whose share of right answers is .2 to .8 fill an update; here that is left to a `selector`.
+The reward model starts as a copy of the model. The reward of token t is r_t = beta * log(pi_process / pi_reference), with the
+token's probabilities under the reward model and under the untrained model. Cross-entropy trains sigmoid(sum of r_t) to predict
+whether the answer is right. A token's advantage is the recipe's advantage of the outcome, plus `weight` times the sum over this and
+all later tokens of r_s - (mean over the group's other rollouts of their mean token reward): equation 5 with a discount of 1. (The
+paper's outcome advantage is leave-one-out: `centred`, times group size / (group size - 1).)
 
-No second model is held: its weights are lent to the policy's modules for a pass. With an adapter these are the adapter's alone, and the
-reference is the model without adapter.
+As in the released code (verl, recipe/prime), a round first trains the reward model and then takes its rewards; it divides them by
+the largest absolute value in the round of a token's reward plus all later ones; and a completion's last token, which carries the
+outcome, has no process reward. The released code departs from equation 5 where this module does not: it subtracts the mean over the
+whole group, times n / (n - 1), and it standardises the advantages. The paper also samples on until an update is full of prompts
+whose share of right answers is .2 to .8; here a `selector` can do so.
+
+The reward model has no modules of its own: for a pass the model's modules get its weights. With an adapter these are the adapter's
+alone, and the reference is the model without adapter.
 """
 
 import contextlib
@@ -24,6 +26,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 
 class ProcessRewards:
+    """The reward model of a trainer. `recipe` is the recipe's `process`."""
+
     def __init__(self, trainer, recipe: dict):
         self.trainer, self.recipe = trainer, recipe
         self.own = {name: weights for name, weights in trainer.model.named_parameters() if weights.requires_grad}
@@ -64,7 +68,7 @@ class ProcessRewards:
         return outcome + self.recipe["weight"] * token_advantages(tokens, mask, size)
 
     def _log_probabilities(self, batch: dict, rows: slice) -> torch.Tensor:
-        """Of the completions' tokens under the weights that the modules hold now: (rollouts, tokens)."""
+        """Log-probabilities (rollouts, tokens) of the completions' tokens under the weights that the modules hold now."""
         ids = torch.cat([batch["prompt_ids"][rows], batch["completion_ids"][rows]], dim=1)
         mask = torch.cat([batch["prompt_mask"][rows], batch["completion_mask"][rows]], dim=1)
         tokens = batch["completion_ids"].size(1)
@@ -73,7 +77,7 @@ class ProcessRewards:
 
     @contextlib.contextmanager
     def _lent(self, weights: dict[str, torch.Tensor]) -> Iterator[None]:
-        """Let the policy's modules compute with other weights. A backward pass belongs inside: layers may be computed again in it."""
+        """Let the model's modules compute with other weights. A backward pass belongs inside: it may recompute layers."""
         before = {name: own.data for name, own in self.own.items()}
         try:
             for name, own in self.own.items():
@@ -118,5 +122,5 @@ def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, size: int) -> to
 
 
 def and_later(values: torch.Tensor) -> torch.Tensor:
-    """Of each token, the sum of its value and of those after it."""
+    """For each token, the sum of its value and all later ones."""
     return values.flip(dims=[1]).cumsum(dim=1).flip(dims=[1])

@@ -1,4 +1,4 @@
-"""The processes of one training run: torchrun starts one for each GPU, and they wait for each other and agree."""
+"""The processes of one training run: start one for each GPU by torchrun, and coordinate them."""
 
 import contextlib
 import os

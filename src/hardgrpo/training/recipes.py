@@ -10,7 +10,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 
-# Keys that a specification may leave out, and which recipes need them.
+# Keys that a specification may leave out -> whether a recipe needs the key.
 OPTIONAL = {"solutions": settings.is_supervised, "questions": settings.majority_share, "continues": lambda recipe: False}
 
 
@@ -36,7 +36,7 @@ class Spec:
     continues: str | None = None  # the folder of the first round, whose last checkpoint is model_folder
 
     def fields(self) -> dict:
-        """The content of `spec.yaml`, which leaves out the files that its recipe has no use for."""
+        """The content of `spec.yaml`, without the files that its recipe does not need."""
         return {name: value for name, value in vars(self).items() if name not in OPTIONAL or value is not None}
 
     def digest(self, *contents: str) -> str:
@@ -46,6 +46,7 @@ class Spec:
 
 
 def read_spec(path: str) -> Spec:
+    """Read `spec.yaml`. Raise a `UserError` for keys that are unknown, missing or of the wrong type."""
     fields, names = files.read_yaml(path), Spec.__dataclass_fields__
     if not isinstance(fields, dict):
         raise UserError(f"{path}: expected keys {', '.join(names)}")
@@ -109,8 +110,8 @@ class Hardware:
 
 
 def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
-    """(micro-batch size, gradient accumulation steps) of each process. Times the processes, their product is `texts`: the completions or
-    worked solutions of an update."""
+    """(micro-batch size, gradient accumulation steps) of each process. Size x steps x processes is `texts`, the
+    completions or worked solutions of an update. Raise a `UserError` if the processes cannot have equal shares."""
     share, rest = divmod(texts, hardware.processes)
     if rest:
         raise UserError(

@@ -1,8 +1,8 @@
 """Supervised fine-tuning on the worked solutions of the chosen prompts, with TRL's SFTTrainer. Imports torch and TRL.
 
-A text is the prompt as probe, GRPO and test put it, the solution, and the token that ends a completion. The loss is over solution and
-end alone. The texts are tokenized here. TRL would apply the chat template to the whole conversation: some templates write the prompt
-differently there, leave out the end token, or add text after it that the model is never asked for.
+A text is the prompt as probe, GRPO and test put it, the solution, and the token that ends a completion. The loss is over solution
+and end token alone. The texts are tokenized here. TRL would apply the chat template to the whole conversation: some templates write
+the prompt differently there, leave out the end token, or add text after it that the model is never asked for.
 """
 
 import time
@@ -19,7 +19,7 @@ from hardgrpo.training import recipes
 
 
 class Trainer(SFTTrainer):
-    """TRL's trainer, which also logs what an update trained on and how long it took."""
+    """TRL's trainer, which also logs the prompts, tokens and seconds of an update."""
 
     began: float | None = None  # when the current update began
     trained_tokens = 0  # of the current update, over all processes

@@ -21,14 +21,14 @@ def draw(gains, spent, lines):
     for axis, ((model, task), group) in zip(axes, groups):
         counts = sorted(group.labels.unique())
         least = min((count for count in counts if count > 0), default=1.0)
-        # Points at the same count stand side by side: offset by a factor, because the axis is logarithmic. None bought stands at the left.
+        # Points at the same count stand side by side: offset by a factor, because the axis is logarithmic. `least / 4` stands for none.
         group = group.assign(order=group.line.map(names.index)).sort_values(["order", "labels"], kind="stable")
         same = group.groupby("labels").labels
         offset = 1.09 ** (same.cumcount() - (same.transform("size") - 1) / 2)
         group["place"] = group.labels.where(group.labels > 0, least / 4) * offset
         for name in dict.fromkeys(group.line):
             rows = group[group.line == name]
-            joined = {} if rows.labels.is_unique else {"linestyle": "none"}  # several budgets for the price of the whole pool
+            joined = {} if rows.labels.is_unique else {"linestyle": "none"}  # no line: all budgets cost the whole pool's labels
             plotting.series(axis, rows.place, rows, "gain", label=name, **plotting.style(name, names) | joined)
             drawn.append(rows)
         axis.set_xscale("log")

@@ -10,7 +10,7 @@ from hardgrpo.report import plotting
 from hardgrpo.report.plotting import between
 from hardgrpo.study.settings import is_supervised
 
-LETTERS = 16  # in a line of a box
+LETTERS = 16  # per line of a box
 
 
 def draw(study: dict, subsets, parity, accuracy):
@@ -77,7 +77,7 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
 
 
 def parted(line: str) -> str:
-    """Put spaces where names that are longer than a line may be broken."""
+    """Insert spaces after hyphens and underscores of names that are longer than a line, so that they wrap."""
     return re.sub(rf"\S{{{LETTERS + 1},}}", lambda name: re.sub(rf"(\S{{1,{LETTERS - 1}}}[-_])(?=\S)", r"\1 ", name.group()), line)
 
 

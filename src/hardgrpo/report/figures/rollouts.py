@@ -9,8 +9,8 @@ EARLY, LAST = "0.8", "#D55E00"
 
 
 def draw(accuracy, gains, spent):
-    """In the rows drawn, `rollouts` and `labels` are what an arm had used by that checkpoint and needed in all, means over seeds. Only
-    the last checkpoint has an interval."""
+    """In the rows drawn, `rollouts` counts those sampled up to the checkpoint, `labels` those needed in all; both are means over seeds.
+    Only the last checkpoint has an interval."""
     own = lambda frame: frame[(frame.decoding == "sampled") & (frame.eval_task == frame.task)]
     curves, ends = own(accuracy), own(gains)
     bases = curves[curves.step == 0].set_index(KEYS).accuracy
@@ -18,9 +18,9 @@ def draw(accuracy, gains, spent):
     used = spent.set_index(KEYS)[["rollouts", "labels"]]
     points = curves[curves.step > 0].join(bases.rename("base"), on=KEYS).join(last, on=KEYS).join(used, on=KEYS)
     points["gain"] = points.accuracy - points.base
-    points["rollouts"] *= points.step / points.end  # every round of an arm samples equally many
+    points["rollouts"] *= points.step / points.end  # every sampling step of an arm samples equally many
     points.loc[points.step < points.end, ["gain_low", "gain_high"]] = None
-    each = points.drop_duplicates(KEYS)  # an arm in a panel
+    each = points.drop_duplicates(KEYS)  # one row per arm and panel
     order = list(each.groupby("policy", sort=False).labels.mean().sort_values(kind="stable").index)
     points["place"] = [-order.index(name) for name in points.policy]
     points = points.sort_values(["place", "step"], ascending=[False, True], kind="stable")

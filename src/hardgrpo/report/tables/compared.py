@@ -73,7 +73,7 @@ def deviations(study: dict, deviations: pd.DataFrame):
 
 
 def here(study: dict, key: str) -> str:
-    """What this study does, by a key of `deviations.csv`: from its recipe, its design, or the same in every study."""
+    """This study's setting for a key of `deviations.csv`, as text."""
     by_order = set(study["rules"]) & set(RELEASED)
     own = "each replicate's own base model's" if study["own_bases"] else "the model's own"
     always = {

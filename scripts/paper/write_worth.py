@@ -1,9 +1,9 @@
 """Write the page that says of each arm of a study whether it was worth it: the gain, what it is made of, what it cost.
 
-    python scripts/paper/write_verdict.py --tables results/reference/mini/*.csv --study '{...}' --output paper/mini/verdict.html \\
+    python scripts/paper/write_worth.py --tables results/reference/mini/*.csv --study '{...}' --output paper/mini/worth.html \\
         --prices '{"gpu_hour": 2.5, "gpus": {"qwen3-4b": {"as_written": 1}}, "label": {"half": 2}}'
 
---study is the study's design (settings.described), --prices what its costs are computed with (settings.prices), both as JSON.
+--study is the study's design (settings.described), --prices the prices of GPUs and labels (settings.prices), both as JSON.
 """
 
 from hardgrpo.runtime import files, warm
@@ -20,10 +20,10 @@ def main() -> None:
     args = parser.parse_args()
 
     from hardgrpo.analysis import summaries  # here: see hardgrpo.runtime.warm
-    from hardgrpo.report import registry, verdict
+    from hardgrpo.report import registry, worth
 
     tables = {name: summaries.read(args.tables[name], columns) for name, columns in registry.columns(*registry.WORTH).items()}
-    files.write_text(args.output, verdict.page(args.study, **tables, prices=args.prices))
+    files.write_text(args.output, worth.page(args.study, **tables, prices=args.prices))
     print(f"{args.output}: {len(tables['spent'])} arms")
 
 

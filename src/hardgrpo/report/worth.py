@@ -9,7 +9,7 @@ KEYS = ["model", "task", "policy"]
 
 
 def page(study: dict, gains: pd.DataFrame, parts: pd.DataFrame, spent: pd.DataFrame, prices: dict) -> str:
-    """`study` is settings.described. `prices`: `gpu_hour`, `gpus` by model and recipe (0 on a CPU), the study's first recipe first, and `label` by policy, where one is known."""
+    """`study` comes from settings.described, `prices` from settings.prices."""
     home = gains[(gains.decoding == "sampled") & (gains.task == gains.eval_task)]
     rows = home.merge(parts[parts.task == parts.eval_task].drop(columns=["eval_task", "gain"]), on=KEYS, suffixes=("", "_of_parts"))
     rows = rows.merge(spent[[*KEYS, "labels", "tokens", "seconds"]], on=KEYS)
@@ -22,11 +22,11 @@ def page(study: dict, gains: pd.DataFrame, parts: pd.DataFrame, spent: pd.DataFr
         }
         for (model, task), group in rows.groupby(["model", "task"], sort=False)
     ]
-    return web.template("verdict.html").render(title=study["title"], own_bases=study["own_bases"], groups=groups)
+    return web.template("worth.html").render(title=study["title"], own_bases=study["own_bases"], groups=groups)
 
 
 def arm(row, prices: dict) -> dict:
-    """What the page says of one arm: a row of gains, parts and spent."""
+    """The page's entries for one arm. `row` joins gains, parts and spent."""
     policy, _, recipe = row.policy.partition(", ")
     finishing, correctness = adding_up(row.gain, [row.finishing, row.correctness])
     hours = row.seconds * row.seeds / 3600
@@ -34,7 +34,7 @@ def arm(row, prices: dict) -> dict:
     gpus = of_model[recipe] if recipe else next(iter(of_model.values()), 0)
     return {
         "name": row.policy,
-        "verdict": verdict(row.gain_low, row.gain_high),
+        "worth_it": worth_it(row.gain_low, row.gain_high),
         "before": points(row.base_accuracy),
         "after": f"{shown(row.base_accuracy) + shown(row.gain):.1f}",  # as a reader of the page adds it up
         "gain": signed_interval(row.gain, row.gain_low, row.gain_high),
@@ -51,11 +51,11 @@ def arm(row, prices: dict) -> dict:
 
 
 def shown(share: float) -> float:
-    """Points as they are printed."""
+    """A share in points, rounded as it is printed."""
     return float(points(share).replace(MINUS, "-"))
 
 
-def verdict(low: float, high: float) -> str:
+def worth_it(low: float, high: float) -> str:
     """Whether the gain's 95 % interval leaves zero out, and on which side."""
     if not known(low, high) or low == high:
         return "cannot be said"
