@@ -52,13 +52,15 @@ def in_five_lines(root: Path, config: dict) -> str:
         f"**Choosing while training**: dynamic sampling (DAPO) less plain GRPO with as many rollouts: {dynamic}."
         f" [Other selectors](docs/{results.anchor(ONLINE)})",
     ]
+    seeds = [one.seeds for one in recommended.leads(root, config)]
+    compared = f"{min(seeds)} to {max(seeds)}"
     replicates, fewer = (at_home(of["gains"]).seeds.iloc[0] for of in (tables, limited))
     return "\n".join(
         [
             numbered(lines),
             "",
-            f"Points of accuracy on new problems, with 95 % intervals. Every number is about small base models that are pretrained here, {replicates}"
-            f" replicates each ({fewer} for the limit), but for HE's completions: one run each. Verdicts come after Holm's correction over the tasks.",
+            f"Points of accuracy on new problems, with 95 % intervals. All but those of HE's completions (one run each) are about small base models that are"
+            f" pretrained here: {compared} replicates each in line 1, {fewer} for the limit, {replicates} elsewhere. [Verdicts](docs/glossary.md#verdict) come after Holm's correction over the tasks.",
         ]
     )
 
@@ -123,8 +125,8 @@ def others(found: pd.DataFrame) -> str:
         f"{where}, " + "; ".join(f"{what}: {said(claim)}" for claim, what in claims.items()) for where, claims in OTHERS.items()
     )
     return (
-        f" Other leads, without a verdict: {leads}. Per cent of the rollouts that replay saves until it is as accurate as plain GRPO at its"
-        f" end, where both get there (interval over new seeds): {said('replay_saves_time') or 'nowhere'}."
+        f" Other leads, without a verdict: {leads}. How many rollouts replay saves, in per cent, to be as accurate as plain GRPO is at"
+        f" its end, where both get there (interval over new seeds): {said('replay_saves_time') or 'nowhere'}."
     )
 
 
@@ -142,8 +144,8 @@ def beside(root: Path) -> str:
         for row in chosen[chosen.policy == "random"].itertuples()
     )
     return (
-        f" Chosen with the labels of the whole pool, less a random choice: {'; '.join(said)}. Confidently wrong (half of the samples or more agree, at most a fifth"
-        f" is right) is the base on {wrong}."
+        f" Chosen with the labels of the whole pool, less a random choice, before Holm's correction ([after it](which-prompts.md)): {'; '.join(said)}. Of randomly chosen"
+        f" prompts the base is confidently wrong (at least half of its samples agree, at most a fifth is right) on {wrong}."
     )
 
 
@@ -201,7 +203,8 @@ def verdicts_on(found: pd.DataFrame) -> str:
         verdict = ", ".join(
             f"{row.verdict} on {place(found, row)} ({spread(row.estimate, row.low, row.high)})" for row in rows.itertuples()
         )
+        kinds = ", ".join(dict.fromkeys(f"`{name}`" for name in rows.model))
         said.append(
-            f"{'' if paper == 'here' else f'{paper}, '}“{claim}”: {verdict}; for {holds_for}, {rows.seeds.max():.0f} replicates"
+            f"{'' if paper == 'here' else f'{paper}, '}“{claim}”: {verdict}; for {holds_for} ({kinds}), {rows.seeds.max():.0f} replicates"
         )
     return "; ".join(said) or "the study decides none"

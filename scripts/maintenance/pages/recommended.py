@@ -165,8 +165,14 @@ def in_one_line(root: Path, config: dict) -> str:
     found, best = leads(root, config), {}
     for asked, kept in by_need(found):
         way = recommended(kept)
-        of = [one.said for one in kept if one.way == way]
-        said = f"`{way}` (better than a random choice in {of.count('better')} of {len(of)} cases)" if way else "a random one"
+        of = [one for one in kept if one.way == way]
+        better = [one for one in of if one.said == "better"]
+        recipes = " and ".join(dict.fromkeys(f"`{one.recipe}`" for one in better))
+        gains = " and ".join(change(one.gain) for one in better)
+        by = (
+            f"(better than a random choice in {len(better)} of {len(of)} cases, all with recipe {recipes}, where it gained {gains})"
+        )
+        said = f"[`{way}`](docs/configuration.md#what-a-rule-takes) {by}" if way else "a random one"
         best.setdefault(said, []).append(NEEDS[asked])
     said = "; ".join(f"with {' or '.join(labelled)}, {way}" for way, labelled in best.items())
     better, same, worse = totals(found)
@@ -195,9 +201,10 @@ def in_short(root: Path, config: dict) -> str:
         by = f" (it led a random choice in {len(better_in)} of {len(of)} cases, all with recipe {recipes}, in points by {led})"
         best.setdefault(f"`{way}`{by}" if way else "a random choice", []).append(NEEDS[asked])
     said = "; ".join(f"with {' or '.join(labelled)}, {way}" for way, labelled in best.items())
+    bases, seeds = ", ".join(dict.fromkeys(f"`{one.model}`" for one in found)), [one.seeds for one in found]
     return (
-        f"**Which tenth?** Against a random choice of as many prompts, {len({one.way for one in found})} policies were together {better} times better,"
-        f" {same} times not told apart and {worse} times worse, in {len(cases_of(found))} cases. Recommended so far, by the rule of"
+        f"**Which tenth?** {len({one.way for one in found})} ways of choosing, each compared with a random choice of as many prompts, in {len(cases_of(found))} cases:"
+        f" {better} comparisons better, {same} not told apart, {worse} worse (for base models pretrained as {bases} are, {min(seeds)} to {max(seeds)} replicates). Recommended so far, by the rule of"
         f" [which-prompts](which-prompts.md): {said}. [Every case](which-prompts.md)"
     )
 

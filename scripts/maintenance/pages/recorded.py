@@ -29,8 +29,8 @@ def in_short(root: Path) -> list[str]:
 
 
 def told(row: pd.Series) -> str:
-    """'qwen3-4b on gsm8k +68.2, finishing +61.2'."""
-    return f"{model_of(row.model)} on {row.eval_task} {change(row.gain)}, finishing {change(parts(row)['finishing'])}"
+    """'qwen3-4b, trained on all and tested on gsm8k, +68.2, finishing +61.2'."""
+    return f"{model_of(row.model)}, trained on {row.policy} and tested on {row.eval_task}, {change(row.gain)}, finishing {change(parts(row)['finishing'])}"
 
 
 def model_of(name: str) -> str:
