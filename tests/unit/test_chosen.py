@@ -54,6 +54,15 @@ def test_without_held_out_samples_the_choosing_ones_and_without_signals_no_confi
     assert all(row["confidently_wrong"] != row["confidently_wrong"] for row in rows)
 
 
+def test_nobody_knows_whether_a_prompt_without_a_pass_rate_is_confidently_wrong(tmp_path):
+    rows = [(*row[:3],) for row in ROWS[:3]] + [("d", None, 4)]
+    told = [signals(tmp_path, "tiny", dict.fromkeys("abcd", 0.9))]
+    names = [chosen(tmp_path, "tiny", policy, ids) for policy, ids in {"hard": ["a", "d"], "random": ["d"]}.items()]
+    whole, hard, random = subsets.chosen(names, [pool(tmp_path, "tiny", rows, held_out=False)], told)
+    assert whole["confidently_wrong"] == pytest.approx(1 / 3) and hard["confidently_wrong"] == 1
+    assert random["confidently_wrong"] != random["confidently_wrong"]
+
+
 def test_a_subset_of_a_pool_without_answers_has_no_row(tmp_path):
     assert subsets.chosen([chosen(tmp_path, "tiny", "lowest", ["a"], by="agreement")], [], [signals(tmp_path, "x", {})][:0]) == []
 

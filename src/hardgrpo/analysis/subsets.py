@@ -45,14 +45,14 @@ def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: l
 
     Pass rates are those of the held-out completions, which no policy used, where the probe has them. `mixed`: share of the prompts
     whose samples are neither all right nor all wrong. `confidently_wrong`: share whose agreement is at least CONFIDENT and whose
-    pass rate is at most WRONG; nan where no policy uses signals. Prompts without a known reference answer are left out of the means
-    of `pass_rate`, `never_solved` and `mixed`.
+    pass rate is at most WRONG; nan where no policy uses signals. Prompts without a known reference answer are left out of the means.
     """
     pools = {paths.pair_of(path): _measured(path) for path in difficulty_files}
     for path in signal_files:
         agreement = {row["id"]: row["agreement"] for row in files.read_rows(path, {"id": str, "agreement": float})}
         pool = pools[paths.pair_of(path)]
-        pool["confidently_wrong"] = (pool.index.map(agreement) >= CONFIDENT) & (pool.pass_rate <= WRONG)
+        wrong = (pool.index.map(agreement) >= CONFIDENT) & (pool.pass_rate <= WRONG)
+        pool["confidently_wrong"] = wrong.astype(float).where(pool.pass_rate.notna())
     rows = []
     for (base, task), pool in pools.items():
         rows.append({"model": settings.model_of(base), "task": task, "policy": "pool", "prompts": len(pool)} | _means(pool, pool))
