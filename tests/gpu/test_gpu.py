@@ -34,6 +34,7 @@ class Place:
 
     def __init__(self, folder: Path, model: Path, prompt: str, gpus: int):
         self.folder, self.model, self.prompt, self.gpus = folder, model, prompt, gpus
+        self.printed: dict[str, str] = {}  # by what was made
 
     def run(self, program: str, *arguments) -> str:
         """What a program prints. It must succeed; its seconds are printed."""
@@ -43,6 +44,23 @@ class Place:
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         print(f"{program}: {time.monotonic() - began:.0f} s, start included")
         return done.stdout
+
+    def once(self, name: str, program: str, *arguments) -> str:
+        """What a program printed when it made `name`; the first test that needs `name` runs it."""
+        if name not in self.printed:
+            self.printed[name] = self.run(program, *arguments)
+        return self.printed[name]
+
+    def trained(self, engine: str) -> Path:
+        self.once(f"{engine}-whole", "train_grpo", *self.training(engine, f"{engine}-whole"))
+        return self.folder / f"{engine}-whole"
+
+    def evaluated(self, engine: str) -> str:
+        """Evaluate base and adapters: the grades in ENGINE.csv.gz, the texts in ENGINE.jsonl.gz."""
+        return self.once(
+            f"{engine}.csv.gz", "evaluate", *self.sampling(engine, "test"), "--checkpoints", self.trained(engine) / "checkpoints",
+            "--base", "--greedy", "--grader", "final_word", "--output", f"{engine}.csv.gz", "--completions", f"{engine}.jsonl.gz",
+        )  # fmt: skip
 
     def sampling(self, engine: str, split: str) -> list:
         """Arguments that probe and evaluation have in common."""
@@ -97,8 +115,7 @@ def engine(request, place) -> str:
 
 @pytest.fixture(scope="module")
 def trained(place, engine) -> Path:
-    place.run("train_grpo", *place.training(engine, f"{engine}-whole"))
-    return place.folder / f"{engine}-whole"
+    return place.trained(engine)
 
 
 def updates(run: Path) -> list[dict]:
@@ -147,24 +164,22 @@ def test_killed_and_started_again_it_goes_on(place, engine, trained):
     assert not other or engine == "vllm" or place.gpus
 
 
-def test_one_start_evaluates_the_base_and_every_adapter(place, engine, trained):
-    graded, texts = f"{engine}.csv.gz", f"{engine}.jsonl.gz"
-    said = place.run(
-        "evaluate", *place.sampling(engine, "test"), "--checkpoints", trained / "checkpoints", "--base", "--greedy",
-        "--grader", "final_word", "--output", graded, "--completions", texts,
-    )  # fmt: skip
+def test_one_start_evaluates_the_base_and_every_adapter(place, engine):
+    said = place.evaluated(engine)
     assert said.count(f"engine {engine} starts") == 1
-    rows = list(csv.DictReader(gzip.open(place.folder / graded, "rt")))
+    rows = list(csv.DictReader(gzip.open(place.folder / f"{engine}.csv.gz", "rt")))
     assert {row["step"] for row in rows} == {"0", "2", "4", "6"} and len(rows) == 4 * 8 * (SAMPLES + 1)
-    found = greedy(place.folder / texts)
+    found = greedy(place.folder / f"{engine}.jsonl.gz")
     problems = {name for _, name in found}
     assert any(found[0, name] != found[UPDATES, name] for name in problems), "the adapter changes what is said"
 
 
 @pytest.mark.vllm
 def test_greedy_completions_of_the_engines_agree(place):
-    """Of the evaluations above. Other kernels round differently, and one other token changes the rest of a completion."""
+    """Other kernels round differently, and one other token changes the rest of a completion."""
     skip_without_vllm(place)
+    for engine in ("transformers", "vllm"):
+        place.evaluated(engine)
     ours, theirs = (greedy(place.folder / f"{engine}.jsonl.gz") for engine in ("transformers", "vllm"))
     base = [name for step, name in ours if step == 0]
     same = sum(ours[0, name] == theirs[0, name] for name in base) / len(base)
