@@ -85,16 +85,21 @@ def test_what_python_loads_for_a_program_is_covered():
         assert loaded and loaded <= set(code.files_of(program)), program
 
 
+def imported(path: Path) -> set[str]:
+    """The dotted names that a file imports; of `from package import name`, package.name."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
 def test_no_import_is_missed_that_python_sees():
     """In every program and module; what only looks like an import may be followed as well."""
     for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
-        imported = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                imported |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                imported |= {f"{node.module}.{alias.name}" for alias in node.names}
-        assert {other for name in imported for other in code._modules(path, name)} <= code.needed_by(path), path
+        assert {other for name in imported(path) for other in code._modules(path, name)} <= code.needed_by(path), path
 
 
 def test_a_figure_follows_its_own_module_and_the_style_of_figures():
@@ -125,13 +130,7 @@ NAMED = {  # modules that a program finds by their names in the registry, as in 
 def imports_of(path: Path, package: dict[str, Path]) -> set[Path]:
     """The project's modules that Python runs for the imports in one file; `package` is {dotted name: file}."""
     known = package | {sibling.stem: sibling for sibling in path.parent.glob("*.py")}
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    prefixes = {".".join(parts[:end]) for parts in (name.split(".") for name in names) for end in range(1, len(parts) + 1)}
+    prefixes = {".".join(parts[:end]) for parts in (name.split(".") for name in imported(path)) for end in range(1, len(parts) + 1)}
     return {known[name] for name in prefixes & known.keys()}
 
 

@@ -8,6 +8,7 @@ from hardgrpo.report.tables import compared
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
+from pages import configuration
 
 from pathlib import Path
 
@@ -33,9 +34,8 @@ def read(root: Path, study: str, *more: str) -> dict[str, pd.DataFrame]:
 
 
 def anchor(study: str) -> str:
-    """results.md#NAME, where NAME is how GitHub names the study's heading."""
-    heading = HEADINGS[study].lower()
-    return "results.md#" + "".join("-" if letter == " " else letter for letter in heading if letter.isalnum() or letter in " -_")
+    """results.md#NAME of the study's heading."""
+    return f"results.md#{configuration.anchor(HEADINGS[study])}"
 
 
 def link(study: str) -> str:
