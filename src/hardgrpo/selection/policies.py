@@ -13,6 +13,7 @@ The *order* of a pool is by ascending pass rate, and ties are broken by a hash o
     annotated                                                 needs nothing: the prompts that somebody has given answers to
 """
 
+import functools
 import hashlib
 import math
 from dataclasses import dataclass
@@ -146,7 +147,8 @@ def select(
     elif rule == "nearest_half":
         key = lambda i: abs(rate(i) - 0.5)
         # Rounded, so that 0.4 and 0.6 tie: their distances differ in the last bit.
-        candidates = sorted(pool, key=lambda i: (round(key(i), 12), tie_break(i, seed)))
+        distances = {value: round(abs(value - 0.5), 12) for value in set(pass_rates.values())}
+        candidates = sorted(pool, key=lambda i: (distances[rate(i)], tie_break(i, seed)))
     elif rule == "middle":
         centre, low, high = _quartiles(list(pass_rates.values()))
         key = lambda i: abs(rate(i) - centre)
@@ -222,6 +224,7 @@ def said(budget: float | dict) -> str:
     return f"{budget['money']:g} at {budget['label_price']:g} a label"
 
 
+@functools.lru_cache(maxsize=2**16)  # a jackknife chooses from nearly the same pool again and again
 def tie_break(identity: str, seed: int, salt: str = "tie") -> str:
     """A pseudo-random key of (seed, salt, id); it does not depend on the pool."""
     return hashlib.sha256(f"{seed}:{salt}:{identity}".encode()).hexdigest()
