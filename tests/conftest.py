@@ -195,12 +195,13 @@ class World:
     def plan(self, *arguments: str, profile: str = "laptop") -> dict[str, int]:
         done = self.snakemake("-n", *arguments, profile=profile)
         assert done.returncode == 0, done.stdout + done.stderr
-        table = re.search(r"\njob +count\n[- ]+\n(.*?)\ntotal +\d+", done.stdout + done.stderr, re.DOTALL)
-        return (
-            {}
-            if table is None
-            else {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE)}
-        )
+        return planned(done.stdout + done.stderr)
+
+
+def planned(said: str) -> dict[str, int]:
+    """{rule: number of jobs} from what a dry-run says."""
+    table = re.search(r"\njob +count\n[- ]+\n(.*?)\ntotal +\d+", said, re.DOTALL)
+    return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", table.group(1), re.MULTILINE)} if table else {}
 
 
 @pytest.fixture

@@ -347,8 +347,7 @@ def posteriors(correct: np.ndarray, drawn: np.ndarray, steps: int = 50) -> np.nd
     seen = sizes * (kinds[1] > 0)
     prior = np.full(len(RATES), 1 / len(RATES))
     for _ in range(steps):
-        joint = likelihood * prior
-        prior = (seen @ (joint / joint.sum(axis=1, keepdims=True)) + 1 / len(RATES)) / (seen.sum() + 1)
+        prior = (prior * (seen / (likelihood @ prior) @ likelihood) + 1 / len(RATES)) / (seen.sum() + 1)
     joint = likelihood * prior
     return (joint / joint.sum(axis=1, keepdims=True))[kind.reshape(-1)]
 
