@@ -15,7 +15,7 @@ import yaml
 
 from conftest import path_of
 from hardgrpo.runtime.errors import UserError
-from interrupted import wait_for
+from interrupted import often, wait_for
 
 UPDATES = 6
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
@@ -103,6 +103,7 @@ def two(folder) -> Path:
     return folder / "two"
 
 
+@often
 def test_two_processes_told_to_stop_do_so_after_the_same_update(folder, two):
     """The signal goes to the process that was started by hand or by Snakemake; the others start again at what was saved."""
     with open(folder / "stopped.log", "w") as log:

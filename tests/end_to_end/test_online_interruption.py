@@ -36,7 +36,7 @@ def folder(finished_world, tmp_path_factory):
     rows = (made / "results/difficulty/tiny/swaps.csv").read_text().splitlines()
     place = rows[0].split(",").index("id")
     (made / "all.csv").write_text("id\n" + "".join(f"{row.split(',')[place]}\n" for row in rows[1:]))
-    spec |= {"subset": "all.csv"}
+    spec |= {"subset": "all.csv", "completion_tokens": 32}  # more completions are cut off, and all are sampled sooner
     for kind, keys in ONLINE.items():
         training = spec["training"] | {"updates": UPDATES, "checkpoint_every": 1} | keys
         (made / f"{kind}.yaml").write_text(yaml.safe_dump(spec | {"training": training}))

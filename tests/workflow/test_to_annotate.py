@@ -17,7 +17,7 @@ import yaml
 import forked
 from conftest import World, path_of
 from hardgrpo.runtime import files
-from interrupted import KILLS, contents, wait_for
+from interrupted import KILLS, contents, often, wait_for
 from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world, probed
 
 SOURCE = {
@@ -258,6 +258,7 @@ CHOOSING = ("probe", "measure_signals", "select_subset", "export_subset")  # sta
 TRAINING = ("read_annotated", "evaluate_base", "train_grpo", "evaluate_run", "summarize", "write_worth")
 
 
+@often
 def test_killed_in_each_stage_it_goes_on_and_ends_with_the_same_files(annotated, tmp_path):
     world = annotated.copy(tmp_path / "world")
     expected = left(annotated)
