@@ -31,7 +31,7 @@ def test_killed_at_random_moments_it_ends_the_same(run, part):
         process = start(run, name)
         before = len(states(run, name))
         wait_for(lambda before=before: len(states(run, name)) > before, process)
-        time.sleep(rng.uniform(0, 0.2))
+        time.sleep(rng.uniform(0, 0.1))
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
     assert start(run, name).wait() == 0, (run / f"{name}.log").read_text()
@@ -91,7 +91,7 @@ def test_told_to_stop_at_random_moments_it_ends_the_same(run, then_killed):
         process = start(run, name, spec="sparse.yaml")
         # It says how many updates are done just before it loads its state.
         wait_for(lambda log=log, already=already: said(log) > already, process)
-        time.sleep(rng.uniform(0.1, 0.8))
+        time.sleep(rng.uniform(0.05, 0.4))
         process.send_signal(signal.SIGTERM)
         if then_killed:
             wait_for(lambda before=before: len(states(run, name)) > len(whole(run, name)), process, seconds=0.3)

@@ -59,7 +59,7 @@ def test_killed_at_random_moments_it_ends_the_same(folder, kind):
             return any(list(path.glob(f"*{own[number // 2 % 2]}*")) for path in new) if number % 2 else bool(new)
 
         wait_for(begun, process)
-        time.sleep(rng.uniform(0, 0.005 if number % 2 else 0.2))
+        time.sleep(rng.uniform(0, 0.005 if number % 2 else 0.1))
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
     assert start(folder, name, spec=spec).wait() == 0, (folder / f"{name}.log").read_text()
