@@ -68,6 +68,7 @@ def test_zero_is_left_out_about_as_often_as_the_level_says():
     assert 60 <= wrong <= 140  # 100 expected of 2,000; four standard deviations
 
 
+@pytest.mark.slow
 def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
     table = str(ROOT / "results/reference/mini/decomposition_runs.csv")
     output = str(tmp_path / "mini.csv")

@@ -131,12 +131,13 @@ STUDIES = {  # jobs by rule, counted by hand from the designs
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", [pytest.param(s, marks=pytest.mark.slow) if s == "released_later" else s for s in STUDIES])
 def test_each_study_of_the_papers_is_planned_job_by_job(world, study):
     plan = world.plan("--config", f"study={study}", profile="laptop" if study == "limits" else "slurm")
     assert jobs(plan) == STUDIES[study] | DRAWN | {f"plot_{name}": 1 for name in OF_STUDY[study]}
 
 
+@pytest.mark.slow
 def test_a_cluster_and_a_laptop_plan_the_same_jobs(world):
     assert world.plan("--config", "study=paper") == world.plan("--config", "study=paper", profile="slurm")
 
@@ -153,6 +154,7 @@ def test_the_variants_in_miniature_are_planned_job_by_job(world):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_to_annotate_in_miniature_is_planned_job_by_job(world):
     world.clear()
     plan = jobs(world.plan("--config", "study=mini_labels"))
