@@ -50,7 +50,7 @@ def become(program: str, arguments: list[str], folder: str, environment: dict[st
     status = 0
     try:
         if program == "snakemake":
-            yaml.FullLoader = yaml.CFullLoader  # Snakemake reads config.yaml with it, in C eight times as fast
+            yaml.FullLoader = yaml.CFullLoader  # Snakemake reads config.yaml with FullLoader; the one in C is eight times as fast
             runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(program, run_name="__main__")

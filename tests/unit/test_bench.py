@@ -177,10 +177,13 @@ def test_a_small_benchmark_of_the_startup_runs_to_its_end(modules, monkeypatch, 
     assert [row["met"] for row in rows[2:]] == ["1", "1"], "nothing loads torch before it needs it"
 
 
+OF_WORKFLOW = {"figures": ["s", "processor s"], "planning": ["processor s"] * 3}  # units of their rows
+
+
 @pytest.mark.slow
 @longer
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
-@pytest.mark.parametrize(("name", "units"), [("figures", ["s", "processor s"]), ("planning", ["processor s"] * 3)])
+@pytest.mark.parametrize(("name", "units"), OF_WORKFLOW.items())
 def test_a_benchmark_of_the_workflow_runs_to_its_end(modules, monkeypatch, tmp_path, name, units):
     rows = measured(monkeypatch, tmp_path, name)
     assert [row["unit"] for row in rows] == units
@@ -243,4 +246,4 @@ def test_a_small_benchmark_of_choosing_runs_to_its_end(after_the_demo, modules, 
 
 def test_every_benchmark_is_run_to_its_end_by_a_test_of_this_file():
     run = set(re.findall(r'(?:measured\(monkeypatch, [^,]+, |--only", )"(\w+)"', Path(__file__).read_text()))
-    assert set(bench.NAMES) <= run | {"figures", "planning"}, "figures and planning are parameters of one test"
+    assert set(bench.NAMES) <= run | OF_WORKFLOW.keys()
