@@ -8,10 +8,14 @@ import runpy
 import subprocess
 import sys
 import tempfile
+import traceback
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import yaml
 
+run_process = subprocess.run
 SOURCES = str(Path(__file__).parents[1] / "src")
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
@@ -28,18 +32,42 @@ def run(program: str, arguments: list[str], folder: Path, environment: dict[str,
     environment = os.environ | {"PYTHONPATH": SOURCES} if environment is None else environment
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         streams = [CONTEXT.reducer.DupFd(stream.fileno()) for stream in (out, err)]
-        process = CONTEXT.Process(target=become, args=(program, arguments, str(folder), environment, streams))
+        process = CONTEXT.Process(target=become_served, args=(program, arguments, str(folder), environment, streams))
         process.start()
         process.join()
-        out.seek(0)
-        err.seek(0)
-        return subprocess.CompletedProcess([program, *arguments], process.exitcode, out.read(), err.read())
+        return ended([program, *arguments], process.exitcode, out, err)
 
 
-def become(program: str, arguments: list[str], folder: str, environment: dict[str, str], streams: list) -> None:
+def ended(command: list[str], status: int, *streams: IO[str]) -> subprocess.CompletedProcess:
+    for stream in streams:
+        stream.seek(0)
+    return subprocess.CompletedProcess(command, status, *(stream.read() for stream in streams))
+
+
+def run_by_program(command: list[str], **how) -> subprocess.CompletedProcess:
+    """`subprocess.run` for a program that starts Snakemake: a fork of the program, which has imported Snakemake, becomes it."""
+    if command[:3] != [sys.executable, "-m", "snakemake"]:
+        return run_process(command, **how)
+    assert how.keys() == {"env", "capture_output", "text", "check"}, "no more is made the same here"
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        child = os.fork()
+        if not child:
+            atexit._clear()  # what the program does at its end, such as removing its temporary folders
+            become("snakemake", command[3:], os.getcwd(), how["env"], (out.fileno(), err.fileno()))
+        return ended(command, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), out, err)
+
+
+def become_served(program: str, arguments: list[str], folder: str, environment: dict[str, str], streams: list) -> None:
+    """`become`, in a process of the fork server."""
+    if program != "snakemake":
+        subprocess.run = run_by_program
+    become(program, arguments, folder, environment, [stream.detach() for stream in streams])
+
+
+def become(program: str, arguments: list[str], folder: str, environment: dict[str, str], streams: Sequence[int]) -> None:
     """Turn this process into the program: its streams, folder, environment, arguments and path of modules."""
     for number, stream in zip((1, 2), streams):
-        os.dup2(stream.detach(), number)
+        os.dup2(stream, number)
     sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", 1, closefd=False)
     os.chdir(folder)
     os.environ.clear()
@@ -58,7 +86,9 @@ def become(program: str, arguments: list[str], folder: str, environment: dict[st
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    finally:
-        atexit._run_exitfuncs()  # processes of multiprocessing do not run them
-        sys.stdout.flush()
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    atexit._run_exitfuncs()  # processes of multiprocessing do not run them
+    sys.stdout.flush()
     os._exit(status)
