@@ -43,6 +43,10 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
 
 
+# Targets that make all summaries of the miniature, judge its claims and verify both, but draw no figure (a second each)
+TABLES = ["results/summaries/mini/gains.csv", "paper/mini/verified.txt"]
+
+
 def path_of(name: str) -> str:
     """The path of a program, by its name alone."""
     (path,) = SCRIPTS.glob(f"*/{name.removesuffix('.py')}.py")

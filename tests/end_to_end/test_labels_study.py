@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import TABLES
 from hardgrpo.runtime import files
 from hardgrpo.training import recipes
 
@@ -58,7 +59,8 @@ def study(finished_world, tmp_path_factory):
 
     world.configure(ask)
     world.planned = world.plan()
-    done = world.snakemake()
+    world.asked = [*TABLES, "paper/mini/figures/labels.csv"]
+    done = world.snakemake(*world.asked)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     return world
 
@@ -94,7 +96,7 @@ def test_what_was_chosen_and_what_it_gained_is_tabled_and_drawn(study):
     drawn = rows(study.folder / "paper/mini/figures/labels.csv")
     assert {row["policy"]: float(row["labels"]) for row in drawn} == LABELS
     assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()
-    assert study.plan() == {}
+    assert study.plan(*study.asked) == {}
 
 
 def test_labels_can_be_held_constant(study, tmp_path):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import World, shrink
+from conftest import TABLES, World, shrink
 from hardgrpo.runtime import warm
 from stand_ins import recorded, without_network
 
@@ -44,7 +44,7 @@ def with_inputs(world) -> World:
 def test_a_study_is_made_without_a_network_and_asks_for_none(with_inputs, tmp_path):
     env, calls = recorded(tmp_path / "recorder")
     with_inputs.configure(lambda config: config["studies"]["mini"].update(policies=["hard"]))
-    done = run(with_inputs, env)
+    done = run(with_inputs, env, *TABLES)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert wanted(calls) == []
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import TABLES
 from hardgrpo.selection import online
 
 PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
@@ -44,7 +45,8 @@ def study(finished_world, tmp_path_factory):
         )
 
     world.configure(ask)
-    done = world.snakemake()
+    world.asked = [*TABLES, "paper/mini/tables/rollouts.csv", "paper/mini/figures/rollouts.csv"]
+    done = world.snakemake(*world.asked)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     return world
 
@@ -105,14 +107,15 @@ def test_a_second_round_chooses_by_what_the_model_has_become_and_is_one_run_with
 
 
 def test_the_tables_are_in_the_paper_and_what_they_say_was_verified(study):
-    assert rows(study.folder / "paper/mini/tables/rollouts.csv")
+    for kind in ("tables", "figures"):
+        assert rows(study.folder / f"paper/mini/{kind}/rollouts.csv")
     sampled = [row for row in rows(study.folder / "results/summaries/mini/gains.csv") if row["decoding"] == "sampled"]
     gains = {row["policy"]: float(row["gain"]) for row in sampled if row["task"] == row["eval_task"]}
     reached = {row["minus"] for row in rows(study.folder / "results/summaries/mini/time_to_target.csv")}
     assert reached <= {policy for policy, gain in gains.items() if gain > 0}, "what gains nothing is no target"
     assert (study.folder / "paper/mini/tables/time_to_target.csv").is_file()
     assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()
-    assert study.plan() == {}
+    assert study.plan(*study.asked) == {}
 
 
 def test_every_selector_is_run_here():

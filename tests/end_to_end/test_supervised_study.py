@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from interrupted import contents, latest, start, wait_for
+from interrupted import contents, latest, often, start, wait_for
 
 UPDATES, EVERY = 60, 20
 RUN = "results/training/tiny/swaps/mini_sft/hard/seed0"
@@ -132,6 +132,7 @@ def test_the_loss_falls_and_the_log_says_so(run):
     assert f"{UPDATES} updates, last loss {losses[-1]:.3f}" in (run / "clean-spec.log").read_text()
 
 
+@often
 def test_two_processes_train_as_one(run):
     """Each has half of an update's texts; solutions differ in length, and the loss is the mean over all tokens."""
     spec = yaml.safe_load((run / "adapter.yaml").read_text())

@@ -8,6 +8,7 @@ import sys
 
 import yaml
 
+from conftest import TABLES
 from hardgrpo.runtime import seals
 from hardgrpo.study import paths
 
@@ -155,7 +156,7 @@ def test_a_wrong_grade_is_found_by_grading_again(finished):
     lines[number] = ",".join(cells)
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
     seals.of(path).unlink()
-    done = finished.snakemake()
+    done = finished.snakemake(*TABLES)
     said = done.stdout + done.stderr
     assert done.returncode != 0 and f"swaps.csv.gz: row {number + 1} " in said and "graded again" in said
     assert not (finished.folder / PAPER).exists()

@@ -144,6 +144,7 @@ def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
             continue
         with files.atomic(path) as temporary:
             figure.savefig(temporary, format=kind, metadata={"CreationDate": None} if kind == "pdf" else {"Software": None})
+        figure.set_layout_engine("none")  # all files have the layout of the first
     plt.close(figure)
 
 
