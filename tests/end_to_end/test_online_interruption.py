@@ -12,7 +12,7 @@ from interrupted import KILLS, contents, start, states, wait_for
 PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
 ONLINE = {
     "dynamic": {"selector": {"kind": "dynamic", "groups": 2}},
-    "skip": {"selector": {"kind": "skip", "groups": 2, "most_rounds": 60}},
+    "skip": {"selector": {"kind": "skip", "groups": 2, "most_steps": 60}},
     "beta": {"selector": {"kind": "beta"}},
     "targeted": {"selector": {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1}},
     "replay": {"selector": {"kind": "targeted", "reference": 4, "every": 3, "sharpness": 0.1, "replay": 2, "buffer": 6}},
@@ -29,7 +29,7 @@ UPDATES = 5 * KILLS + 3
 
 @pytest.fixture(scope="module")
 def folder(finished_world, tmp_path_factory):
-    """A folder with a specification for each kind: rounds over the whole pool, a checkpoint after every one."""
+    """A folder with a specification for each kind: sampling steps over the whole pool, a checkpoint after every one."""
     made = tmp_path_factory.mktemp("online")
     (made / "results").symlink_to(finished_world.folder / "results")
     spec = yaml.safe_load((made / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())

@@ -51,7 +51,7 @@ def study(finished_world, tmp_path_factory):
     return world
 
 
-def test_every_rollout_is_accounted_for_and_traced_to_its_rounds(study):
+def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
     found = {row["policy"]: row for row in rows(study.folder / "results/summaries/mini/rollouts.csv")}
     assert set(found) == {f"all, {name}" for name in RECIPES if name != "small_plain"}
     for name in RECIPES:
@@ -130,7 +130,7 @@ def test_a_pool_without_a_mixed_group_ends_with_one_line(study, tmp_path):
         config["recipes"]["small_dynamic"] |= {
             "reward": "correct",
             "temperature": 1.0e-6,
-            "selector": {"kind": "dynamic", "most_rounds": 2},
+            "selector": {"kind": "dynamic", "most_steps": 2},
         }
         config["studies"]["mini"].update(recipes=["small_dynamic"], policies=["all"], exclude=[])
 
@@ -138,7 +138,7 @@ def test_a_pool_without_a_mixed_group_ends_with_one_line(study, tmp_path):
     done = world.snakemake()
     log = (world.folder / "results/logs/train_grpo/tiny/swaps/small_dynamic/all/seed0.log").read_text()
     assert done.returncode != 0
-    assert "error: recipe: selector dynamic: 6 prompts were tried in 2 rounds, and only 0 of the 3 groups" in log
+    assert "error: recipe: selector dynamic: 6 prompts were tried in 2 sampling steps, and only 0 of the 3 groups" in log
     assert (
         "Traceback" not in log and not (world.folder / "results/training/tiny/swaps/small_dynamic/all/seed0/updates.csv").exists()
     )

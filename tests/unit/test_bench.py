@@ -232,14 +232,14 @@ def test_a_small_benchmark_of_training_runs_to_its_end(after_the_demo, modules, 
 def test_a_small_benchmark_of_choosing_runs_to_its_end(after_the_demo, modules, monkeypatch, tmp_path):
     """Of one selector, and of process rewards."""
     choosing = modules("choosing")
-    for name, value in {"POOL": 300, "ROUNDS": 5, "UPDATES": 3, "SELECTORS": {"beta": choosing.SELECTORS["beta"]}}.items():
+    for name, value in {"POOL": 300, "STEPS": 5, "UPDATES": 3, "SELECTORS": {"beta": choosing.SELECTORS["beta"]}}.items():
         monkeypatch.setattr(choosing, name, value)
     rows = measured(monkeypatch, tmp_path, "choosing", *SMALL)
     assert [row["what"].split(";")[0] for row in rows] == [
         "the work of beta for 300 prompts",
         "embedding 300 prompts, once a run",
-        "a round with beta",
-        "a round with process rewards",
+        "a sampling step with beta",
+        "a sampling step with process rewards",
     ]
     assert all(float(row["ours"]) > 0 and float(row["baseline"]) > 0 for row in rows)
 

@@ -17,7 +17,7 @@ PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 1e-2, "max_grad_norm": 
 
 @pytest.fixture
 def training(tiny, tmp_path):
-    """A short training by the online trainer: four prompts, four rollouts of each in a round."""
+    """A short training by the online trainer: four prompts, four rollouts of each in a sampling step."""
     from hardgrpo.training.online import OnlineTrainer
 
     def train(reward=long, updates=3, selector=None, process=None, micro_batch=None, **changes):
@@ -41,7 +41,7 @@ def never(completions, **_):
     return [0.0] * len(completions)
 
 
-def in_the_second_round(completions, trainer_state, **_):
+def in_the_second_step(completions, trainer_state, **_):
     return [reward * (trainer_state.global_step == 1) for reward in long(completions)]
 
 
@@ -130,10 +130,10 @@ def test_token_rewards_of_a_batch_by_hand():
     assert torch.equal(trainer.model.weights, torch.zeros(2)), "the policy has its own weights again"
 
 
-def test_a_round_without_enough_groups_changes_no_weight(training, tiny):
+def test_a_step_without_enough_groups_changes_no_weight(training, tiny):
     """Nor by the momentum of the updates before."""
     selector = {"kind": "dynamic", "groups": 1}
-    one, three = (training(in_the_second_round, updates, selector) for updates in (2, 4))
+    one, three = (training(in_the_second_step, updates, selector) for updates in (2, 4))
     assert [entry["trained"] for entry in three.log] == [0, 1, 0, 0]
     assert same(one.weights, three.weights)
     assert [bool(entry["grad_norm"]) for entry in three.log] == [False, True, False, False]
@@ -157,15 +157,15 @@ def test_an_update_takes_exactly_the_groups_that_have_a_signal(training):
 
 
 def test_a_pool_without_a_signal_ends_with_one_line(training):
-    with pytest.raises(UserError, match=r"dynamic: 12 prompts were tried in 3 rounds, and only 0 of the 4 groups"):
-        training(never, 9, {"kind": "dynamic", "most_rounds": 3})
+    with pytest.raises(UserError, match=r"dynamic: 12 prompts were tried in 3 sampling steps, and only 0 of the 4 groups"):
+        training(never, 9, {"kind": "dynamic", "most_steps": 3})
 
 
 def test_a_run_that_never_updates_the_policy_is_an_error(training):
     with pytest.raises(
-        UserError, match=r"in all 2 rounds of the run nothing was left to train on, so that no weight was updated; choose"
+        UserError, match=r"in all 2 sampling steps of the run nothing was left to train on, so that no weight was updated; choose"
     ):
-        training(never, 2, {"kind": "dynamic", "most_rounds": 3})
+        training(never, 2, {"kind": "dynamic", "most_steps": 3})
 
 
 def test_the_newest_groups_with_a_signal_are_kept_to_be_replayed(training, monkeypatch):
@@ -184,7 +184,7 @@ def test_the_newest_groups_with_a_signal_are_kept_to_be_replayed(training, monke
 
 
 def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(training):
-    """At a learning rate of nothing the policy of every round is the same: the ratios are 1, and nothing is clipped."""
+    """At a learning rate of nothing the policy of every sampling step is the same: the ratios are 1, and nothing is clipped."""
     selector = {"kind": "beta", "replay": 3, "buffer": 5}
     run = training(selector=selector, updates=5, learning_rate=1e-12)
     assert [entry["replayed"] for entry in run.log][0] == 0 and run.log[-1]["replayed"] == 12

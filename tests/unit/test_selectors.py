@@ -15,8 +15,8 @@ from hardgrpo.selection import online, selectors
 GROUP, ROOM = 8, 8
 
 
-def recipe(kind: str, rounds: int = 40, **keys) -> dict:
-    return {"updates": rounds, "prompts_per_update": ROOM, "group_size": GROUP, "selector": {"kind": kind} | keys}
+def recipe(kind: str, steps: int = 40, **keys) -> dict:
+    return {"updates": steps, "prompts_per_update": ROOM, "group_size": GROUP, "selector": {"kind": kind} | keys}
 
 
 def pool(rates: list[float], **facts) -> online.Pool:
@@ -27,15 +27,15 @@ def sampled(rate: float, rng: random.Random) -> float:
     return sum(rng.random() < rate for _ in range(GROUP)) / GROUP
 
 
-def simulated(selector, rates: list[float], rounds: int, seed: int = 0) -> list[online.Asked]:
-    """What a selector asks for in so many rounds, if its prompts have these pass rates."""
+def simulated(selector, rates: list[float], steps: int, seed: int = 0) -> list[online.Asked]:
+    """What a selector asks for in so many steps, if its prompts have these pass rates."""
     rng, asked = random.Random(seed), []
-    for round in range(1, rounds + 1):
+    for step in range(1, steps + 1):
         room = ROOM
         while room:
-            call = selector.ask(round, room)
+            call = selector.ask(step, room)
             assert 0 < len(call.ids) <= room
-            selector.told(round, call, [sampled(rates[int(i[1:])], rng) for i in call.ids])
+            selector.told(step, call, [sampled(rates[int(i[1:])], rng) for i in call.ids])
             asked.append(call)
             room -= len(call.ids)
     return asked
@@ -55,7 +55,7 @@ def embedded(rates: list[float]) -> np.ndarray:
     return online.standardised(np.column_stack([*told, noise]))
 
 
-def made(kind: str, rates=SPREAD, seed: int = 0, rounds: int = 40, **keys):
+def made(kind: str, rates=SPREAD, seed: int = 0, steps: int = 40, **keys):
     facts = {}
     if kind == "targeted":
         facts["embeddings"] = embedded(rates)
@@ -63,29 +63,29 @@ def made(kind: str, rates=SPREAD, seed: int = 0, rounds: int = 40, **keys):
     if kind == "curriculum":
         facts["measures"] = dict(zip(pool(rates).ids, rates))
         keys = {"by": "pass_rate"} | keys
-    return online.make(recipe(kind, rounds, **keys), pool(rates, **facts), seed)
+    return online.make(recipe(kind, steps, **keys), pool(rates, **facts), seed)
 
 
 @pytest.mark.parametrize("kind", online.KINDS)
 def test_a_selector_that_is_restored_goes_on_as_if_it_had_never_stopped(kind):
     whole, rng = made(kind), random.Random(1)
-    for round in range(1, 31):
-        if round in (4, 9, 16, 23):  # through a file, as in a checkpoint
+    for step in range(1, 31):
+        if step in (4, 9, 16, 23):  # through a file, as in a checkpoint
             state, whole = json.loads(json.dumps(whole.state())), made(kind)
             whole.restore(state)
         room = ROOM
         while room:
-            call = whole.ask(round, room)
+            call = whole.ask(step, room)
             shares = [sampled(SPREAD[int(i[1:])], rng) for i in call.ids]
-            whole.told(round, call, shares)
+            whole.told(step, call, shares)
             room -= len(call.ids)
     undisturbed, rng = made(kind), random.Random(1)
     again = []
-    for round in range(1, 31):
+    for step in range(1, 31):
         room = ROOM
         while room:
-            call = undisturbed.ask(round, room)
-            undisturbed.told(round, call, [sampled(SPREAD[int(i[1:])], rng) for i in call.ids])
+            call = undisturbed.ask(step, room)
+            undisturbed.told(step, call, [sampled(SPREAD[int(i[1:])], rng) for i in call.ids])
             again.append(call)
             room -= len(call.ids)
     assert whole.ask(31, ROOM) == undisturbed.ask(31, ROOM)
@@ -143,7 +143,7 @@ def test_skip_samples_with_the_probability_of_its_paper():
     for times, expected in ((1, 0.5), (2, 0.25), (9, 0.01)):
         selector.idle = {i: ["right", times] for i in ids}
         before = selector.epochs.taken
-        count = sum(len(selector.ask(round, ROOM).ids) for round in range(1, 41))
+        count = sum(len(selector.ask(step, ROOM).ids) for step in range(1, 41))
         share = count / (selector.epochs.taken - before)
         assert abs(share - expected) < 4 * (expected * (1 - expected) / (count / expected)) ** 0.5
 
@@ -167,15 +167,15 @@ def test_skip_moves_its_probabilities_within_the_limits_of_the_released_code():
     selector = made("skip", rates)
     simulated(selector, rates, 100)
     assert selector.explore == {"right": 0.05, "wrong": 0.05}
-    for round in range(200):
-        selector.told(round, online.Asked(["p0000"] * ROOM), [0.5] * ROOM)
+    for step in range(200):
+        selector.told(step, online.Asked(["p0000"] * ROOM), [0.5] * ROOM)
     assert selector.explore == {"right": 0.95, "wrong": 0.95}
 
 
 def test_targeted_measures_references_first_and_then_draws_near_one_half():
     drawn = simulated(made("targeted"), SPREAD, 60)
     cycles = [drawn[i] for i in range(len(drawn)) if not drawn[i].trains]
-    assert sum(len(call.ids) for call in cycles) == 10 * 12  # 60 rounds, every 6 of them 12 references
+    assert sum(len(call.ids) for call in cycles) == 10 * 12  # 60 steps, every 6 of them 12 references
     assert np.abs(rates_of(drawn, SPREAD) - 0.5).mean() < 0.7 * 0.25  # 0.25: of a random draw
 
 
@@ -185,8 +185,8 @@ def test_targeted_draws_with_the_weights_of_its_paper():
     selector.references, selector.shares = [0, 1], [0.0, 0.25]
     selector.predicted = np.array([0.0, 0.25, 0.5])
     count = np.zeros(3)
-    for round in range(2, 3002):
-        count[int(selector.ask(round, 1).ids[0][1:])] += 1
+    for step in range(2, 3002):
+        count[int(selector.ask(step, 1).ids[0][1:])] += 1
     expected = np.exp(-np.abs(selector.predicted - 0.5) / 0.25)
     assert np.allclose(count / count.sum(), expected / expected.sum(), atol=4 * (0.25 / 3000) ** 0.5)
 
@@ -231,7 +231,7 @@ def test_embeddings_that_say_nothing_reverse_no_prediction():
 )
 def test_the_tokens_trained_on_are_those_of_the_groups_that_train(chosen):
     keys = chosen | {"kind": "targeted", "buffer": 8}
-    selector = made("targeted", rounds=60, **chosen)
+    selector = made("targeted", steps=60, **chosen)
     drawn = simulated(selector, SPREAD, 60)
     trains = sum(len(call.ids) for call in drawn if call.trains)
     updates = sum(groups > 0 for groups in selectors.fresh_groups(recipe(**keys))) * 60 // chosen["every"]
@@ -242,7 +242,7 @@ def test_the_tokens_trained_on_are_those_of_the_groups_that_train(chosen):
 @pytest.mark.parametrize("size", [8, 20, 50, 100, 400, 500])
 def test_a_curriculum_gives_both_ends_of_the_pool_as_many_rollouts(size):
     rates = [i / size for i in range(size)]
-    drawn = [i for call in simulated(made("curriculum", rates, rounds=50), rates, 50) for i in call.ids]
+    drawn = [i for call in simulated(made("curriculum", rates, steps=50), rates, 50) for i in call.ids]
     times = [drawn.count(i) for i in pool(rates).ids]
     assert abs(times[0] - times[-1]) <= max(1, round(50 * ROOM / size) / 4) and min(times) >= (1 if size <= 400 else 0)
 
@@ -260,12 +260,12 @@ def test_a_curriculum_by_tier_takes_low_tiers_as_easy():
     ids = [f"p{i:04d}" for i in range(100)]
     tiers = {i: int(i[1:]) % 4 + 1 for i in ids}
     selector = online.make(recipe("curriculum", 10), online.Pool(ids, tiers), 0)
-    seen = [np.mean([tiers[i] for i in selector.ask(round, ROOM).ids]) for round in (1, 5, 10)]
+    seen = [np.mean([tiers[i] for i in selector.ask(step, ROOM).ids]) for step in (1, 5, 10)]
     assert seen[0] == 1 and 1 < seen[1] < 4 and seen[2] == 4
 
 
 @pytest.mark.parametrize("kind", [kind for kind in online.KINDS if kind != "targeted"])
-def test_a_pool_smaller_than_a_round_is_repeated(kind):
+def test_a_pool_smaller_than_a_step_is_repeated(kind):
     drawn = simulated(made(kind, [0.2, 0.5, 0.8]), [0.2, 0.5, 0.8], 4)
     assert sum(len(call.ids) for call in drawn) == 4 * ROOM
 
@@ -276,7 +276,7 @@ def test_more_references_than_prompts_are_refused_in_one_line():
 
 
 def test_defaults_are_those_of_the_papers():
-    assert selectors.with_defaults(recipe("dynamic")) == {"kind": "dynamic", "groups": ROOM, "most_rounds": 10}
+    assert selectors.with_defaults(recipe("dynamic")) == {"kind": "dynamic", "groups": ROOM, "most_steps": 10}
     assert selectors.with_defaults(recipe("targeted"))["reference"] == 256
     assert selectors.with_defaults(recipe("skip", groups=5))["groups"] == 5
 

@@ -331,7 +331,7 @@ def test_rollouts_of_runs_that_choose_while_training_add_up():
                 [0, 0, 64, 0, 1],
             ]
     (row,) = online.rollouts(updates, STUDY | {"recipes": ["slow"]})
-    assert row == {"model": "m", "task": "t", "policy": "low", "rounds": 3, "updates": 2, "generated": 192, "kept": 104} | {
+    assert row == {"model": "m", "task": "t", "policy": "low", "sampling_steps": 3, "updates": 2, "generated": 192, "kept": 104} | {
         "replayed": 8, "thrown_away": 88, "labels": 10, "thrown_away_share": 88 / 192, "seeds": 2
     }  # fmt: skip
     assert row["kept"] + row["thrown_away"] == row["generated"]

@@ -108,15 +108,15 @@ def break_(path, value):
         (break_("recipes/mini_beta/selector/groups", 6), ["recipes.mini_beta.selector", "groups"]),
         (
             break_("recipes/mini_targeted/selector/reference", 48),
-            ["recipes.mini_targeted.selector.reference", "6 rounds of 8 prompts leave nothing to train on beside 48 references"],
+            ["recipes.mini_targeted.selector.reference", "6 sampling steps of 8 prompts leave nothing to train on beside 48"],
         ),
         (
             break_("recipes/mini_replay/selector/buffer", 3),
             ["recipes.mini_replay.selector.replay", "a buffer of 3 groups cannot give 4"],
         ),
         (
-            break_("recipes/mini_dynamic/selector", {"kind": "dynamic", "groups": 40, "most_rounds": 3}),
-            ["recipes.mini_dynamic.selector.groups", "3 rounds of 8 prompts cannot fill it"],
+            break_("recipes/mini_dynamic/selector", {"kind": "dynamic", "groups": 40, "most_steps": 3}),
+            ["recipes.mini_dynamic.selector.groups", "3 sampling steps of 8 prompts cannot fill it"],
         ),
         (break_("recipes/mini_beta/majority_share", 0.5), ["recipes.mini_beta.majority_share", "cannot be combined with selector"]),
         (break_("recipes/mini_sft/selector", {"kind": "beta"}), ["recipes.mini_sft.selector", "belongs to GRPO"]),

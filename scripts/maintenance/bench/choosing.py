@@ -1,8 +1,8 @@
-"""What choosing prompts while training costs: a selector's own work in a round, and a round with it, beside an update of plain GRPO.
+"""What choosing prompts while training costs: a selector's own work in a sampling step, and a step with it, beside an update of plain GRPO.
 
 The selector's own work (asking, being told, writing its state) is measured for a pool of 10,000 prompts, against the seconds of an update
-of the finished miniature's model, which is small: on a larger one the share is smaller. Rounds with a selector and plain updates are
-trained in alternating pairs, over the miniature's whole pool. A round with process rewards also trains the reward model. Embedding the
+of the finished miniature's model, which is small: on a larger one the share is smaller. Sampling steps with a selector and plain updates are
+trained in alternating pairs, over the miniature's whole pool. A step with process rewards also trains the reward model. Embedding the
 pool, which `targeted` does once per run, has a row of its own.
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 import yaml
 from training import ENVIRONMENT, UPDATES
 
-POOL, WIDTH, ROUNDS = 10_000, 96, 200
+POOL, WIDTH, STEPS = 10_000, 96, 200
 PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
 SELECTORS = {
     "dynamic": {"kind": "dynamic", "groups": 6},
@@ -50,7 +50,9 @@ def run(options) -> list[dict]:
         recipes = {name: {"selector": keys} for name, keys in SELECTORS.items()} | {"process rewards": {"process": PROCESS}}
         for name, keys in recipes.items():
             with_it = functools.partial(seconds, spec(made, Path(temporary) / f"{name.replace(' ', '_')}.yaml", keys))
-            rows.append(compared(f"a round with {name}; plain GRPO's", "s", with_it, functools.partial(seconds, plain), repeats))
+            rows.append(
+                compared(f"a sampling step with {name}; plain GRPO's", "s", with_it, functools.partial(seconds, plain), repeats)
+            )
     return rows
 
 
@@ -66,7 +68,7 @@ def spec(made: Path, path: Path, keys: dict) -> Path:
 
 
 def seconds(spec: Path) -> float:
-    """Mean seconds of a round, the first one left out."""
+    """Mean seconds of a sampling step, the first one left out."""
     with tempfile.TemporaryDirectory(dir=spec.parent) as folder:
         command = program("train_grpo", "--spec", spec, "--output", f"{folder}/run", "--state", f"{folder}/state")
         benchmarks.run(command, **ENVIRONMENT)
@@ -91,19 +93,19 @@ def embedding(made: Path, model: str) -> float:
 
 
 def own_work(selector: dict) -> float:
-    """Mean seconds that the selector itself takes in a round."""
+    """Mean seconds that the selector itself takes in a sampling step."""
     ids = [f"p{i}" for i in range(POOL)]
     embeddings = online.standardised(np.random.Generator(np.random.PCG64(0)).normal(size=(POOL, WIDTH)))
     rng = random.Random(0)
     pool = online.Pool(ids, {i: rng.random() for i in ids}, embeddings)
-    recipe = {"updates": ROUNDS, "prompts_per_update": 8, "group_size": 8, "selector": selector}
+    recipe = {"updates": STEPS, "prompts_per_update": 8, "group_size": 8, "selector": selector}
     online.predict(embeddings, np.arange(4), np.array([0.0, 0.5, 0.5, 1.0]))  # imports what it needs once
     started, made = time.perf_counter(), online.make(recipe, pool, 0)
-    for round in range(1, ROUNDS + 1):
+    for step in range(1, STEPS + 1):
         room = 8
         while room:
-            asked = made.ask(round, room)
-            made.told(round, asked, [rng.randrange(9) / 8 for _ in asked.ids])
+            asked = made.ask(step, room)
+            made.told(step, asked, [rng.randrange(9) / 8 for _ in asked.ids])
             room -= len(asked.ids)
         json.dumps(made.state())
-    return (time.perf_counter() - started) / ROUNDS
+    return (time.perf_counter() - started) / STEPS

@@ -13,7 +13,7 @@ LEAST_SEEDS = 6  # for an interval: fewer seeds give too few different draws
 
 
 def rollouts(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """For each arm with a selector or process rewards, means over seeds: sampling steps (`rounds`), updates, and rollouts
+    """For each arm with a selector or process rewards, means over seeds: sampling steps, updates, and rollouts
     generated, kept, replayed and thrown away. Kept and thrown away add up to generated."""
     rows = []
     for keys, runs in grouped(updates, study):
@@ -21,7 +21,11 @@ def rollouts(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
         if any(log.kept.isna().any() for log in logs):
             continue  # an order fixed beforehand: the run trains on every rollout
         mean = lambda name, logs=logs: float(np.mean([log[name].sum() for log in logs]))
-        found = {"rounds": float(np.mean([len(log) for log in logs])), "updates": mean("trained"), "generated": mean("rollouts")}
+        found = {
+            "sampling_steps": float(np.mean([len(log) for log in logs])),
+            "updates": mean("trained"),
+            "generated": mean("rollouts"),
+        }
         found |= {name: mean(name) for name in COUNTS} | {"labels": mean("labels")}
         rows.append(keys | found | {"thrown_away_share": found["thrown_away"] / found["generated"], "seeds": len(runs)})
     return rows

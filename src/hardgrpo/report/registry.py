@@ -82,7 +82,7 @@ SUMMARIES = {
     "catches_up": Summary("accuracy", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
     "parity": Summary("training", ["updates", "plan"], [*POLICY, "seed", "updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens"]),
     "spent": Summary("training", ["parity", "seconds"], [*POLICY, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
-    "rollouts": Summary("online", ["updates", "plan"], [*POLICY, "rounds", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
+    "rollouts": Summary("online", ["updates", "plan"], [*POLICY, "sampling_steps", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
     "time_to_target": Summary("online", ["cells", "updates", "plan"], [*CELL, "minus", "target", "minus_share", *interval("share"), "reached", "seeds"]),
     "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *CHOSEN, "seeds"]),
     "chosen": Summary("subsets", ["subset_files", "difficulty_files", "signal_files"], [*POLICY, "pool", "prompts", "samples", "pass_rate", "never_solved", "mixed", "confidently_wrong", "seeds"]),

@@ -1,6 +1,6 @@
 """Selectors: they decide during training which prompts the next rollouts are sampled for.
 
-A run is a sequence of sampling steps (`round` below). Each samples `group_size` rollouts for each of `prompts_per_update` prompts,
+A run is a sequence of sampling steps. Each samples `group_size` rollouts for each of `prompts_per_update` prompts,
 so that runs of one length generate equally many rollouts whatever their selector. The trainer asks the selector for prompts (`ask`)
 and tells it the share of each group's rollouts that was rewarded (`told`). A selector depends on the seed and on what it was told
 alone: it derives its random numbers from the seed and its place in the run, so a checkpoint needs only its `state`. The pool of a
@@ -57,14 +57,14 @@ def check_reference(chosen: dict, prompts: int) -> None:
 
 
 class Selector:
-    """The interface of all kinds. `make` calls KIND(the recipe's selector and group_size, pool, rounds of the run, seed)."""
+    """The interface of all kinds. `make` calls KIND(the recipe's selector and group_size, pool, steps of the run, seed)."""
 
-    def ask(self, round: int, room: int) -> Asked:
-        """1 to `room` ids of the pool to sample next; the same seed and history give the same ids. Rounds count from 1. A round
-        asks again until its room is filled."""
+    def ask(self, step: int, room: int) -> Asked:
+        """1 to `room` ids of the pool to sample next; the same seed and history give the same ids. Steps count from 1. The trainer
+        asks again until the step's room is filled."""
         raise NotImplementedError
 
-    def told(self, round: int, asked: Asked, shares: list[float]) -> None:
+    def told(self, step: int, asked: Asked, shares: list[float]) -> None:
         """After each `ask`: the share of each group's rollouts that was rewarded, in the order of `asked.ids`."""
 
     def state(self) -> dict:
@@ -95,10 +95,10 @@ class Dynamic(Selector):
     """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): sample on, drop groups that are all right or all wrong, until an update
     is full. DAPO samples 1,536 prompts at a time for an update of 512, and throws away the groups that are left over."""
 
-    def __init__(self, chosen: dict, pool: Pool, rounds: int, seed: int):
+    def __init__(self, chosen: dict, pool: Pool, steps: int, seed: int):
         self.epochs = Epochs(pool.ids, seed)
 
-    def ask(self, round: int, room: int) -> Asked:
+    def ask(self, step: int, room: int) -> Asked:
         return Asked([self.epochs.take() for _ in range(room)])
 
     def state(self) -> dict:
@@ -111,20 +111,20 @@ class Dynamic(Selector):
 class Skip(Dynamic):
     """GRESO (arXiv 2506.02177): dynamic sampling that skips a prompt whose last z groups were all right, or all wrong, with
     probability 1 - max(p^z, least). All-right and all-wrong groups each have their own p, which starts at `explore`. After the
-    first epoch, each round in which at least the share `easy` (`hard`) of the groups were all right (all wrong) lowers p by `step`,
-    and each other round raises it by `step`, within LIMITS. (The released code moves p once per update instead. The paper also
-    adapts how many prompts it samples at a time; here a round samples equally many, as with every selector.)"""
+    first epoch, each sampling step in which at least the share `easy` (`hard`) of the groups were all right (all wrong) lowers p by `step`,
+    and each other step raises it by `step`, within LIMITS. (The released code moves p once per update instead. The paper also
+    adapts how many prompts it samples at a time; here a step samples equally many, as with every selector.)"""
 
     LIMITS = 0.05, 0.95  # of p, in the released code
 
-    def __init__(self, chosen: dict, pool: Pool, rounds: int, seed: int):
-        super().__init__(chosen, pool, rounds, seed)
+    def __init__(self, chosen: dict, pool: Pool, steps: int, seed: int):
+        super().__init__(chosen, pool, steps, seed)
         self.chosen, self.seed = chosen, seed
         self.explore = {"right": chosen["explore"], "wrong": chosen["explore"]}
         self.idle: dict[str, list] = {}  # id -> [right or wrong, how many groups in a row]
 
-    def ask(self, round: int, room: int) -> Asked:
-        rng, ids = random.Random(f"skip:{self.seed}:{round}:{self.epochs.taken}"), []
+    def ask(self, step: int, room: int) -> Asked:
+        rng, ids = random.Random(f"skip:{self.seed}:{step}:{self.epochs.taken}"), []
         while len(ids) < room:
             prompt = self.epochs.take()
             kind, times = self.idle.get(prompt, ("right", 0))
@@ -132,7 +132,7 @@ class Skip(Dynamic):
                 ids.append(prompt)
         return Asked(ids)
 
-    def told(self, round: int, asked: Asked, shares: list[float]) -> None:
+    def told(self, step: int, asked: Asked, shares: list[float]) -> None:
         for prompt, share in zip(asked.ids, shares):
             if 0 < share < 1:
                 self.idle.pop(prompt, None)
@@ -162,17 +162,17 @@ class Beta(Selector):
     rewarded: a = discount * a + (1 - discount) + n s, b = discount * b + (1 - discount) + n (1 - s). The paper considers a random
     part of the pool, eight times the size of an update; here all of it."""
 
-    def __init__(self, chosen: dict, pool: Pool, rounds: int, seed: int):
+    def __init__(self, chosen: dict, pool: Pool, steps: int, seed: int):
         self.chosen, self.ids, self.seed = chosen, pool.ids, seed
         self.place = {prompt: i for i, prompt in enumerate(pool.ids)}
         self.a, self.b = np.ones(len(pool.ids)), np.ones(len(pool.ids))
 
-    def ask(self, round: int, room: int) -> Asked:
-        rng = np.random.Generator(np.random.PCG64(number(self.seed, "beta", round)))
+    def ask(self, step: int, room: int) -> Asked:
+        rng = np.random.Generator(np.random.PCG64(number(self.seed, "beta", step)))
         distance = np.abs(rng.beta(self.a, self.b) - self.chosen["target"])
         return Asked([self.ids[i] for i in repeated(np.argsort(distance, kind="stable"), room)])
 
-    def told(self, round: int, asked: Asked, shares: list[float]) -> None:
+    def told(self, step: int, asked: Asked, shares: list[float]) -> None:
         keep, size = self.chosen["discount"], self.chosen["group_size"]
         for prompt, share in zip(asked.ids, shares):
             i = self.place[prompt]
@@ -189,7 +189,7 @@ class Beta(Selector):
 
 
 class Targeted(Selector):
-    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): every `every` rounds sample `reference` random prompts. The pass rate
+    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): every `every` steps sample `reference` random prompts. The pass rate
     of each prompt is predicted by attention over the references, softmax(q . r / sqrt(width)) weighting their pass rates, with
     the embeddings of the untrained model; it is calibrated (`calibrated`), and prompts are drawn without replacement with probability
     proportional to exp(-|predicted - 1/2| / sharpness) until the next references.
@@ -197,7 +197,7 @@ class Targeted(Selector):
     The paper embeds with another model and a head that was trained on pass rates measured beforehand; here the embedding is the mean of
     the model's own last hidden states, standardised over the pool. References only measure: no update trains on them."""
 
-    def __init__(self, chosen: dict, pool: Pool, rounds: int, seed: int):
+    def __init__(self, chosen: dict, pool: Pool, steps: int, seed: int):
         self.chosen, self.ids, self.seed = chosen, pool.ids, seed
         self.place = {prompt: i for i, prompt in enumerate(pool.ids)}
         self.embeddings = pool.embeddings
@@ -205,8 +205,8 @@ class Targeted(Selector):
         self.shares: list[float] = []  # of those that were sampled
         self.predicted: np.ndarray | None = None
 
-    def ask(self, round: int, room: int) -> Asked:
-        cycle, place = divmod(round - 1, self.chosen["every"])
+    def ask(self, step: int, room: int) -> Asked:
+        cycle, place = divmod(step - 1, self.chosen["every"])
         if place == 0 and not self.references:
             drawn = random.Random(f"reference:{self.seed}:{cycle}").sample(range(len(self.ids)), self.chosen["reference"])
             self.references, self.shares = drawn, []
@@ -215,16 +215,16 @@ class Targeted(Selector):
             return Asked([self.ids[i] for i in missing], trains=False)
         if self.predicted is None:
             self.predicted = predict(self.embeddings, np.array(self.references), np.array(self.shares))
-        rng = np.random.Generator(np.random.PCG64(number(self.seed, "targeted", round)))
+        rng = np.random.Generator(np.random.PCG64(number(self.seed, "targeted", step)))
         # Gumbel's trick: the largest of log-weight + Gumbel noise are a draw without replacement in proportion to the weights.
         scores = -np.abs(self.predicted - 0.5) / self.chosen["sharpness"] + rng.gumbel(size=len(self.ids))
         return Asked([self.ids[i] for i in repeated(np.argsort(-scores, kind="stable"), room)])
 
-    def told(self, round: int, asked: Asked, shares: list[float]) -> None:
+    def told(self, step: int, asked: Asked, shares: list[float]) -> None:
         if not asked.trains:
             self.shares += shares
             self.predicted = None
-        elif round % self.chosen["every"] == 0:  # the next round begins a cycle
+        elif step % self.chosen["every"] == 0:  # the next step begins a cycle
             self.references = []
 
     def state(self) -> dict:
@@ -236,18 +236,18 @@ class Targeted(Selector):
 
 class Curriculum(Selector):
     """A curriculum (Parashar et al., arXiv 2506.06632): the pool sorted by tier or by the base model's pass rate, gone through once from
-    first to last over the run, ties in random order. The first round takes the first prompts, the last round the last ones, and the
-    rounds between move on evenly; that paper draws tiers at random, with probabilities that move in the same way."""
+    first to last over the run, ties in random order. The first step takes the first prompts, the last step the last ones, and the
+    steps between move on evenly; that paper draws tiers at random, with probabilities that move in the same way."""
 
-    def __init__(self, chosen: dict, pool: Pool, rounds: int, seed: int):
+    def __init__(self, chosen: dict, pool: Pool, steps: int, seed: int):
         order = list(pool.ids)
         random.Random(f"curriculum:{seed}").shuffle(order)
         # A higher tier is harder, a higher pass rate is easier.
         sign = (1 if chosen["by"] == "tier" else -1) * (1 if chosen["order"] == "easy_first" else -1)
-        self.order, self.rounds = sorted(order, key=lambda prompt: sign * pool.measures[prompt]), rounds
+        self.order, self.steps = sorted(order, key=lambda prompt: sign * pool.measures[prompt]), steps
 
-    def ask(self, round: int, room: int) -> Asked:
-        first = (round - 1) * max(0, len(self.order) - room) // max(1, self.rounds - 1)
+    def ask(self, step: int, room: int) -> Asked:
+        first = (step - 1) * max(0, len(self.order) - room) // max(1, self.steps - 1)
         return Asked([self.order[i % len(self.order)] for i in range(first, first + room)])
 
 

@@ -1,8 +1,8 @@
 """A recipe's `selector` in the configuration: defaults, and the cost in labels, memory and tokens. `online.py` implements it."""
 
 DEFAULTS = {  # of the keys that a selector may leave out; the papers' values
-    "dynamic": {"groups": None, "most_rounds": 10},  # groups: those of an update, as many as a round samples
-    "skip": {"groups": None, "most_rounds": 10, "explore": 0.5, "step": 0.01, "easy": 1 / 12, "hard": 1 / 6, "least": 0.01},
+    "dynamic": {"groups": None, "most_steps": 10},  # groups: those of an update, as many as a sampling step samples
+    "skip": {"groups": None, "most_steps": 10, "explore": 0.5, "step": 0.01, "easy": 1 / 12, "hard": 1 / 6, "least": 0.01},
     "beta": {"discount": 0.5, "target": 0.5},
     "targeted": {"reference": 256, "every": 2, "sharpness": 1e-3, "replay": 0, "buffer": 512},
     "curriculum": {"by": "tier", "order": "easy_first"},
@@ -22,7 +22,7 @@ def most_labels(recipe: dict, pool: int) -> int:
 
 
 def fresh_groups(recipe: dict) -> list[int]:
-    """How many new groups each round of a cycle of `targeted` may train on: references are not trained on."""
+    """How many new groups each sampling step of a cycle of `targeted` may train on: references are not trained on."""
     chosen, room = with_defaults(recipe), recipe["prompts_per_update"]
     left = [chosen["reference"] - place * room for place in range(chosen["every"])]
     return [room - min(room, max(0, references)) for references in left]

@@ -62,16 +62,16 @@ def _online(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
     if not recipe.get("selector") or is_supervised(recipe):
         return
     chosen, room = selectors.with_defaults(recipe), recipe["prompts_per_update"]
-    if chosen["kind"] in selectors.FILLS and chosen["groups"] > room * chosen["most_rounds"]:
+    if chosen["kind"] in selectors.FILLS and chosen["groups"] > room * chosen["most_steps"]:
         yield (
             f"{place}.selector.groups",
-            f"{chosen['most_rounds']} rounds of {room} prompts cannot fill it; lower it, or raise most_rounds",
+            f"{chosen['most_steps']} sampling steps of {room} prompts cannot fill it; lower it, or raise most_steps",
         )
     if chosen["kind"] == "targeted":
         if chosen["reference"] >= room * chosen["every"]:
             yield (
                 f"{place}.selector.reference",
-                f"{chosen['every']} rounds of {room} prompts leave nothing to train on beside {chosen['reference']} references; lower it, or"
+                f"{chosen['every']} sampling steps of {room} prompts leave nothing to train on beside {chosen['reference']} references; lower it, or"
                 " raise every",
             )
         if chosen["replay"] and recipe.get("generation") != "vllm" and (recipe.get("adapter") or {}).get("dropout"):

@@ -82,7 +82,7 @@ def grpo_trainer(
         return Trainer(**arguments, train_dataset=Dataset.from_list([pool[i] for i in order]))
     from hardgrpo.training import online
 
-    # A selector chooses the prompts itself: the dataset only says how many rows a round samples.
+    # A selector chooses the prompts itself: the dataset only says how many rows a sampling step takes.
     rows = Dataset.from_list([{"id": i} | pool[i] for i in order])
     return online.trainer(spec, problems, pool, hardware, arguments | {"train_dataset": rows})
 

@@ -1,6 +1,6 @@
-"""TRL's GRPOTrainer with a selector that chooses the prompts of each round (`hardgrpo.selection.online`). Imports torch and TRL.
+"""TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step (`hardgrpo.selection.online`). Imports torch and TRL.
 
-A round is a step of TRL's trainer. It samples as many rollouts as an update of plain GRPO, in one or more calls of the selector,
+A sampling step is a step of TRL's trainer. It samples as many rollouts as an update of plain GRPO, in one or more calls of the selector,
 and then updates the model if enough groups are kept. Otherwise neither the weights nor the optimiser's state change.
 """
 
@@ -30,18 +30,18 @@ class OnlineTrainer(Trainer):
         self.pending: list[groups.Group] = []  # kept until an update is full
         self.buffer: list[groups.Group] = []  # to be replayed, the newest last
         self.known: set[str] = set()  # prompts sampled so far: each needs a label, unless the reward needs none
-        self.waited = 0  # rounds since the last update
-        self.idle = False  # whether this round updates nothing
+        self.waited = 0  # sampling steps since the last update
+        self.idle = False  # whether this step updates nothing
         self.process = ProcessRewards(self, recipe["process"]) if recipe.get("process") else None
         self._check_micro_batches()
 
-    # --- a round -------------------------------------------------------------------------------------------------------
+    # --- a sampling step -----------------------------------------------------------------------------------------------
 
     def _generate_and_score_completions(self, inputs):
-        round, size, calls = self.state.global_step + 1, self.num_generations, []
+        step, size, calls = self.state.global_step + 1, self.num_generations, []
         room = len(inputs) // size
         while room:
-            asked = self.selector.ask(round, room) if self.selector else online.Asked([row["id"] for row in inputs[::size]])
+            asked = self.selector.ask(step, room) if self.selector else online.Asked([row["id"] for row in inputs[::size]])
             if not 1 <= len(asked.ids) <= room:
                 raise ValueError(
                     f"selector {type(self.selector).__name__} asked for {len(asked.ids)} prompts where 1 to {room} have room"
@@ -49,7 +49,7 @@ class OnlineTrainer(Trainer):
             batch = super()._generate_and_score_completions([self.rows[prompt] for prompt in asked.ids for _ in range(size)])
             self.rewards = self.rewards.to(batch["advantages"].device)
             if self.selector:
-                self.selector.told(round, asked, [right / size for right in self.rewards.view(-1, size).sum(dim=1).tolist()])
+                self.selector.told(step, asked, [right / size for right in self.rewards.view(-1, size).sum(dim=1).tolist()])
             calls.append((asked, batch, self.rewards))
             room -= len(asked.ids)
         sampled = [prompt for asked, _, _ in calls for prompt in asked.ids]
@@ -57,7 +57,7 @@ class OnlineTrainer(Trainer):
         new = set(sampled) - self.known
         self.known |= new
         self.idle = batch is None
-        self._log_round([len(asked.ids) for asked, _, _ in calls], counts | {"labels": len(new), "trained": int(not self.idle)})
+        self._log_step([len(asked.ids) for asked, _, _ in calls], counts | {"labels": len(new), "trained": int(not self.idle)})
         if self.idle:  # `_compute_loss` ignores the batch; TRL needs its usual number of rows
             _, batch, _ = calls[-1]
             places = torch.arange(len(inputs), device=self.accelerator.device) % len(batch["advantages"])
@@ -75,7 +75,7 @@ class OnlineTrainer(Trainer):
         return by_function
 
     def _to_train_on(self, calls: list) -> tuple[dict | None, dict]:
-        """(the batch of this round's update with its `rewards`, or None; how many rollouts were kept, replayed and thrown away)."""
+        """(the batch of this step's update with its `rewards`, or None; how many rollouts were kept, replayed and thrown away)."""
         size = self.num_generations
         sampled = sum(len(rewards) for _, _, rewards in calls)
         fills, replay = self.chosen.get("kind") in selectors.FILLS, self.chosen.get("replay", 0)
@@ -95,12 +95,12 @@ class OnlineTrainer(Trainer):
         self.waited += 1
         full = self.chosen["groups"]
         if len(self.pending) < full:
-            if self.waited >= self.chosen["most_rounds"]:
+            if self.waited >= self.chosen["most_steps"]:
                 tried = self.waited * self.recipe["prompts_per_update"]
                 raise UserError(
-                    f"recipe: selector {self.chosen['kind']}: {tried} prompts were tried in {self.waited} rounds, and only"
+                    f"recipe: selector {self.chosen['kind']}: {tried} prompts were tried in {self.waited} sampling steps, and only"
                     f" {len(self.pending)} of the {full} groups of an update are neither all right nor all wrong; choose prompts that"
-                    " the model solves now and then (policy), raise group_size, or raise selector.most_rounds"
+                    " the model solves now and then (policy), raise group_size, or raise selector.most_steps"
                 )
             return None, self._counts(sampled, len(mixed))
         left_over = len(self.pending) - full
@@ -113,8 +113,8 @@ class OnlineTrainer(Trainer):
         return {"kept": kept * size, "replayed": replayed * size, "thrown_away": sampled - kept * size}
 
     def _replayed(self, fresh: list[groups.Group], wanted: int) -> list[groups.Group]:
-        """Draw up to `wanted` groups of earlier rounds from the buffer, so that they and this round's groups fill whole
-        micro-batches; then add this round's mixed groups to the buffer."""
+        """Draw up to `wanted` groups of earlier steps from the buffer, so that they and this step's groups fill whole
+        micro-batches; then add this step's mixed groups to the buffer."""
         if not wanted:
             return []
         rng = np.random.Generator(np.random.PCG64(online.number(self.args.seed, "replay", self.state.global_step + 1)))
@@ -163,8 +163,8 @@ class OnlineTrainer(Trainer):
             return torch.zeros((), device=self.accelerator.device, requires_grad=True)
         return super()._compute_loss(model, inputs)
 
-    def _log_round(self, sizes: list[int], counts: dict) -> None:
-        """Reduce the metrics of a round's calls to maximum, minimum or the mean over all rollouts, by their names; add `counts`."""
+    def _log_step(self, sizes: list[int], counts: dict) -> None:
+        """Reduce the metrics of a step's calls to maximum, minimum or the mean over all rollouts, by their names; add `counts`."""
         metrics, size = self._metrics["train"], self.num_generations
         for name, values in metrics.items():
             if len(sizes) > 1 and len(values) == len(sizes):
@@ -183,7 +183,7 @@ class OnlineTrainer(Trainer):
         logged = [entry["trained"] for entry in self.state.log_history if "trained" in entry]
         if self.state.global_step == self.state.max_steps and logged and not any(logged):
             raise UserError(
-                f"recipe: in all {len(logged)} rounds of the run nothing was left to train on, so that no weight was updated; choose prompts that"
+                f"recipe: in all {len(logged)} sampling steps of the run nothing was left to train on, so that no weight was updated; choose prompts that"
                 " the model solves now and then (policy), raise updates, or ask the selector for less (selector.groups, selector.reference)"
             )
         return done

@@ -6,8 +6,8 @@ whether the answer is right. A token's advantage is the recipe's advantage of th
 all later tokens of r_s - (mean over the group's other rollouts of their mean token reward): equation 5 with a discount of 1. (The
 paper's outcome advantage is leave-one-out: `centred`, times group size / (group size - 1).)
 
-As in the released code (verl, recipe/prime), a round first trains the reward model and then takes its rewards; it divides them by
-the largest absolute value in the round of a token's reward plus all later ones; and a completion's last token, which carries the
+As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then takes its rewards; it divides them by
+the largest absolute value in the step of a token's reward plus all later ones; and a completion's last token, which carries the
 outcome, has no process reward. The released code departs from equation 5 where this module does not: it subtracts the mean over the
 whole group, times n / (n - 1), and it standardises the advantages. The paper also samples on until an update is full of prompts
 whose share of right answers is .2 to .8; here a `selector` can do so.

@@ -9,7 +9,13 @@ POLICY = ("model", "task", "policy")
 
 
 def rollouts(rollouts: pd.DataFrame):
-    names = {"rounds": "sampling steps", "updates": "updates", "generated": "generated", "kept": "kept", "replayed": "replayed"}
+    names = {
+        "sampling_steps": "sampling steps",
+        "updates": "updates",
+        "generated": "generated",
+        "kept": "kept",
+        "replayed": "replayed",
+    }
     return rollouts, [
         *named(rollouts, *POLICY),
         *(number(rollouts, name, words, whole) for name, words in names.items()),
