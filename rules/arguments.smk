@@ -3,6 +3,20 @@
 IN_ROUNDS = [name for name, policy in config["policies"].items() if settings.in_rounds(policy)]
 
 
+def pool(w):
+    """The problems that a model is probed on."""
+    return pools.problems(config, w.model, w.task)
+
+
+def pool_questions(w):
+    return pools.questions(config, w.model, w.task)
+
+
+def test_problems(w):
+    """The problems that a model is tested on."""
+    return pools.problems(config, w.model, w.eval_task, "test")
+
+
 def probe_files(w):
     if (w.model, w.task) == STOPPED:
         return paths.stopped_probe(w.model, w.task)

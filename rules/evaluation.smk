@@ -11,7 +11,7 @@ localrules:
 rule evaluate_base:
     input:
         model="results/models/{model}/manifest.json",
-        problems="results/tasks/{eval_task}/test.jsonl",
+        problems=test_problems,
     output:
         graded="results/evaluation/{model}/base/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/base/{eval_task}.jsonl.gz",
@@ -64,7 +64,7 @@ use rule evaluate_base as evaluate_run with:
     input:
         model="results/models/{model}/manifest.json",
         checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/checkpoints/manifest.json",
-        problems="results/tasks/{eval_task}/test.jsonl",
+        problems=test_problems,
     output:
         graded="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.jsonl.gz",
@@ -86,7 +86,7 @@ rule cut_evaluation:
         graded=lambda w: paths.evaluation(f"{w.model}/{w.what}", task_of(w.eval_task)["cut_from"]),
         completions=lambda w: paths.completions(paths.evaluation(f"{w.model}/{w.what}", task_of(w.eval_task)["cut_from"])),
         model="results/models/{model}/manifest.json",
-        problems="results/tasks/{eval_task}/test.jsonl",
+        problems=test_problems,
     output:
         graded="results/evaluation/{model}/{what}/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/{what}/{eval_task}.jsonl.gz",

@@ -2,12 +2,15 @@
 
 
 localrules:
+    compare_splits,
     fetch_dataset,
     fetch_model,
+    fit_prompts,
     prepare_task,
     pretrain_settings,
     read_annotated,
     remove_answers,
+    remove_pool_answers,
     write_solutions,
 
 
@@ -62,6 +65,60 @@ rule prepare_task:
         " --output {output} > {log} 2>&1"
 
 
+# Nothing is sampled before this comparison: every pool waits for it.
+rule compare_splits:
+    input:
+        train=lambda w: paths.problems(w.task, "train") if pools.is_trained_on(config, w.task) else [],
+        tests=lambda w: [paths.problems(test, "test") for test in pools.tests(config, w.task)],
+    output:
+        "results/tasks/{task}/contamination.csv",
+        "results/tasks/{task}/contamination.json",
+    log:
+        "results/logs/compare_splits/{task}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    params:
+        train=lambda w, input: f"--train {input.train}" if input.train else "",
+        tests=lambda w, input: [f"{test}={path}" for test, path in zip(pools.tests(config, w.task), input.tests)],
+        contamination=lambda w: task_of(w.task).get("contamination", "refuse"),
+        code=code("inputs/compare_splits.py"),
+    message:
+        "Compare the questions of {wildcards.task} with those of its tests"
+    shell:
+        "python scripts/inputs/compare_splits.py --task {wildcards.task} {params.train} --tests {params.tests}"
+        " --contamination {params.contamination} --output {output[0]} > {log} 2>&1"
+
+
+rule fit_prompts:
+    input:
+        problems="results/tasks/{task}/{split}.jsonl",
+        model="results/models/{model}/manifest.json",
+        # `ancient`: another test of the same pool leaves the pool as it is.
+        compared=ancient("results/tasks/{task}/contamination.csv"),
+    output:
+        "results/pools/{model}/{task}/{split}.jsonl",
+    log:
+        "results/logs/fit_prompts/{model}/{task}.{split}.log",
+    wildcard_constraints:
+        model=any_of(WEIGHTED),
+        task=any_of(SAMPLED),
+    conda:
+        CONDA["training"]
+    container:
+        IMAGE["training"]
+    params:
+        prompt=lambda w: task_of(w.task)["prompt"],
+        tokens=lambda w: task_of(w.task)["completion_tokens"],
+        chat=lambda w: as_json(settings.chat(config, w.model)),
+    message:
+        "Fit the {wildcards.split} prompts of {wildcards.task} to the context of {wildcards.model}"
+    shell:
+        "python scripts/inputs/fit_prompts.py --model results/models/{wildcards.model} --problems {input.problems} --prompt {params.prompt:q}"
+        " --completion-tokens {params.tokens} --chat {params.chat:q} --output {output} > {log} 2>&1"
+
+
 rule remove_answers:
     input:
         "results/tasks/{task}/train.jsonl",
@@ -77,6 +134,17 @@ rule remove_answers:
         "Write the questions of {wildcards.task} without their answers"
     shell:
         "python scripts/inputs/remove_answers.py --problems {input} --output {output} > {log} 2>&1"
+
+
+use rule remove_answers as remove_pool_answers with:
+    input:
+        "results/pools/{model}/{task}/train.jsonl",
+    output:
+        "results/pools/{model}/{task}/questions.jsonl",
+    log:
+        "results/logs/remove_pool_answers/{model}/{task}.log",
+    message:
+        "Write the questions of {wildcards.task} for {wildcards.model} without their answers"
 
 
 rule read_annotated:

@@ -13,7 +13,7 @@ localrules:
 rule probe:
     input:
         model="results/models/{model}/manifest.json",
-        problems="results/tasks/{task}/train.jsonl",
+        problems=pool,
     output:
         completions="results/probe/{model}/{task}/shard{shard}.jsonl.gz",
         provenance="results/provenance/probe/{model}/{task}/shard{shard}.json",
@@ -49,7 +49,7 @@ rule probe:
 rule probe_early:
     input:
         model="results/models/{model}/manifest.json",
-        problems="results/tasks/{task}/train.jsonl",
+        problems=pool,
     output:
         completions="results/probe/{model}/{task}/stopped.jsonl.gz",
         provenance="results/provenance/probe_early/{model}/{task}.json",
@@ -131,7 +131,7 @@ rule import_recording:
 rule measure_difficulty:
     input:
         completions=probe_files,
-        problems="results/tasks/{task}/train.jsonl",
+        problems=pool,
     output:
         "results/difficulty/{model}/{task}.csv",
     log:
@@ -172,7 +172,7 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
 rule measure_signals:
     input:
         completions=probe_files,
-        questions="results/tasks/{task}/questions.jsonl",
+        questions=pool_questions,
     output:
         "results/signals/{model}/{task}.csv",
     log:

@@ -46,7 +46,7 @@ use rule train_grpo as train_first_round with:
 rule probe_again:
     input:
         checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/checkpoints/manifest.json",
-        problems="results/tasks/{task}/train.jsonl",
+        problems=pool,
     output:
         completions="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/probe.jsonl.gz",
         provenance="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/probe.json",
@@ -80,7 +80,7 @@ rule probe_again:
 rule measure_again:
     input:
         completions="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/probe.jsonl.gz",
-        questions="results/tasks/{task}/questions.jsonl",
+        questions=pool_questions,
     output:
         "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/signals.csv",
     log:

@@ -32,7 +32,7 @@ rule select_subset:
 # Draw the prompts whose labels a policy with `by: predicted` buys before it chooses.
 rule annotate_sample:
     input:
-        questions="results/tasks/{task}/questions.jsonl",
+        questions=lambda w: pools.questions(config, *probe_of(w)),
         difficulty=lambda w: pass_rates_for(w),
     output:
         "results/subsets/{model}/{task}/{policy}/seed{seed}.sample.csv",

@@ -1,14 +1,18 @@
 """Write one split of a task: generate its problems, or read them from files or datasets; check them and give them unique ids.
 
+A train split keeps the first of equal questions only, whatever their case, spaces and punctuation. Equal questions with different
+answers are an error.
+
     python scripts/inputs/prepare_task.py --task swaps --split test --output results/tasks/swaps/test.jsonl \\
         --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 """
 
-from hardgrpo.data import inputs, tasks
+from hardgrpo.data import contamination, inputs, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 
 import argparse
+import functools
 
 
 def main() -> None:
@@ -27,13 +31,28 @@ def main() -> None:
     if args.grader:
         graders.check_grader(args.grader)
 
-    problems = tasks.prepare(args.task, args.source, args.split, args.files, not args.unlabelled)
+    problems, places = tasks.prepare_with_places(args.task, args.source, args.split, args.files, not args.unlabelled)
     if args.grader and not args.unlabelled:
         tasks.read_by_grader(problems, args.grader, f"task {args.task}, {args.split}")
     if args.source["kind"] == "hub":
         inputs.check_problems(args.lock, f"{args.task}/{args.split}", problems, args.update_inputs)
+    problems = distinct(problems, places, args)
     files.write_jsonl(args.output, problems)
     print(f"{args.output}: {len(problems)} problems" + "".join(f", from {path}" for path in args.files))
+
+
+def distinct(problems: list[dict], places: dict[str, str], args: argparse.Namespace) -> list[dict]:
+    """The problems without repeated questions. A test split keeps them, because its accuracy is compared with that of others."""
+    same_answer = functools.partial(tasks.same_answer, None if args.unlabelled else args.grader)
+    unique, repeated = contamination.without_repetitions(problems, places, same_answer)
+    if not repeated:
+        return problems
+    names = errors.first_entries([f"'{identity}' (equal to '{first}')" for identity, first in repeated])
+    verdict = "they are left out" if args.split == "train" else "they stay, so that the split is the one that others use"
+    print(
+        f"warning: task {args.task}, {args.split}: {len(repeated)} questions stand there already: {errors.shown(names)}; {verdict}"
+    )
+    return unique if args.split == "train" else problems
 
 
 if __name__ == "__main__":

@@ -47,10 +47,10 @@ def answered(tmp_path_factory, untrained) -> World:
 
 def test_only_what_the_subset_needs_is_planned_and_made(answered):
     assert answered.planned == {
-        "fetch_model": 1, "prepare_task": 1, "probe": 2, "measure_difficulty": 1, "select_subset": 1, "export_subset": 1, "subset": 1,
+        "fetch_model": 1, "prepare_task": 1, "compare_splits": 1, "fit_prompts": 1, "probe": 2, "measure_difficulty": 1, "select_subset": 1, "export_subset": 1, "subset": 1,
     }  # fmt: skip
     made = {path.name for path in (answered.folder / "results").iterdir()}
-    assert made == {"models", "tasks", "probe", "difficulty", "subsets", "logs", "provenance", "reference", "published"}
+    assert made == {"models", "tasks", "pools", "probe", "difficulty", "subsets", "logs", "provenance", "reference", "published"}
     assert sorted(path.name for path in (answered.folder / "paper").iterdir()) == [
         "claims.yaml",
         "main.tex",
@@ -158,7 +158,7 @@ def test_what_is_wrong_with_prompts_or_model_is_one_line(tmp_path, untrained):
         "my data/wordless: no tokenizer; expected one of tokenizer.json",
         "my data/pickled: its weights are pickle files (pytorch_model.bin), which can run code when loaded",
         "my data/nowhere: no such folder",
-        "a prompt of",
+        "results/tasks/long/train.jsonl: 20 of 20 prompts are too long for results/models/mine, whose context leaves 0 tokens",
     }  # fmt: skip
     for start in expected:
         assert sum(line.startswith(start) for line in found) == 1, (start, found)

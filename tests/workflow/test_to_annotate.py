@@ -31,7 +31,7 @@ def unanswered(tmp_path_factory, untrained) -> World:
     """JSON Lines without answers: how far samples agree decides."""
     odd = ['{"name" :"n%d",  "my prompt": "%s %d", "\\u006eote": [1, {"a": null}]}']
     lines = [odd[0] % (i, ["plain", "caf\\u00e9", "naïve", 'Say \\"x\\"\\n'][i % 4], i) for i in range(20)]
-    tested = [{"name": f"t{i}", "my prompt": f"plain {i}", "gold": "red"} for i in range(6)]
+    tested = [{"name": f"t{i}", "my prompt": f"new {i}", "gold": "red"} for i in range(6)]
     overlay = OVERLAY | {"tasks": {"mine": TASK | {"source": SOURCE, "labelled": False}}}
     overlay["policies"] = {"half": {"rule": "lowest", "by": "agreement", "budget": {"prompts": 10}}}
     world = make_world(
@@ -74,7 +74,7 @@ def test_a_random_choice_needs_neither_answers_nor_samples(unanswered):
     random = {"policies": {"any": {"rule": "random", "budget": {"prompts": 3}}}, "subset": {"policy": "any"}}
     (unanswered.folder / "random.yaml").write_text(yaml.safe_dump(random))
     arguments = ("subset", "--configfile", "my.yaml", "random.yaml")
-    assert unanswered.plan(*arguments) == {"select_subset": 1, "export_subset": 1, "subset": 1}
+    assert unanswered.plan(*arguments) == {"remove_answers": 1, "select_subset": 1, "export_subset": 1, "subset": 1}
     done = unanswered.snakemake(*arguments)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     back = files.read_jsonl(unanswered.folder / "results/subsets/mine/mine/any/seed3.to_annotate.jsonl", {})

@@ -31,6 +31,27 @@ def prepare(task: str, source: dict, split: str, paths: list[str], labelled: boo
     return [problem for problem, _, _ in with_rows(task, source, split, paths, labelled)]
 
 
+def prepare_with_places(
+    task: str, source: dict, split: str, paths: list[str], labelled: bool = True
+) -> tuple[list[dict], dict[str, str]]:
+    """(the problems of `prepare`, {id: the file and row where the problem stands})."""
+    if source.get("kind") == "generated":
+        problems = generate_problems(task, source, split)
+        return problems, {problem["id"]: f"problem '{problem['id']}'" for problem in problems}
+    rows = with_rows(task, source, split, paths, labelled)
+    return [problem for problem, _, _ in rows], {problem["id"]: place for problem, _, place in rows}
+
+
+def same_answer(grader: str | None, answer: str | None, other: str | None) -> bool:
+    """Whether two reference answers are the same to a grader. Without a grader, answers are compared as text; None is any answer."""
+    if answer is None or other is None or answer.strip() == other.strip():
+        return True
+    if grader is None:
+        return False
+    chosen = graders.GRADERS[grader]
+    return bool(chosen.lenient(chosen.reference(answer), chosen.reference(other)))
+
+
 def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: bool = True) -> list[tuple[dict, dict, str]]:
     """[(problem, the row that it comes from, this row's place for messages)] of a split that is read from files or datasets."""
     parts = source[split] if source["kind"] == "hub" else [{}]

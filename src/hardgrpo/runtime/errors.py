@@ -3,7 +3,7 @@
 import errno
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import hardgrpo
 
@@ -31,6 +31,11 @@ def shown(text: object) -> str:
     # repr escapes unprintable characters, but also backslashes and quotes: apply it to the unprintable ones alone.
     line = line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
     return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
+
+
+def first_entries(entries: Sequence[str], number: int = 5) -> str:
+    """The first entries in one line, with dots if there are more."""
+    return ", ".join(entries[:number]) + (", ..." if len(entries) > number else "")
 
 
 # Libraries that write files in native code report a full disk with exceptions of their own; the message holds the system's words.

@@ -43,10 +43,9 @@ def sample(
     adapters = list(adapters)
     for adapter in filter(None, adapters):
         check_adapter(adapter, folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")
-    check_chat_template(tokenizer, folder)
+    tokenizer = load_tokenizer(folder)
     prompts = tokenize(tokenizer, requests, chat or {})
-    check_context(AutoConfig.from_pretrained(folder, local_files_only=True), prompts, max_tokens)
+    check_context(folder, prompts, max_tokens)
     print(f"engine {engine} starts for {folder}: {len(adapters)} models of {len(requests)} completions each", flush=True)
     ends = end_tokens(folder, tokenizer)
     if engine == "vllm":
@@ -62,6 +61,13 @@ def sample(
         for part in [range(len(requests))] if parts is None else parts:
             chosen = [prompts[i] for i in part], [requests[i] for i in part]
             yield generate(adapted, tokenizer, *chosen, max_tokens, batch, done)
+
+
+def load_tokenizer(folder: str):
+    """A model's tokenizer. Raise a `UserError` if it has no chat template."""
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")
+    check_chat_template(tokenizer, folder)
+    return tokenizer
 
 
 def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
@@ -98,12 +104,18 @@ def check_chat_template(tokenizer, folder: str) -> None:
         )
 
 
-def check_context(config, prompts: list[list[int]], max_tokens: int) -> None:
-    context = getattr(config, "max_position_embeddings", None)
-    longest = max(map(len, prompts))
-    if context and longest + max_tokens > context:
+def longest_prompt(folder: str, max_tokens: int) -> int | None:
+    """Tokens that a model's context leaves for the prompt beside a completion of `max_tokens`; None if the model states no context."""
+    context = getattr(AutoConfig.from_pretrained(folder, local_files_only=True), "max_position_embeddings", None)
+    return context - max_tokens if context else None
+
+
+def check_context(folder: str, prompts: list[list[int]], max_tokens: int) -> None:
+    """Raise a `UserError` if a prompt is too long. The workflow leaves such prompts out before (fit_prompts.py)."""
+    limit, length = longest_prompt(folder, max_tokens), max(map(len, prompts))
+    if limit is not None and length > limit:
         raise UserError(
-            f"a prompt of {longest} tokens and {max_tokens} of completion exceed the model's context of {context};"
+            f"a prompt of {length} tokens and {max_tokens} of completion exceed the model's context of {limit + max_tokens};"
             " lower the task's completion_tokens or shorten the prompt"
         )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from hardgrpo.data import generated
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import recipe_checks, schema, study_checks
+from hardgrpo.study import pools, recipe_checks, schema, study_checks
 from hardgrpo.study.settings import (
     ABOUT_CHAT,
     NOT_OF_A_TEMPLATE,
@@ -182,6 +182,9 @@ def _of_subset(config: dict) -> Iterator[tuple[str, str]]:
                 f"'{chosen['policy']}' needs {needs[before]} before it chooses, and task '{chosen['task']}' has none (labelled: false);"
                 " choose random, or a policy `by` a measure that needs no answers, e.g. agreement_lowest",
             )
+    shared = pools.shared_source(config, chosen["task"], chosen["task"]) if chosen["task"] in config["tasks"] else None
+    if shared:
+        yield "subset.task", f"'{chosen['task']}' has the same problems in both splits ({shared}); give the test a split of its own"
     if chosen["task"] in config["tasks"] and not has_train(config["tasks"][chosen["task"]]):
         yield "subset.task", f"task '{chosen['task']}' has no train split to choose from; give it one"
     if chosen["model"] in config["models"] and is_recorded(config, chosen["model"]):

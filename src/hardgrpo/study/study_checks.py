@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from hardgrpo.data import generated
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import memory
+from hardgrpo.study import memory, pools
 from hardgrpo.study.settings import (
     eval_tasks,
     has_solutions,
@@ -106,6 +106,14 @@ def _of_training(config: dict, study: dict, place: str) -> Iterator[tuple[str, s
                 )
     for model in study["models"]:
         yield from unable(config, study, model, place)
+    for task in study["tasks"]:
+        for test in dict.fromkeys(test for model in study["models"] for test in eval_tasks(study, task, model)):
+            shared = pools.shared_source(config, task, test) if test in config["tasks"] else None
+            if shared:
+                yield (
+                    f"{place}.tasks",
+                    f"'{task}' would be trained and '{test}' tested on the same problems ({shared}); give the test a split of its own",
+                )
 
 
 def _of_recordings(config: dict, study: dict, place: str) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,57 @@
+"""Write the problems whose prompt and completion fit into a model's context, and report the others.
+
+    python scripts/inputs/fit_prompts.py --model results/models/tiny --problems results/tasks/swaps/train.jsonl --prompt '{question}' \\
+        --completion-tokens 64 --output results/pools/tiny/swaps/train.jsonl
+
+Needs the tokenizer, not the weights. More than 1 % of prompts that are too long are an error.
+"""
+
+from hardgrpo.data import tasks
+from hardgrpo.runtime import errors, files, provenance, warm
+from hardgrpo.sampling.requests import Request
+
+import argparse
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="folder of the model")
+    parser.add_argument("--problems", required=True)
+    parser.add_argument("--prompt", required=True, help="template with {question}")
+    parser.add_argument("--completion-tokens", type=int, required=True)
+    parser.add_argument("--chat", default={}, type=files.as_object, help="arguments of the chat template, as JSON")
+    parser.add_argument("--output", required=True)
+    args = parser.parse_args()
+
+    provenance.check_manifest(args.model)
+    problems = tasks.read_problems(args.problems, needs_answer=False)
+
+    from hardgrpo.sampling import engines  # imports torch: see hardgrpo.runtime.warm
+
+    questions = [Request(tuple(tasks.messages(args.prompt, problem["question"])), seed=0, temperature=1.0) for problem in problems]
+    lengths = [len(prompt) for prompt in engines.tokenize(engines.load_tokenizer(args.model), questions, args.chat)]
+    longest = engines.longest_prompt(args.model, args.completion_tokens)
+    too_long = [(problem, length) for problem, length in zip(problems, lengths) if longest is not None and length > longest]
+    if too_long:
+        report(args, too_long, len(problems), longest)
+    left_out = {problem["id"] for problem, _ in too_long}
+    files.write_jsonl(args.output, [problem for problem in problems if problem["id"] not in left_out])
+    print(f"{args.output}: {len(problems) - len(left_out)} prompts, the longest of {max(lengths)} tokens")
+
+
+def report(args: argparse.Namespace, too_long: list[tuple[dict, int]], problems: int, longest: int) -> None:
+    """Name the prompts that are too long. Raise a `UserError` if there are too many."""
+    names = errors.first_entries([f"'{problem['id']}' ({length} tokens)" for problem, length in too_long])
+    what = (
+        f"{args.problems}: {len(too_long)} of {problems} prompts are too long for {args.model}, whose context leaves {longest} tokens beside"
+        f" completions of {args.completion_tokens}: {names}"
+    )
+    if len(too_long) > tasks.UNREADABLE_SHARE * problems:
+        raise errors.UserError(
+            f"{what}; shorten the prompts, lower the task's completion_tokens, or choose a model with a larger context"
+        )
+    print(f"warning: {errors.shown(what)}; they are left out", flush=True)
+
+
+if __name__ == "__main__":
+    warm.run(main)

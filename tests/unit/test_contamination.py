@@ -1,0 +1,229 @@
+"""Questions that a pool and a test share, questions that stand in a split twice, and what the programs say about them."""
+
+import csv
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import forked
+from conftest import path_of
+from hardgrpo.data import contamination
+from hardgrpo.runtime import files
+
+WORDS = ["train", "station", "bridge", "river", "village", "mill", "harvest", "garden", "lantern", "ladder"]
+
+
+def sentence(seed: int, words: int = 20) -> str:
+    generator = random.Random(seed)
+    return " ".join(f"{generator.choice(WORDS)}{generator.randrange(1000)}" for _ in range(words))
+
+
+# --- which questions are equal -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "what is 2+2",
+        "What  is\t2 + 2 ?",
+        "WHAT IS 2 + 2?!",
+        "“What is 2+2?”",
+        "What is\u00a02+2…",
+        "What is $2+2$?",
+        "what is ２+2",
+    ],
+)
+def test_case_spaces_and_punctuation_do_not_make_another_question(other):
+    assert contamination.normalized(other) == contamination.normalized("What is 2+2?")
+
+
+@pytest.mark.parametrize(
+    ("question", "other"),
+    [
+        ("What is 3 - 4?", "What is 3 + 4?"),
+        ("What is -4?", "What is 4?"),
+        ("What is 3.5?", "What is 35?"),
+        ("What is .5?", "What is 5?"),
+        ("What is 5!?", "What is 5?"),
+        ("What is n! for n = 3?", "What is n for n = 3?"),
+        ("What is (1+2)*3?", "What is 1+2*3?"),
+        ("What is x - y?", "What is x y?"),
+        ("What is 12?", "What is 1 2?"),
+        ("???", "!!!"),
+    ],
+)
+def test_signs_digits_and_symbols_make_another_question(question, other):
+    assert contamination.normalized(question) != contamination.normalized(other)
+
+
+@given(st.text(min_size=1).filter(str.strip))
+def test_normalizing_twice_changes_nothing_more(question):
+    once = contamination.normalized(question)
+    assert contamination.normalized(once) == once or not any(character.isalnum() for character in once)
+
+
+def test_a_hyphen_between_words_is_punctuation_and_between_numbers_a_sign():
+    assert contamination.normalized("A well-known town – old") == contamination.normalized("a well known town old")
+    assert contamination.normalized("10-4") != contamination.normalized("10 4")
+
+
+# --- which questions are near --------------------------------------------------------------------------------------
+
+
+def by_hand(question: str, other: str, n: int) -> float:
+    runs = [{tuple(text.split()[i : i + n]) for i in range(len(text.split()) - n + 1)} for text in (question, other)]
+    return len(runs[0] & runs[1]) / min(map(len, runs))
+
+
+def test_a_changed_number_is_near_and_its_share_is_that_of_a_count_by_hand():
+    question = (
+        "alpha beta gamma delta epsilon zeta eta theta iota 5 lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"
+    )
+    other = question.replace("5", "7")
+    (match,) = contamination.matches([question], [sentence(1), other])
+    assert (match.other, match.equal, match.near) == (1, False, True)
+    assert match.share == by_hand(question, other, contamination.NGRAM_WORDS)
+
+
+def test_a_long_question_is_compared_by_longer_runs():
+    parts = [sentence(seed, 10) for seed in range(24)]
+    question = " ".join(parts[:12])
+    shares_runs_of_ten = " ".join(part for pair in zip(parts[:12], parts[12:]) for part in pair)
+    (match,) = contamination.matches([question], [question + " " + sentence(99)])
+    assert match.near and not match.equal
+    assert contamination.matches([question], [shares_runs_of_ten]) == [], "ten words in a row are fewer than thirteen"
+
+
+def test_a_short_question_in_a_longer_one_is_near_from_both_sides():
+    question, around = sentence(1), f"{sentence(2, 60)} {sentence(1)} {sentence(3, 19)}"
+    assert contamination.matches([question], [around])[0].share == 1.0
+    assert contamination.matches([around], [question])[0].share == 1.0
+
+
+def test_boilerplate_of_a_template_is_not_shared():
+    template = (
+        "{} and {} play a game in which each of them holds a ball of some colour and they swap them again and again until the end"
+    )
+    questions = [template.format(sentence(seed, 1), sentence(-seed, 1)) for seed in range(1, 60)]
+    assert contamination.matches(questions[:20], questions[20:]) == []
+    assert contamination.matches(questions) == []
+
+
+def test_each_question_has_at_most_one_match_and_the_best_of_all():
+    generator = random.Random(5)
+    pool = [sentence(seed, generator.randrange(8, 40)) for seed in range(60)]
+    tests = [" ".join(generator.choice(pool).split()[generator.randrange(6) :]) for _ in range(40)] + [pool[0].upper(), "short one"]
+    matches = contamination.matches(tests, pool)
+    assert len({match.index for match in matches}) == len(matches)
+    for index, text in enumerate(tests):
+        shares = [0 if len(text.split()) < 8 else by_hand(text.casefold(), other, 8) for other in pool]
+        match = next((match for match in matches if match.index == index), None)
+        assert (match.share if match else 0) == pytest.approx(max(shares))
+
+
+def test_compared_with_itself_a_list_gives_each_pair_once():
+    question = sentence(1, 30)
+    (match,) = contamination.matches([sentence(2), question, question + " more", sentence(3)])
+    assert (match.index, match.other) == (2, 1)
+    assert [(m.index, m.other, m.equal) for m in contamination.matches([question, sentence(2), question.upper()])] == [(2, 0, True)]
+
+
+def test_questions_of_a_few_characters_and_empty_lists_have_no_match():
+    assert contamination.matches(["a", "b"], ["c"]) == []
+    assert contamination.matches(["a"], []) == []
+    assert contamination.matches([]) == []
+
+
+# --- the programs --------------------------------------------------------------------------------------------------
+
+
+def problem(identity: str, question: str, answer: str | None = "1") -> dict:
+    return {"id": identity, "question": question, "answer": answer}
+
+
+def compare(folder, pool: list[dict], test: list[dict], *more: str):
+    files.write_jsonl(folder / "train.jsonl", pool)
+    files.write_jsonl(folder / "test.jsonl", test)
+    arguments = ["--task", "mine", "--train", "train.jsonl", "--tests", "mine=test.jsonl", "--output", "C.csv", *more]
+    return forked.run(path_of("compare_splits"), arguments, folder)
+
+
+POOL = [problem(f"p{i}", sentence(i)) for i in range(10)]
+
+
+def test_a_test_question_of_the_pool_is_refused_and_named(tmp_path):
+    test = [problem("t0", sentence(100)), problem("t1", sentence(3).upper() + "?"), problem("t2", sentence(4))]
+    done = compare(tmp_path, POOL, test)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    for words in ("2 of 3", "'t1' ('p3')", "'t2' ('p4')", "contamination"):
+        assert words in done.stderr
+    assert not (tmp_path / "C.csv").exists() and not (tmp_path / "C.json").exists()
+    assert "'t2' ('p4')" in done.stdout, "the log lists all of them"
+
+
+def test_where_the_task_says_report_they_are_counted_and_listed(tmp_path):
+    test = [problem("t0", sentence(100)), problem("t1", sentence(3).upper() + "?"), problem("t2", sentence(5) + " indeed")]
+    done = compare(tmp_path, POOL, test, "--contamination", "report")
+    assert done.returncode == 0, done.stderr
+    with open(tmp_path / "C.csv", newline="") as stream:
+        rows = [(row["id"], row["other_split"], row["other_id"], row["match"]) for row in csv.DictReader(stream)]
+    assert rows == [("t1", "train", "p3", "equal"), ("t2", "train", "p5", "near")]
+    counts = json.loads((tmp_path / "C.json").read_text())
+    assert counts["problems"] == 10 and counts["tests"]["mine"]["problems"] == 3
+    assert (counts["tests"]["mine"]["equal"], counts["tests"]["mine"]["near"]) == (1, 1)
+    assert "1 are in the pool, 1 are near" in done.stdout
+
+
+def test_a_test_that_is_the_pool_is_refused_whatever_the_task_says(tmp_path):
+    test = [problem(f"t{i}", sentence(i)) for i in range(10)]
+    done = compare(tmp_path, POOL, test, "--contamination", "report")
+    assert done.returncode == 1 and "10 of 10" in done.stderr and not (tmp_path / "C.csv").exists()
+
+
+def test_a_pool_without_answers_is_compared_too(tmp_path):
+    pool = [{"id": "p", "question": sentence(1), "answer": None}]
+    assert "1 of 2" in compare(tmp_path, pool, [problem("t", sentence(1)), problem("u", sentence(2))]).stderr
+
+
+def prepare(folder, rows: list[tuple[str, str]], *more: str, split: str = "train"):
+    with open(folder / "mine.csv", "w", newline="") as stream:
+        csv.writer(stream).writerows([("question", "answer"), *rows])
+    source = json.dumps({"kind": "files", split: "mine.csv"})
+    arguments = ["--task", "mine", "--split", split, "--source", source, "--files", "mine.csv", "--output", "P.jsonl", *more]
+    return forked.run(path_of("prepare_task"), arguments, folder)
+
+
+def test_the_first_of_equal_questions_stays_in_the_pool_and_says_what_was_left_out(tmp_path):
+    rows = [("How many?", "3"), ("What else?", "5"), ("how  many", "3.0"), ("HOW MANY?", "3")]
+    done = prepare(tmp_path, rows, "--grader", "number_lenient")
+    assert done.returncode == 0, done.stderr
+    problems = files.read_jsonl(tmp_path / "P.jsonl", {"id": str, "question": str})
+    assert [row["question"] for row in problems] == ["How many?", "What else?"]
+    assert problems[0]["repeated_as"] == ["mine-train-0002", "mine-train-0003"] and "repeated_as" not in problems[1]
+    assert "2 questions" in done.stdout and "'mine-train-0003'" in done.stdout
+    compared = compare(tmp_path, problems, [problem("t", sentence(1))])
+    assert compared.returncode == 0 and json.loads((tmp_path / "C.json").read_text())["repeated"] == 2
+
+
+def test_a_test_split_keeps_equal_questions_and_says_so(tmp_path):
+    done = prepare(tmp_path, [("How many?", "3"), ("how many", "3")], "--grader", "number_lenient", split="test")
+    assert done.returncode == 0 and len(files.read_jsonl(tmp_path / "P.jsonl", {"id": str})) == 2
+    assert "1 questions" in done.stdout
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_equal_questions_with_other_answers_are_an_error_that_names_the_rows(tmp_path, split):
+    rows = [(f"Question {i % 5}?", str(i)) for i in range(20)]
+    done = prepare(tmp_path, rows, "--grader", "number_lenient", split=split)
+    assert done.returncode == 1 and not (tmp_path / "P.jsonl").exists()
+    for words in ("15 questions", "mine.csv", "row 2 ('0')", "row 7 ('5')", ", ..."):
+        assert words in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_repeated_questions_without_answers_are_left_out(tmp_path):
+    done = prepare(tmp_path, [("How many?", ""), ("how many", "")], "--unlabelled")
+    assert done.returncode == 0 and len(files.read_jsonl(tmp_path / "P.jsonl", {"id": str})) == 1
