@@ -106,7 +106,7 @@ rule explorer:
 rule subset:
     input:
         paths.chosen_rows(config),
-        pools.contamination(settings.sampled_as(config, config["subset"]["task"])),
+        paths.compared(settings.sampled_as(config, config["subset"]["task"])),
     message:
         "The subset of {config[subset][task]} is chosen"
 

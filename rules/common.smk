@@ -21,7 +21,7 @@ from hardgrpo.runtime import cluster, environments, files, states, warm  # noqa:
 from hardgrpo.runtime import code as code_files  # noqa: E402
 from hardgrpo.runtime.errors import UserError  # noqa: E402
 from hardgrpo.selection import policies  # noqa: E402
-from hardgrpo.study import checks, memory, paths, pools, settings  # noqa: E402
+from hardgrpo.study import checks, claim_conditions, memory, paths, pools, settings  # noqa: E402
 
 # `--config update_inputs=true` arrives as text.
 config["update_inputs"] = {"true": True, "false": False}.get(config.get("update_inputs"), config.get("update_inputs"))

@@ -21,7 +21,12 @@ def summarized(w):
     they are and plans no run."""
     if drawing_only():
         return "`figures` and `paper` make no summaries: they draw finished ones"
-    return paths.results(config, w.study) + [with_prompt for _, _, with_prompt in paths.recorded_probes(config, w.study)]
+    with_prompts = [with_prompt for _, _, with_prompt in paths.recorded_probes(config, w.study)]
+    comparisons = pools.comparisons(config, w.study)
+    # `ancient`: made again for a study with other tests, and the same for each.
+    of_pools = [ancient(comparison["pool"]) for comparison in comparisons]
+    of_tests = [comparison["test"] for comparison in comparisons]
+    return paths.results(config, w.study) + with_prompts + list(dict.fromkeys(of_tests + of_pools))
 
 
 @functools.cache
@@ -148,7 +153,7 @@ def show_results_command():
     # After a part of a study there is no agreement with the reference yet.
     compared = [] if drawing_only() else [path for path in study_agreement(study) if Path(path).exists()]
     agreement = " ".join(["", "--agreement", *compared]) if compared else ""
-    own_bases = " --own-bases" if paths.conditions(config, study)["own_bases"] else ""
+    own_bases = " --own-bases" if claim_conditions.conditions(config, study)["own_bases"] else ""
     return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}{own_bases}" + (
         "" if TEX else " --no-tex"
     )

@@ -86,7 +86,7 @@ rule cut_evaluation:
         graded=lambda w: paths.evaluation(f"{w.model}/{w.what}", task_of(w.eval_task)["cut_from"]),
         completions=lambda w: paths.completions(paths.evaluation(f"{w.model}/{w.what}", task_of(w.eval_task)["cut_from"])),
         model="results/models/{model}/manifest.json",
-        problems=test_problems,
+        problems="results/tasks/{eval_task}/test.jsonl",
     output:
         graded="results/evaluation/{model}/{what}/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/{what}/{eval_task}.jsonl.gz",

@@ -2,6 +2,7 @@
 
 
 localrules:
+    compare_pool,
     compare_splits,
     fetch_dataset,
     fetch_model,
@@ -65,38 +66,57 @@ rule prepare_task:
         " --output {output} > {log} 2>&1"
 
 
-# Nothing is sampled before this comparison: every pool waits for it.
 rule compare_splits:
     input:
-        train=lambda w: paths.problems(w.task, "train") if pools.is_trained_on(config, w.task) else [],
-        tests=lambda w: [paths.problems(test, "test") for test in pools.tests(config, w.task)],
+        pool="results/tasks/{task}/train.jsonl",
+        problems="results/tasks/{test}/test.jsonl",
     output:
-        "results/tasks/{task}/contamination.csv",
-        "results/tasks/{task}/contamination.json",
+        "results/tasks/{task}/contamination.{test}.csv",
+        "results/tasks/{task}/contamination.{test}.json",
     log:
-        "results/logs/compare_splits/{task}.log",
+        "results/logs/compare_splits/{task}/{test}.log",
     conda:
         CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
-        train=lambda w, input: f"--train {input.train}" if input.train else "",
-        tests=lambda w, input: [f"{test}={path}" for test, path in zip(pools.tests(config, w.task), input.tests)],
         contamination=lambda w: task_of(w.task).get("contamination", "refuse"),
         code=code("inputs/compare_splits.py"),
     message:
-        "Compare the questions of {wildcards.task} with those of its tests"
+        "Compare the test questions of {wildcards.test} with the pool of {wildcards.task}"
     shell:
-        "python scripts/inputs/compare_splits.py --task {wildcards.task} {params.train} --tests {params.tests}"
+        "python scripts/inputs/compare_splits.py --task {wildcards.task} --pool {input.pool} --test {wildcards.test} --problems {input.problems}"
         " --contamination {params.contamination} --output {output[0]} > {log} 2>&1"
+
+
+# Nothing is sampled before a pool was compared with the tests of the study and with itself.
+rule compare_pool:
+    input:
+        tests=lambda w: pools.compared(config, w.task),
+        pool=lambda w: paths.problems(w.task, "train") if pools.is_trained_on(config, w.task) else [],
+    output:
+        "results/tasks/{task}/compared.csv",
+        "results/tasks/{task}/compared.json",
+    log:
+        "results/logs/compare_pool/{task}.log",
+    conda:
+        CONDA["figures"]
+    container:
+        IMAGE["figures"]
+    params:
+        pool=lambda w, input: f"--pool {input.pool}" if input.pool else "",
+        code=code("inputs/compare_splits.py"),
+    message:
+        "Compare the questions of the pool of {wildcards.task} with each other"
+    shell:
+        "python scripts/inputs/compare_splits.py --task {wildcards.task} {params.pool} --output {output[0]} > {log} 2>&1"
 
 
 rule fit_prompts:
     input:
         problems="results/tasks/{task}/{split}.jsonl",
         model="results/models/{model}/manifest.json",
-        # `ancient`: another test of the same pool leaves the pool as it is.
-        compared=ancient("results/tasks/{task}/contamination.csv"),
+        compared=lambda w: compared(w.task),
     output:
         "results/pools/{model}/{task}/{split}.jsonl",
     log:
@@ -104,6 +124,7 @@ rule fit_prompts:
     wildcard_constraints:
         model=any_of(WEIGHTED),
         task=any_of(SAMPLED),
+        split="train|test",
     conda:
         CONDA["training"]
     container:

@@ -103,7 +103,7 @@ rule verify:
         IMAGE["figures"]
     params:
         config=lambda w: as_json(paths.of_study(config, w.study)),
-        conditions=lambda w: as_json(paths.conditions(config, w.study)),
+        conditions=lambda w: as_json(claim_conditions.conditions(config, w.study)),
         graders=lambda w: as_json({task: task_of(task)["grader"] for task in paths.of_study(config, w.study)["tasks"]}),
         data=DATA,
         origin=lambda w: "--reference" if drawn_from(w.study) == paths.reference(w.study) else "",

@@ -20,12 +20,13 @@ rule summarize:
         IMAGE["figures"]
     params:
         config=lambda w: as_json(paths.of_study(config, w.study)),
+        comparisons=lambda w: json.dumps(pools.comparisons(config, w.study)),
         code=code("summaries/summarize.py", *{f"analysis/{table.module}": None for table in registry.SUMMARIES.values()}),
     message:
         "Summarise study {wildcards.study}"
     shell:
         "python scripts/summaries/summarize.py --study {wildcards.study} --config {params.config:q}"
-        " --output results/summaries/{wildcards.study} > {log} 2>&1"
+        " --comparisons {params.comparisons:q} --output results/summaries/{wildcards.study} > {log} 2>&1"
 
 
 rule judge_claims:
@@ -42,7 +43,7 @@ rule judge_claims:
     container:
         IMAGE["figures"]
     params:
-        conditions=lambda w: as_json(paths.conditions(config, w.study)),
+        conditions=lambda w: as_json(claim_conditions.conditions(config, w.study)),
         code=code("summaries/judge_claims.py"),
     message:
         "Judge the claims and compare published numbers with those of study {wildcards.study}"

@@ -40,7 +40,7 @@ class Report:
 
     def pytest_runtest_logreport(self, report):
         if report.when == "call" or report.outcome != "passed":
-            reason = ""
+            reason = "".join(f": {text}" for name, text in report.user_properties if name == "details")
             if report.skipped:
                 reason = ": " + str(report.longrepr[2]).removeprefix("Skipped: ")
             elif report.failed:
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--reference", action="store_true", help="the tables were not made here: skip the checks against raw files")
     parser.add_argument("--config", required=True, type=files.as_object)
     parser.add_argument("--graders", required=True, type=files.as_object)
-    parser.add_argument("--conditions", required=True, type=files.as_object, help="paths.conditions as JSON")
+    parser.add_argument("--conditions", required=True, type=files.as_object, help="claim_conditions.conditions as JSON")
     parser.add_argument("--claims", required=True)
     parser.add_argument("--published", required=True, help="folder of published numbers")
     parser.add_argument("--data", default="data", help="folder of recordings")

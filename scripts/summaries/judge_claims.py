@@ -4,7 +4,7 @@
         --conditions '{"tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"], "own_bases": ["tiny"]}' --output paper/mini
 
 Writes claims.csv and compared.csv from summary tables alone: a new or changed claim needs no run.
---conditions is paths.conditions as JSON.
+--conditions is claim_conditions.conditions as JSON.
 """
 
 from hardgrpo.report import registry

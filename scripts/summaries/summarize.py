@@ -19,7 +19,7 @@ from pathlib import Path
 class Made(dict):
     """Summary tables and their inputs by name; each is made when it is first read."""
 
-    def __init__(self, config: dict, study: str):
+    def __init__(self, config: dict, study: str, comparisons: list[dict]):
         from hardgrpo.analysis import cells, training  # here: see hardgrpo.runtime.warm
 
         plan = config["studies"][study]
@@ -32,6 +32,7 @@ class Made(dict):
             "signal_files": lambda: paths.signal_files(config, study),
             "difficulty_files": lambda: paths.difficulties(config, study),
             "recorded_probes": lambda: paths.recorded_probes(config, study),
+            "comparisons": lambda: comparisons,
             "trajectory_files": lambda: paths.trajectories(config, study),
         }
 
@@ -49,10 +50,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", required=True)
     parser.add_argument("--config", required=True, type=files.as_object)
+    parser.add_argument("--comparisons", default=[], type=files.as_list, help="pools.comparisons as JSON")
     parser.add_argument("--output", required=True, help="folder of the tables")
     args = parser.parse_args()
 
-    made = Made(args.config, args.study)
+    made = Made(args.config, args.study, args.comparisons)
     tables = {name: made[name] for name in registry.SUMMARIES}
     for name, rows in tables.items():
         files.write_rows(Path(args.output) / f"{name}.csv", registry.SUMMARIES[name].columns, files.rounded(rows))

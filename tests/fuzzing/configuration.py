@@ -19,7 +19,7 @@ from fuzzing.judge import UserError
 from hardgrpo.planning import labels, power
 from hardgrpo.report import conditions
 from hardgrpo.runtime import files
-from hardgrpo.study import checks, paths, schema, settings
+from hardgrpo.study import checks, claim_conditions, paths, schema, settings
 
 ROOT = Path(__file__).parents[2]
 CONFIG = shipped.config()
@@ -74,7 +74,7 @@ def planned(config: dict, folder: Path) -> None:
         assert len({run.path for run in runs}) == len(runs)
         made = [*paths.results(config, study), *paths.inputs(config, study), *paths.prunings(config, study)]
         assert all(isinstance(path, str) and path and path.isprintable() and ".." not in path.split("/") for path in made), made
-        json.dumps([paths.of_study(config, study), paths.conditions(config, study)])
+        json.dumps([paths.of_study(config, study), claim_conditions.conditions(config, study)])
         for fact in (
             conditions.tests,
             conditions.lines,

@@ -9,7 +9,7 @@ import shipped
 from conftest import ROOT
 from hardgrpo.analysis import cells, claims, verdicts
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import paths, settings
+from hardgrpo.study import claim_conditions, paths, settings
 
 CONFIG = shipped.config()
 
@@ -116,10 +116,10 @@ def test_a_file_that_is_no_list_of_claims_is_told(tmp_path):
 
 
 def test_conditions_say_which_tasks_share_problems():
-    related = lambda study, one, other: verdicts.relation(one, other, paths.conditions(CONFIG, study)["tasks"])
+    related = lambda study, one, other: verdicts.relation(one, other, claim_conditions.conditions(CONFIG, study)["tasks"])
     assert related("mini_truncation", "swaps_tight", "swaps_ample") == "roomier"
     assert related("mini_reference", "swaps", "swaps_hard") == related("limits", "math", "math_numeric") == "other"
-    assert paths.conditions(CONFIG, "mini_reference")["weaker"] == ["arithmetic"]
+    assert claim_conditions.conditions(CONFIG, "mini_reference")["weaker"] == ["arithmetic"]
 
 
 def test_conditions_say_which_models_have_own_bases():
@@ -127,5 +127,9 @@ def test_conditions_say_which_models_have_own_bases():
     with_seed = lambda seed: (
         CONFIG | {"models": CONFIG["models"] | {"tiny": {"source": CONFIG["models"]["tiny"]["source"] | {"seed": seed}}}}
     )
-    assert paths.conditions(with_seed("own"), "mini")["own_bases"] == ["tiny"]
-    assert paths.conditions(with_seed(0), "mini")["own_bases"] == [] == paths.conditions(with_seed("own"), "limits")["own_bases"]
+    assert claim_conditions.conditions(with_seed("own"), "mini")["own_bases"] == ["tiny"]
+    assert (
+        claim_conditions.conditions(with_seed(0), "mini")["own_bases"]
+        == []
+        == claim_conditions.conditions(with_seed("own"), "limits")["own_bases"]
+    )

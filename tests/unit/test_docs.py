@@ -167,7 +167,7 @@ def test_the_configurations_of_own_prompts_are_planned(world):
     assert found["read_annotated"] == 1 and found["train_grpo"] == 3 and found["write_worth"] == 1
     assert world.plan("all", "--configfile", "no_answers.yaml", "study.yaml", "selector.yaml")["train_grpo"] == 2 * 3
     assert world.plan("subset", "--configfile", "my.yaml") == {
-        "export_subset": 1, "fetch_model": 1, "measure_difficulty": 1, "prepare_task": 1, "probe": 1, "select_subset": 1, "subset": 1,
+        "compare_pool": 1, "export_subset": 1, "fetch_model": 1, "fit_prompts": 1, "measure_difficulty": 1, "prepare_task": 1, "probe": 1, "select_subset": 1, "subset": 1,
     }  # fmt: skip
 
 

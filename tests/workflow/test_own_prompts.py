@@ -47,7 +47,7 @@ def answered(tmp_path_factory, untrained) -> World:
 
 def test_only_what_the_subset_needs_is_planned_and_made(answered):
     assert answered.planned == {
-        "fetch_model": 1, "prepare_task": 1, "compare_splits": 1, "fit_prompts": 1, "probe": 2, "measure_difficulty": 1, "select_subset": 1, "export_subset": 1, "subset": 1,
+        "fetch_model": 1, "prepare_task": 1, "compare_pool": 1, "fit_prompts": 1, "probe": 2, "measure_difficulty": 1, "select_subset": 1, "export_subset": 1, "subset": 1,
     }  # fmt: skip
     made = {path.name for path in (answered.folder / "results").iterdir()}
     assert made == {"models", "tasks", "pools", "probe", "difficulty", "subsets", "logs", "provenance", "reference", "published"}

@@ -55,9 +55,12 @@ def test_the_miniature_is_planned_job_by_job(world):
         "prepare_task": 6,  # train and test of its task and of swaps, tests of both harder twins: pretraining must not show them
         "pretrain_settings": 3,  # each of 3 seeds has a base model of its own
         "pretrain_model": 3,
+        "compare_splits": 1,
+        "compare_pool": 1,
+        "fit_prompts": 6,  # train and test for each base model
         "probe": 3,
         "measure_difficulty": 3,
-        "remove_answers": 1,
+        "remove_pool_answers": 3,
         "measure_signals": 3,  # for the policy that needs no answers
         "select_subset": 15,  # 5 policies x 3 seeds
         "write_spec": 15,
@@ -91,41 +94,49 @@ DRAWN = dict.fromkeys(("write_tables", "write_numbers", "summarize", "judge_clai
 STUDIES = {  # jobs by rule, counted by hand from the designs
     "paper": {  # 3 models x 2 tasks and Llama on GSM8K = 7 pairs, x 4 policies x 3 seeds
         "fetch_dataset": 3, "fetch_model": 4, "prepare_task": 5,
+        "compare_splits": 2 + 1, "compare_pool": 2,  # AIME follows training on GSM8K
+        "fit_prompts": 7 * 2 + 1,
         "probe": 4 * 4 + 3,  # GSM8K in 4 shards
         "measure_difficulty": 7, "select_subset": 84, "write_spec": 84, "train_grpo": 84,
         "evaluate_base": 7 + 1,  # and Qwen3-4B on AIME
         "evaluate_run": 84 + 12,  # and Qwen3-4B's GSM8K runs on AIME
     },
     "released": {
-        "fetch_dataset": 2, "fetch_model": 4, "prepare_task": 4, "probe": 19, "measure_difficulty": 7,
+        "fetch_dataset": 2, "fetch_model": 4, "prepare_task": 4, "compare_splits": 2, "compare_pool": 2, "fit_prompts": 7 * 2,
+        "probe": 19, "measure_difficulty": 7,
         "select_subset": 84, "write_spec": 84, "train_grpo": 84, "evaluate_base": 7, "evaluate_run": 84,
     },
     "released_later": {  # as released, with other policies
-        "fetch_dataset": 2, "fetch_model": 4, "prepare_task": 4, "probe": 19, "measure_difficulty": 7,
+        "fetch_dataset": 2, "fetch_model": 4, "prepare_task": 4, "compare_splits": 2, "compare_pool": 2, "fit_prompts": 7 * 2, "probe": 19, "measure_difficulty": 7,
         "select_subset": 84, "write_spec": 84, "train_grpo": 84, "evaluate_base": 7, "evaluate_run": 84,
     },
     "base_wrong": {  # 3 models x 3 seeds x (5 policies on GSM8K and 4 on shuffled objects)
         "fetch_dataset": 2, "fetch_model": 3,
-        "prepare_task": 2 + 2 + 1,  # and the pool of GSM8K as if tried once
+        "prepare_task": 2 + 2,  # the pool of GSM8K as if tried once is that of GSM8K
+        "compare_splits": 2, "compare_pool": 2, "fit_prompts": 3 * 2 * 2,
         "probe": 12 + 3, "cut_probe": 12, "measure_difficulty": 3 * 3,
         "select_subset": 81, "write_spec": 81, "train_grpo": 81, "evaluate_base": 6, "evaluate_run": 81,
     },
     "variants": {  # 4 policies by the paper's recipe, 2 of them by 5 others, x 3 seeds
         "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 2, "write_solutions": 1, "probe": 4, "measure_difficulty": 1,
+        "compare_splits": 1, "compare_pool": 1, "fit_prompts": 2,
         "select_subset": 12, "write_spec": 42, "train_grpo": 42, "evaluate_base": 1, "evaluate_run": 42,
     },
     "truncation": {  # 3 conditions x 3 policies x 3 seeds, and 3 x 3 rewarded for finishing
         "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
+        "compare_splits": 3 + 2, "compare_pool": 3, "fit_prompts": 3 * 2,  # two conditions are also tested with room
         "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
         "evaluate_run": 18 * 2 + 9 * 1 + 9 * 2,  # on the own condition and with room
         "cut_evaluation": 1 + 18 + 9,  # base; what was trained at 250 and at 1,024 tokens, tested with room and cut
     },
     "budget": {  # 5, 10, 25 and 50 % of two policies, and all
         "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 2, "probe": 4, "measure_difficulty": 1,
+        "compare_splits": 1, "compare_pool": 1, "fit_prompts": 2,
         "select_subset": 27, "write_spec": 27, "train_grpo": 27, "evaluate_base": 1, "evaluate_run": 27,
     },
     "limits": {  # 3 models x 2 tasks x 3 policies x 3 seeds, each on 3 tests
         "fetch_dataset": 3, "fetch_model": 3, "prepare_task": 5, "probe": 24, "measure_difficulty": 6,
+        "compare_splits": 2 * 3, "compare_pool": 3, "fit_prompts": 3 * (2 + 3),
         "select_subset": 54, "write_spec": 54, "train_grpo": 54, "evaluate_base": 9, "evaluate_run": 162,
     },
 }  # fmt: skip
@@ -146,7 +157,8 @@ def test_the_variants_in_miniature_are_planned_job_by_job(world):
     world.clear()
     plan = jobs(world.plan("--config", "study=mini_variants"))
     assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
-        "prepare_task": 9,  # train and test of swaps and facts, the pool of swaps as if tried once, and what must not be shown
+        "prepare_task": 8,  # train and test of swaps and facts, and what must not be shown
+        "compare_splits": 2, "compare_pool": 2, "fit_prompts": 10 * 2,
         "write_solutions": 1, "pretrain_settings": 10, "pretrain_model": 10,  # 5 base models of each kind
         "probe": 10, "cut_probe": 5, "measure_difficulty": 15, "evaluate_base": 10, "sample_reach": 10,
         "select_subset": 5 * (10 + 3),
@@ -159,7 +171,9 @@ def test_what_to_annotate_in_miniature_is_planned_job_by_job(world):
     world.clear()
     plan = jobs(world.plan("--config", "study=mini_labels"))
     assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
-        "prepare_task": 6, "remove_answers": 2, "pretrain_settings": 30, "pretrain_model": 30,  # tiny, small and misled
+        "prepare_task": 6, "compare_splits": 2, "compare_pool": 2,
+        "fit_prompts": 50 + 30,  # the pools of three models, and the tests of the two that are trained
+        "remove_pool_answers": 30, "remove_answers": 2, "pretrain_settings": 30, "pretrain_model": 30,  # tiny, small and misled
         "probe": 50, "measure_difficulty": 50, "measure_signals": 30, "evaluate_base": 30, "sample_reach": 30,
         "annotate_sample": 30,
         "select_subset": 10 * (16 + 16 + 7),  # both tasks; the third base model is asked for fewer choices

@@ -52,9 +52,8 @@ def test_one_shared_question_is_refused_unless_the_task_says_report(tmp_path, un
     (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
     rows, _ = chosen(world)
     assert len(rows) == 10
-    counts = json.loads((world.folder / "results/tasks/mine/contamination.json").read_text())
-    assert counts["tests"]["mine"]["equal"] == 1
-    assert "t9,train,n3,equal" in (world.folder / "results/tasks/mine/contamination.csv").read_text()
+    assert json.loads((world.folder / "results/tasks/mine/contamination.mine.json").read_text())["equal"] == 1
+    assert "t9,train,n3,equal" in (world.folder / "results/tasks/mine/contamination.mine.csv").read_text()
 
 
 def test_another_test_of_the_same_pool_samples_nothing_again(tmp_path, untrained):
@@ -62,7 +61,7 @@ def test_another_test_of_the_same_pool_samples_nothing_again(tmp_path, untrained
     chosen(world)
     (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay_with(source={"test": "test.csv"})))
     planned = world.plan("subset", "--configfile", "my.yaml")
-    assert planned == {"prepare_task": 1, "compare_splits": 1, "subset": 1}
+    assert planned == {"prepare_task": 1, "compare_splits": 1, "compare_pool": 1, "subset": 1}
     chosen(world)
     assert world.plan("subset", "--configfile", "my.yaml") == {}
 

@@ -10,7 +10,7 @@ import yaml
 
 from conftest import TABLES
 from hardgrpo.runtime import seals
-from hardgrpo.study import paths
+from hardgrpo.study import claim_conditions, paths
 
 PAPER = "paper/mini/verified.txt"
 REFERENCE, COMPUTED, JUDGED = "results/reference/mini", "results/summaries/mini", "paper/mini"
@@ -141,7 +141,7 @@ def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
     given = [*(world.folder / tables).glob("*.csv"), *(world.folder / JUDGED).glob("c*.csv")]
     command += ["--tables", *map(str, given), *["--reference"] * (tables == REFERENCE)]
     command += ["--claims", "paper/claims.yaml", "--published", "results/published"]
-    command += ["--conditions", json.dumps(paths.conditions(config, "mini")), "--output", PAPER]
+    command += ["--conditions", json.dumps(claim_conditions.conditions(config, "mini")), "--output", PAPER]
     done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

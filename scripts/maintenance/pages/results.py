@@ -7,7 +7,7 @@ from hardgrpo.report import registry
 from hardgrpo.report.tables import compared
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
-from hardgrpo.study import paths, settings
+from hardgrpo.study import claim_conditions, paths, settings
 from pages import configuration
 
 from pathlib import Path
@@ -44,7 +44,7 @@ def link(study: str) -> str:
 
 def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
     """Tables `claims` and `compared`, equal to those of scripts/summaries/judge_claims.py."""
-    conditions = paths.conditions(config, study)
+    conditions = claim_conditions.conditions(config, study)
     names = dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of)
     tables = summaries.read_tables(files.Tables.below(root / paths.reference(study)), names)
     found = claims.judge(claims.read(root / "paper/claims.yaml"), verdicts.Study(tables, **conditions))

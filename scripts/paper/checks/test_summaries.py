@@ -236,6 +236,20 @@ def test_parity(given, tables, runs):
     check(wrong)
 
 
+def test_contamination(tables, record_property):
+    """Test questions that are in the pool, or near a question of it, are counted."""
+    wrong, compared = [], []
+    for _, place, row in rows_of(tables, "contamination"):
+        if not row["equal"] + row["near"] <= row["problems"] or row["near_in_pool"] > row["pool"]:
+            wrong.append(f"{place}: more equal and near questions than there are questions")
+        compared.append(
+            f"{row['eval_task']} after {row['task']}: {row['equal']:.0f} of {row['problems']:.0f} in the pool, {row['near']:.0f} near,"
+            f" {row['repeated']:.0f} repeated"
+        )
+    record_property("details", "; ".join(compared) or "no pool was trained on here")
+    check(wrong)
+
+
 def test_difficulty(tables):
     """The histograms of pool and subsets hold as many problems as the subsets were chosen from and hold."""
     wrong, sums = [], defaultdict(float)

@@ -26,7 +26,7 @@ ONLY = ("model", "task", "eval_task")
 
 @dataclass(frozen=True)
 class Study:
-    """The tables (rows by name), and the settings that decide which rows a claim is about (paths.conditions).
+    """The tables (rows by name), and the settings that decide which rows a claim is about (claim_conditions.conditions).
 
     `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks over the same problems share}}. `weaker` lists the
     tasks and models with the weaker signal, `own_bases` the models whose replicates are pretrained anew.

@@ -26,6 +26,7 @@ PARAGRAPHS = {  # macro: function of paragraphs.py
     "verdicts": "judged",
     "gains": "gains",
     "made.of": "made_of",
+    "overlaps": "overlaps",
     "leads": "leads",
     "explained": "explained",
     "elsewhere": "elsewhere",

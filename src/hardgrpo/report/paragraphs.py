@@ -271,6 +271,21 @@ def elsewhere(numbers) -> str:
     )
 
 
+def overlaps(numbers) -> str:
+    """Which test questions stand in a pool or are near one, and which questions of a pool were repeated."""
+    sentences = []
+    for row in numbers.tables["contamination"].itertuples():
+        key = f"{row.task}.{row.eval_task}"
+        equal, near, problems = (
+            numbers.add(f"{name}.{key}", "contamination", row, [name], "count") for name in ("equal", "near", "problems")
+        )
+        text = f"{equal} of the {problems} test questions of {escape(row.eval_task)} are in the pool of {escape(row.task)}, {near} are near one of it"
+        if row.repeated and row.task == row.eval_task:
+            text += f", and {numbers.add(f'repeated.{row.task}', 'contamination', row, ['repeated'], 'count')} questions that the pool had twice were left out"
+        sentences.append(text)
+    return f"{'; '.join(sentences)}." if sentences else ""
+
+
 def limits_compared(numbers, cut_from: dict[str, str]) -> str:
     """Tasks that differ only in the completion limit: the gains under each limit, and how much of them is finishing."""
     parts, sentences = numbers.tables["parts"], []

@@ -32,6 +32,7 @@ INPUTS = {
     "signal_files": "what the probe tells of the pool without its answers, where a policy goes by it",
     "difficulty_files": "pass rates of the pool",
     "recorded_probes": "recorded completions of the pool",
+    "comparisons": "which test questions the pools have, too",
     "trajectory_files": "right answers in the later epochs of recorded training runs",
 }
 
@@ -87,6 +88,7 @@ SUMMARIES = {
     "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *CHOSEN, "seeds"]),
     "chosen": Summary("subsets", ["subset_files", "difficulty_files", "signal_files"], [*POLICY, "pool", "prompts", "samples", "pass_rate", "never_solved", "mixed", "confidently_wrong", "seeds"]),
     "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
+    "contamination": Summary("splits", ["comparisons"], ["task", "eval_task", "pool", "repeated", "near_in_pool", "problems", "equal", "near", "repeated_in_test"]),
     "trajectories": Summary("trajectories", ["trajectory_files", "difficulty_files", "subset_files"], [*POLICY, "stretch", "begin", "end", *interval("mixed"), *interval("all_right"), *interval("all_wrong"), *interval("pass_rate"), "never_solved", "epochs", "prompts", "seeds"]),
     "recorded_rates": Summary("subsets", ["recorded_probes"], ["model", "task", "id", "published", "with_prompt", "alone"]),
 }  # fmt: skip
@@ -129,10 +131,10 @@ JUDGED = {
 # Files of results/published with numbers that others published.
 PUBLISHED = ["base_wrong", "gains", "learnable", "lengths", "limits", "out_of_distribution", "readings", "recordings", "yardsticks"]
 # Tables that the page worth.html reads.
-WORTH = ["gains", "parts", "spent"]
+WORTH = ["gains", "parts", "spent", "contamination"]
 # Tables that the numbers in the paper's text come from.
 NUMBERED = ["gains", "differences", "learnable", "parts", "decomposition", "kinds", "reasons", "subsets", "regressions"]
-NUMBERED += ["lead_regressions", "claims", "trajectories"]
+NUMBERED += ["lead_regressions", "claims", "trajectories", "contamination"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:

@@ -8,7 +8,9 @@ from hardgrpo.report import web
 KEYS = ["model", "task", "policy"]
 
 
-def page(study: dict, gains: pd.DataFrame, parts: pd.DataFrame, spent: pd.DataFrame, prices: dict) -> str:
+def page(
+    study: dict, gains: pd.DataFrame, parts: pd.DataFrame, spent: pd.DataFrame, contamination: pd.DataFrame, prices: dict
+) -> str:
     """`study` comes from settings.described, `prices` from settings.prices."""
     home = gains[(gains.decoding == "sampled") & (gains.task == gains.eval_task)]
     rows = home.merge(parts[parts.task == parts.eval_task].drop(columns=["eval_task", "gain"]), on=KEYS, suffixes=("", "_of_parts"))
@@ -18,11 +20,18 @@ def page(study: dict, gains: pd.DataFrame, parts: pd.DataFrame, spent: pd.DataFr
             "model": model,
             "task": task,
             "problems": whole(group.problems.max()),
+            "overlap": overlap(contamination, task),
             "arms": [arm(row, prices) for row in group.itertuples()],
         }
         for (model, task), group in rows.groupby(["model", "task"], sort=False)
     ]
     return web.template("worth.html").render(title=study["title"], own_bases=study["own_bases"], groups=groups)
+
+
+def overlap(contamination: pd.DataFrame, task: str) -> dict | None:
+    """How many test questions of a task stand in its pool, or are near one; None where that is not known (recorded models)."""
+    rows = contamination[(contamination.task == task) & (contamination.eval_task == task)]
+    return {name: int(rows.iloc[0][name]) for name in ("equal", "near", "repeated")} if len(rows) else None
 
 
 def arm(row, prices: dict) -> dict:

@@ -18,6 +18,21 @@ def problems(task: str, split: str) -> str:
     return f"results/tasks/{task}/{split}.jsonl"
 
 
+def contamination(task: str, test: str, kind: str = "csv") -> str:
+    """The test questions of `test` that the pool of `task` has, too; as JSON their numbers."""
+    return f"results/tasks/{task}/contamination.{test}.{kind}"
+
+
+def compared(task: str, kind: str = "csv") -> str:
+    """The questions that a pool has twice; as JSON their numbers. Made after all comparisons of the pool with tests."""
+    return f"results/tasks/{task}/compared.{kind}"
+
+
+def pool(base: str, task: str, name: str) -> str:
+    """Problems of a task that fit into a base model's context: `train`, `test`, or `questions`, the first without its answers."""
+    return f"results/pools/{base}/{task}/{name}.jsonl"
+
+
 def annotated(task: str) -> str:
     """The annotated problems of a pool, with the answers that somebody gave."""
     return f"results/tasks/{task}/annotated.jsonl"
@@ -177,25 +192,6 @@ def _by_signals(config: dict, study: str) -> dict[str, dict]:
     return {name: kept(policy) for name, policy in named.items() if policy.get("by", "pass_rate") != "pass_rate"}
 
 
-def conditions(config: dict, study: str) -> dict:
-    """Facts that decide which claims a study can test, and which base models its intervals are about.
-
-    Tasks over the same problems have the same name under `problems`. `weaker`: tasks and models with the weaker signal.
-    `own_bases`: models of which each replicate pretrains a base of its own.
-    """
-    tested = of_study(config, study)["tasks"]
-    shared = {}
-    for task in tested:
-        source = config["tasks"][task]["source"]
-        same = next((name for name in shared if config["tasks"][name]["source"] == source), task)
-        shared[task] = shared.get(same, task)
-    return {
-        "tasks": {task: facts | {"problems": shared[task]} for task, facts in tested.items()},
-        "weaker": config["studies"][study].get("weaker_signal", []),
-        "own_bases": [model for model in config["studies"][study]["models"] if settings.has_own_bases(config, model)],
-    }
-
-
 def runs(config: dict, study: str) -> list[settings.Run]:
     return settings.runs(config, config["studies"][study])
 
@@ -211,7 +207,7 @@ def inputs(config: dict, study: str) -> list[str]:
     pretrained = [model for model in weighted if config["models"][model]["source"]["kind"] == "pretrain"]
     splits = [(task, "train") for _, task, _ in probed(config, study) if task in config["tasks"]]
     by = (config["policies"].get(run.policy, {}).get("probed_on") for run in runs(config, study))  # {}: policy of a recording
-    splits += [(task, "train") for task in dict.fromkeys(by) if task]
+    splits += [(settings.sampled_as(config, task), "train") for task in dict.fromkeys(by) if task]
     splits += [(test, "test") for model, task in settings.pairs(config, plan) for test in eval_tasks(config, study, task, model)]
     splits += [split for model in pretrained for split in settings.never_shown(config, model)]
     fetched = [f"{model_folder(name)}/manifest.json" for name in weighted if name not in pretrained]

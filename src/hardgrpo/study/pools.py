@@ -1,49 +1,69 @@
 """Pools: the problems of a task that a base model is sampled on, and the tests that they must not share questions with."""
 
 import os
-from collections.abc import Iterator
 
 from hardgrpo.study import paths, settings
-
-
-def contamination(task: str, kind: str = "csv") -> str:
-    """The questions of a pool that a test has, too, or that stand in a split twice; as JSON their numbers."""
-    return f"results/tasks/{task}/contamination.{kind}"
 
 
 def problems(config: dict, base: str, task: str, split: str = "train") -> str:
     """The problems of a split that fit into a base model's context. Recorded completions are of all problems."""
     if settings.is_recorded(config, base):
         return paths.problems(task, split)
-    return f"results/pools/{base}/{settings.sampled_as(config, task)}/{split}.jsonl"
+    return paths.pool(base, settings.sampled_as(config, task), split)
 
 
 def questions(config: dict, base: str, task: str) -> str:
     """The problems of a base model's pool without their answers."""
     if settings.is_recorded(config, base):
         return paths.questions(task)
-    return f"results/pools/{base}/{settings.sampled_as(config, task)}/questions.jsonl"
+    return paths.pool(base, settings.sampled_as(config, task), "questions")
 
 
 def is_trained_on(config: dict, task: str) -> bool:
     """Whether prompts of a task's pool are chosen here: by a study of models with weights, or by `snakemake subset`."""
-    return settings.sampled_as(config, config["subset"]["task"]) == task or any(task == pool for pool, _ in _tested(config))
+    chosen = settings.sampled_as(config, config["subset"]["task"])
+    return task == chosen or any(
+        settings.sampled_as(config, trained) == task for study in config["studies"] for trained, _ in _tested(config, study)
+    )
 
 
-def tests(config: dict, task: str) -> list[str]:
-    """The sampled tasks whose test questions are compared with the pool of a task: itself if it has a test split, and the tests of
-    every study that trains on it."""
+def compared(config: dict, task: str) -> list[str]:
+    """Comparisons that a sampled task's pool waits for: with its own test, and with the tests of the configured study."""
+    if not is_trained_on(config, task):
+        return []
     own = [task] if config["tasks"][task]["source"].get("test") else []
-    return list(dict.fromkeys(own + [test for pool, test in _tested(config) if pool == task]))
+    tests = [
+        settings.sampled_as(config, test)
+        for trained, test in _tested(config, config["study"])
+        if settings.sampled_as(config, trained) == task
+    ]
+    return [paths.contamination(task, test) for test in dict.fromkeys(own + tests)]
 
 
-def _tested(config: dict) -> Iterator[tuple[str, str]]:
-    """(sampled task that is trained on, sampled task of a test that follows) of all studies of models with weights."""
-    for study in config["studies"].values():
-        for model, task in settings.pairs(config, study):
-            if settings.has_weights(config, model):
-                for test in settings.eval_tasks(study, task, model):
-                    yield settings.sampled_as(config, task), settings.sampled_as(config, test)
+def comparisons(config: dict, study: str) -> list[dict]:
+    """Each pool and test of a study: `task`, `eval_task`, and the JSON files of counts of the `pool` and of the `test`."""
+    return [
+        {
+            "task": task,
+            "eval_task": test,
+            "pool": paths.compared(settings.sampled_as(config, task), "json"),
+            "test": paths.contamination(settings.sampled_as(config, task), settings.sampled_as(config, test), "json"),
+        }
+        for task, test in _tested(config, study)
+    ]
+
+
+def _tested(config: dict, study: str) -> list[tuple[str, str]]:
+    """(task that is trained on, task of a test that follows) of a study of models with weights. What recorded models were trained on is
+    not known here."""
+    plan = config["studies"][study]
+    tested = [
+        (task, test)
+        for model, task in settings.pairs(config, plan)
+        if settings.has_weights(config, model)
+        for test in settings.eval_tasks(plan, task, model)
+    ]
+    return list(dict.fromkeys(tested))
 
 
 def shared_source(config: dict, task: str, test: str) -> str | None:

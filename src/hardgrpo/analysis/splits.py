@@ -1,0 +1,24 @@
+"""How many questions a study's tests share with the pools that its runs are trained on."""
+
+from hardgrpo.runtime import files
+
+
+def contamination(comparisons: list[dict]) -> list[dict]:
+    """A row for each pool and test of a study. `comparisons` comes from pools.comparisons."""
+    rows = []
+    for comparison in comparisons:
+        pool, test = files.read_json(comparison["pool"]), files.read_json(comparison["test"])
+        rows.append(
+            {
+                "task": comparison["task"],
+                "eval_task": comparison["eval_task"],
+                "pool": pool["problems"],
+                "repeated": pool["repeated"],
+                "near_in_pool": pool["near"],
+                "problems": test["problems"],
+                "equal": test["equal"],
+                "near": test["near"],
+                "repeated_in_test": test["repeated"],
+            }
+        )
+    return rows
