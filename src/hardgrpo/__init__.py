@@ -1,9 +1,14 @@
 """The library. A program that is interrupted while it still loads modules, or has no memory for them, ends at once, without a traceback;
 `errors.run` then takes over."""
 
+import os
 import signal
 import sys
 from pathlib import Path
+
+# Figures do not depend on the user's settings of Matplotlib, which may name a backend of Jupyter's or ask for TeX. Set here, because
+# Matplotlib reads these variables when it is imported, and libraries may import it.
+os.environ.update(MPLBACKEND="agg", MATPLOTLIBRC=os.devnull)
 
 NO_MEMORY = ("Cannot allocate memory", "failed to map segment")  # the system's words, in errors of many kinds
 

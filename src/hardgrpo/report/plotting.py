@@ -1,18 +1,20 @@
 """One style for all figures: safe for colour-blind readers, readable in grey and at column width, saved with the rows drawn."""
 
+import contextlib
 import textwrap
 from pathlib import Path
 
-import matplotlib
+# Matplotlib reads a matplotlibrc in the working directory before the file that MATPLOTLIBRC names (hardgrpo/__init__.py).
+with contextlib.chdir(Path(__file__).parent) if Path("matplotlibrc").exists() else contextlib.nullcontext():
+    import matplotlib
+    import matplotlib.pyplot as plt
 
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt  # noqa: E402
 import pandas as pd  # noqa: E402
 
 from hardgrpo.runtime import files  # noqa: E402
 from hardgrpo.runtime.errors import UserError  # noqa: E402
 
+matplotlib.rcdefaults()  # Matplotlib may have been imported earlier, with other settings
 STYLE = Path(__file__).with_name("figures.mplstyle")
 COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0  # inches: width of one column, of the page, and height of the page
 
