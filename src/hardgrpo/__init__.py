@@ -1,14 +1,11 @@
 """The library. A program that is interrupted while it still loads modules, or has no memory for them, ends at once, without a traceback;
 `errors.run` then takes over."""
 
-import os
 import signal
 import sys
 from pathlib import Path
 
-# Figures do not depend on the user's settings of Matplotlib, which may name a backend of Jupyter's or ask for TeX. Set here, because
-# Matplotlib reads these variables when it is imported, and libraries may import it.
-os.environ.update(MPLBACKEND="agg", MATPLOTLIBRC=os.devnull)
+from hardgrpo.runtime import user_settings
 
 NO_MEMORY = ("Cannot allocate memory", "failed to map segment")  # the system's words, in errors of many kinds
 
@@ -21,6 +18,7 @@ def _said(kind, error, traceback) -> None:
 
 
 if Path(sys.argv[0]).absolute().parent.parent.name == "scripts":
+    user_settings.ignore()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.excepthook = _said

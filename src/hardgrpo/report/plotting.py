@@ -1,18 +1,20 @@
 """One style for all figures: safe for colour-blind readers, readable in grey and at column width, saved with the rows drawn."""
 
 import contextlib
+import os
 import textwrap
 from pathlib import Path
 
-# Matplotlib reads a matplotlibrc in the working directory before the file that MATPLOTLIBRC names (hardgrpo/__init__.py).
+from hardgrpo.runtime import files, user_settings
+from hardgrpo.runtime.errors import UserError
+
+os.environ.update(user_settings.MATPLOTLIB)
+# Matplotlib reads a matplotlibrc in the working directory before the file that MATPLOTLIBRC names.
 with contextlib.chdir(Path(__file__).parent) if Path("matplotlibrc").exists() else contextlib.nullcontext():
     import matplotlib
     import matplotlib.pyplot as plt
 
 import pandas as pd  # noqa: E402
-
-from hardgrpo.runtime import files  # noqa: E402
-from hardgrpo.runtime.errors import UserError  # noqa: E402
 
 matplotlib.rcdefaults()  # Matplotlib may have been imported earlier, with other settings
 STYLE = Path(__file__).with_name("figures.mplstyle")
