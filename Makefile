@@ -29,6 +29,20 @@ CASES ?= 12000
 DEBIAN ?= /tmp/hardgrpo-debian
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
+# Programs find this clone's package. Of the variables that an environment module sets for another Python, none reaches them.
+export PYTHONPATH = $(CURDIR)/src
+unexport PYTHONHOME PYTHONSAFEPATH PYTHONWARNINGS
+
+# Signs that make or the shell would take for something else.
+signs = ' " ` ; & | < > * ? [ ] { } ( ) \ ~ ! : $(shell printf '\043')
+strange = $(strip $(foreach sign,$(signs),$(findstring $(sign),$(ENVIRONMENTS))) $(word 2,$(ENVIRONMENTS)))
+ifneq ($(strange),)
+  $(error ENVIRONMENTS="$(ENVIRONMENTS)": a space or a special character in this path; name a folder whose path has none)
+endif
+ifneq ($(filter $(CURDIR)/.venv%,$(abspath $(ENVIRONMENTS))),)
+  $(error ENVIRONMENTS="$(ENVIRONMENTS)" is inside a folder that would be replaced; name a folder outside of this clone)
+endif
+
 .PHONY: demo setup figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check readme format locks clean
 
 setup: .venv/training.ready
@@ -88,14 +102,14 @@ locks: .venv/development.ready
 moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIRONMENTS)),.)" || echo again)
 .PHONY: again
 
-.venv/training.ready: envs/training.lock envs/build.lock envs/torch-cpu.lock envs/cuda.lock $(call moved,.venv)
+.venv/training.ready: envs/training.lock envs/build.lock envs/torch-cpu.lock envs/cuda.lock envs/snakemake $(call moved,.venv)
 	$(call environment,.venv,training)
 
 .venv/development.ready: envs/development.lock .venv/training.ready
 	@$(call install,.venv,development)
 	@touch $@
 
-.venv-figures/figures.ready: envs/figures.lock envs/build.lock $(call moved,.venv-figures)
+.venv-figures/figures.ready: envs/figures.lock envs/build.lock envs/snakemake $(call moved,.venv-figures)
 	$(call environment,.venv-figures,figures)
 
 .venv-vllm-cpu/vllm-cpu.ready: envs/vllm-cpu.lock envs/build.lock envs/torch-cpu.lock envs/cuda.lock $(call moved,.venv-vllm-cpu)
@@ -106,23 +120,24 @@ moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIR
 
 # $(call install,FOLDER,LOCK) installs packages whose checksums stand in the lock. Packages without a wheel are built with the
 # environment's own setuptools, not one that pip downloads, and in the same way by all versions of pip (before 23.1 too).
-# Constraints in pip's settings (pip config list) are ignored: they cannot change a lock, but they change the message by which
-# torch_for_cpus knows that pip finds no build of torch for CPUs.
-pip = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
-install = { echo "packages of envs/$(2).lock"; PIP_CONSTRAINT=/dev/null PIP_USE_PEP517=1 $(pip) --require-hashes --no-deps --no-build-isolation -r envs/$(2).lock; } || { echo "error:\
+# Of the user's settings of pip only those count that say where packages come from (pip_settings.py).
+pip = $(1)/bin/python -I src/hardgrpo/runtime/pip_settings.py install --quiet --no-deps --no-build-isolation
+install = { echo "packages of envs/$(2).lock"; $(pip) --use-pep517 --require-hashes -r envs/$(2).lock; } || { echo "error:\
  envs/$(2).lock was not installed, for the reason above; if a file has another checksum, look where pip takes it from: pip config list"; exit 1; }
 
-# $(call environment,FOLDER,LOCK) makes an environment and installs this clone's package in it. With ENVIRONMENTS, FOLDER is a link
+# $(call environment,FOLDER,LOCK) makes an environment and installs this clone's package in it. With ENVIRONMENTS, FOLDER becomes a link
 # to an environment that all clones with this lock share: one clone makes it while the others wait (flock). No clone's package is
 # installed there; the workflow sets PYTHONPATH. Without ENVIRONMENTS a folder replaces an existing link, and its target stays.
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "error: Python 3.11 to 3.13 is needed, this is %s; name one: make PYTHON=python3.12 ..." % sys.version.split()[0])'
 @$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module; install it (Debian: python3-venv) and run again"; exit 1; }
-@$(if $(ENVIRONMENTS),mkdir -p $(place) && rm -rf $(1) && ln -s $(place) $(1) && echo $(abspath $(ENVIRONMENTS)) > .environments,rm -f .environments; test ! -L $(1) || rm $(1))
+@$(if $(ENVIRONMENTS),mkdir -p $(place) && echo $(abspath $(ENVIRONMENTS)) > .environments,rm -f .environments; test ! -L $(1) || rm $(1))
 @$(if $(ENVIRONMENTS),test -e $(place)/$(@F) || { exec 9> $(place).lock; flock 9 2>/dev/null; test -e $(place)/$(@F); } ||) { $(PYTHON) -m venv --clear $(place) \
 	&& $(call install,$(place),build) $(if $(filter %/cuda.lock,$^),&& { $(torch_for_cpus) }) && $(call install,$(place),$(2)) \
 	$(if $(filter %/cuda.lock,$^),&& { $(place)/bin/python -c $(asks_for_cuda) || $(call install,$(place),cuda); }) \
-	$(if $(ENVIRONMENTS),,&& $(call pip,$(place)) --no-build-isolation --no-deps -e .) && touch $(place)/$(@F); }
+	$(if $(ENVIRONMENTS),,&& $(call pip,$(place)) -e .) && touch $(place)/$(@F); }
+$(if $(ENVIRONMENTS),@rm -rf $(1) && ln -s $(place) $(1))
+$(if $(filter %/snakemake,$^),@cmp -s envs/snakemake $(1)/bin/snakemake || install -m 755 envs/snakemake $(1)/bin/snakemake 2>/dev/null || :)
 @touch $@ 2>/dev/null || test -e $@
 endef
 # Install the build of torch for CPUs, if pip finds it. Any other failure is shown and stops make.

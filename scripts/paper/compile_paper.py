@@ -33,7 +33,7 @@ def main() -> None:
         undated = r"\ifdefined\pdftrailerid \pdftrailerid{}\pdfinfoomitdate=1 \fi"
         wrapper.write_text(f"{undated}\\def\\study{{{args.study}}}\\input{{main.tex}}\n", encoding="utf-8")
         if shutil.which("latexmk"):
-            command = ["latexmk", "-pdf", "-interaction=nonstopmode", "-halt-on-error", f"-outdir={build}", str(wrapper)]
+            command = ["latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "-halt-on-error", f"-outdir={build}", str(wrapper)]
         elif shutil.which("tectonic"):
             command = [
                 "tectonic",

@@ -128,11 +128,19 @@ def run_action(folder: Path, record: dict, author: Entity) -> Entity:
     packages = ", ".join(f"{name} {version}" for name, version in record["packages"].items())
     return {
         "@id": identifier(folder.as_posix()), "@type": "CreateAction", "name": f"Training of {folder.relative_to(folder.parts[0]).as_posix()}",
-        "description": f"commit {record['commit']}; Python {record['python']}; {packages}; {record['platform']}",
+        "description": f"{code_of(record)}; Python {record['python']}; {packages}; {record['platform']}",
         "instrument": {"@id": TRAINER}, "agent": {"@id": author["@id"]}, "startTime": start, "endTime": end,
         "object": [{"@id": (folder / "spec.yaml").as_posix()}],
         "result": [{"@id": (folder / name).as_posix()} for name in ("updates.csv", "provenance.json")],
     }  # fmt: skip
+
+
+def code_of(record: dict) -> str:
+    """The commit that a run was made with, as far as git told."""
+    if record["commit"] is None:
+        return "commit unknown"
+    changes = {True: ", with uncommitted changes", None: ", uncommitted changes unknown"}
+    return f"commit {record['commit']}{changes.get(record.get('uncommitted_changes', False), '')}"
 
 
 def times_of(record: dict) -> tuple[str, str]:

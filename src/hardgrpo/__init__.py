@@ -5,6 +5,8 @@ import signal
 import sys
 from pathlib import Path
 
+from hardgrpo.runtime import user_settings
+
 NO_MEMORY = ("Cannot allocate memory", "failed to map segment")  # the system's words, in errors of many kinds
 
 
@@ -16,6 +18,7 @@ def _said(kind, error, traceback) -> None:
 
 
 if Path(sys.argv[0]).absolute().parent.parent.name == "scripts":
+    user_settings.ignore()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.excepthook = _said

@@ -10,7 +10,7 @@ import yaml
 
 import stand_ins
 from conftest import ROOT
-from hardgrpo.runtime import files
+from hardgrpo.runtime import files, user_settings
 
 RUN = "tiny/swaps/mini/hard/seed0"
 
@@ -155,7 +155,7 @@ def test_a_figure_and_the_tables_are_drawn_without_torch(finished, tmp_path):
     before = {path.relative_to(paper).as_posix(): path.read_bytes() for path in paper.rglob("*") if path.suffix in (".tex", ".csv")}
     shutil.rmtree(paper)
     asked = ("paper/mini/figures/accuracy.pdf", "paper/mini/tables/gain.tex")
-    done = finished.snakemake(*asked, env={"PYTHONPATH": str(tmp_path)})
+    done = finished.snakemake(*asked, env={"PYTHONPATH": str(tmp_path), user_settings.KEEP_PYTHONPATH: "1"})
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     drawn = {path.relative_to(paper).as_posix(): path.read_bytes() for path in paper.rglob("*") if path.suffix in (".tex", ".csv")}
     assert drawn.items() <= before.items() and {"figures/accuracy.csv", "tables/gain.tex", "claims.csv"} <= drawn.keys()

@@ -4,10 +4,12 @@ import json
 import shutil
 import subprocess
 import zipfile
+from pathlib import Path
 
 import pytest
 
 import forked
+import write_crate
 from conftest import ROOT, path_of
 
 PROVENANCE = {
@@ -105,3 +107,17 @@ def test_crates_are_planned_from_committed_summaries_without_a_run(world):
         shutil.copy(ROOT / name, world.folder)
     planned = world.plan("crate")
     assert planned["write_crate"] == planned["verify"] == 1 and "train_grpo" not in planned and "summarize" not in planned
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({}, f"commit {'0' * 40}; "),
+        ({"uncommitted_changes": False}, f"commit {'0' * 40}; "),
+        ({"uncommitted_changes": True}, f"commit {'0' * 40}, with uncommitted changes; "),
+        ({"commit": None, "uncommitted_changes": None}, "commit unknown; "),
+    ],
+)
+def test_a_crate_says_of_a_run_what_git_told(facts, words):
+    description = write_crate.run_action(Path("results/training/run"), PROVENANCE | facts, {"@id": "#author"})["description"]
+    assert description.startswith(words), description

@@ -1,6 +1,7 @@
 """Figures: each is drawn from summaries alone, holds the rows beside it, fits its page, and reads in grey."""
 
 import json
+import os
 import shutil
 import sys
 
@@ -11,9 +12,10 @@ import pytest
 from matplotlib.text import Text
 
 import draw_figure
+import forked
 import made_up
 import shipped
-from conftest import ROOT
+from conftest import ROOT, path_of
 from hardgrpo.analysis.formats import interval, points
 from hardgrpo.report import plotting, registry
 from hardgrpo.report.figures import ahead
@@ -311,3 +313,42 @@ def test_arms_of_another_length_end_where_they_end():
     differences = pd.DataFrame([pair("hard", "random"), pair("hard, long", "random, long")])
     found = ahead.leads(pd.DataFrame(columns=[*differences, "what", "at"]), differences, gains)
     assert list(found.step) == [50, 100]
+
+
+# --- figures do not depend on the user's settings ----------------------------------------------------------------------
+
+RC = b"text.usetex: True\nsavefig.dpi: 33\nfont.family: serif\nfigure.facecolor: red\n"
+SETTINGS = {  # environment variables, and files in a folder that is HOME and the working directory
+    "none": ({}, {}),
+    "Jupyter's backend, and a matplotlibrc in HOME": (
+        {"MPLBACKEND": "module://matplotlib_inline.backend_inline"},
+        {".config/matplotlib/matplotlibrc": RC},
+    ),
+    "a backend that is gone, and a matplotlibrc wherever a variable names one": (
+        {"MPLBACKEND": "gtk2", "MATPLOTLIBRC": "{folder}/rc", "MPLCONFIGDIR": "{folder}/mpl", "XDG_CONFIG_HOME": "{folder}/xdg"},
+        {"rc": RC, "mpl/matplotlibrc": RC, "xdg/matplotlib/matplotlibrc": RC},
+    ),
+    "a matplotlibrc in the working directory": ({}, {"matplotlibrc": RC}),
+    "a matplotlibrc in the working directory that is not text": ({}, {"matplotlibrc": b"\xff\xfe\x00"}),
+}
+
+
+@pytest.mark.slow
+def test_figures_do_not_depend_on_the_users_settings(tmp_path):
+    outputs = [f"pipeline.{kind}" for kind in ("pdf", "png", "csv")]
+    design = json.dumps(registry.FIGURES["pipeline"].design(CONFIG, "mini_reference"))
+    arguments = ["--figure", "pipeline", "--tables", *map(str, MINI.glob("*.csv")), "--design", design, "--output", *outputs]
+    content = {}
+    for case, (variables, written) in SETTINGS.items():
+        folder = tmp_path / case
+        folder.mkdir()
+        for name, text in written.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(text)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("MPL", "MATPLOTLIB", "XDG"))}
+        environment |= {"HOME": str(folder), "PYTHONPATH": str(ROOT / "src"), "HARDGRPO_WARM": "off"}
+        environment |= {name: value.format(folder=folder) for name, value in variables.items()}
+        done = forked.run(path_of("draw_figure"), arguments, folder, environment)
+        assert done.returncode == 0, f"{case}: {done.stderr}"
+        content[case] = [(folder / name).read_bytes() for name in outputs]
+    assert [case for case in content if content[case] != content["none"]] == []

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from conftest import ROOT, SCRIPTS, TEX, path_of, shrink
+from hardgrpo.runtime import user_settings
 
 # Programs that no rule of the small study runs, and the test that does.
 RUN_BY_A_TEST = {
@@ -90,7 +91,8 @@ def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
     command = [sys.executable, path_of("draw_figure"), "--help"]
     slow = tmp_path / "yaml.py"
     slow.write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"}, capture_output=True, text=True)
+    paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}", user_settings.KEEP_PYTHONPATH: "1"}
+    done = subprocess.run(command, env=os.environ | paths, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
@@ -98,5 +100,18 @@ def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
 def test_a_program_without_memory_to_load_its_libraries_says_so_in_one_line(tmp_path, failure):
     (tmp_path / "yaml.py").write_text(f"raise {failure}\n")
     command = [sys.executable, path_of("draw_figure"), "--help"]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"}, capture_output=True, text=True)
+    paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}", user_settings.KEEP_PYTHONPATH: "1"}
+    done = subprocess.run(command, env=os.environ | paths, capture_output=True, text=True)
     assert done.returncode == 1 and done.stderr.startswith("error: there is no memory") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("variables", [{}, {"PYTHONSAFEPATH": "1", "PYTHONWARNINGS": "default"}])
+def test_a_program_does_not_use_the_modules_of_another_python(variables, tmp_path):
+    """PYTHONPATH of an environment module; what a program starts does not see it either."""
+    (tmp_path / "yaml.py").write_text("raise SystemExit('the yaml of another Python')\n")
+    (tmp_path / "program/scripts/x").mkdir(parents=True)
+    program = tmp_path / "program/scripts/x/program.py"
+    program.write_text("import os\nimport hardgrpo\nimport yaml\nprint(os.environ['PYTHONPATH'])\n")
+    paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"}
+    done = subprocess.run([sys.executable, program], env=os.environ | paths | variables, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"{ROOT / 'src'}\n"), done.stderr

@@ -39,11 +39,12 @@ class Clone(World):
         lines = [f"{package}=={version} --hash=sha256:{checksums[package]}\n" for package, version in versions.items()]
         (self.folder / f"envs/{name}.lock").write_text("".join(lines))
 
-    def make(self, *arguments: str, wheels: bool = True) -> subprocess.CompletedProcess:
+    def make(self, *arguments: str, wheels: bool = True, **variables: str) -> subprocess.CompletedProcess:
         index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels) if wheels else "", "PIP_EXTRA_INDEX_URL": ""}
         index |= {"MAKEFLAGS": "", "MAKELEVEL": ""}  # these tests may themselves run under make
         command = ["make", f"PYTHON={sys.executable}", *arguments]
-        return subprocess.run(command, cwd=self.folder, env=os.environ | index, capture_output=True, text=True, check=False)
+        environment = os.environ | index | variables
+        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
 
     def names(self) -> tuple[str, str]:
         return tuple((self.folder / link).resolve().name for link in (".venv", ".venv-gpu"))
@@ -144,3 +145,52 @@ def test_a_package_with_another_checksum_is_refused(tmp_path, wheels):
     (clone.folder / "envs/training.lock").write_text("tests_packages==1.0\n")
     done = clone.make("setup")
     assert done.returncode != 0 and "Hashes are required in --require-hashes mode" in done.stderr
+
+
+def foreign_modules(folder: Path) -> str:
+    """A folder for PYTHONPATH, as of an environment module for another Python."""
+    for name in ("snakemake", "yaml", "numpy", "pandas", "pip", "setuptools", "pathlib", "sitecustomize"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(f"raise SystemExit('the {name} of another Python')\n")
+    return str(folder)
+
+
+def test_settings_of_the_user_and_of_environment_modules_do_not_matter(tmp_path, wheels):
+    """What pip reads from files and variables, another Python's modules, and a HOME that cannot be written."""
+    nowhere = str(tmp_path / "nowhere")
+    (tmp_path / "settings/pip").mkdir(parents=True)
+    (tmp_path / "settings/pip/pip.conf").write_text(
+        f"[global]\nno-binary = :all:\ntarget = {nowhere}\n[install]\nuser = true\nprefix = {nowhere}\ndry-run = true\n"
+    )
+    user = {
+        "XDG_CONFIG_HOME": str(tmp_path / "settings"),
+        "HOME": "/proc/nobody",
+        "PYTHONPATH": foreign_modules(tmp_path / "modules"),
+    }
+    user |= {"PIP_USER": "1", "PIP_CONSTRAINT": nowhere, "PIP_TARGET": nowhere, "PIP_REQUIRE_VIRTUALENV": "1", "PIP_ROOT": nowhere}
+    user |= {"PYTHONHOME": nowhere, "PYTHONSAFEPATH": "1", "PYTHONWARNINGS": "error", "MPLBACKEND": "module://nowhere"}
+    clone = Clone(tmp_path / "clone", wheels)
+    done = clone.make("setup", **user)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not Path(nowhere).exists()
+
+    shutil.copytree(ROOT / "results/reference", clone.folder / "results/reference", dirs_exist_ok=True)
+    options = ["--profile", "laptop", "--cores", "1", "--config", "study=mini"]
+    for words in (
+        ["-n", *options],
+        ["results/tasks/swaps/questions.jsonl", *options],
+        ["paper/mini/figures/pipeline.pdf", *options],
+    ):
+        call = [".venv/bin/snakemake", *words]
+        done = subprocess.run(call, cwd=clone.folder, env=os.environ | user, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("folder", ["my envs", "it's", "a;b", ".venv/envs", "$(touch x)"])
+def test_a_folder_for_environments_that_cannot_be_used_is_refused_before_anything_is_deleted(folder, tmp_path, wheels):
+    clone = Clone(tmp_path / "clone", wheels)
+    (clone.folder / ".venv").mkdir()
+    before = written(clone.folder)
+    done = clone.make("setup", f"ENVIRONMENTS={folder.replace('$', '$$')}", wheels=False)
+    assert done.returncode != 0 and f'ENVIRONMENTS="{folder}"' in done.stderr and "name a folder" in done.stderr
+    assert (clone.folder / ".venv").is_dir() and written(clone.folder) == before

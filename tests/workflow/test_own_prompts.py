@@ -185,6 +185,27 @@ def test_prompts_that_are_not_there_are_named(tmp_path, untrained):
     assert "my data/prompts.csv" in said and not (world.folder / "results/models").exists(), "told before the first job"
 
 
+@pytest.mark.parametrize("profile", ["laptop", "slurm"])
+def test_a_large_pool_that_was_touched_or_copied_plans_nothing(profile, tmp_path, untrained):
+    """Snakemake compares checksums only of files up to `max-checksum-file-size`, by default 1 MB."""
+    rows = [{"my prompt": f"{number}: {'long ' * 400}", "gold": "red"} for number in range(1500)]
+    source = {"kind": "files", "train": "prompts.csv", "columns": {"question": "my prompt", "answer": "gold"}}
+    world = make_world(tmp_path, untrained, OVERLAY | {"tasks": {"mine": TASK | {"source": source}}}, prompts_csv=as_csv(rows))
+    call = ("results/tasks/mine/questions.jsonl", "--configfile", "my.yaml")
+    done = world.snakemake(*call, *(["--executor", "local"] if profile == "slurm" else []), profile=profile)
+    assert done.returncode == 0, done.stderr
+    for name in ("my data/prompts.csv", "results/tasks/mine/train.jsonl"):
+        path = world.folder / name
+        assert path.stat().st_size > 2_000_000
+        path.touch()
+        assert world.plan(*call, profile=profile) == {}, f"{name}, touched"
+        path.write_bytes(path.read_bytes())
+        assert world.plan(*call, profile=profile) == {}, f"{name}, copied"
+    path = world.folder / "my data/prompts.csv"
+    path.write_bytes(path.read_bytes().replace(b"7: long", b"7: lone"))
+    assert world.plan(*call, profile=profile) == {"prepare_task": 1, "remove_answers": 1}
+
+
 def test_a_pool_that_is_only_for_a_subset_needs_no_test_split():
     config = shipped.config()
     for key, value in copy.deepcopy(OVERLAY).items():

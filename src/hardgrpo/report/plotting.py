@@ -1,18 +1,22 @@
 """One style for all figures: safe for colour-blind readers, readable in grey and at column width, saved with the rows drawn."""
 
+import contextlib
+import os
 import textwrap
 from pathlib import Path
 
-import matplotlib
+from hardgrpo.runtime import files, user_settings
+from hardgrpo.runtime.errors import UserError
 
-matplotlib.use("Agg")
+os.environ.update(user_settings.MATPLOTLIB)
+# Matplotlib reads a matplotlibrc in the working directory before the file that MATPLOTLIBRC names.
+with contextlib.chdir(Path(__file__).parent) if Path("matplotlibrc").exists() else contextlib.nullcontext():
+    import matplotlib
+    import matplotlib.pyplot as plt
 
-import matplotlib.pyplot as plt  # noqa: E402
 import pandas as pd  # noqa: E402
 
-from hardgrpo.runtime import files  # noqa: E402
-from hardgrpo.runtime.errors import UserError  # noqa: E402
-
+matplotlib.rcdefaults()  # Matplotlib may have been imported earlier, with other settings
 STYLE = Path(__file__).with_name("figures.mplstyle")
 COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0  # inches: width of one column, of the page, and height of the page
 

@@ -95,7 +95,8 @@ def read_text(path: str | Path, errors: str = "strict") -> str:
     except (EOFError, zlib.error, OSError) as error:
         raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again") from None
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: byte {error.start}: not UTF-8 text; save the file as UTF-8") from None
+        place = "not UTF-8 but UTF-16 text" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else f"byte {error.start}: not UTF-8 text"
+        raise UserError(f"{path}: {place}; save the file as UTF-8") from None
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -230,17 +231,14 @@ def read_yaml(path: str | Path):
 
 def parse_yaml(text: str, path: str | Path):
     """Parse the YAML text of the file `path`, which messages name."""
+    if "\0" in text:
+        raise UserError(f"{path}: null characters, as if UTF-16 text were read as UTF-8; save the file as UTF-8")
     try:
         content = yaml.load(text, _Yaml)
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
         raise UserError(f"{path}:{f' line {mark.line + 1}:' if mark else ''} not valid YAML ({problem}); correct it") from None
-    except (
-        ValueError,
-        TypeError,
-        OverflowError,
-        RecursionError,
-    ) as error:  # an impossible date; a list as a key; deep nesting
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # an impossible date; a list as a key; deep nesting
         raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
     if isinstance(content, dict) and "__use_yte__" in content:
         raise UserError(f"{path}: '__use_yte__' has Snakemake run the file as a program; a configuration is plain data: remove it")

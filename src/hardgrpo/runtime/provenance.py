@@ -33,8 +33,7 @@ def describe(started: float, **facts) -> dict:
     """`facts`, and commit, code hash, package versions, hardware and times of this process."""
     return {
         **facts,
-        "commit": _git("rev-parse", "HEAD"),
-        "uncommitted_changes": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        **version_of_code(),
         "code_sha256": code_hash(),
         "packages": {name: found for name in PACKAGES if (found := version(name))},
         "python": platform.python_version(),
@@ -44,6 +43,20 @@ def describe(started: float, **facts) -> dict:
         "gpus": _gpus(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "seconds": round(time.time() - started, 3),
+    }
+
+
+def version_of_code() -> dict:
+    """Commit of this clone and whether tracked files differ from it; both None where git does not tell.
+
+    Git does not tell if it is not installed, refuses the folder (another user owns it), or if this folder is no clone: a copy within
+    another repository would have that repository's commit.
+    """
+    tracked = _git("ls-files", "--error-unmatch", "--", str(Path(__file__).resolve()))
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".") if tracked else None
+    return {
+        "commit": _git("rev-parse", "HEAD") if tracked else None,
+        "uncommitted_changes": None if changes is None else bool(changes),
     }
 
 
@@ -115,8 +128,11 @@ def checkpoints(folder: Path) -> dict[int, Path]:
 
 
 def _git(*arguments: str) -> str | None:
+    variables = {
+        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
+    }  # set where a hook of git started this
     try:
-        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=10)
+        done = subprocess.run(["git", *arguments], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,41 @@
+"""Keep settings of the user's account and of environment modules out of the project's programs. Imports only what Python brings along."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+KEEP_PYTHONPATH = "HARDGRPO_KEEP_PYTHONPATH"
+# Figures do not depend on the user's settings of Matplotlib, which may name a backend of Jupyter's or ask for TeX.
+MATPLOTLIB = {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
+# Variables that change which modules Python finds, or what it does with them.
+PYTHON = ("PYTHONHOME", "PYTHONINSPECT", "PYTHONOPTIMIZE", "PYTHONPLATLIBDIR", "PYTHONSAFEPATH", "PYTHONSTARTUP", "PYTHONWARNINGS")
+
+
+def ignore() -> None:
+    """Remove such settings from this process and from the environment of the processes that it starts.
+
+    Of PYTHONPATH only folders of this clone stay: an environment module may put another version of a package there.
+    HARDGRPO_KEEP_PYTHONPATH=1 keeps all of it.
+    """
+    os.environ.update(MATPLOTLIB)
+    for name in PYTHON:
+        os.environ.pop(name, None)
+    if not os.environ.get(KEEP_PYTHONPATH):
+        folders = [os.path.abspath(folder) for folder in os.environ.pop("PYTHONPATH", "").split(os.pathsep) if folder]
+        foreign = [folder for folder in folders if not Path(folder).is_relative_to(ROOT)]
+        sys.path[:] = [folder for folder in sys.path if folder not in foreign]
+        if own := [folder for folder in folders if folder not in foreign]:
+            os.environ["PYTHONPATH"] = os.pathsep.join(own)
+    if (ROOT / "Snakefile").exists() and not has_cache():
+        os.environ.update(XDG_CACHE_HOME=str(ROOT / ".snakemake/cache"), TRITON_HOME=str(ROOT / ".snakemake/cache"))
+
+
+def has_cache() -> bool:
+    """Whether libraries can write to the user's cache. HOME may be read-only, or missing on a compute node."""
+    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
