@@ -7,7 +7,7 @@
 from hardgrpo.data import annotations, inputs, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
-from hardgrpo.study import pool_sizes
+from hardgrpo.selection import policies
 
 import argparse
 
@@ -40,7 +40,12 @@ def main() -> None:
         usable = len(tasks.read_by_grader(problems, args.grader, f"task {args.task}, {args.split}"))
         for warning in annotations.warnings(problems, args.files, args.grader):
             print(f"warning: {errors.shown(warning)}")
-    pool_sizes.check_pool(args.policies, args.task, usable)
+    for name, policy in args.policies.items():
+        if not isinstance(policy, dict) or not policies.is_budget(policy.get("budget")):
+            raise errors.UserError(
+                f"--policies: '{name}' is no policy with a budget; expected {{NAME: {{rule: ..., budget: ...}}}}"
+            )
+        policies.check_pool(f"policy '{name}'", policy, args.task, usable)
     if args.source["kind"] == "hub":
         inputs.check_problems(args.lock, f"{args.task}/{args.split}", problems, args.update_inputs)
     files.write_jsonl(args.output, problems)

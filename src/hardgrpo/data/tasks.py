@@ -93,7 +93,9 @@ def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[
     named = ", ".join(f"'{p['id']}' ({p['answer'][:30]})" for p in unreadable[:5]) + (", ..." if len(unreadable) > 5 else "")
     what = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {named}"
     if len(unreadable) > UNREADABLE_SHARE * len(problems):
-        raise UserError(f"{what}; choose another grader for the task or correct the answers")
+        commas = any(spreadsheets.DECIMAL_COMMA.fullmatch(p["answer"].strip()) for p in unreadable)
+        point = " (a decimal comma: write a decimal point)" if commas else ""
+        raise UserError(f"{what}; choose another grader for the task or correct the answers{point}")
     print(f"warning: {shown(what)}; probes, subsets and tests leave them out", flush=True)
     return [p for p in problems if p not in unreadable]
 

@@ -224,9 +224,16 @@ def _less_than_one(budget: float | dict, pool: int) -> str:
     return f"the budget, {said(budget)}, is less than one of {pool} prompts"
 
 
-def check_size(policy: dict, pool: int, exact: bool = True) -> None:
-    """Raise a `UserError` if no measure of the prompts lets a policy of the configuration choose from a pool of this size. If the size
-    is not `exact`, the pool may be smaller, and only a pool that is too small in any case is refused."""
+def check_pool(place: str, policy: dict, task: str, pool: int, exact: bool = True) -> None:
+    """Raise a `UserError`, which starts with `place`, if no measure of the prompts lets a policy of the configuration choose from a
+    task's pool of this size. If the size is not `exact`, the pool may be smaller, and only one that is too small in any case is refused."""
+    try:
+        _check_size(policy, pool, exact)
+    except UserError as error:
+        raise UserError(f"{place}: task '{task}': {error}") from None
+
+
+def _check_size(policy: dict, pool: int, exact: bool) -> None:
     if "budget" not in policy:
         return
     budget, rule = policy["budget"], policy["rule"]

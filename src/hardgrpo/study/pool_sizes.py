@@ -28,7 +28,7 @@ def check(config: dict, name: str) -> None:
         if task not in sizes:
             sizes[task] = configured(config, task)
         if sizes[task] is not None:
-            _check(f"{name}: {place}: '{policy}'", config["policies"][policy], task, *sizes[task])
+            policies.check_pool(f"{name}: {place}: '{policy}'", config["policies"][policy], task, *sizes[task])
 
 
 def of_task(config: dict, task: str) -> dict[str, dict]:
@@ -37,18 +37,12 @@ def of_task(config: dict, task: str) -> dict[str, dict]:
     return {name: policy for name, policy in found.items() if "budget" in policy}
 
 
-def check_pool(wanted: dict[str, dict], task: str, pool: int) -> None:
-    """Raise a `UserError` if one of the policies {name: policy} cannot choose from a pool of so many prompts."""
-    for name, policy in wanted.items():
-        _check(f"policy '{name}'", policy, task, pool, exact=True)
-
-
 def check_prepared(config: dict, chosen: Iterable[tuple[str, str]]) -> None:
     """Raise a `UserError` if one of the (policy, task) cannot choose from the task's pool, which was prepared before."""
     for policy, task in sorted(set(chosen)):
         wanted, prepared = config["policies"][policy], paths.problems(task, "train")
         if "budget" in wanted and os.path.exists(prepared):
-            check_pool({policy: wanted}, task, _usable(config, task, prepared, wanted["budget"]))
+            policies.check_pool(f"policy '{policy}'", wanted, task, _usable(config, task, prepared, wanted["budget"]))
 
 
 def configured(config: dict, task: str) -> tuple[int, bool] | None:
@@ -78,13 +72,6 @@ def _choices(config: dict) -> Iterator[tuple[str, str, str]]:
         for task in study["tasks"]:
             if not settings.is_excluded(study, policy=policy, task=task):
                 yield f"studies.{config['study']}.policies", policy, task
-
-
-def _check(place: str, policy: dict, task: str, pool: int, exact: bool) -> None:
-    try:
-        policies.check_size(policy, pool, exact)
-    except UserError as error:
-        raise UserError(f"{place}: task '{task}': {error}") from None
 
 
 def _usable(config: dict, task: str, prepared: str, budget: float | dict) -> int:
