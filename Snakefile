@@ -160,6 +160,7 @@ onstart:
         except UserError as error:
             raise WorkflowError(str(error))
     check_cluster(workflow.dag.needrun_jobs())
+    check_pools(workflow.dag.needrun_jobs())
 
 
 onsuccess:

@@ -118,6 +118,23 @@ def chosen_by(w):
     return found
 
 
+def choosing_policies(w):
+    """The argument that names the policies which choose from a task's pool."""
+    policies_of_task = pool_sizes.of_task(config, w.task) if w.split == "train" else {}
+    return f"--policies {shlex.quote(as_json(policies_of_task))}" if policies_of_task else ""
+
+
+def check_pools(jobs):
+    """Stop before anything is sampled if a pool that was prepared before is too small for a subset that is to be chosen."""
+    jobs = list(jobs)
+    preparing = {job.wildcards.task for job in jobs if job.rule.name == "prepare_task"}
+    choosing = [job.wildcards for job in jobs if job.rule.name == "select_subset" and job.wildcards.task in config["tasks"]]
+    try:
+        pool_sizes.check_prepared(config, [(w.policy, w.task) for w in choosing if w.task not in preparing])
+    except UserError as error:
+        raise WorkflowError(str(error))
+
+
 def asked_of(policy):
     """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget is that of round one."""
     asked = {key: value for key, value in config["policies"][policy].items() if key not in ("probed_on", "probed_by", "rounds")}

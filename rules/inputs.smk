@@ -50,8 +50,9 @@ rule prepare_task:
     container:
         IMAGE["training"]
     resources:
-        # Not parameters: a resource that changes does not rerun finished jobs. The grader only checks the data.
-        grader=lambda w: task_of(w.task)["grader"],
+        # Not parameters: a resource that changes does not rerun finished jobs. Grader and policies only check the data. They share a
+        # resource, because another placeholder in the command would prepare all tasks again.
+        grader=lambda w: f"{task_of(w.task)['grader']} {choosing_policies(w)}",
         lock_mode=UPDATE_INPUTS,
         named=lambda w: settings.sampled_as(config, w.task),  # the name in the problems' ids
     params:

@@ -62,7 +62,7 @@ rule export_subset:
         "results/logs/export_subset/{model}/{task}/{policy}/seed{seed}.{what}.{kind}.log",
     wildcard_constraints:
         what="rows|to_annotate",
-        kind="csv|jsonl",
+        kind="csv|tsv|jsonl",
     conda:
         CONDA["training"]
     container:

@@ -7,9 +7,10 @@ answers are an error.
         --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 """
 
-from hardgrpo.data import contamination, inputs, tasks
+from hardgrpo.data import annotations, contamination, inputs, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
+from hardgrpo.selection import policies
 
 import argparse
 import functools
@@ -23,6 +24,12 @@ def main() -> None:
     parser.add_argument("--files", nargs="*", default=[], help="files or dataset folders of the split's parts, in order")
     parser.add_argument("--grader", help="grader of the task; fail if it cannot read more than 1 %% of the answers")
     parser.add_argument("--unlabelled", action="store_true", help="the problems need no answers")
+    parser.add_argument(
+        "--policies",
+        type=files.as_object,
+        default={},
+        help="policies that choose from these problems, by name, as JSON; fail if there are too few",
+    )
     parser.add_argument("--lock", default="inputs.lock", help="file that pins the problems of hub tasks")
     parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by these problems")
     parser.add_argument("--output", required=True)
@@ -32,11 +39,20 @@ def main() -> None:
         graders.check_grader(args.grader)
 
     problems, places = tasks.prepare_with_places(args.task, args.source, args.split, args.files, not args.unlabelled)
-    if args.grader and not args.unlabelled:
-        tasks.read_by_grader(problems, args.grader, f"task {args.task}, {args.split}")
     if args.source["kind"] == "hub":
         inputs.check_problems(args.lock, f"{args.task}/{args.split}", problems, args.update_inputs)
     problems = distinct(problems, places, args)
+    usable = len(problems)
+    if args.grader and not args.unlabelled:
+        usable = len(tasks.read_by_grader(problems, args.grader, f"task {args.task}, {args.split}"))
+        for warning in annotations.warnings(problems, args.files, args.grader):
+            print(f"warning: {errors.shown(warning)}")
+    for name, policy in args.policies.items():
+        if not isinstance(policy, dict) or not policies.is_budget(policy.get("budget")):
+            raise errors.UserError(
+                f"--policies: '{name}' is no policy with a budget; expected {{NAME: {{rule: ..., budget: ...}}}}"
+            )
+        policies.check_pool(f"policy '{name}'", policy, args.task, usable)
     files.write_jsonl(args.output, problems)
     print(f"{args.output}: {len(problems)} problems" + "".join(f", from {path}" for path in args.files))
 

@@ -63,22 +63,24 @@ def main() -> None:
 
 def problems_of(path: str) -> list[dict]:
     """The problems of a recording, in its order."""
-    lines = files.read_jsonl(path, {"question": str, "answer": (str, int, float), "completions": list})
-    return [
-        {"id": f"line {number}", "question": line["question"], "answer": str(line["answer"])}
-        for number, line in enumerate(lines, start=1)
-    ]
+    rows = completions.recorded_rows(path, {"question": str, "answer": (str, int, float), "completions": list})
+    return [{"id": f"line {line}", "question": row["question"], "answer": str(row["answer"])} for line, row in rows]
 
 
 def graded(path: str, grader: str, problems: list[dict]) -> tuple[np.ndarray, np.ndarray]:
     """(right, codes), each (prompts, completions), of the recorded completions of these problems."""
     by_problem = completions.read_recording(path, problems)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
-    for number, found in enumerate(texts, start=1):
-        if len(found) != len(texts[0]) or len(found) < 2:
-            raise errors.UserError(
-                f"{path}: row {number}: {len(found)} completions; expected at least 2, and as many as in row 1 ({len(texts[0])})"
-            )
+    lines = {row["question"]: line for line, row in completions.recorded_rows(path, {"question": str})}
+    rows = [lines[problem["question"]] for problem in problems]
+    expected = f"expected at least 2, and as many as in row {rows[0]} ({len(texts[0])})"
+    errors.refuse_rows(
+        [
+            errors.RowError(path, f"row {line}", f"{len(found)} completions", expected)
+            for line, found in zip(rows, texts)
+            if len(found) != len(texts[0]) or len(found) < 2
+        ]
+    )
     right = [[graders.grade(grader, text, problem["answer"]).correct for text in found] for problem, found in zip(problems, texts)]
     return np.array(right, dtype=float), np.array([signals.answer_codes(found, grader) for found in texts])
 

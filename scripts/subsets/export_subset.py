@@ -3,17 +3,18 @@
     python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv --facts results/subsets/M/T/hard/seed0.json \\
         --problems results/tasks/T/train.jsonl --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
 
-Rows are in the order of the subset (its rank). If the pool is one local file of the output's kind, all columns of a CSV file, or
-whole lines of JSON Lines, are copied. Other problems (generated, from a hub's dataset) are written as JSON Lines.
+Rows are in the order of the subset (its rank). If the pool's local files are of the output's kind, all columns of a table, or whole
+lines of JSON Lines, are copied; a table keeps its delimiter. Other problems (generated, from a hub's dataset) are written as JSON Lines.
 
 With --to-annotate each row also gets its id, the reason why it was chosen, and an empty column of the given name for the answer.
 """
 
-from hardgrpo.data import sources, tasks
+from hardgrpo.data import sources, spreadsheets, tasks
 from hardgrpo.runtime import errors, files
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -22,37 +23,33 @@ def main() -> None:
     parser.add_argument("--subset", required=True, help="CSV file written by select_subset.py")
     parser.add_argument("--facts", required=True, help="JSON file that select_subset.py wrote beside it")
     parser.add_argument("--problems", required=True, help="the pool")
-    parser.add_argument("--files", nargs="*", default=[], help="the local file from which the pool was made, if there is one")
+    parser.add_argument(
+        "--files", nargs="*", default=[], help="the local files from which the pool was made, in order, if there are any"
+    )
     parser.add_argument("--to-annotate", metavar="COLUMN", help="add id, the reason of the choice, and this column for the answer")
-    parser.add_argument("--output", required=True, help="a CSV file if the name ends in .csv, else JSON Lines")
+    parser.add_argument("--output", required=True, help="a table if the name ends in .csv or .tsv, else JSON Lines")
     args = parser.parse_args()
 
     problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems, needs_answer=False)}
     chosen = tasks.read_subset(args.subset, problems, args.problems)
-    numbers = [problems[identity].get("row") for identity in chosen]
-    source = Path(args.files[0]) if len(args.files) == 1 and Path(args.files[0]).is_file() and None not in numbers else None
-    as_table = args.output.endswith(".csv")
+    as_table = spreadsheets.is_table(args.output)
     facts = read_facts(args.facts)
-    if source is None or source.suffix == ".json" or as_table != (source.suffix == ".csv"):
-        rows, lines = [problems[identity] for identity in chosen], None
-    else:
-        rows = sources.read_rows(source)
-        for identity, number in zip(chosen, numbers):
-            if type(number) is not int or not 0 <= number < len(rows) or not holds(rows[number], problems[identity]["question"]):
-                raise errors.UserError(f"{source}: '{identity}' of {args.problems} is not where it was; prepare the task again")
-        rows = [rows[number] for number in numbers]
-        lines = None if as_table else [line for line in files.read_text(source).split("\n") if line.strip()]
+    contents = read_pool([problems[identity] for identity in chosen], args.files, as_table)
+    rows, lines = [problems[identity] for identity in chosen], None
+    if contents:
+        rows, lines = original_rows(rows, contents, args.problems)
     if args.to_annotate:
         rows, lines = (
             [with_reason(row, args.to_annotate, facts, *more) for row, *more in zip(rows, chosen, measures(args.subset))],
             None,
         )
     if as_table:
-        files.write_text(args.output, as_csv(rows, for_people=bool(args.to_annotate)))
+        form = contents[0].form if contents else spreadsheets.Form()
+        files.write_text(args.output, as_csv(rows, form, for_people=bool(args.to_annotate)))
     elif lines is None:
         files.write_jsonl(args.output, rows)
     else:
-        files.write_text(args.output, "".join(lines[number] + "\n" for number in numbers))
+        files.write_text(args.output, "".join(line + "\n" for line in lines))
 
     by, mean = measure_of(facts)
     column = errors.shown(args.to_annotate)
@@ -62,6 +59,45 @@ def main() -> None:
         f"  ids and {by}  {args.subset}\n"
         + (f"  to annotate, column '{column}'  {args.output}" if args.to_annotate else f"  the rows  {args.output}")
     )
+
+
+@dataclass
+class Content:
+    """A file of the pool: its rows, its lines where it is JSON Lines, the form of a table."""
+
+    path: str
+    rows: list[dict]
+    lines: list[str] | None
+    form: spreadsheets.Form | None
+
+
+def read_pool(chosen: list[dict], paths: list[str], as_table: bool) -> list[Content]:
+    """The pool's files, if all are of the output's kind and every chosen problem has its place in them; else none."""
+    placed = all("row" in problem and (len(paths) == 1 or "part" in problem) for problem in chosen)
+    kind = spreadsheets.is_table if as_table else lambda path: path.lower().endswith((".jsonl", ".jsonl.gz"))
+    if not placed or not all(Path(path).is_file() and kind(path) for path in paths):
+        return []
+    contents = []
+    for path in paths:
+        content = sources.read(path)
+        lines = None if as_table else [line for line in files.read_user_text(path).split("\n") if line.strip()]
+        contents.append(Content(path, content.rows, lines, content.form))
+    return contents
+
+
+def original_rows(chosen: list[dict], contents: list[Content], pool: str) -> tuple[list[dict], list[str] | None]:
+    """(rows, lines of JSON Lines) of the chosen problems, as they stand in the pool's files."""
+    rows, lines = [], []
+    for problem in chosen:
+        number, part = problem["row"], problem.get("part", 0)
+        content = contents[part] if type(part) is int and 0 <= part < len(contents) else None
+        known = content and type(number) is int and 0 <= number < len(content.rows)
+        if not known or not holds(content.rows[number], problem["question"]):
+            file = content.path if content else ", ".join(one.path for one in contents)
+            raise errors.UserError(f"{file}: '{problem['id']}' of {pool} is not where it was; prepare the task again")
+        rows.append(content.rows[number])
+        lines += [content.lines[number]] if content.lines else []
+    return rows, lines or None
 
 
 def read_facts(path: str) -> dict:
@@ -104,13 +140,12 @@ def holds(row: dict, question: str) -> bool:
     return any(str(value).encode("utf-8", "replace").decode() == question for value in row.values())
 
 
-def as_csv(rows: list[dict], for_people: bool) -> str:
-    """The rows as a table. With `for_people`, no cell is a formula to a spreadsheet."""
+def as_csv(rows: list[dict], form: spreadsheets.Form, for_people: bool) -> str:
+    """The rows as a table of this form. With `for_people`, no cell is a formula to a spreadsheet."""
     keep = sources.inert if for_people else str
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    return files.csv_text(
-        [*map(keep, columns)], [[keep("" if row.get(name) is None else row[name]) for name in columns] for row in rows]
-    )
+    cells = [[keep("" if row.get(name) is None else row[name]) for name in columns] for row in rows]
+    return form.text([*map(keep, columns)], cells, for_people)
 
 
 if __name__ == "__main__":

@@ -208,9 +208,7 @@ def beside(sample: dict[str, float], values: dict[str, float], policy: dict, see
     """The prompts of `sample`, whose labels are paid for, and as many others as the rest of the budget pays for."""
     left = policies.subset_size(policy["budget"], len(values)) - len(sample)
     if left < 1:
-        raise errors.UserError(
-            f"the budget, {policies.said(policy['budget'])}, is spent on the {len(sample)} prompts that were annotated before; raise it, or lower calibrated_on"
-        )
+        raise errors.UserError(policies.spent_on_sample(policy["budget"], len(sample)))
     others = {name: value for name, value in values.items() if name not in sample}
     subset = policies.select(others, seed=seed, **policy | {"budget": left / len(others)})
     return policies.Subset([*sample, *subset.ids], subset.tied, subset.tied_chosen)

@@ -79,8 +79,12 @@ CLAIMS = yaml.safe_load((ROOT / "paper/claims.yaml").read_text(encoding="utf-8")
 # --- what a file says ----------------------------------------------------------------------------------------------
 
 
+def says_text(data: bytes) -> str:
+    return data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+
+
 def says_jsonl(data: bytes) -> list:
-    return [says_json(line) for line in data.decode("utf-8").split("\n") if line.strip()]
+    return [says_json(line) for line in says_text(data).split("\n") if line.strip()]
 
 
 def says_json(text: str | bytes):
@@ -99,10 +103,25 @@ def says_json(text: str | bytes):
 
 def says_csv(data: bytes) -> list[dict[str, str]]:
     csv.field_size_limit(2**31)
-    header, *rows = filter(None, csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
+    header, *rows = filter(None, csv.reader(io.StringIO(says_text(data), newline=""), strict=True))
     assert len(set(header)) == len(header), f"a column stands there twice: {header}"
     assert all(len(row) == len(header) for row in rows), "rows have other cells than the header"
     return [dict(zip(header, row)) for row in rows]
+
+
+def says_table(data: bytes) -> list[dict[str, str]]:
+    """A user's table: a spreadsheet may have written empty cells after the last column, and empty rows."""
+    csv.field_size_limit(2**31)
+    header, *rows = filter(None, csv.reader(io.StringIO(says_text(data), newline=""), strict=True))
+    assert not any("".join(row[len(header) :]).strip() for row in rows), "a row has more cells than the header"
+    rows = [row[: len(header)] for row in rows if "".join(row).strip()]
+    return says_csv(table_of([header, *rows]))
+
+
+def table_of(rows: list[list[str]]) -> bytes:
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, quoting=csv.QUOTE_ALL).writerows(rows)
+    return buffer.getvalue().encode("utf-8", "surrogatepass")
 
 
 def number(cell: str) -> float | None:

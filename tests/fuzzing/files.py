@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from fuzzing import contents, mutations
-from fuzzing.contents import ROOT, SPEC, jsonl, number, says_csv, says_json, says_jsonl, table
+from fuzzing.contents import ROOT, SPEC, jsonl, number, says_csv, says_json, says_jsonl, says_table, table
 from fuzzing.judge import run_program
 from hardgrpo.analysis import claims, evaluations, published, summaries
 from hardgrpo.data import completions, inputs, solutions, sources, tasks, trajectories
@@ -131,7 +131,7 @@ def prompts(name: str):
         found = tasks.prepare("t", {"kind": "files", "train": name}, "train", [str(folder / name)])
         data = plain(folder / name)
         if name.endswith(".csv"):
-            rows = says_csv(data)
+            rows = says_table(data)
         elif name.endswith(".json"):
             rows = [{"question": str(row["input"]), "answer": str(row["target"])} for row in says_json(data)["examples"]]
         else:
@@ -172,7 +172,7 @@ def annotated(name: str):
         run_program("read_annotated", "--problems", folder / "P.jsonl", "--annotated", folder / name, "--column", "answer", "--grader", "choice_letter",
                     "--output", folder / "A.jsonl")  # fmt: skip
         data = plain(folder / name)
-        given = {str(row["id"]): row["answer"] for row in (says_csv(data) if name.endswith("csv") else says_jsonl(data))}
+        given = {str(row["id"]): row["answer"] for row in (says_table(data) if name.endswith("csv") else says_jsonl(data))}
         filled = {key: str(answer).strip() for key, answer in given.items() if answer is not None and str(answer).strip()}
         assert {row["id"]: row["answer"] for row in says_jsonl(plain(folder / "A.jsonl"))} == filled
 
@@ -246,7 +246,7 @@ def trajectory(folder):
         "--later",
         folder / "L.csv",
     )
-    rows = says_csv(plain(folder / "T.csv"))
+    rows = says_table(plain(folder / "T.csv"))
     first = {}
     for row in sorted(rows, key=lambda row: number(row["epoch"])):
         first.setdefault(row["id"], number(row["correct"]) / number(row["rollouts"]))

@@ -1,7 +1,7 @@
 """Read completions of problems, from a probe's files or from recordings made elsewhere, and cut them to a smaller limit."""
 
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 
 
 def read(
@@ -21,17 +21,22 @@ def read(
     keys = {"id": (str, int), "completion": str} | ({"sample": int} if stopped else {}) | ({"prompt": str} if needs_prompt else {})
     optional = {"sample": int, "tokens": int, "finish_reason": str, "log_probability": (int, float), "prompt": str}
     for path in paths:
-        seen = set()
-        for line, row in enumerate(files.read_jsonl(path, keys, optional=optional), start=1):
-            if (row.get("tokens") or 0) < 0 or (row.get("sample") or 0) < 0:
-                raise UserError(f"{path}: row {line}: sample and tokens are numbers from 0; correct them")
-            identity = str(row["id"])
-            if identity not in by_problem:
-                raise UserError(f"{path}: row {line}: no problem has the id '{identity}'; give the problem file that was probed")
-            if (identity, row.get("sample")) in seen and row.get("sample") is not None:
-                raise UserError(f"{path}: row {line}: sample {row['sample']} of '{identity}' stands in the file twice; remove one")
-            seen.add((identity, row.get("sample")))
+        seen, wrong = set(), []
+        for line, row in files.parse_jsonl(files.read_user_text(path), path, keys, optional):
+            identity, sample = str(row["id"]), row.get("sample")
+            problem = None
+            if (row.get("tokens") or 0) < 0 or (sample or 0) < 0:
+                problem = "sample and tokens are numbers from 0", "correct them"
+            elif identity not in by_problem:
+                problem = f"no problem has the id '{identity}'", "give the problem file that was probed"
+            elif sample is not None and (identity, sample) in seen:
+                problem = f"sample {sample} of '{identity}' stands in the file twice", "remove one"
+            if problem:
+                wrong.append(RowError(path, f"row {line}", *problem))
+                continue
+            seen.add((identity, sample))
             by_problem[identity].append(row)
+        refuse_rows(wrong)
     if stopped:
         for identity, rows in by_problem.items():
             rows.sort(key=lambda row: row["sample"])
@@ -57,22 +62,13 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
 
     A row may also have `prompt` (as the model saw it), `tokens` and `finish_reasons` (lists), and `published_pass_rate`.
     """
-    rows = files.read_jsonl(path, {"question": str, "completions": list})
-    by_question = {}
-    for line, row in enumerate(rows, start=1):
-        if row["question"] in by_question:
-            raise UserError(f"{path}: row {line}: the question stands in the file twice; remove one")
-        if not row["completions"] or not all(isinstance(text, str) for text in row["completions"]):
-            raise UserError(f"{path}: row {line}: 'completions' must be a list of at least one text")
-        for key, kind in (("tokens", int), ("finish_reasons", str)):
-            row[key] = row.get(key) or [None] * len(row["completions"])
-            if not isinstance(row[key], list) or len(row[key]) != len(row["completions"]):
-                raise UserError(
-                    f"{path}: row {line}: '{key}' must be a list, one for each of {len(row['completions'])} completions"
-                )
-            if not all(one is None or type(one) is kind and (kind is str or one >= 0) for one in row[key]):
-                raise UserError(f"{path}: row {line}: '{key}' must hold {'numbers from 0' if kind is int else 'texts'} or null")
+    by_question, wrong = {}, []
+    for line, row in recorded_rows(path, {"question": str, "completions": list}):
+        problem = ("the question stands in the file twice", "remove one") if row["question"] in by_question else _not_recorded(row)
+        if problem:
+            wrong.append(RowError(path, f"row {line}", *problem))
         by_question[row["question"]] = row
+    refuse_rows(wrong)
     found = {}
     for problem in problems:
         row = by_question.pop(problem["question"], None)
@@ -94,6 +90,24 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
             " add them to the task's split or take them out"
         )
     return found
+
+
+def recorded_rows(path: str, keys: files.Kinds) -> list[tuple[int, dict]]:
+    """[(line, row)] of a recording that has `keys`."""
+    return files.parse_jsonl(files.read_user_text(path), path, keys)
+
+
+def _not_recorded(row: dict) -> tuple[str] | None:
+    """(what is wrong with a recording's row,); None if nothing. Fills in the optional lists."""
+    if not row["completions"] or not all(isinstance(text, str) for text in row["completions"]):
+        return ("'completions' must be a list of at least one text",)
+    for key, kind in (("tokens", int), ("finish_reasons", str)):
+        row[key] = row.get(key) or [None] * len(row["completions"])
+        if not isinstance(row[key], list) or len(row[key]) != len(row["completions"]):
+            return (f"'{key}' must be a list, one for each of {len(row['completions'])} completions",)
+        if not all(one is None or type(one) is kind and (kind is str or one >= 0) for one in row[key]):
+            return (f"'{key}' must hold {'numbers from 0' if kind is int else 'texts'} or null",)
+    return None
 
 
 def cut(tokenizer, text: str, tokens: int, finish_reason: str, limit: int) -> tuple[str, int, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from hardgrpo.data import generated, sources, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError, shown
+from hardgrpo.runtime.errors import RowError, UserError, refuse_rows, shown
 
 UNGRADED_SHARE = tasks.UNREADABLE_SHARE  # at most this share of solutions may be graded wrong; they are left out
 
@@ -25,10 +25,14 @@ def worked(task: str, source: dict, paths: list[str], grader: str) -> list[tuple
             f"task {task}: its source has no worked solutions, so a recipe with objective: sft cannot train on it; take another task, or"
             " name a column with solutions in the task's source (columns: {solution: NAME})"
         )
-    return [
-        (problem, sources.solution(row, format, columns, statement(grader, problem["answer"]), where))
-        for problem, row, where in tasks.with_rows(task, source, "train", paths)
-    ]
+    solved, wrong = [], []
+    for problem, row, where in tasks.with_rows(task, source, "train", paths):
+        try:
+            solved.append((problem, sources.solution(row, format, columns, statement(grader, problem["answer"]), where)))
+        except RowError as error:
+            wrong.append(error)
+    refuse_rows(wrong)
+    return solved
 
 
 def _generated(task: str, family: str, question: str) -> str:

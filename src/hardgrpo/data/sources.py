@@ -3,36 +3,61 @@
 import re
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+from hardgrpo.data import spreadsheets
+from hardgrpo.data.spreadsheets import inert, original  # noqa: F401 (programs take them from here)
 from hardgrpo.runtime import files, provenance
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.errors import RowError, UserError
 
 COLUMNS = {"question": "question", "answer": "answer", "tier": "tier", "id": "id"}
 
 
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a file or dataset. `places` says where each stands in the file, `form` is that of a table."""
+
+    rows: list[dict]
+    places: list[str]
+    form: spreadsheets.Form | None = None
+
+
 def read_rows(path: str | Path, name: str | None = None, split: str | None = None) -> list[dict]:
-    """The rows of a local file (JSON Lines, CSV, BIG-Bench-Hard's JSON), or of one split of a downloaded dataset."""
+    """The rows of `read`."""
+    return read(path, name, split).rows
+
+
+def read(path: str | Path, name: str | None = None, split: str | None = None) -> Rows:
+    """The rows of a local file (JSON Lines, CSV, TSV, BIG-Bench-Hard's JSON), or of one split of a downloaded dataset."""
     path = Path(path)
+    file_name, form = path.name.lower(), None
     if path.is_dir():
         rows = _dataset_rows(path, name, split)
-    elif path.suffix == ".csv":
-        header, cells = files.read_cells(path)
-        rows = [dict(zip(header, row)) for row in cells]
-    elif path.suffix == ".json":
+        places = [f"row {number}" for number in range(1, len(rows) + 1)]
+    elif spreadsheets.is_table(path):
+        table = spreadsheets.read(path)
+        rows, places, form = [dict(zip(table.header, row)) for row in table.cells], table.places, table.form
+    elif file_name.endswith(".json"):
         rows = _big_bench_rows(path)
-    elif path.name.endswith((".jsonl", ".jsonl.gz")):
-        rows = files.read_jsonl(path, {})
+        places = [f"row {number}" for number in range(1, len(rows) + 1)]
+    elif file_name.endswith((".jsonl", ".jsonl.gz")):
+        numbered = files.parse_jsonl(files.read_user_text(path), path, {})
+        rows, places = [row for _, row in numbered], [f"row {line}" for line, _ in numbered]
     else:
-        raise UserError(f"{path}: unknown kind of file '{path.suffix}'; expected .jsonl, .jsonl.gz, .csv or BIG-Bench-Hard's .json")
+        remedy = "; save the sheet as CSV UTF-8" if path.suffix.lower() in (".xlsx", ".xls", ".ods", ".numbers") else ""
+        raise UserError(
+            f"{path}: unknown kind of file '{path.suffix}'; expected .jsonl, .jsonl.gz, .csv or .tsv (a table), or BIG-Bench-Hard's"
+            f" .json{remedy}"
+        )
     if not rows:
         raise UserError(f"{path}: no rows; expected at least one problem")
-    return rows
+    return Rows(rows, places, form)
 
 
 def _big_bench_rows(path: Path) -> list[dict]:
     form = "expected BIG-Bench-Hard's form {'examples': [{'input', 'target'}]}"
-    content = files.parse_json(files.read_text(path), str(path), form, numbers=True)
+    content = files.parse_json(files.read_user_text(path), str(path), form, numbers=True)
     try:
         return [{"input": str(e["input"]), "target": str(e["target"])} for e in content["examples"]]
     except (KeyError, TypeError) as error:
@@ -89,27 +114,6 @@ def choose_rows(rows: list[dict], chosen: dict | None, path: str | Path) -> list
     return [(n, row) for n, row in enumerate(rows) if n in only and n not in but and n >= first and (n - first) % every == 0]
 
 
-def first_row(path: str | Path) -> int:
-    """The number of the first problem's row in messages: 2 in a CSV file, where row 1 is the header, else 1."""
-    return 2 if str(path).endswith(".csv") else 1
-
-
-# The start of a cell that a spreadsheet reads as a formula, perhaps after apostrophes of `inert`.
-FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-NUMBER = re.compile(r"[+-]?[\d.]+")
-
-
-def inert(cell: object) -> str:
-    """Prefix a cell that a spreadsheet would compute as a formula with an apostrophe, so that it is shown as text."""
-    text = str(cell)
-    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
-
-
-def original(cell: str) -> str:
-    """Undo `inert`."""
-    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell, 1) else cell
-
-
 # --- how a row becomes a problem -----------------------------------------------------------------------------------
 
 
@@ -155,46 +159,61 @@ SOLUTIONS: dict[str, Callable[[dict, str], str | None]] = {"gsm8k": _gsm8k_solut
 
 
 def solution(row: dict, format: str, columns: dict, statement: str, where: str) -> str:
-    """The worked solution of a row. Raise a `UserError`, which names the row by `where`, if there is none."""
-    found = SOLUTIONS[format](row, statement) if format in SOLUTIONS else row.get(columns.get("solution"))
-    if not isinstance(found, str) or not found.strip():
-        name = columns.get("solution", "solution")
-        raise UserError(f"{where}: no worked solution in column '{name}'; add it, take the row out, or name another column")
-    return found.strip()
+    """The worked solution of a row. Raise a `RowError` if there is none; `where` is "FILE: PLACE", as `tasks.with_rows` has it."""
+    text = SOLUTIONS[format](row, statement) if format in SOLUTIONS else row.get(columns.get("solution"))
+    if not isinstance(text, str) or not text.strip():
+        name, (path, _, place) = columns.get("solution", "solution"), where.rpartition(": ")
+        remedy = "add it, take the row out, or name another column"
+        raise RowError(path, place, f"no worked solution in column '{name}'", remedy)
+    return text.strip()
 
 
 FORMATS: dict[str, Callable[[dict], dict]] = {"gsm8k": _gsm8k, "choices": _choices, "math": _math}
+PLAIN_NAME = re.compile(r"[^\W\d_][\w .-]*")  # of a column; it holds no delimiter, and YAML needs no quotes for it
 
 
-def as_problem(row: dict, number: int, format: str, columns: dict, needs_answer: bool, path: str | Path) -> dict:
-    """question, answer (None if it is missing and not needed), tier, and id if the row has one. Raise a `UserError` for bad rows."""
-    where = f"{path}: row {number + first_row(path)}"
+def as_problem(
+    row: dict, number: int, format: str, columns: dict, needs_answer: bool, path: str | Path, place: str | None = None
+) -> dict:
+    """question, answer (None if it is missing and not needed), tier, and id if the row has one. Raise a `RowError` for bad rows.
+
+    `place` says where the row stands in the file; the default follows from its number from 0, after the header of a table.
+    """
+    place = place or f"row {number + (2 if spreadsheets.is_table(path) else 1)}"
+    wrong = lambda problem, remedy: RowError(path, place, problem, remedy)
     if format in FORMATS:
         try:
             problem = FORMATS[format](row)
         except (KeyError, TypeError, AttributeError) as error:
-            raise UserError(
-                f"{where}: not a row of format '{format}' ({error} is wrong or missing); found {', '.join(row)}"
-            ) from None
+            raise wrong(f"not a row of format '{format}' ({error} is wrong or missing)", f"found {', '.join(row)}") from None
     else:
         names = COLUMNS | columns
         for key in dict.fromkeys(["question", "answer", *columns]):
             if key == "answer" and not needs_answer:
                 continue  # somebody may give it later
             if names[key] not in row:
-                raise UserError(
-                    f"{where}: no column '{names[key]}' for the {key}; found {', '.join(map(str, row))}."
-                    f" Name it in the task's source, e.g. columns: {{{key}: {next(iter(row), 'NAME')}}}"
-                )
+                raise _no_column(row, key, names, path, place)
         problem = {key: row.get(name) for key, name in names.items()}
     for key in ("question", "answer"):
         if isinstance(problem[key], (list, dict)):
-            raise UserError(f"{where}: the {key} is a {type(problem[key]).__name__}, expected text; name a column that holds text")
+            raise wrong(f"the {key} is a {type(problem[key]).__name__}, expected text", "name a column that holds text")
     if not str(problem["question"] or "").strip():
-        raise UserError(f"{where}: the question is empty; correct the row or take it out")
+        raise wrong("the question is empty", "correct the row or take it out")
     if needs_answer and (problem["answer"] is None or not str(problem["answer"]).strip()):
-        raise UserError(
-            f"{where}: the answer is missing; add it, take the row out, or set the task's `labelled` to false (nobody has given answers"
-            " yet: `.venv/bin/snakemake subset` says which to ask for)"
+        raise wrong(
+            "the answer is missing",
+            "add it, take the row out, or set the task's `labelled` to false (nobody has given answers"
+            " yet: `.venv/bin/snakemake subset` says which to ask for)",
         )
     return problem
+
+
+def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
+    """A column is missing: an error about the row, or about the file where all rows share a header. It suggests a column that has
+    no use yet, but none whose name may be a header that was not taken apart."""
+    of_table = spreadsheets.is_table(path)
+    free = [str(name) for name in row if name not in names.values() and PLAIN_NAME.fullmatch(str(name))]
+    example = free[0] if free and not (of_table and len(row) == 1) else "NAME"
+    problem = f"no column '{names[key]}' for the {key}"
+    remedy = f"found {', '.join(map(str, row))}. Name it in the task's source, e.g. columns: {{{key}: {example}}}"
+    return UserError(f"{path}: {place}: {problem}; {remedy}") if of_table else RowError(path, place, problem, remedy)

@@ -6,10 +6,10 @@
 import random
 from pathlib import Path
 
-from hardgrpo.data import generated, sources
+from hardgrpo.data import generated, sources, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError, shown
+from hardgrpo.runtime.errors import RowError, UserError, refuse_rows, shown
 
 SPLITS = ("train", "test")
 # Keys of a source that hold lists of numbers.
@@ -54,16 +54,19 @@ def same_answer(grader: str | None, answer: str | None, other: str | None) -> bo
 
 def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: bool = True) -> list[tuple[dict, dict, str]]:
     """[(problem, the row that it comes from, this row's place for messages)] of a split that is read from files or datasets."""
-    parts = source[split] if source["kind"] == "hub" else [{}]
+    of_split = source.get(split)
+    parts = of_split if source["kind"] == "hub" else [{}] * (len(of_split) if isinstance(of_split, list) else 1)
     if len(parts) != len(paths):
         raise UserError(
             f"task {task}: the {split} split has {len(parts)} parts, but {len(paths)} files are given; give one for each"
         )
     rows = []
-    for part, path in zip(parts, map(Path, paths)):
-        found = sources.read_rows(path, part.get("name"), part.get("split"))
-        origin = "/".join(filter(None, (part.get("dataset"), part.get("name"), part.get("split")))) or path.name
-        rows += [(origin, path, number, row) for number, row in sources.choose_rows(found, part.get("rows"), path)]
+    for number_of_part, (part, path) in enumerate(zip(parts, map(Path, paths))):
+        content = sources.read(path, part.get("name"), part.get("split"))
+        origin = {"source": "/".join(filter(None, (part.get("dataset"), part.get("name"), part.get("split")))) or path.name}
+        for number, row in sources.choose_rows(content.rows, part.get("rows"), path):
+            of_file = {"row": number} | ({"part": number_of_part} if source["kind"] == "files" and len(parts) > 1 else {})
+            rows.append((origin | of_file, path, content.places[number], row))
     expected = source.get("problems")
     if expected is not None and len(rows) != expected:
         raise UserError(
@@ -73,26 +76,33 @@ def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: b
     # Tasks over one dataset share its ids. Their samples then share random numbers, and they can be paired by problem.
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
     format, columns = source.get("format", "columns"), source.get("columns", {})
-    problems, kept = [], []
-    for index, (origin, path, number, row) in enumerate(rows):
-        problem = sources.as_problem(row, number, format, columns, labelled, path)
+    problems, places, kept, wrong = [], [], [], []
+    for index, (origin, path, place, row) in enumerate(rows):
+        if spreadsheets.is_table(path) and spreadsheets.is_blank(row.values()):
+            continue
+        try:
+            problem = sources.as_problem(row, origin["row"], format, columns, labelled, path, place)
+        except RowError as error:
+            wrong.append(error)
+            continue
         if source.get("keep") == "numeric" and not graders.is_number(str(problem["answer"])):
             continue
         identity = problem.get("id")
-        kept.append((row, f"{path}: row {number + sources.first_row(path)}"))
+        kept.append((row, f"{path}: {place}"))
+        places.append((path, place))
         problems.append(
             {
                 "id": str(f"{stem}-{split}-{index:04d}" if identity in (None, "") else identity),
                 "question": str(problem["question"]),
                 "answer": None if problem["answer"] is None else str(problem["answer"]),
                 "tier": problem["tier"] if problem["tier"] != "" else None,
-                "source": origin,
-                "row": number,
             }
+            | origin
         )
+    refuse_rows(wrong)
     if not problems:
         raise UserError(f"task {task}: no problems are left in the {split} split; check its rows and keep")
-    problems = _checked(problems, ", ".join(map(str, paths)), labelled, sources.first_row(paths[0]))
+    problems = _checked(problems, places, labelled)
     return [(problem, *origin) for problem, origin in zip(problems, kept)]
 
 
@@ -104,7 +114,9 @@ def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[
     named = ", ".join(f"'{p['id']}' ({p['answer'][:30]})" for p in unreadable[:5]) + (", ..." if len(unreadable) > 5 else "")
     what = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {named}"
     if len(unreadable) > UNREADABLE_SHARE * len(problems):
-        raise UserError(f"{what}; choose another grader for the task or correct the answers")
+        commas = any(spreadsheets.DECIMAL_COMMA.fullmatch(p["answer"].strip()) for p in unreadable)
+        point = " (a decimal comma: write a decimal point)" if commas else ""
+        raise UserError(f"{what}; choose another grader for the task or correct the answers{point}")
     print(f"warning: {shown(what)}; probes, subsets and tests leave them out", flush=True)
     return [p for p in problems if p not in unreadable]
 
@@ -153,7 +165,8 @@ def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
 def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
     """Read problems. Raise a `UserError` that names the row if an id is not unique or an answer is empty."""
     keys = {"id": (str, int), "question": str} | ({"answer": (str, int, float)} if needs_answer else {})
-    return _checked(files.read_jsonl(path, keys), path, needs_answer)
+    numbered = files.parse_jsonl(files.read_text(path), path, keys)
+    return _checked([row for _, row in numbered], [(path, f"row {line}") for line, _ in numbered], needs_answer)
 
 
 def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -> list[str]:
@@ -166,19 +179,23 @@ def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -
     return chosen
 
 
-def _checked(problems: list[dict], path: str | Path, needs_answer: bool = True, first: int = 1) -> list[dict]:
-    lines: dict[str, int] = {}
-    for line, problem in enumerate(problems, start=first):
+def _checked(problems: list[dict], places: list[tuple[str | Path, str]], needs_answer: bool) -> list[dict]:
+    """The problems, with ids and answers as text. `places` are the file of each and its place there."""
+    first: dict[str, tuple[str | Path, str]] = {}
+    wrong = []
+    for problem, (path, place) in zip(problems, places):
         problem["id"] = str(problem["id"])
         if problem.get("answer") is not None:
             problem["answer"] = str(problem["answer"])
         if needs_answer and not problem["answer"].strip():
-            raise UserError(f"{path}: row {line}: problem '{problem['id']}' has an empty answer; every problem needs one")
-        if problem["id"] in lines:
-            raise UserError(
-                f"{path}: row {line}: id '{problem['id']}' stands in row {lines[problem['id']]} already; ids must be unique"
-            )
-        lines[problem["id"]] = line
+            empty = f"problem '{problem['id']}' has an empty answer"
+            wrong.append(RowError(path, place, empty, "every problem needs one"))
+        elif problem["id"] in first:
+            other, there = first[problem["id"]]
+            where = there if other == path else f"{other}: {there}"
+            wrong.append(RowError(path, place, f"id '{problem['id']}' stands in {where} already", "ids must be unique"))
+        first.setdefault(problem["id"], (path, place))
+    refuse_rows(wrong)
     return problems
 
 

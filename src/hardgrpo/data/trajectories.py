@@ -1,35 +1,46 @@
 """Read the trajectory of a training run: how many rollouts of each prompt were right in each epoch."""
 
+from hardgrpo.data import spreadsheets
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 
 COLUMNS = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 
 
 def read(path: str) -> dict[str, list[dict]]:
     """{prompt: its rows by epoch}, prompts in the order of the file. Raise a `UserError` for impossible or repeated rows."""
+    table = spreadsheets.read(path)
     prompts: dict[str, list[dict]] = {}
-    seen: dict[tuple[str, int], int] = {}
-    for number, row in enumerate(files.read_rows(path, COLUMNS), start=2):
-        place = f"{path}: row {number}"
-        empty = next((column for column, value in row.items() if value is None), None)
-        if empty:
-            raise UserError(f"{place}: column '{empty}' is empty; fill it in")
-        if row["epoch"] < 0:
-            raise UserError(f"{place}: epoch is {row['epoch']}, expected a number from 0; correct it")
-        if row["rollouts"] < 2:
-            raise UserError(
-                f"{place}: rollouts is {row['rollouts']}, expected at least 2, because one alone is never mixed; correct it"
-            )
-        if not 0 <= row["correct"] <= row["rollouts"]:
-            raise UserError(f"{place}: correct is {row['correct']} of {row['rollouts']} rollouts; correct one of them")
-        first = seen.setdefault((row["id"], row["epoch"]), number)
-        if first != number:
-            raise UserError(f"{place}: prompt '{row['id']}' has epoch {row['epoch']} twice, first in row {first}; remove one")
+    places: dict[tuple[str, int], str] = {}
+    wrong = []
+    for row, place in zip(files.converted(path, table.header, table.cells, COLUMNS, place=table.places.__getitem__), table.places):
+        problem = _impossible(row)
+        if not problem:
+            first = places.setdefault((row["id"], row["epoch"]), place)
+            twice = f"prompt '{row['id']}' has epoch {row['epoch']} twice, first in {first}"
+            problem = (twice, "remove one") if first != place else None
+        if problem:
+            wrong.append(RowError(path, place, *problem))
+            continue
         prompts.setdefault(row["id"], []).append(row)
+    refuse_rows(wrong)
     if not prompts:
         raise UserError(f"{path}: the file has no rows; expected one for each prompt and epoch")
     return {name: sorted(rows, key=lambda row: row["epoch"]) for name, rows in prompts.items()}
+
+
+def _impossible(row: dict) -> tuple[str, str] | None:
+    """(what is wrong with a row, what to do); None if nothing."""
+    empty = next((column for column, value in row.items() if value is None), None)
+    if empty:
+        return f"column '{empty}' is empty", "fill it in"
+    if row["epoch"] < 0:
+        return f"epoch is {row['epoch']}, expected a number from 0", "correct it"
+    if row["rollouts"] < 2:
+        return f"rollouts is {row['rollouts']}, expected at least 2, because one alone is never mixed", "correct it"
+    if not 0 <= row["correct"] <= row["rollouts"]:
+        return f"correct is {row['correct']} of {row['rollouts']} rollouts", "correct one of them"
+    return None
 
 
 def split(prompts: dict[str, list[dict]], epochs: int, path: str) -> tuple[dict[str, list[dict]], dict[str, list[dict]]]:

@@ -22,6 +22,31 @@ class Unreadable(UserError):
     """A file exists but cannot be read now. It may be intact, so it must not be removed."""
 
 
+class RowError(UserError):
+    """Says what is wrong with one row of a file and what to do. `row` is its place in the file, such as "row 7"."""
+
+    def __init__(self, path: object, row: str, problem: str, remedy: str = ""):
+        super().__init__(f"{path}: {row}: {problem}" + (f"; {remedy}" if remedy else ""))
+        self.path, self.row, self.problem = str(path), row, problem
+
+
+FIRST_ROWS = 5  # that a message about many rows names
+
+
+def refuse_rows(wrong: list[RowError]) -> None:
+    """Raise one error about all these rows: the first in full, the places of the first five, and how many there are."""
+    if len(wrong) < 2:
+        for error in wrong:
+            raise error
+        return
+    first, places = wrong[0], []
+    for error in wrong[:FIRST_ROWS]:
+        place = error.row if error.path == first.path else f"{error.path}: {error.row}"
+        places.append(place if error.problem == first.problem else f"{place} ({error.problem[:100]})")
+    more = ", ..." if len(wrong) > FIRST_ROWS else ""
+    raise UserError(f"{first}. {len(wrong):,} rows are wrong: {', '.join(places)}{more}") from None
+
+
 LONGEST_MESSAGE = 1500  # characters; the middle of a longer message is left out
 
 

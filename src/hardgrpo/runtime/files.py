@@ -1,12 +1,12 @@
 """Read files with checks, and write files so that they are complete or absent."""
 
 import argparse
+import codecs
 import contextlib
 import csv
 import gzip
 import io
 import json
-import math
 import os
 import re
 import shutil
@@ -17,8 +17,11 @@ from pathlib import Path
 import yaml
 
 from hardgrpo.runtime import seals
-from hardgrpo.runtime.errors import SICK_DISK, Unreadable, UserError
+from hardgrpo.runtime.errors import SICK_DISK, RowError, Unreadable, UserError, refuse_rows
+from hardgrpo.runtime.json_text import as_list, as_object, parse_json  # noqa: F401 (programs take them from here)
 from hardgrpo.runtime.seals import sha256
+
+Kinds = dict[str, type | tuple[type, ...]]  # key of a row: its type or types
 
 
 @contextlib.contextmanager
@@ -82,21 +85,41 @@ def write_text(path: str | Path, text: str) -> None:
         temporary.write_bytes(data)
 
 
-def read_text(path: str | Path, errors: str = "strict") -> str:
+def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8") -> str:
     """Read UTF-8 text and decompress `.gz`. Raise a `UserError` if the file is missing, truncated or garbled.
 
-    `errors` is the parameter of `bytes.decode`: how to treat bytes that are not UTF-8.
+    `errors` and `encoding` are the parameters of `bytes.decode`: how to treat bytes that are not UTF-8, and a variant of UTF.
     """
     data = read_bytes(path)
     try:
         if str(path).endswith(".gz"):
             data = gzip.decompress(data)
-        return data.decode("utf-8", errors)
+        return data.decode(encoding, errors)
     except (EOFError, zlib.error, OSError) as error:
         raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again") from None
     except UnicodeDecodeError as error:
-        place = "not UTF-8 but UTF-16 text" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else f"byte {error.start}: not UTF-8 text"
-        raise UserError(f"{path}: {place}; save the file as UTF-8") from None
+        by_mark = " (UTF-16 by its mark)" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else ""
+        by_excel = " (in Excel: CSV UTF-8)" if str(path).lower().endswith((".csv", ".tsv")) else ""
+        raise UserError(f"{path}: byte {error.start}: not UTF-8 text{by_mark}; save the file as UTF-8{by_excel}") from None
+
+
+def read_user_text(path: str | Path) -> str:
+    """The text of a user's file: UTF-8 or, after a byte order mark, UTF-16. The mark is no part of the text."""
+    utf16 = byte_order_mark(path) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    text = read_text(path, encoding="utf-16" if utf16 else "utf-8-sig")
+    if len(text) > 3 and any(set(text[first:100:2]) == {"\0"} for first in (0, 1)):
+        raise UserError(f"{path}: UTF-16 text without a byte order mark, or UTF-32; save the file as UTF-8")
+    return text
+
+
+def byte_order_mark(path: str | Path) -> bytes:
+    """The byte order mark at the start of a file; b"" if there is none."""
+    marks = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    with contextlib.suppress(OSError):  # whoever reads the file says what is wrong
+        with open(path, "rb") as stream:
+            start = stream.read(3)
+        return next((mark for mark in marks if start.startswith(mark)), b"")
+    return b""
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -122,92 +145,42 @@ def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def read_jsonl(
-    path: str | Path,
-    keys: dict[str, type | tuple[type, ...]],
-    errors: str = "strict",
-    optional: dict[str, type | tuple[type, ...]] | None = None,
-) -> list[dict]:
+def read_jsonl(path: str | Path, keys: Kinds, errors: str = "strict", optional: Kinds | None = None) -> list[dict]:
     """The rows of a JSON Lines file. Raise a `UserError` unless there is a row, and each is an object that has `keys` with these
     types; a key that is `optional` may be missing or null."""
-    rows = []
-    for number, line in enumerate(read_text(path, errors).split("\n"), start=1):
-        if not line.strip():
+    return [row for _, row in parse_jsonl(read_text(path, errors), path, keys, optional)]
+
+
+def parse_jsonl(text: str, path: str | Path, keys: Kinds, optional: Kinds | None = None) -> list[tuple[int, dict]]:
+    """[(line in the file, from 1; row)] of the text of a JSON Lines file, which may start with a byte order mark. See `read_jsonl`."""
+    rows, wrong = [], []
+    for line, content in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        if not content.strip():
             continue
-        remedy = "expected one JSON object a line (if this is the last line, the file may be truncated)"
-        row = parse_json(line, path, remedy, number, numbers=True)
-        if not isinstance(row, dict):
-            raise UserError(f"{path}: line {number}: expected a JSON object, found {type(row).__name__}")
-        for key, types in (keys | (optional or {})).items():
-            if row.get(key) is None:
-                if key not in keys:
-                    continue
-                raise UserError(f"{path}: line {number}: '{key}' is missing; found {', '.join(row) or 'nothing'}")
-            if not isinstance(row[key], types) or isinstance(row[key], bool) and bool not in _as_tuple(types):
-                expected = " or ".join(t.__name__ for t in _as_tuple(types))
-                raise UserError(f"{path}: line {number}: '{key}' is {type(row[key]).__name__}, expected {expected}")
-        rows.append(row)
+        try:
+            rows.append((line, _json_row(content, path, line, keys, optional or {})))
+        except RowError as error:
+            wrong.append(error)
+    refuse_rows(wrong)
     if not rows:
         raise UserError(f"{path}: the file has no rows; expected at least one JSON object")
     return rows
 
 
-def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None, numbers: bool = False):
-    """Parse JSON of the file `name` or its line `line`, which messages name. Raise a `UserError` for invalid JSON, duplicate keys
-    and, if `numbers`, for NaN, Infinity and numbers too large for a float: Python's own reader accepts these."""
-    place = f"{name}: line {line}" if line else name
-
-    def once(pairs: list[tuple]) -> dict:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            raise UserError(
-                f"{place}: '{next(name for name in names if names.count(name) > 1)}' stands in an object twice; {remedy}"
-            )
-        return found
-
-    def refused(constant: str):
-        raise UserError(f"{place}: {constant} is no number; {remedy}")
-
-    def finite(digits: str) -> float:
-        value = float(digits)
-        return refused(digits) if math.isinf(value) else value
-
-    def whole(digits: str) -> int:
-        float(value := int(digits))  # OverflowError where no float is so large
-        return value
-
-    readers = {"parse_constant": refused, "parse_float": finite, "parse_int": whole} if numbers else {}
-    try:
-        return json.loads(text, object_pairs_hook=once, **readers)
-    except json.JSONDecodeError as error:
-        where = f"line {line or error.lineno}, column {error.colno}"
-        raise UserError(f"{name}: {where}: not valid JSON ({error.msg}); {remedy}") from None
-    except (ValueError, OverflowError, RecursionError):  # a number of hundreds of digits; thousands of brackets
-        raise UserError(f"{place}: a number or a nesting that is too large for JSON; {remedy}") from None
-
-
-def as_object(text: str) -> dict:
-    """A JSON object as a program's argument."""
-    return _argument(text, dict, "object")
-
-
-def as_list(text: str) -> list[dict]:
-    """A JSON list of objects as a program's argument."""
-    found = _argument(text, list, "list of objects")
-    if not all(isinstance(one, dict) for one in found):
-        raise argparse.ArgumentTypeError("expected a JSON list of objects")
-    return found
-
-
-def _argument(text: str, kind: type, expected: str):
-    try:
-        found = parse_json(text, "the argument", f"expected a JSON {expected}")
-    except UserError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if not isinstance(found, kind):
-        raise argparse.ArgumentTypeError(f"expected a JSON {expected}, found {type(found).__name__}")
-    return found
+def _json_row(text: str, path: str | Path, line: int, keys: Kinds, optional: Kinds) -> dict:
+    remedy = "expected one JSON object a line (if this is the last line, the file may be truncated)"
+    row = parse_json(text, path, remedy, line, numbers=True)
+    if not isinstance(row, dict):
+        raise RowError(path, f"line {line}", f"expected a JSON object, found {type(row).__name__}")
+    for key, types in (keys | optional).items():
+        if row.get(key) is None:
+            if key not in keys:
+                continue
+            raise RowError(path, f"line {line}", f"'{key}' is missing", f"found {', '.join(row) or 'nothing'}")
+        if not isinstance(row[key], types) or isinstance(row[key], bool) and bool not in _as_tuple(types):
+            expected = " or ".join(t.__name__ for t in _as_tuple(types))
+            raise RowError(path, f"line {line}", f"'{key}' is {type(row[key]).__name__}, expected {expected}")
+    return row
 
 
 class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
@@ -264,12 +237,13 @@ def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> No
     write_text(path, csv_text(columns, [[_cell(row[column]) for column in columns] for row in rows]))
 
 
-def csv_text(columns: list[str], rows: list[list]) -> str:
+def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
     """A CSV file with a header."""
     # The writer does not quote a lone carriage return, but readers take it as the end of a row.
     bare = any("\r" in cell for row in [columns, *rows] for cell in row if isinstance(cell, str))
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL)
+    quoting = csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n", quoting=quoting)
     writer.writerows([columns, *rows])
     return buffer.getvalue()
 
@@ -287,22 +261,37 @@ def _cell(value):
 
 def read_rows(path: str | Path, columns: dict[str, Callable], optional: dict[str, Callable] | None = None) -> list[dict]:
     """The rows of a CSV file that has at least `columns`, with converted cells. Empty cells and missing optional columns are None."""
-    header, cells = read_cells(path)
+    return converted(path, *read_cells(path), columns, optional)
+
+
+def _row(index: int) -> str:
+    return f"row {index + 2}"  # row 1 is the header
+
+
+def converted(
+    path: str | Path,
+    header: list[str],
+    cells: list[list[str]],
+    columns: dict[str, Callable],
+    optional: dict[str, Callable] | None = None,
+    place: Callable[[int], str] = _row,
+) -> list[dict]:
+    """`read_rows` for a header and rows that were read before; `place` gives the place of a row in the file by its index."""
     missing = [column for column in columns if column not in header]
     if missing:
         raise UserError(f"{path}: column '{missing[0]}' is missing; expected {', '.join(columns)}")
-    rows = []
-    for number, raw in enumerate((dict(zip(header, row)) for row in cells), start=2):
+    rows, wrong = [], []
+    kinds = columns | {column: convert for column, convert in (optional or {}).items() if column in header}
+    for index, raw in enumerate(dict(zip(header, row)) for row in cells):
         row = dict.fromkeys(optional or {})
-        found = columns | {column: convert for column, convert in (optional or {}).items() if column in raw}
-        for column, convert in found.items():
+        for column, convert in kinds.items():
             try:
                 row[column] = _converted(convert, raw[column])
             except ValueError:
-                raise UserError(
-                    f"{path}: row {number}: column '{column}' is '{raw[column]}', expected {convert.__name__}"
-                ) from None
+                wrong.append(RowError(path, place(index), f"column '{column}' is '{raw[column]}', expected {convert.__name__}"))
+                break
         rows.append(row)
+    refuse_rows(wrong)
     return rows
 
 
@@ -314,16 +303,23 @@ def read_cells(path: str | Path) -> tuple[list[str], list[list[str]]]:
         header, *cells = list(filter(None, reader)) or [[]]
     except csv.Error as error:
         raise UserError(f"{path}: line {reader.line_num}: not valid CSV ({error}); correct the quoting") from None
+    check_cells(path, header, cells)
+    return header, cells
+
+
+def check_cells(path: str | Path, header: list[str], cells: list[list[str]], place: Callable[[int], str] = _row) -> None:
+    """Raise a `UserError` for repeated column names and rows not as long as the header."""
     twice = next((name for name in header if header.count(name) > 1), None)
     if twice is not None:
         raise UserError(f"{path}: column '{twice}' stands in the header twice; rename one")
-    for number, row in enumerate(cells, start=2):
-        if len(row) != len(header):
-            raise UserError(
-                f"{path}: row {number}: more or fewer cells than the header's {len(header)} (here {len(row)}); correct the row, or make the"
-                " file again if it was truncated"
-            )
-    return header, cells
+    remedy = "correct the row, or make the file again if it was truncated"
+    refuse_rows(
+        [
+            RowError(path, place(index), f"more or fewer cells than the header's {len(header)} (here {len(row)})", remedy)
+            for index, row in enumerate(cells)
+            if len(row) != len(header)
+        ]
+    )
 
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?|-?inf", re.ASCII)

@@ -133,7 +133,7 @@ def select(
         return _checked(Subset(_shuffled(pool, seed, "matched")[: len(low)], len(pool), len(low)), rule, why)
 
     size = subset_size(budget, whole)
-    why = f"the budget, {said(budget)}, is less than one of {whole} prompts"
+    why = _less_than_one(budget, whole)
     if rule in RELEASED:
         return _checked(_as_released(pass_rates, rule, size), rule, why)
     if rule == "random":
@@ -207,12 +207,62 @@ def subset_size(budget: float | dict, pool: int) -> int:
     rounded first, because 0.29 * 100 is 28.999... Raise a `UserError` for more prompts than the pool has."""
     if not isinstance(budget, dict):
         return math.floor(round(budget * pool, 9))
-    size = budget["prompts"] if "prompts" in budget else math.floor(round(budget["money"] / budget["label_price"], 9))
+    size = prompts_of(budget)
     if size > pool:
         raise UserError(
             f"the budget ({said(budget)}) pays for {size} prompts, and the pool has {pool}; lower it, or choose rule all"
         )
     return size
+
+
+def prompts_of(budget: dict) -> int:
+    """How many prompts a budget of prompts or money asks for."""
+    return budget["prompts"] if "prompts" in budget else math.floor(round(budget["money"] / budget["label_price"], 9))
+
+
+def _less_than_one(budget: float | dict, pool: int) -> str:
+    return f"the budget, {said(budget)}, is less than one of {pool} prompts"
+
+
+def check_pool(place: str, policy: dict, task: str, pool: int, exact: bool = True) -> None:
+    """Raise a `UserError`, which starts with `place`, if no measure of the prompts lets a policy of the configuration choose from a
+    task's pool of this size. If the size is not `exact`, the pool may be smaller, and only one that is too small in any case is refused."""
+    try:
+        _check_size(policy, pool, exact)
+    except UserError as error:
+        raise UserError(f"{place}: task '{task}': {error}") from None
+
+
+def _check_size(policy: dict, pool: int, exact: bool) -> None:
+    if "budget" not in policy:
+        return
+    budget, rule = policy["budget"], policy["rule"]
+    size = subset_size(budget, pool)
+    if size < 1:
+        _checked(Subset([], 0, 0), rule, _less_than_one(budget, pool))
+    if "rounds" in policy:
+        first = subset_size(halved(budget), pool)
+        if not 0 < first < size:
+            raise UserError(f"policy rule {rule}: {size} prompts of {pool} cannot be annotated in two rounds; raise the budget")
+    if "calibrated_on" in policy and exact:
+        sample = sample_size(policy["calibrated_on"], pool)
+        if sample >= size:
+            raise UserError(spent_on_sample(budget, sample))
+
+
+def sample_size(share: float, pool: int) -> int:
+    """How many prompts are annotated to predict pass rates. Raise a `UserError` for fewer than two."""
+    size = subset_size(share, pool)
+    if size < 2:
+        raise UserError(f"calibrated_on: {share} of {pool} prompts is {size}; a line needs at least two, so raise it")
+    return size
+
+
+def spent_on_sample(budget: float | dict, sample: int) -> str:
+    """The message about a budget that is spent before the choice."""
+    return (
+        f"the budget, {said(budget)}, is spent on the {sample} prompts that were annotated before; raise it, or lower calibrated_on"
+    )
 
 
 def said(budget: float | dict) -> str:

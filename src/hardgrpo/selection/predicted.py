@@ -8,17 +8,14 @@ entropy, which counts as 0 where no completion gives an answer.
 import numpy as np
 
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.selection.policies import SIGNALS, subset_size, tie_break
+from hardgrpo.selection.policies import SIGNALS, sample_size, tie_break
 
 RIDGE = 0.05  # penalty on each standardised slope, per prompt of the sample; our choice
 
 
 def sample(ids: list[str], share: float, seed: int) -> list[str]:
     """The prompts to annotate for the fit: a random `share` of the pool, decided by the seed alone."""
-    size = subset_size(share, len(ids))
-    if size < 2:
-        raise UserError(f"calibrated_on: {share} of {len(ids)} prompts is {size}; a line needs at least two, so raise it")
-    return sorted(ids, key=lambda i: tie_break(i, seed, "calibration"))[:size]
+    return sorted(ids, key=lambda i: tie_break(i, seed, "calibration"))[: sample_size(share, len(ids))]
 
 
 def pass_rates(signals: dict[str, dict], known: dict[str, float]) -> dict[str, float]:

@@ -305,8 +305,7 @@ def parts(config: dict, task: str, split: str) -> list[tuple[str, str]]:
         missing = f"config.yaml: tasks.{task}.source.{split}"
         return [(missing, missing)]
     if source["kind"] == "files":
-        path = os.path.join(data, source[split])
-        return [(path, path)]
+        return [(path, path) for path in (os.path.join(data, name) for name in settings.listed(source[split]))]
     found = []
     for part in source[split]:
         local = os.path.join(data, part["local"]) if "local" in part else None
@@ -319,7 +318,9 @@ def chosen_rows(config: dict) -> str:
     """The rows of the subset that `snakemake subset` chooses, in the format of the pool's file."""
     chosen = config["subset"]
     source = config["tasks"][chosen["task"]]["source"]
-    kind = "csv" if source["kind"] == "files" and source.get("train", "").endswith(".csv") else "jsonl"
+    names = [name.lower() for name in settings.listed(source.get("train", []))] if source["kind"] == "files" else []
+    kinds = {"csv" if name.endswith(".csv") else "tsv" if name.endswith(".tsv") else "jsonl" for name in names} or {"jsonl"}
+    kind = "jsonl" if "jsonl" in kinds else min(kinds)
     base = settings.base_of(config, chosen["model"], chosen["seed"])
     name = "rows" if settings.is_labelled(config["tasks"][chosen["task"]]) else "to_annotate"
     return subset(base, chosen["task"], chosen["policy"], chosen["seed"], f"{name}.{kind}")

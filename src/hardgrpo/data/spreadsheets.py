@@ -1,0 +1,207 @@
+"""Read tables that people and spreadsheets write, write tables for them, and recognise what a spreadsheet changes in a cell.
+
+A table's cells stand between commas, semicolons, tabs or bars: in many countries the comma is the decimal mark, and spreadsheets there
+write semicolons. The project's own tables have commas, see `files.read_cells`.
+"""
+
+import collections
+import csv
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+from pathlib import Path
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+DELIMITERS = (",", ";", "\t", "|")
+# Excel's first line that names the delimiter. Another spreadsheet may take it for a row and fill the row up with delimiters.
+SEPARATOR_LINE = re.compile(r'"?sep=(\t|[^\w\s"])"?([,;\t|]*)(\r\n|\n|\r)', re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a table is written: its delimiter, whether `sep=` names the delimiter, and whether a byte order mark precedes the text."""
+
+    delimiter: str = ","
+    has_separator_line: bool = False
+    has_mark: bool = False
+
+    def text(self, columns: list[str], rows: list[list], for_people: bool = False) -> str:
+        """A table of this form. With `for_people`, a byte order mark is written where the form has one or the text is not ASCII:
+        without a mark Excel takes UTF-8 for another encoding."""
+        text = files.csv_text(columns, rows, self.delimiter)
+        text = f"sep={self.delimiter}\n{text}" if self.has_separator_line else text
+        return f"\ufeff{text}" if for_people and (self.has_mark or not text.isascii()) else text
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as text. `places` says where each row stands: "row 7", as a spreadsheet counts, and the line where it differs."""
+
+    header: list[str]
+    cells: list[list[str]]
+    places: list[str]
+    form: Form
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether a file is a table by its name."""
+    return str(path).lower().endswith((".csv", ".tsv"))
+
+
+def read(path: str | Path) -> Table:
+    """The table of a file. Raise a `UserError` for wrong quoting, repeated column names and rows not as long as the header.
+
+    Blank lines are skipped. Cells that a spreadsheet writes for columns that hold nothing are left out.
+    """
+    text = files.read_user_text(path)
+    csv.field_size_limit(2**31 - 1)
+    line, delimiter = SEPARATOR_LINE.match(text), None
+    if line:
+        delimiter = None if line[2] else line[1]
+        text = text[line.end() :]
+    delimiter = delimiter or delimiter_of(
+        text, DELIMITERS if not str(path).lower().endswith(".tsv") else DELIMITERS[2:] + DELIMITERS[:2]
+    )
+    records = list(_records(text, path, delimiter, 2 if line else 1)) or [("row 1", [])]
+    header, cells = _without_empty_columns(records[0][1], [cells for _, cells in records[1:]])
+    places = [place for place, _ in records[1:]]
+    files.check_cells(path, header, cells, places.__getitem__)
+    return Table(header, cells, places, Form(delimiter, bool(line), bool(files.byte_order_mark(path))))
+
+
+def delimiter_of(text: str, delimiters: tuple[str, ...] = DELIMITERS) -> str:
+    """The delimiter of a table: the one that splits its header. Where several do, the one by which most rows have as many cells as
+    the header; of equals the one with most cells, then the first of `delimiters`.
+
+    `csv.Sniffer` guesses from the characters of a sample. It takes semicolons in a question for delimiters.
+    """
+    widths = {delimiter: len(next(filter(None, _rows(text, delimiter)), [])) for delimiter in delimiters}
+    splitting = [delimiter for delimiter in delimiters if widths[delimiter] > 1]
+    if splitting in ([], [delimiters[0]]):
+        return delimiters[0]
+
+    def fitting_share(delimiter: str) -> float:
+        rows = [len(row) == widths[delimiter] for row in filter(None, _rows(text, delimiter))]
+        return sum(rows[1:]) / len(rows[1:]) if len(rows) > 1 else 1.0
+
+    shares = {delimiter: fitting_share(delimiter) for delimiter in splitting}
+    best = max(splitting, key=lambda delimiter: (shares[delimiter], widths[delimiter]))
+    return best if shares[best] >= 0.5 else delimiters[0]  # else it is punctuation of a header with one cell
+
+
+def _rows(text: str, delimiter: str) -> Iterable[list[str]]:
+    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+
+
+def _records(text: str, path: str | Path, delimiter: str, first_line: int) -> Iterable[tuple[str, list[str]]]:
+    """(place, cells) of the rows that are not blank."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    line = first_line
+    try:
+        for row, cells in enumerate(reader, start=1):
+            if cells:
+                yield f"row {row}" + (f" (line {line})" if line != row else ""), cells
+            line = reader.line_num + first_line
+    except csv.Error as error:
+        raise UserError(f"{path}: line {line}: not valid CSV ({error}); correct the quoting") from None
+
+
+def _without_empty_columns(header: list[str], cells: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows without columns that have neither name nor content, where these would make the table invalid."""
+    width = next((place for place in range(len(header), 0, -1) if header[place - 1]), 0)
+    fitted = [
+        row + [""] * (len(header) - len(row)) if width <= len(row) < len(header) else
+        row[: len(header)] if is_blank(row[len(header) :]) else row
+        for row in cells
+    ]  # fmt: skip
+    if header.count("") < 2:
+        return header, fitted
+    filled = [place for place, name in enumerate(header) if name or not is_blank(row[place] for row in fitted if place < len(row))]
+    return [header[place] for place in filled], [
+        [row[place] for place in filled] if len(row) == len(header) else row for row in fitted
+    ]
+
+
+def is_blank(cells: Iterable[object]) -> bool:
+    """Whether no cell holds anything."""
+    return not any(str(cell).strip() for cell in cells if cell is not None)
+
+
+# --- what a spreadsheet computes or changes ------------------------------------------------------------------------
+
+# The start of a cell that a spreadsheet reads as a formula, perhaps after apostrophes of `inert`.
+FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+NUMBER = re.compile(r"[+-]?[\d.]+")
+
+
+def inert(cell: object) -> str:
+    """Prefix a cell that a spreadsheet would compute as a formula with an apostrophe, so that it is shown as text."""
+    text = str(cell)
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+
+
+def original(cell: str) -> str:
+    """Undo `inert`."""
+    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell, 1) else cell
+
+
+# An id as a spreadsheet shows it if it takes it for a number.
+SHOWN_NUMBER = re.compile(r"[+-]?\d{1,40}([.,]\d{1,40})?(E[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+WOULD_CHANGE = re.compile(r"[+-]?0\d.*|\+.*|\d{16,}|[+-]?\d+\.\d*0", re.ASCII)  # ids that a spreadsheet shows otherwise
+DIGITS = 15  # that a spreadsheet keeps of a number
+
+
+class Ids:
+    """The ids of a pool, and which of them a spreadsheet may show as another: without leading zeros, rounded, or as 1.2E+11."""
+
+    def __init__(self, ids: Iterable[str]):
+        self.ids, self._by_value = list(ids), {}
+
+    def shown_as(self, text: str) -> list[str]:
+        """The ids that a spreadsheet may show as this text."""
+        if not SHOWN_NUMBER.fullmatch(text):
+            return []
+        mantissa, _, exponent = text.upper().replace(",", ".").partition("E")
+        digits = min(DIGITS, sum(map(str.isdigit, mantissa))) if exponent else DIGITS
+        if digits not in self._by_value:
+            self._by_value[digits] = _by_value(self.ids, digits)
+        value = Decimal(f"{mantissa}E{exponent or 0}")
+        alike = self._by_value[digits].get(value, [])
+        return [identity for identity in alike if Decimal(identity) == value] or alike
+
+
+def _by_value(ids: list[str], digits: int) -> dict[Decimal, list[str]]:
+    """{number: the ids that it may stand for}. Excel cuts digits off, others round them."""
+    found: dict[Decimal, list[str]] = collections.defaultdict(list)
+    contexts = [Context(prec=digits, rounding=rounding, traps=[]) for rounding in (ROUND_DOWN, ROUND_HALF_UP)]
+    for identity in ids:
+        if SHOWN_NUMBER.fullmatch(identity) and "," not in identity:
+            for value in {context.create_decimal(identity) for context in contexts}:
+                found[value].append(identity)
+    return found
+
+
+ERROR_VALUE = re.compile(r"#([^\W\d_]+[!?]|DIV/0!|N/A|NV|##+)|Err:\d{3}")
+MONTH = (
+    r"(jan|janv|gen|ene|feb|fév|févr|fev|mar|mär|mrz|mars|apr|avr|abr|may|mai|mag|maj|mei|jun|juin|giu|jul|juil|lug|aug|août|ago|"
+    r"sep|sept|set|oct|okt|ott|out|nov|dec|dez|déc|dic)\.?"
+)
+DATE = re.compile(
+    rf"\d{{1,2}}(-|\. ?){MONTH}([-. ] ?\d{{2,4}})?|{MONTH}-\d{{2,4}}|\d{{1,2}}(?P<mark>[./-])\d{{1,2}}(?P=mark)(19|20)\d\d|(19|20)\d\d-\d\d-\d\d",
+    re.IGNORECASE,
+)
+ROUNDED = re.compile(r"-?\d[.,]\d{5}E[+-]\d{2,3}")
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,(\d{1,2}|\d{4,})")
+
+
+def change_of(answer: str) -> str | None:
+    """What a spreadsheet seems to have made of an answer; None if nothing."""
+    if ERROR_VALUE.fullmatch(answer):
+        return "an error value of a spreadsheet"
+    if DATE.fullmatch(answer):
+        return "a date, which spreadsheets make of answers such as 1/2"
+    return "a number that a spreadsheet has rounded" if ROUNDED.fullmatch(answer) else None

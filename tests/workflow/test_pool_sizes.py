@@ -1,0 +1,170 @@
+"""A budget that a pool cannot fill is refused before anything is sampled, and a split may have several files."""
+
+import pytest
+import yaml
+
+from conftest import World
+from hardgrpo.runtime import files
+
+TASK = {
+    "source": {"kind": "files", "train": "pool.csv"},
+    "prompt": "{question}",
+    "grader": "number_lenient",
+    "completion_tokens": 12,
+    "probe": {"samples": 2, "shards": 1, "seed": 1},
+}
+PREPARED = "results/tasks/mine/train.jsonl"
+ANSWERS = [str(number) for number in range(20)]
+
+
+def overlay(world, policy, task=TASK, name="mine", **more):
+    chosen = {"model": "smollm2-135m", "task": name, "policy": "own", "seed": 0}
+    content = {"data": "data", "subset": chosen, "policies": {"own": policy}} | ({"tasks": {name: task}} if task else {}) | more
+    (world.folder / "my.yaml").write_text(yaml.safe_dump(content))
+
+
+def pool(world, answers=ANSWERS, name="pool.csv", first=0):
+    (world.folder / "data").mkdir(exist_ok=True)
+    rows = "".join(f"q{number},{answer}\n" for number, answer in enumerate(answers, start=first))
+    (world.folder / f"data/{name}").write_text(f"question,answer\n{rows}")
+
+
+def refused(done, *words) -> str:
+    """One line that has all words; nothing is sampled."""
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in said, said
+    (line,) = {line.strip() for line in said.splitlines() if words[0] in line}
+    for word in words:
+        assert word in line, said
+    assert "rule probe" not in said and "Probe " not in said
+    return said
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory) -> World:
+    """A world in which nothing is run."""
+    world = World(tmp_path_factory.mktemp("planned") / "world")
+    pool(world)
+    return world
+
+
+SIGNAL = {"rule": "lowest", "by": "agreement"}
+PREDICTED = {"rule": "nearest_half", "by": "predicted"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({"rule": "hard", "budget": {"prompts": 21}}, "pays for 21 prompts, and the pool has 20; lower it"),
+        ({"rule": "random", "budget": {"prompts": 1000}}, "pays for 1000 prompts, and the pool has 20; lower it"),
+        (SIGNAL | {"budget": {"money": 50, "label_price": 2}}, "(50 at 2 a label) pays for 25 prompts, and the pool has 20"),
+        (SIGNAL | {"budget": {"money": 1, "label_price": 2}}, "is less than one of 20 prompts"),
+        (SIGNAL | {"budget": {"prompts": 1}, "rounds": 2}, "1 prompts of 20 cannot be annotated in two rounds"),
+        (SIGNAL | {"budget": {"prompts": 40}, "rounds": 2}, "pays for 40 prompts, and the pool has 20"),
+        (PREDICTED | {"budget": {"prompts": 21}, "calibrated_on": 0.1}, "pays for 21 prompts, and the pool has 20"),
+    ],
+)
+def test_a_budget_that_a_local_file_cannot_fill_is_refused_when_planned(planned, policy, words):
+    overlay(planned, policy)
+    before = sorted((planned.folder / "results").rglob("*"))
+    refused(planned.snakemake("-n", "subset", "--configfile", "my.yaml"), "subset.policy: 'own': task 'mine': ", "my.yaml", words)
+    refused(planned.snakemake("subset", "--configfile", "my.yaml"), "subset.policy: 'own': task 'mine': ", words)
+    assert sorted((planned.folder / "results").rglob("*")) == before
+
+
+def test_a_budget_as_large_as_the_pool_is_planned(planned):
+    overlay(planned, {"rule": "hard", "budget": {"prompts": 20}})
+    assert "probe" in planned.plan("subset", "--configfile", "my.yaml")
+
+
+@pytest.mark.parametrize(
+    ("task", "pool_size"), [("swaps", 500), ("gsm8k", 7473)]
+)  # generated, and from the hub with its number of problems
+def test_a_budget_that_a_known_pool_cannot_fill_is_refused_when_planned(planned, task, pool_size):
+    overlay(planned, {"rule": "hard", "budget": {"prompts": pool_size + 1}}, task=None, name=task)
+    done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
+    refused(done, f"subset.policy: 'own': task '{task}': ", f"the pool has {pool_size}")
+
+
+def test_the_policies_of_the_configured_study_are_held_to_the_same(planned):
+    study = {"title": "Mine", "models": ["smollm2-135m"], "tasks": ["mine"], "policies": ["random", "own"], "recipes": ["mini"], "seeds": [0]}  # fmt: skip
+    task = TASK | {
+        "source": {"kind": "files", "train": "pool.csv", "test": "test.csv"},
+        "test": {"samples": 1, "greedy": False, "seed": 2},
+    }
+    overlay(planned, {"rule": "hard", "budget": {"prompts": 30}}, task, study="mine", studies={"mine": study})
+    (planned.folder / "subset.yaml").write_text(yaml.safe_dump({"subset": {"policy": "random"}}))
+    done = planned.snakemake("-n", "--configfile", "my.yaml", "subset.yaml")
+    refused(done, "studies.mine.policies: 'own': task 'mine': ", "the pool has 20")
+
+
+def test_several_files_are_one_pool(planned):
+    pool(planned, ANSWERS[:5], "more.csv", first=20)
+    task = TASK | {"source": {"kind": "files", "train": ["pool.csv", "more.csv"]}}
+    overlay(planned, {"rule": "hard", "budget": {"prompts": 25}}, task)
+    assert planned.plan("subset", "--configfile", "my.yaml")["prepare_task"] == 1
+    overlay(planned, {"rule": "hard", "budget": {"prompts": 26}}, task)
+    refused(planned.snakemake("-n", "subset", "--configfile", "my.yaml"), "subset.policy: ", "the pool has 25")
+    overlay(planned, {"rule": "hard", "budget": 0.5}, TASK | {"source": {"kind": "files", "train": ["pool.csv", "none.csv"]}})
+    done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
+    assert done.returncode != 0 and "data/none.csv" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("names", [[], ["pool.csv", "pool.csv"], [5], 5, {"a": "pool.csv"}])
+def test_a_list_of_files_that_is_none_is_refused(planned, names):
+    overlay(planned, {"rule": "hard", "budget": 0.5}, TASK | {"source": {"kind": "files", "train": names}})
+    done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
+    refused(done, "tasks.mine.source.train", "The file or files of the pool: a name, or a list of names")
+
+
+# --- pools whose size only preparing tells -------------------------------------------------------------------------
+
+
+def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):
+    pool(world, [*map(str, range(199)), "lots"])
+    overlay(world, {"rule": "hard", "budget": {"prompts": 199}})
+    assert world.plan("subset", "--configfile", "my.yaml")["prepare_task"] == 1
+    prepared = world.snakemake(PREPARED, "--configfile", "my.yaml")
+    assert prepared.returncode == 0, prepared.stdout + prepared.stderr
+
+    overlay(world, {"rule": "hard", "budget": {"prompts": 200}})  # the pool is prepared: it is checked when the first job starts
+    refused(world.snakemake("subset", "--configfile", "my.yaml"), "policy 'own': task 'mine': ", "the pool has 199")
+    (world.folder / PREPARED).unlink()
+    refused(world.snakemake(PREPARED, "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "the pool has 199")
+    assert not (world.folder / "results/probe").exists() and not (world.folder / PREPARED).exists()
+
+
+def test_a_share_below_one_prompt_is_refused_by_the_rule_that_counts_the_pool(world):
+    pool(world)
+    overlay(world, {"rule": "hard", "budget": 0.04})
+    refused(
+        world.snakemake(PREPARED, "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "is less than one of 20 prompts"
+    )
+    overlay(world, PREDICTED | {"budget": 0.5, "calibrated_on": 0.06})
+    refused(world.snakemake(PREPARED, "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "a line needs at least two")
+    overlay(world, PREDICTED | {"budget": {"prompts": 4}, "calibrated_on": 0.2})
+    refused(world.snakemake(PREPARED, "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "is spent on the 4 prompts")
+
+
+def test_chosen_rows_of_several_files_come_back_as_they_stand_in_theirs(world):
+    """A random choice of an unlabelled pool needs no model."""
+    (world.folder / "data").mkdir()
+    (world.folder / "data/a.csv").write_text("question;level\r\nä1;1\r\nä2;2\r\n")
+    (world.folder / "data/b.tsv").write_text("question\tlevel\nb1\t3\n")
+    task = TASK | {"source": {"kind": "files", "train": ["a.csv", "b.tsv"]}, "labelled": False}
+    overlay(world, {"rule": "random", "budget": {"prompts": 3}}, task)
+    done = world.snakemake("subset", "--configfile", "my.yaml")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    stem = world.folder / "results/subsets/smollm2-135m/mine/own/seed0"
+    header, *lines = (stem.parent / "seed0.to_annotate.csv").read_text().splitlines()
+    assert header == "\ufeffquestion;level;answer;id;chosen_because"
+    assert sorted(line.split(";")[:2] for line in lines) == [["b1", "3"], ["ä1", "1"], ["ä2", "2"]]
+
+    for name, text in (("a.jsonl", '{"question": "a" }\n\n{"question":"b"}\n'), ("b.jsonl", '\ufeff{"question": "c","n":[1]}')):
+        (world.folder / f"data/{name}").write_text(text)
+    task = task | {"source": {"kind": "files", "train": ["a.jsonl", "b.jsonl"]}}
+    overlay(world, {"rule": "random", "budget": {"prompts": 3}}, task)
+    done = world.snakemake("subset", "--configfile", "my.yaml")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    rows = files.read_jsonl(stem.parent / "seed0.to_annotate.jsonl", {"id": str})
+    assert sorted((row["question"], row.get("n")) for row in rows) == [("a", None), ("b", None), ("c", [1])]
