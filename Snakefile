@@ -151,8 +151,8 @@ onstart:
     if limit and (limit.max_jobs, limit.timespan) == (100, 1):  # the default; a limit that the user sets stays
         workflow.scheduler.job_rate_limiter = None
     if workflow.executor_plugin.name != "touch":
-        if OLD_RESULTS:
-            raise WorkflowError(OLD_RESULTS)
+        if UNRECORDED:
+            raise WorkflowError(UNRECORDED)
         LAYOUT.touch()
     if CONTAINERS and any(job.container_img_url for job in workflow.dag.needrun_jobs()):
         try:

@@ -34,18 +34,38 @@ try:
 except UserError as error:
     raise WorkflowError(str(error))
 
-# Earlier versions had the programs in other folders, or another command to write the settings of a base model. Snakemake takes this
-# for a change of code and would run every job of their results again.
 LAYOUT = Path(".snakemake/layout-3")  # exists if this version made the results here, or the user kept them
-OLD_RESULTS = (
-    "results/ was made by an earlier version of this project: Snakemake would run every job again. To keep the runs, call"
-    f" .venv/bin/snakemake --touch --profile laptop --config study=NAME for each study that you ran, then touch {LAYOUT}."
-    f" To run every job again, only touch {LAYOUT}"
-)
-if workflow.is_main_process and not LAYOUT.exists() and any(Path().glob(paths.model_folder("*/manifest.json"))):
-    logger.warning(OLD_RESULTS)
-else:
-    OLD_RESULTS = None
+
+
+def explain_results():
+    """Why Snakemake would not take the results that are here as they are, and what to do; None if this version made them here.
+
+    Earlier versions had the programs in other folders, or another command to write the settings of a base model. Snakemake takes this
+    for a change of code and would run every job of their results again.
+    """
+    if LAYOUT.exists() or not any(Path().glob(paths.model_folder("*/manifest.json"))):
+        return None
+    if any(Path(".snakemake/metadata").glob("*")):
+        reason = "results/ was made by an earlier version of this project: Snakemake would run every job again"
+    elif links := [path for path in (Path("results"), *Path("results").iterdir()) if path.is_symlink()]:
+        reason = (
+            f"{links[0]} is a link to {links[0].resolve()}, and Snakemake has no record here of how the files there were made. Never run"
+            " two clones on it at a time: they do not see each other's locks"
+        )
+    else:
+        reason = (
+            "Snakemake has no record of how results/ was made, because results/ was copied from elsewhere or .snakemake was removed:"
+            " it may run every job again, and would not see that settings differ"
+        )
+    return (
+        f"{reason}. To keep the runs, call .venv/bin/snakemake --touch --profile laptop --config study=NAME for each study that was run,"
+        f" then touch {LAYOUT}. To run again what Snakemake takes for outdated, only touch {LAYOUT}"
+    )
+
+
+UNRECORDED = explain_results() if workflow.is_main_process else None
+if UNRECORDED:
+    logger.warning(UNRECORDED)
 
 for name, value in environments.ALLOCATOR.items():
     os.environ.setdefault(name, value)

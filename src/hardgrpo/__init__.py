@@ -7,11 +7,21 @@ from pathlib import Path
 
 from hardgrpo.runtime import user_settings
 
-NO_MEMORY = ("Cannot allocate memory", "failed to map segment")  # the system's words, in errors of many kinds
+# Words of the system, of C++ and of Python, in errors of many kinds.
+NO_MEMORY = ("Cannot allocate memory", "failed to map segment", "bad_alloc", "can't allocate memory", "can't start new thread")
 
 
-def _said(kind, error, traceback) -> None:
-    if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
+def is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)
+
+
+def show_failed_import(kind: type, error: BaseException, traceback) -> None:
+    """A `sys.excepthook` that reports in one line that there is no memory for the libraries."""
+    causes = [error]
+    while cause := causes[-1].__cause__ or causes[-1].__context__:
+        causes.append(cause)
+    if any(map(is_out_of_memory, causes)):
+        sys.unraisablehook = lambda _: None  # exit handlers of libraries fail, too
         print("error: there is no memory to load the program's libraries; free some, or take a larger machine", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, traceback)
@@ -21,4 +31,4 @@ if Path(sys.argv[0]).absolute().parent.parent.name == "scripts":
     user_settings.ignore()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    sys.excepthook = _said
+    sys.excepthook = show_failed_import

@@ -240,6 +240,8 @@ def test_messages_are_one_printable_line_of_readable_length():
     assert len(shown("x" * 10**6)) < LONGEST_MESSAGE
     assert str(UserError("a\nb", "c")) == "a\\nb\nc"
     assert explain(MemoryError()).startswith("more memory is asked for than there is")
+    for words in ("std::bad_alloc", "DefaultCPUAllocator: can't allocate memory", "can't start new thread"):
+        assert explain(RuntimeError(words)).startswith("more memory is asked for than there is"), words
 
 
 def test_cells_that_a_spreadsheet_would_compute_are_made_inert():

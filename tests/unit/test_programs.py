@@ -96,9 +96,18 @@ def test_a_program_that_is_interrupted_while_it_loads_says_nothing(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
-@pytest.mark.parametrize("failure", ["MemoryError", "ImportError('libx.so: failed to map segment from shared object')"])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "raise MemoryError",
+        "raise ImportError('libx.so: failed to map segment from shared object')",
+        "raise RuntimeError('std::bad_alloc')",
+        "try: raise MemoryError\nexcept MemoryError: raise ImportError('see above')",
+        "import atexit\natexit.register(lambda: 1 / 0)\nraise MemoryError",
+    ],
+)
 def test_a_program_without_memory_to_load_its_libraries_says_so_in_one_line(tmp_path, failure):
-    (tmp_path / "yaml.py").write_text(f"raise {failure}\n")
+    (tmp_path / "yaml.py").write_text(f"{failure}\n")
     command = [sys.executable, path_of("draw_figure"), "--help"]
     paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}", user_settings.KEEP_PYTHONPATH: "1"}
     done = subprocess.run(command, env=os.environ | paths, capture_output=True, text=True)
@@ -115,3 +124,13 @@ def test_a_program_does_not_use_the_modules_of_another_python(variables, tmp_pat
     paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"}
     done = subprocess.run([sys.executable, program], env=os.environ | paths | variables, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"{ROOT / 'src'}\n"), done.stderr
+
+
+def test_a_program_whose_memory_ends_says_so_in_one_line(tmp_path):
+    """Also where an exit handler of a library fails, which would show a traceback of its own."""
+    code = "import atexit; from hardgrpo.runtime import errors; atexit.register(lambda: bytes(1 << 62)); errors.run(lambda: bytes(1 << 62))"
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("error: more memory is asked for") and done.stderr.count("\n") == 1, (
+        done.stderr
+    )

@@ -84,6 +84,7 @@ def run(main: Callable[[], None]) -> None:
         message = explain(error)
         if message is None:
             raise
+        sys.unraisablehook = lambda _: None  # exit handlers of libraries may fail for the same reason
         sys.exit(f"error: {message}")
 
 
@@ -106,7 +107,7 @@ def explain(error: BaseException) -> str | None:
             f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the model's micro_batch or vllm_memory (training) or the"
             " task's completion_tokens, let vLLM sleep, or give the model more GPUs in config.yaml; finished results are untouched"
         )
-    if isinstance(error, MemoryError) or any(words in str(error) for words in hardgrpo.NO_MEMORY):
+    if hardgrpo.is_out_of_memory(error):
         return f"more memory is asked for than there is ({shown(error) or 'no amount is named'}); lower what you ask for, or take a larger machine"
     if "Unsupported CPU attention configuration" in str(error):
         return f"vLLM's CPU build cannot run this model ({error}); set the model's engine to transformers"

@@ -3,17 +3,21 @@
 Snakemake itself ends with a traceback if an entry of --config or a file of --configfile does not have the form that it expects.
 """
 
-from hardgrpo.runtime import files, user_settings
+import sys
+
+import hardgrpo
+from hardgrpo.runtime import user_settings
 
 user_settings.ignore()
+sys.excepthook = hardgrpo.show_failed_import
 
 import argparse  # noqa: E402
-import sys  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 from snakemake import cli  # noqa: E402
 
+from hardgrpo.runtime import files  # noqa: E402
 from hardgrpo.runtime.errors import UserError  # noqa: E402
 
 

@@ -1,0 +1,52 @@
+"""Results without Snakemake's record of how they were made: copied into a fresh clone, or linked from another clone."""
+
+import shutil
+
+import pytest
+
+from conftest import World, shrink
+
+TRAINS = {"pretrain_model", "probe", "train_grpo", "evaluate_run"}
+
+
+@pytest.fixture
+def fresh(finished, tmp_path) -> World:
+    """A second clone, whose results are yet to come."""
+    world = World(tmp_path / "fresh")
+    world.configure(shrink)
+    shutil.rmtree(world.folder / "results")
+    return world
+
+
+def check_refused_and_kept(world: World, *words: str) -> None:
+    """A run is refused with these words; after what the message says, everything is taken as it is."""
+    done = world.snakemake()
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "earlier version" not in said and "--touch" in said
+    assert [part for part in words if part not in said] == []
+    assert not (world.folder / ".snakemake/layout-3").exists()
+    kept = world.snakemake("--touch")
+    assert kept.returncode == 0, kept.stderr
+    (world.folder / ".snakemake/layout-3").touch()
+    assert world.plan().keys().isdisjoint(TRAINS)
+
+
+def test_results_copied_into_a_fresh_clone(finished, fresh):
+    shutil.copytree(finished.folder / "results", fresh.folder / "results", copy_function=shutil.copy)  # times are new
+    assert fresh.plan().keys() >= TRAINS
+    check_refused_and_kept(fresh, "copied")
+
+
+def test_results_that_another_clone_uses(finished, fresh):
+    (fresh.folder / "results").symlink_to(finished.folder / "results")
+    check_refused_and_kept(fresh, "results is a link to", str(finished.folder / "results"), "two clones")
+    assert finished.plan() == {}, "the other clone still has everything"
+
+
+def test_a_folder_of_results_that_another_clone_uses(finished, fresh):
+    (fresh.folder / "results").mkdir()
+    for path in (finished.folder / "results").iterdir():
+        (fresh.folder / "results" / path.name).symlink_to(path)
+    done = fresh.snakemake("-n")
+    assert "is a link to" in done.stdout + done.stderr
+    assert done.returncode == 0, "a dry-run only warns"
