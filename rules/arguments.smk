@@ -107,6 +107,9 @@ def pass_rates_for(w):
 def chosen_by(w):
     """The files that a policy chooses by: pass rates, or signals, with the labelled sample where it predicts pass rates."""
     policy = config["policies"][w.policy]
+    made = os.path.exists(paths.subset(w.model, w.task, w.policy, w.seed))  # Snakemake keeps an output whose inputs are missing
+    if not made and (problem := too_small(w.policy, w.task)):
+        return {"pool": problem}
     if policy.get("by", "pass_rate") == "pass_rate":
         if w.task not in config["tasks"] or settings.is_labelled(task_of(w.task)):  # the prompts of a trajectory are not a task
             return {"difficulty": pass_rates_for(w)}
@@ -118,9 +121,18 @@ def chosen_by(w):
     return found
 
 
+@functools.cache
+def too_small(policy, task):
+    """A path that does not exist and says why a pool is too small for a policy, so that Snakemake reports it; else None."""
+    if task not in config["tasks"] or not workflow.is_main_process:  # the prompts of a trajectory are not a task
+        return None
+    problem = pool_sizes.too_small(config, policy, task)
+    return problem and f"{', '.join(map(os.path.relpath, workflow.configfiles))}: {problem}"
+
+
 def choosing_policies(w):
     """The argument that names the policies which choose from a task's pool."""
-    policies_of_task = pool_sizes.of_task(config, w.task) if w.split == "train" else {}
+    policies_of_task = pool_sizes.of_task(config, w.task, workflow.dag_settings.targets) if w.split == "train" else {}
     return f"--policies {shlex.quote(as_json(policies_of_task))}" if policies_of_task else ""
 
 

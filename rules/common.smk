@@ -29,8 +29,6 @@ config["update_inputs"] = {"true": True, "false": False}.get(config.get("update_
 try:
     checks.check(config, ", ".join(os.path.relpath(name) for name in workflow.configfiles))
     checks.check_writable("results", "paper")
-    if workflow.is_main_process:
-        pool_sizes.check(config, ", ".join(os.path.relpath(name) for name in workflow.configfiles))
 except UserError as error:
     raise WorkflowError(str(error))
 

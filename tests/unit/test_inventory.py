@@ -6,6 +6,7 @@ import shipped
 from conftest import ROOT
 from hardgrpo.analysis import claims
 from hardgrpo.report import registry
+from hardgrpo.study import schema
 
 CONFIG = shipped.config()
 WITH_CLAIMS = CONFIG | {"claims": {claim["id"] for claim in claims.read(ROOT / "paper/claims.yaml")}}
@@ -26,6 +27,75 @@ def test_what_a_row_names_exists_and_a_row_without_a_name_says_why():
             kind, _, what = name.partition(":")
             assert what in KNOWN[kind], (row["number"], name)
         assert row["here"] or row["why_not"], row["number"]
+
+
+# --- what is built and what is not -----------------------------------------------------------------------------------
+
+SCHEMA = schema.read()
+SECTIONS = {"policy": "policies", "recipe": "recipes", "task": "tasks", "model": "models", "study": "studies"}
+
+
+def alternatives(part: dict) -> list[dict]:
+    """A part of the schema as the parts that it refers to or chooses from."""
+    if "$ref" in part:
+        return alternatives(SCHEMA["$defs"][part["$ref"].rsplit("/", 1)[1]])
+    return [one for choice in part["oneOf"] for one in alternatives(choice)] if "oneOf" in part else [part]
+
+
+def is_in_schema(name: str) -> bool:
+    """Whether the configuration knows a key, such as recipe.selector.kind=curriculum."""
+    path, _, value = name.partition("=")
+    section, *steps = path.split(".")
+    parts = alternatives(SCHEMA["$defs"][section])
+    for step in steps:
+        parts = [inner for part in parts for inner in alternatives(part.get("properties", {}).get(step, {"oneOf": []}))]
+    return any(not value or value in part.get("enum", [part.get("const")]) for part in parts)
+
+
+def is_used(name: str, here: str) -> bool:
+    """Whether an entry of the configuration that `here` names has the key, with its value if it names one."""
+    path, _, value = name.partition("=")
+    section, *steps = path.split(".")
+    for kind, _, entry in (word.partition(":") for word in here.split()):
+        content = CONFIG[SECTIONS[section]].get(entry) if kind == section else None
+        for step in steps:
+            content = content.get(step) if isinstance(content, dict) else None
+        if content is not None and (not value or content == value):
+            return True
+    return False
+
+
+def contradictions(rows: list[dict]) -> list[tuple[str, str]]:
+    """(number of a row, what contradicts the configuration)."""
+    found = []
+    for row in rows:
+        for name in row["keys"].split():
+            if row["here"] and not (is_in_schema(name) and is_used(name, row["here"])):
+                found.append((row["number"], f"nothing that it names has {name}"))
+            if not row["here"] and is_in_schema(name):
+                found.append((row["number"], f"it says that nothing answers it, and the configuration has {name}"))
+        says_missing = any(word in row["why_not"] for word in ("built", "not run"))
+        if says_missing and (row["here"] or not row["keys"]):
+            found.append((row["number"], "it says that something is missing, but not which key would be"))
+        tasks = [word.removeprefix("task:") for word in row["here"].split() if word.startswith("task:")]
+        if "in no study" in row["why_not"]:
+            used = {task for study in CONFIG["studies"].values() for task in study["tasks"]}
+            found += [(row["number"], "all its tasks are in studies")] if set(tasks) <= used else []
+    return found
+
+
+def test_rows_say_of_the_configuration_what_is_true():
+    assert contradictions(ROWS) == []
+
+
+def test_a_row_that_says_that_something_is_missing_is_compared_with_the_configuration():
+    row = {"number": "7", "here": "", "keys": "policy.by=agreement", "why_not": "measures that need no labels are not built yet"}
+    assert contradictions([row]), "they are"
+    assert contradictions([row | {"keys": ""}]), "it must say which key"
+    assert contradictions([row | {"keys": "policy.by=influence"}]) == []
+    assert contradictions([row | {"here": "policy:hard", "why_not": ""}]), "policy hard does not go by agreement"
+    assert contradictions([row | {"keys": "recipe.selector.kind=curriculum", "why_not": "no curriculum is built"}])
+    assert contradictions([row | {"here": "recipe:mini", "keys": "recipe.selector.kind=curriculum", "why_not": ""}])
 
 
 def test_every_claim_answers_a_sentence_of_its_paper():

@@ -18,8 +18,13 @@ ANSWERS = [str(number) for number in range(20)]
 
 
 def overlay(world, policy, task=TASK, name="mine", **more):
-    chosen = {"model": "smollm2-135m", "task": name, "policy": "own", "seed": 0}
-    content = {"data": "data", "subset": chosen, "policies": {"own": policy}} | ({"tasks": {name: task}} if task else {}) | more
+    chosen = {"model": "mine", "task": name, "policy": "own", "seed": 0}
+    models = {"mine": {"source": {"kind": "folder", "path": "no model"}}}  # nothing comes to need it
+    content = (
+        {"data": "data", "subset": chosen, "policies": {"own": policy}, "models": models}
+        | ({"tasks": {name: task}} if task else {})
+        | more
+    )
     (world.folder / "my.yaml").write_text(yaml.safe_dump(content))
 
 
@@ -67,8 +72,8 @@ PREDICTED = {"rule": "nearest_half", "by": "predicted"}
 def test_a_budget_that_a_local_file_cannot_fill_is_refused_when_planned(planned, policy, words):
     overlay(planned, policy)
     before = sorted((planned.folder / "results").rglob("*"))
-    refused(planned.snakemake("-n", "subset", "--configfile", "my.yaml"), "subset.policy: 'own': task 'mine': ", "my.yaml", words)
-    refused(planned.snakemake("subset", "--configfile", "my.yaml"), "subset.policy: 'own': task 'mine': ", words)
+    refused(planned.snakemake("-n", "subset", "--configfile", "my.yaml"), "policies.own.budget: task 'mine': ", "my.yaml", words)
+    refused(planned.snakemake("subset", "--configfile", "my.yaml"), "policies.own.budget: task 'mine': ", words)
     assert sorted((planned.folder / "results").rglob("*")) == before
 
 
@@ -83,11 +88,11 @@ def test_a_budget_as_large_as_the_pool_is_planned(planned):
 def test_a_budget_that_a_known_pool_cannot_fill_is_refused_when_planned(planned, task, pool_size):
     overlay(planned, {"rule": "hard", "budget": {"prompts": pool_size + 1}}, task=None, name=task)
     done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
-    refused(done, f"subset.policy: 'own': task '{task}': ", f"the pool has {pool_size}")
+    refused(done, f"policies.own.budget: task '{task}': ", f"the pool has {pool_size}")
 
 
 def test_the_policies_of_the_configured_study_are_held_to_the_same(planned):
-    study = {"title": "Mine", "models": ["smollm2-135m"], "tasks": ["mine"], "policies": ["random", "own"], "recipes": ["mini"], "seeds": [0]}  # fmt: skip
+    study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "policies": ["random", "own"], "recipes": ["mini"], "seeds": [0]}  # fmt: skip
     task = TASK | {
         "source": {"kind": "files", "train": "pool.csv", "test": "test.csv"},
         "test": {"samples": 1, "greedy": False, "seed": 2},
@@ -95,7 +100,7 @@ def test_the_policies_of_the_configured_study_are_held_to_the_same(planned):
     overlay(planned, {"rule": "hard", "budget": {"prompts": 30}}, task, study="mine", studies={"mine": study})
     (planned.folder / "subset.yaml").write_text(yaml.safe_dump({"subset": {"policy": "random"}}))
     done = planned.snakemake("-n", "--configfile", "my.yaml", "subset.yaml")
-    refused(done, "studies.mine.policies: 'own': task 'mine': ", "the pool has 20")
+    refused(done, "policies.own.budget: task 'mine': ", "the pool has 20")
 
 
 def test_several_files_are_one_pool(planned):
@@ -104,7 +109,7 @@ def test_several_files_are_one_pool(planned):
     overlay(planned, {"rule": "hard", "budget": {"prompts": 25}}, task)
     assert planned.plan("subset", "--configfile", "my.yaml")["prepare_task"] == 1
     overlay(planned, {"rule": "hard", "budget": {"prompts": 26}}, task)
-    refused(planned.snakemake("-n", "subset", "--configfile", "my.yaml"), "subset.policy: ", "the pool has 25")
+    refused(planned.snakemake("-n", "subset", "--configfile", "my.yaml"), "policies.own.budget: ", "the pool has 25")
     overlay(planned, {"rule": "hard", "budget": 0.5}, TASK | {"source": {"kind": "files", "train": ["pool.csv", "none.csv"]}})
     done = planned.snakemake("-n", "subset", "--configfile", "my.yaml")
     assert done.returncode != 0 and "data/none.csv" in done.stdout + done.stderr
@@ -130,7 +135,7 @@ def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(world):
     overlay(world, {"rule": "hard", "budget": {"prompts": 200}})  # the pool is prepared: it is checked when the first job starts
     refused(world.snakemake("subset", "--configfile", "my.yaml"), "policy 'own': task 'mine': ", "the pool has 199")
     (world.folder / PREPARED).unlink()
-    refused(world.snakemake(PREPARED, "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "the pool has 199")
+    refused(world.snakemake("subset", "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "the pool has 199")
     assert not (world.folder / "results/probe").exists() and not (world.folder / PREPARED).exists()
 
 
@@ -138,12 +143,21 @@ def test_a_share_below_one_prompt_is_refused_by_the_rule_that_counts_the_pool(wo
     pool(world)
     overlay(world, {"rule": "hard", "budget": 0.04})
     refused(
-        world.snakemake(PREPARED, "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "is less than one of 20 prompts"
+        world.snakemake("subset", "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "is less than one of 20 prompts"
     )
     overlay(world, PREDICTED | {"budget": 0.5, "calibrated_on": 0.06})
-    refused(world.snakemake(PREPARED, "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "a line needs at least two")
+    refused(world.snakemake("subset", "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "a line needs at least two")
     overlay(world, PREDICTED | {"budget": {"prompts": 4}, "calibrated_on": 0.2})
-    refused(world.snakemake(PREPARED, "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "is spent on the 4 prompts")
+    refused(world.snakemake("subset", "--configfile", "my.yaml"), "error: policy 'own': task 'mine': ", "is spent on the 4 prompts")
+
+
+def test_a_chosen_subset_is_not_kept_for_a_budget_that_the_pool_cannot_fill(world):
+    pool(world)
+    task = TASK | {"labelled": False}
+    overlay(world, {"rule": "random", "budget": {"prompts": 3}}, task)
+    assert world.snakemake("subset", "--configfile", "my.yaml").returncode == 0
+    overlay(world, {"rule": "random", "budget": {"prompts": 30}}, task)
+    refused(world.snakemake("subset", "--configfile", "my.yaml"), "policy 'own': task 'mine': ", "the pool has 20")
 
 
 def test_chosen_rows_of_several_files_come_back_as_they_stand_in_theirs(world):
@@ -155,7 +169,7 @@ def test_chosen_rows_of_several_files_come_back_as_they_stand_in_theirs(world):
     overlay(world, {"rule": "random", "budget": {"prompts": 3}}, task)
     done = world.snakemake("subset", "--configfile", "my.yaml")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    stem = world.folder / "results/subsets/smollm2-135m/mine/own/seed0"
+    stem = world.folder / "results/subsets/mine/mine/own/seed0"
     header, *lines = (stem.parent / "seed0.to_annotate.csv").read_text().splitlines()
     assert header == "\ufeffquestion;level;answer;id;chosen_because"
     assert sorted(line.split(";")[:2] for line in lines) == [["b1", "3"], ["ä1", "1"], ["ä2", "2"]]

@@ -1,11 +1,11 @@
 """Refuse a policy whose budget a pool cannot fill, before anything is sampled.
 
-Three places check, because each knows another pool: `check` reads the configuration and local files when Snakemake starts; the rule
+Three places check, because each knows another pool: `too_small` reads the configuration and local files when jobs are planned; the rule
 prepare_task checks the pool that it writes; `check_prepared` checks a pool that was prepared before, when the first job starts.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from hardgrpo.data import sources, spreadsheets
@@ -17,24 +17,29 @@ from hardgrpo.study import paths, settings
 UNREADABLE_SHARE = 0.01  # of a pool's answers that may be left out, see tasks.read_by_grader
 
 
-def check(config: dict, name: str) -> None:
-    """Raise a `UserError` about the first policy of `subset` or of the configured study that asks for more prompts than a pool has, or
-    for less than one. `name` is the configuration's file."""
-    sizes: dict[str, tuple[int, bool] | None] = {}
-    for place, policy, task in _choices(config):
-        budget = config["policies"][policy].get("budget")
-        if budget is None or not isinstance(budget, dict) and config["tasks"][task]["source"]["kind"] == "files":
-            continue  # a share is at most the pool; whether it is less than one prompt is for prepare_task to say
-        if task not in sizes:
-            sizes[task] = configured(config, task)
-        if sizes[task] is not None:
-            policies.check_pool(f"{name}: {place}: '{policy}'", config["policies"][policy], task, *sizes[task])
+def too_small(config: dict, policy: str, task: str) -> str | None:
+    """Why a task's pool is too small for a policy, as far as the configuration and local files tell; else None."""
+    wanted = config["policies"][policy]
+    if "budget" not in wanted or not isinstance(wanted["budget"], dict) and config["tasks"][task]["source"]["kind"] == "files":
+        return None  # a share is at most the pool; whether it is less than one prompt is for prepare_task to say
+    size = configured(config, task)
+    if size is None:
+        return None
+    try:
+        policies.check_pool(f"policies.{policy}.budget", wanted, task, *size)
+    except UserError as error:
+        return str(error)
+    return None
 
 
-def of_task(config: dict, task: str) -> dict[str, dict]:
-    """{name: policy} of `subset` and of the configured study that choose from a task's pool and have a budget."""
-    found = {policy: config["policies"][policy] for _, policy, other in _choices(config) if other == task}
-    return {name: policy for name, policy in found.items() if "budget" in policy}
+def of_task(config: dict, task: str, targets: Collection[str]) -> dict[str, dict]:
+    """{name: policy} of the policies with a budget that are to choose from a task's pool: by Snakemake's targets, that of `subset`, or
+    those of the configured study."""
+    chosen, study = config["subset"], config["studies"][config["study"]]
+    names = [chosen["policy"]] if "subset" in targets and chosen["task"] == task else []
+    if (not targets or "all" in targets) and task in study["tasks"]:
+        names += [name for name in study["policies"] if not settings.is_excluded(study, policy=name, task=task)]
+    return {name: config["policies"][name] for name in names if "budget" in config["policies"][name]}
 
 
 def check_prepared(config: dict, chosen: Iterable[tuple[str, str]]) -> None:
@@ -62,16 +67,6 @@ def configured(config: dict, task: str) -> tuple[int, bool] | None:
     if len(contents) < len(settings.listed(source["train"])):
         return None
     return sum(not (one.form and spreadsheets.is_blank(row.values())) for one in contents for row in one.rows), False
-
-
-def _choices(config: dict) -> Iterator[tuple[str, str, str]]:
-    """(place in the configuration, policy, task) of `subset` and of the configured study."""
-    chosen, study = config["subset"], config["studies"][config["study"]]
-    yield "subset.policy", chosen["policy"], chosen["task"]
-    for policy in study["policies"]:
-        for task in study["tasks"]:
-            if not settings.is_excluded(study, policy=policy, task=task):
-                yield f"studies.{config['study']}.policies", policy, task
 
 
 def _usable(config: dict, task: str, prepared: str, budget: float | dict) -> int:
