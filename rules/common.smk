@@ -32,14 +32,14 @@ try:
 except UserError as error:
     raise WorkflowError(str(error))
 
-LAYOUT = Path(".snakemake/layout-3")  # exists if this version made the results here, or the user kept them
+LAYOUT = Path(".snakemake/layout-4")  # exists if this version made the results here, or the user kept them
 
 
 def explain_results():
     """Why Snakemake would not take the results that are here as they are, and what to do; None if this version made them here.
 
-    Earlier versions had the programs in other folders, or another command to write the settings of a base model. Snakemake takes this
-    for a change of code and would run every job of their results again.
+    Earlier versions had the programs in other folders, another command to write the settings of a base model, or sampled a pool that no
+    job had compared with its tests. Snakemake takes this for a change of code or inputs and would run every job of their results again.
     """
     if LAYOUT.exists() or not any(Path().glob(paths.model_folder("*/manifest.json"))):
         return None

@@ -338,7 +338,7 @@ def test_what_is_drawn_is_a_choice_that_is_said(finished):
 
 def test_runs_of_an_earlier_version_are_not_made_again_unasked(finished):
     """Its programs stood in other folders: to Snakemake every finished job is one of other code."""
-    marker = finished.folder / ".snakemake/layout-3"
+    marker = finished.folder / ".snakemake/layout-4"
     assert marker.exists()
     marker.unlink()
     finished.edit(
