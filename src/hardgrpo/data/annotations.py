@@ -27,8 +27,6 @@ def read(path: str, column: str, problems: list[dict], grader: str, pool: str | 
     match = Matching(problems, [row["id"] for row in rows if "id" in row], content.form is not None, pool)
     found, wrong, doubtful = Annotations(), [], []
     for row, place in zip(rows, content.places):
-        if content.form and spreadsheets.is_blank(row.values()):
-            continue
         try:
             _check_columns(path, place, row, column, content.form is not None)
             identity, answer = match.id_of(path, place, row), row[column].strip()
@@ -43,7 +41,8 @@ def read(path: str, column: str, problems: list[dict], grader: str, pool: str | 
                 doubtful.append(f"'{answer[:30]}' ({place})")
             found.answers[identity] = answer
         except RowError as error:
-            wrong.append(error)
+            if not (content.form and spreadsheets.is_blank(row.values())):
+                wrong.append(error)
     refuse_rows(wrong)
     if not found.answers:
         raise UserError(f"{path}: no row has an answer in column '{column}'; fill some in")

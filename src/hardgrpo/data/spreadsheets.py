@@ -17,6 +17,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 DELIMITERS = (",", ";", "\t", "|")
+LONGEST_HEADER = 100_000  # characters
 # Excel's first line that names the delimiter. Another spreadsheet may take it for a row and fill the row up with delimiters.
 SEPARATOR_LINE = re.compile(r'"?sep=(\t|[^\w\s"])"?([,;\t|]*)(\r\n|\n|\r)', re.IGNORECASE)
 
@@ -79,7 +80,8 @@ def delimiter_of(text: str, delimiters: tuple[str, ...] = DELIMITERS) -> str:
 
     `csv.Sniffer` guesses from the characters of a sample. It takes semicolons in a question for delimiters.
     """
-    widths = {delimiter: len(next(filter(None, _rows(text, delimiter)), [])) for delimiter in delimiters}
+    start = text[:LONGEST_HEADER]
+    widths = {delimiter: len(next(filter(None, _rows(start, delimiter)), [])) for delimiter in delimiters}
     splitting = [delimiter for delimiter in delimiters if widths[delimiter] > 1]
     if splitting in ([], [delimiters[0]]):
         return delimiters[0]
@@ -112,6 +114,8 @@ def _records(text: str, path: str | Path, delimiter: str, first_line: int) -> It
 
 def _without_empty_columns(header: list[str], cells: list[list[str]]) -> tuple[list[str], list[list[str]]]:
     """Header and rows without columns that have neither name nor content, where these would make the table invalid."""
+    if header.count("") < 2 and all(len(row) == len(header) for row in cells):
+        return header, cells
     width = next((place for place in range(len(header), 0, -1) if header[place - 1]), 0)
     fitted = [
         row + [""] * (len(header) - len(row)) if width <= len(row) < len(header) else

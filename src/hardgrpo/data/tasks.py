@@ -63,10 +63,10 @@ def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: b
     rows = []
     for number_of_part, (part, path) in enumerate(zip(parts, map(Path, paths))):
         content = sources.read(path, part.get("name"), part.get("split"))
-        origin = {"source": "/".join(filter(None, (part.get("dataset"), part.get("name"), part.get("split")))) or path.name}
-        for number, row in sources.choose_rows(content.rows, part.get("rows"), path):
-            of_file = {"row": number} | ({"part": number_of_part} if source["kind"] == "files" and len(parts) > 1 else {})
-            rows.append((origin | of_file, path, content.places[number], row))
+        origin = "/".join(filter(None, (part.get("dataset"), part.get("name"), part.get("split")))) or path.name
+        of_part = {"part": number_of_part} if source["kind"] == "files" and len(parts) > 1 else {}
+        chosen = sources.choose_rows(content.rows, part.get("rows"), path)
+        rows += [(origin, of_part, path, content.places[number], number, row) for number, row in chosen]
     expected = source.get("problems")
     if expected is not None and len(rows) != expected:
         raise UserError(
@@ -77,13 +77,12 @@ def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: b
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
     format, columns = source.get("format", "columns"), source.get("columns", {})
     problems, places, kept, wrong = [], [], [], []
-    for index, (origin, path, place, row) in enumerate(rows):
-        if spreadsheets.is_table(path) and spreadsheets.is_blank(row.values()):
-            continue
+    for index, (origin, of_part, path, place, number, row) in enumerate(rows):
         try:
-            problem = sources.as_problem(row, origin["row"], format, columns, labelled, path, place)
+            problem = sources.as_problem(row, number, format, columns, labelled, path, place)
         except RowError as error:
-            wrong.append(error)
+            if not (spreadsheets.is_table(path) and spreadsheets.is_blank(row.values())):
+                wrong.append(error)
             continue
         if source.get("keep") == "numeric" and not graders.is_number(str(problem["answer"])):
             continue
@@ -96,8 +95,10 @@ def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: b
                 "question": str(problem["question"]),
                 "answer": None if problem["answer"] is None else str(problem["answer"]),
                 "tier": problem["tier"] if problem["tier"] != "" else None,
+                "source": origin,
+                "row": number,
+                **of_part,
             }
-            | origin
         )
     refuse_rows(wrong)
     if not problems:

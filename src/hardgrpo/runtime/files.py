@@ -153,12 +153,12 @@ def read_jsonl(path: str | Path, keys: Kinds, errors: str = "strict", optional: 
 
 def parse_jsonl(text: str, path: str | Path, keys: Kinds, optional: Kinds | None = None) -> list[tuple[int, dict]]:
     """[(line in the file, from 1; row)] of the text of a JSON Lines file, which may start with a byte order mark. See `read_jsonl`."""
-    rows, wrong = [], []
+    rows, wrong, kinds = [], [], keys | (optional or {})
     for line, content in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if not content.strip():
             continue
         try:
-            rows.append((line, _json_row(content, path, line, keys, optional or {})))
+            rows.append((line, _json_row(content, path, line, keys, kinds)))
         except RowError as error:
             wrong.append(error)
     refuse_rows(wrong)
@@ -167,12 +167,12 @@ def parse_jsonl(text: str, path: str | Path, keys: Kinds, optional: Kinds | None
     return rows
 
 
-def _json_row(text: str, path: str | Path, line: int, keys: Kinds, optional: Kinds) -> dict:
+def _json_row(text: str, path: str | Path, line: int, keys: Kinds, kinds: Kinds) -> dict:
     remedy = "expected one JSON object a line (if this is the last line, the file may be truncated)"
     row = parse_json(text, path, remedy, line, numbers=True)
     if not isinstance(row, dict):
         raise RowError(path, f"line {line}", f"expected a JSON object, found {type(row).__name__}")
-    for key, types in (keys | optional).items():
+    for key, types in kinds.items():
         if row.get(key) is None:
             if key not in keys:
                 continue
