@@ -96,7 +96,8 @@ def main() -> None:
             return
         if processes.first:
             states.restore(state)
-            states.resume_point(state, spec.training["checkpoint_every"])  # removes checkpoints that cannot be resumed from
+            # Remove checkpoints that cannot be resumed from.
+            states.resume_point(state, spec.training["checkpoint_every"], recipes.arithmetic(spec.training))
         processes.wait()
         resumed_from = states.newest(state)
         if resumed_from < updates:

@@ -7,6 +7,7 @@ import math
 import os
 from pathlib import Path
 
+from accelerate.utils import is_peft_model
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from trl import GRPOConfig
@@ -20,7 +21,7 @@ from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import engines
 from hardgrpo.selection import signals
 from hardgrpo.study import paths, settings
-from hardgrpo.training import recipes, supervised
+from hardgrpo.training import base_weights, recipes, supervised
 from hardgrpo.training.processes import Processes
 from hardgrpo.training.trainer import Trainer
 
@@ -52,7 +53,7 @@ def train(
         raise UserError("all weights must be sharded over several GPUs, but accelerate does not do it; see the log above")
     title = f"train {spec.model}/{spec.task}/{spec.policy}/seed{spec.seed}"
     with Progress(title, recipe["updates"], "updates", start=resume_from, shown=processes.first) as progress:
-        trainer.add_callback(Watch(progress, processes, recipe["checkpoint_every"]))
+        trainer.add_callback(Watch(progress, processes, recipe["checkpoint_every"], recipes.arithmetic(recipe)))
         trainer.train(resume_from_checkpoint=str(states.checkpoint(state, resume_from)) if resume_from else None)
     interruption.stop_at_once()
 
@@ -154,8 +155,9 @@ class Watch(TrainerCallback):
     numbers were drawn, so a resumed run would differ from an uninterrupted one.
     """
 
-    def __init__(self, progress: Progress, processes: Processes, checkpoint_every: int):
+    def __init__(self, progress: Progress, processes: Processes, checkpoint_every: int, arithmetic: str | None = None):
         self.progress, self.processes, self.checkpoint_every = progress, processes, checkpoint_every
+        self.facts = {"arithmetic": arithmetic} if arithmetic else {}  # of every checkpoint, for its manifest
 
     def on_train_begin(self, args, state, control, **_) -> None:
         interruption.save_first()
@@ -175,10 +177,13 @@ class Watch(TrainerCallback):
         elif "loss" in logs:  # on worked solutions; the entry at the end of training has neither
             self.progress.advance(1, f"loss {logs['loss']:.3f}")
 
-    def on_save(self, args, state, control, **_) -> None:
+    def on_save(self, args, state, control, model, **_) -> None:
         self.processes.wait()  # each process writes its random numbers
         if self.processes.first:
-            provenance.write_manifest(states.checkpoint(Path(args.output_dir), state.global_step))
+            facts = dict(self.facts)
+            if state.global_step == state.max_steps and is_peft_model(model):
+                facts["base_sha256"] = base_weights.checksum(model)
+            provenance.write_manifest(states.checkpoint(Path(args.output_dir), state.global_step), **facts)
             states.thin(Path(args.output_dir), self.checkpoint_every)
         if self.processes.any(interruption.asked()):  # SIGTERM came during the save
             control.should_training_stop = True

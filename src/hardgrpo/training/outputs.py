@@ -63,6 +63,7 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
     own = [{"step": done + e["step"], "seconds": e["step_time"]} for e in history]
     times += own
     files.write_rows(output / "timing.csv", ["step", "seconds"], times)
+    last_state = provenance.read_manifest(states.checkpoint(state, updates) / "manifest.json", f"delete {state} and run again")
     facts = provenance.describe(
         started,
         run=spec.fields(),
@@ -74,6 +75,8 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
         # Of this job alone, like `seconds`: a second round does not count the first.
         update_seconds=round(sum(time["seconds"] for time in own), 3),
         completion_tokens=round(sum(r["tokens_mean"] * r["rollouts"] for r in rows[done:])),
+        # Of the weights under the adapter after the last update: the checksum of the base, which training must not change.
+        **({"base_sha256": last_state["base_sha256"]} if "base_sha256" in last_state else {}),
         state=state.name,
         # Tokens of worked solutions; GRPO trains on none.
         **({"solution_tokens": round(sum(r["tokens_mean"] * r["prompts"] for r in rows))} if supervised else {}),

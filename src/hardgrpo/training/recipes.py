@@ -130,6 +130,14 @@ def packages(recipe: dict) -> list[str]:
     return [package for package, is_needed in needed.items() if is_needed]
 
 
+def arithmetic(recipe: dict) -> str | None:
+    """How this version computes a recipe that older versions computed differently; None for the other recipes. A run is not continued
+    from a state of the other arithmetic."""
+    if recipe.get("generation") == "vllm":
+        return "rollouts of vLLM follow the seed and have the weight of importance_correction, and the base under an adapter stays as it is"
+    return "the adapter on 4-bit weights is held in float32" if recipe["base"] == "nf4" else None
+
+
 def check_machine(recipe: dict, hardware: Hardware) -> None:
     """Raise a `UserError` if the recipe cannot run on the machine."""
     if hardware.gpus == 0 and recipe["optimiser"] == "paged_adamw_8bit":

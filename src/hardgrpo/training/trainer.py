@@ -10,15 +10,24 @@ With one micro-batch an update has the same bits as TRL's; with several, the sam
 micro-batch beside the loss (entropy, clip ratios) is a mean over the computed micro-batches.
 """
 
+import functools
+
 import torch
+from accelerate.utils import is_peft_model
 from trl import GRPOTrainer
 from trl.models.utils import unwrap_model_for_generation
 from trl.trainer.utils import pad, split_tensor_dict
 
 from hardgrpo.sampling import decoding
+from hardgrpo.training import base_weights
 
 
 class Trainer(GRPOTrainer):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        if self.use_vllm and is_peft_model(self.model):
+            self.vllm_generation._iter_named_params = functools.partial(base_weights.with_adapter, self.model)
+
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
         # Not under FSDP, where all processes need equally many forward passes, and not with dropout, which TRL also draws for ended rows.
         if self.use_vllm or self.is_fsdp_enabled or has_dropout(self.model):

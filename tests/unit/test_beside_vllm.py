@@ -1,0 +1,71 @@
+"""Training beside vLLM, with a stand-in for vLLM: what the engine gets, what the trainer keeps, and what random numbers it draws."""
+
+import shutil
+
+import pytest
+import torch
+from datasets import Dataset
+from test_recipes import SPEC
+from test_trainer import long, rows, tiny  # noqa: F401 (a fixture)
+from transformers import AutoModelForCausalLM, TrainerCallback
+
+from hardgrpo.training import recipes
+from hardgrpo.training.trainer import Trainer
+from vllm_stand_in import StandIn
+
+pytestmark = pytest.mark.slow
+ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
+
+
+def trained(tiny, folder, seed=0, watch=None, save_strategy="no", resume_from=None, **changes) -> Trainer:  # noqa: F811
+    """A trainer after a few updates of an adapter, whose prompts and their order are the same for every seed."""
+    from trl import GRPOConfig
+
+    recipe = SPEC.training | {"updates": 4, "checkpoint_every": 4, "prompts_per_update": 4, "group_size": 4, "learning_rate": 3e-2}
+    recipe |= {"warmup_share": 0.0, "generation": "vllm", "base": "bf16", "precision": "bf16", "adapter": ADAPTER} | changes
+    spec = recipes.Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12, "seed": seed})
+    arguments = recipes.trainer_arguments(spec, str(folder), recipes.Hardware(0, 1), 64) | {"save_strategy": save_strategy}
+    trainer = Trainer(
+        model=AutoModelForCausalLM.from_pretrained(tiny[0], **recipes.model_arguments(recipe)),
+        processing_class=tiny[1],
+        reward_funcs=long,
+        args=GRPOConfig(**arguments),
+        train_dataset=Dataset.from_list([rows()[f"q{k % 4}"] for k in range(4 * recipe["updates"])]),
+        peft_config=recipes.adapter_configuration(recipe),
+        callbacks=[watch] if watch else [],
+    )
+    trainer.train(resume_from_checkpoint=resume_from and str(resume_from))
+    return trainer
+
+
+def base_of(model) -> dict[str, torch.Tensor]:
+    """The weights that are not trained, by their names in a model without an adapter."""
+    return {
+        name.removeprefix("base_model.model.").replace(".base_layer", ""): weights.detach().clone()
+        for name, weights in model.named_parameters()
+        if not weights.requires_grad
+    }
+
+
+@pytest.mark.parametrize("base", ["bf16", "fp32"])
+def test_the_base_stays_as_it_was_and_the_engine_gets_it_with_the_adapter_added(tiny, tmp_path, monkeypatch, base):  # noqa: F811
+    """TRL adds the adapter to the base's own weights for each sync and subtracts it again; in bf16 the base would drift."""
+    StandIn.install(monkeypatch)
+    trainer = trained(tiny, tmp_path, base=base, updates=12)
+    dtype = recipes.model_arguments({"base": base})["dtype"]
+    untouched = dict(AutoModelForCausalLM.from_pretrained(tiny[0], dtype=dtype).named_parameters())
+    base_weights = base_of(trainer.model)
+    assert base_weights.keys() == untouched.keys()
+    assert [name for name in untouched if not torch.equal(base_weights[name], untouched[name])] == []
+    trainer.vllm_generation.sync_weights()
+    sent = trainer.vllm_generation.llm.sent
+    assert sent.keys() == untouched.keys()
+    moved = 0
+    for name, layer in trainer.model.named_modules():
+        if hasattr(layer, "get_delta_weight") and hasattr(layer, "lora_A"):
+            plain = name.removeprefix("base_model.model.") + ".weight"
+            expected = untouched[plain].double() + 2 * (layer.lora_B["default"].weight @ layer.lora_A["default"].weight).double()
+            torch.testing.assert_close(sent[plain], expected.to(dtype), rtol=2**-8 if base == "bf16" else 1e-6, atol=1e-8)
+            moved += not torch.equal(sent[plain], untouched[plain])
+    assert moved == 14, "the adapter of every linear map has moved"
+    assert not [weights for weights in trainer.model.parameters() if weights.requires_grad and weights.dtype != torch.float32]
