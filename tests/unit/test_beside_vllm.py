@@ -69,3 +69,10 @@ def test_the_base_stays_as_it_was_and_the_engine_gets_it_with_the_adapter_added(
             moved += not torch.equal(sent[plain], untouched[plain])
     assert moved == 14, "the adapter of every linear map has moved"
     assert not [weights for weights in trainer.model.parameters() if weights.requires_grad and weights.dtype != torch.float32]
+
+
+def test_another_seed_samples_other_rollouts_and_the_same_seed_the_same(tiny, tmp_path, monkeypatch):  # noqa: F811
+    """The start of vLLM sets all generators to the rank, after TRL has set them to the seed."""
+    StandIn.install(monkeypatch)
+    first, again, second = (trained(tiny, tmp_path, seed).vllm_generation.llm.rollouts[:16] for seed in (1, 1, 2))
+    assert first == again and first != second

@@ -13,7 +13,7 @@ micro-batch beside the loss (entropy, clip ratios) is a mean over the computed m
 import functools
 
 import torch
-from accelerate.utils import is_peft_model
+from accelerate.utils import is_peft_model, set_seed
 from trl import GRPOTrainer
 from trl.models.utils import unwrap_model_for_generation
 from trl.trainer.utils import pad, split_tensor_dict
@@ -25,8 +25,10 @@ from hardgrpo.training import base_weights
 class Trainer(GRPOTrainer):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        if self.use_vllm and is_peft_model(self.model):
-            self.vllm_generation._iter_named_params = functools.partial(base_weights.with_adapter, self.model)
+        if self.use_vllm:
+            set_seed(self.args.seed, device_specific=True)  # again: vLLM's start has set all generators to the rank
+            if is_peft_model(self.model):
+                self.vllm_generation._iter_named_params = functools.partial(base_weights.with_adapter, self.model)
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
         # Not under FSDP, where all processes need equally many forward passes, and not with dropout, which TRL also draws for ended rows.
