@@ -280,6 +280,22 @@ def test_weights_in_bf16_under_an_adapter_stay_and_rollouts_follow_the_seed(lear
     assert written == [base_weights.checksum(base)] * 2
 
 
+def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp_path):
+    changes = {"base": "nf4", "precision": "bf16", "updates": 12}
+    trained(learned, tmp_path, "whole", **changes)
+    command = [sys.executable, path_of("train_grpo"), *specified(learned, tmp_path, "killed", **changes)]
+    with open(tmp_path / "log", "w") as log:
+        process = subprocess.Popen(["nice", "-n", "19", *command], cwd=tmp_path, stdout=log, stderr=log, start_new_session=True)
+        wait_for(lambda: any((path / "manifest.json").exists() for path in states(tmp_path, "killed")), process)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()[-3000:]
+    trained(learned, tmp_path, "killed", **changes)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert json.loads((tmp_path / "killed/provenance.json").read_text())["resumed_from"] >= 2
+    adapter = load_file(tmp_path / "whole/checkpoints/step-12/adapter_model.safetensors")
+    assert {weights.dtype for weights in adapter.values()} == {torch.float32}
+
+
 def test_vllm_that_cannot_be_run_is_an_error(learned, tmp_path):
     arguments = ["--model", str(learned.folder / "results/models/tiny"), "--prompt", "{question}", "--samples", "1", "--seed", "1"]
     arguments += ["--problems", str(learned.folder / "results/tasks/arithmetic/test.jsonl"), "--completion-tokens", "9"]

@@ -76,3 +76,28 @@ def test_another_seed_samples_other_rollouts_and_the_same_seed_the_same(tiny, tm
     StandIn.install(monkeypatch)
     first, again, second = (trained(tiny, tmp_path, seed).vllm_generation.llm.rollouts[:16] for seed in (1, 1, 2))
     assert first == again and first != second
+
+
+@pytest.mark.parametrize("base", ["bf16", "fp32"])
+def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(tiny, tmp_path, monkeypatch, base):  # noqa: F811
+    """TRL casts the adapter of a base in 4 bits to bf16, and a resume casts it back. The base here only says that it is in 4 bits."""
+    load, types = AutoModelForCausalLM.from_pretrained, []
+
+    def in_4_bits(*arguments, **named):
+        model = load(*arguments, **named)
+        model.is_loaded_in_4bit = True
+        return model
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, *arguments, model, **_) -> None:
+            types.append({weights.dtype for weights in model.parameters() if weights.requires_grad})
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", in_4_bits)
+    changes = {"base": base, "generation": "transformers", "updates": 4, "checkpoint_every": 2}
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    trained(tiny, whole, watch=Watch(), save_strategy="steps", **changes)
+    shutil.copytree(whole / "checkpoint-2", resumed / "checkpoint-2")
+    trained(tiny, resumed, watch=Watch(), save_strategy="steps", resume_from=resumed / "checkpoint-2", **changes)
+    assert types == [{torch.float32}] * 6
+    name = "checkpoint-4/adapter_model.safetensors"
+    assert (whole / name).read_bytes() == (resumed / name).read_bytes()

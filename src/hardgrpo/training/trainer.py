@@ -25,6 +25,7 @@ from hardgrpo.training import base_weights
 class Trainer(GRPOTrainer):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        base_weights.train_in_float32(self.model)
         if self.use_vllm:
             set_seed(self.args.seed, device_specific=True)  # again: vLLM's start has set all generators to the rank
             if is_peft_model(self.model):
