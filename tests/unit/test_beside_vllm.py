@@ -1,6 +1,8 @@
 """Training beside vLLM, with a stand-in for vLLM: what the engine gets, what the trainer keeps, and what random numbers it draws."""
 
+import math
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +11,8 @@ from test_recipes import SPEC
 from test_trainer import long, rows, tiny  # noqa: F401 (a fixture)
 from transformers import AutoModelForCausalLM, TrainerCallback
 
-from hardgrpo.training import recipes
+from hardgrpo.training import groups, outputs, recipes
+from hardgrpo.training.loop import Watch
 from hardgrpo.training.trainer import Trainer
 from vllm_stand_in import StandIn
 
@@ -32,6 +35,7 @@ def trained(tiny, folder, seed=0, watch=None, save_strategy="no", resume_from=No
         args=GRPOConfig(**arguments),
         train_dataset=Dataset.from_list([rows()[f"q{k % 4}"] for k in range(4 * recipe["updates"])]),
         peft_config=recipes.adapter_configuration(recipe),
+        corrects=bool(recipe.get("importance_correction")),
         callbacks=[watch] if watch else [],
     )
     trainer.train(resume_from_checkpoint=resume_from and str(resume_from))
@@ -101,3 +105,68 @@ def test_adapters_on_4_bit_weights_are_trained_in_float32_also_after_a_resume(ti
     assert types == [{torch.float32}] * 6
     name = "checkpoint-4/adapter_model.safetensors"
     assert (whole / name).read_bytes() == (resumed / name).read_bytes()
+
+
+@pytest.fixture
+def first_update(tiny, tmp_path, monkeypatch):  # noqa: F811
+    """The log of one update, and the lengths of its completions, where vLLM reports each token's log-probability lower by `less`."""
+
+    def update(less: float, correction: dict | None) -> tuple[dict, list[int]]:
+        StandIn.install(monkeypatch, offset=-less)
+        changes = {"base": "fp32", "precision": "fp32", "loss": "grpo", "updates": 1, "checkpoint_every": 1}
+        trainer = trained(tiny, tmp_path, importance_correction=correction, **changes)
+        return trainer.state.log_history[0], [len(tokens) for tokens in trainer.vllm_generation.llm.rollouts]
+
+    return update
+
+
+def test_without_a_correction_the_difference_to_vllm_is_logged_and_changes_no_gradient(first_update):
+    (exact, _), (differing, _) = first_update(0.0, None), first_update(0.2, None)
+    assert (differing["loss"], differing["grad_norm"]) == (exact["loss"], exact["grad_norm"]) and exact["grad_norm"] > 0
+    logged = [{ours: log[theirs] for ours, theirs in outputs.VLLM_COLUMNS.items()} for log in (exact, differing)]
+    expected = {"logp_difference_mean": 0, "logp_difference_max": 0, "importance_ratio_mean": 1, "masked_share": 0}
+    assert logged[0] == pytest.approx(expected, abs=1e-4)
+    expected |= {"logp_difference_mean": 0.2, "logp_difference_max": 0.2, "importance_ratio_mean": math.exp(0.2)}
+    assert logged[1] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("mode", "limit"), [("token_truncate", 1.1), ("token_truncate", 2.0), ("token_mask", 1.1), ("token_mask", 2.0)]
+)
+def test_a_correction_of_tokens_weights_each_token(first_update, mode, limit):
+    (plain, _), (weighted, _) = first_update(0.2, None), first_update(0.2, {"mode": mode, "limit": limit})
+    ratio = math.exp(0.2)
+    weight = ratio if ratio <= limit else limit if mode == "token_truncate" else 0.0
+    assert weighted["grad_norm"] == pytest.approx(weight * plain["grad_norm"], rel=1e-3)
+    assert weighted["masked_share"] == float(weight == 0) and plain["masked_share"] == 0
+
+
+def test_a_correction_of_completions_weights_or_masks_the_long_ones(first_update):
+    log, lengths = first_update(0.2, {"mode": "sequence_mask", "limit": 3.0})
+    masked = [math.exp(0.2 * length) > 3 for length in lengths]
+    assert log["masked_share"] == pytest.approx(sum(masked) / 16) and 0 < sum(masked) < 16
+    ratios = [0.0 if is_masked else math.exp(0.2 * length) for length, is_masked in zip(lengths, masked)]
+    assert log["sampling/importance_sampling_ratio/mean"] == pytest.approx(sum(ratios) / 16, rel=1e-3)
+    truncated, _ = first_update(0.2, {"mode": "sequence_truncate", "limit": 3.0})
+    assert truncated["masked_share"] == 0 and truncated["sampling/importance_sampling_ratio/max"] == 3
+
+
+@pytest.mark.parametrize("shape", ["tokens", "completions"])
+def test_groups_that_wait_for_an_update_keep_their_weights(shape, tmp_path):
+    ratios = torch.rand(4, 3) if shape == "tokens" else torch.rand(4, 1)
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 1, 0]])
+    batch = {"prompt_ids": torch.ones(4, 2).long(), "prompt_mask": torch.ones(4, 2).long(), "completion_mask": mask}
+    batch |= {"completion_ids": mask * 7, "advantages": torch.rand(4), "importance_sampling_ratio": ratios}
+    split = groups.split(batch, ["a", "b"], torch.tensor([1.0, 0.0, 1.0, 0.0]), 2)
+    groups.save(tmp_path / "groups.state", {"pending": split})
+    joined = groups.join(groups.load(tmp_path / "groups.state")["pending"][::-1], 0, "cpu")
+    assert torch.equal(joined["importance_sampling_ratio"], (ratios.expand(4, 3) * mask)[[2, 3, 0, 1]])
+
+
+def test_a_run_warns_once_if_vllm_does_not_have_the_trained_weights(capsys):
+    watch = Watch(SimpleNamespace(advance=lambda *_: None), SimpleNamespace(first=True), 1)
+    for update, difference in enumerate((0.02, 0.81, 0.9), start=1):
+        logs = {"reward": 0.5, "frac_reward_zero_std": 0.0, "grad_norm": 1.0, outputs.LOGP_DIFFERENCE: difference}
+        watch.on_log(None, SimpleNamespace(global_step=update), None, logs=logs)
+    (warning,) = capsys.readouterr().out.splitlines()
+    assert warning.startswith("warning: update 2: ") and "differ by 0.81 on average" in warning

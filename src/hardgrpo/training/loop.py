@@ -21,9 +21,11 @@ from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import engines
 from hardgrpo.selection import signals
 from hardgrpo.study import paths, settings
-from hardgrpo.training import base_weights, recipes, supervised
+from hardgrpo.training import base_weights, outputs, recipes, supervised
 from hardgrpo.training.processes import Processes
 from hardgrpo.training.trainer import Trainer
+
+LARGE_DIFFERENCE = 0.1  # mean difference of log-probabilities, in nats, above which a run warns
 
 
 def train(
@@ -78,6 +80,7 @@ def grpo_trainer(
         "reward_funcs": reward_function(spec.grader, recipe, hardware.processes),
         "args": GRPOConfig(**recipes.trainer_arguments(spec, str(state), hardware, context, track)),
         "peft_config": recipes.adapter_configuration(recipe),
+        "corrects": bool(recipe.get("importance_correction")),
     }
     if not settings.is_online(recipe):
         return Trainer(**arguments, train_dataset=Dataset.from_list([pool[i] for i in order]))
@@ -157,6 +160,7 @@ class Watch(TrainerCallback):
 
     def __init__(self, progress: Progress, processes: Processes, checkpoint_every: int, arithmetic: str | None = None):
         self.progress, self.processes, self.checkpoint_every = progress, processes, checkpoint_every
+        self.has_warned = False
         self.facts = {"arithmetic": arithmetic} if arithmetic else {}  # of every checkpoint, for its manifest
 
     def on_train_begin(self, args, state, control, **_) -> None:
@@ -171,6 +175,14 @@ class Watch(TrainerCallback):
             raise UserError(
                 f"update {state.global_step} has a gradient of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate,"
                 " or its temperature, and run again"
+            )
+        difference = logs.get(outputs.LOGP_DIFFERENCE, 0)
+        if difference > LARGE_DIFFERENCE and not self.has_warned and self.processes.first:
+            self.has_warned = True
+            say(
+                f"warning: update {state.global_step}: the log-probabilities that vLLM and the trainer give a sampled token differ by"
+                f" {difference:.2f} on average (in bf16 usually by less than .05), so that rollouts are not the trained model's: see"
+                " docs/gpus.md"
             )
         if "reward" in logs:
             self.progress.advance(1, f"reward {logs['reward']:.2f}, learnable {1 - logs['frac_reward_zero_std']:.2f}")

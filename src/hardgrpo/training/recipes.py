@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import random
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from hardgrpo.study import settings
 
 # Keys that a specification may leave out -> whether a recipe needs the key.
 OPTIONAL = {"solutions": settings.is_supervised, "questions": settings.majority_share, "continues": lambda recipe: False}
+# TRL's settings where a recipe corrects nothing: the ratios of tokens are measured, and `Trainer` applies none.
+MEASURED = {"mode": "token_truncate", "limit": math.inf}
 
 
 @dataclass(frozen=True)
@@ -197,6 +200,7 @@ def trainer_arguments(
     """
     recipe = spec.training
     with_vllm, accumulated = recipe["generation"] == "vllm", micro_batches(settings.texts_per_update(recipe), hardware)[1]
+    correction = recipe.get("importance_correction") or MEASURED
     return _common_arguments(spec, output_dir, hardware, track) | {
         # the objective
         "num_generations": recipe["group_size"],
@@ -235,8 +239,8 @@ def trainer_arguments(
         "vllm_enable_sleep_mode": with_vllm and hardware.vllm_sleep,
         "vllm_max_model_length": context if with_vllm else None,
         "vllm_importance_sampling_correction": with_vllm,
-        "vllm_importance_sampling_mode": "sequence_mask",
-        "vllm_importance_sampling_clip_max": 3.0,
+        "vllm_importance_sampling_mode": correction["mode"],
+        "vllm_importance_sampling_clip_max": correction["limit"],
         "vllm_importance_sampling_clip_min": None,
     }
 

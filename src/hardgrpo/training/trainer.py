@@ -23,8 +23,11 @@ from hardgrpo.training import base_weights
 
 
 class Trainer(GRPOTrainer):
-    def __init__(self, *args, **kwargs):
+    """`corrects`: whether the loss of vLLM's rollouts is weighted, as the recipe's importance_correction says."""
+
+    def __init__(self, *args, corrects: bool = True, **kwargs):
         super().__init__(*args, **kwargs)
+        self.corrects = corrects
         base_weights.train_in_float32(self.model)
         if self.use_vllm:
             set_seed(self.args.seed, device_specific=True)  # again: vLLM's start has set all generators to the rank
@@ -51,6 +54,17 @@ class Trainer(GRPOTrainer):
         if draw.log_probabilities is None:
             return completions, None
         return completions, [row[: len(tokens)] for row, tokens in zip(draw.log_probabilities.tolist(), completions)]
+
+    def _generate_and_score_completions(self, inputs):
+        batch = super()._generate_and_score_completions(inputs)
+        if "importance_sampling_ratio" in batch:
+            ratios = batch["importance_sampling_ratio"]  # of tokens (rollouts, tokens), or of completions (rollouts, 1)
+            if not self.corrects:
+                ratios = batch["importance_sampling_ratio"] = torch.ones_like(ratios)
+            weights = ratios if ratios.shape[1] == 1 else ratios[batch["completion_mask"].bool()]
+            masked = self.accelerator.gather((weights == 0).float().mean())
+            self._metrics["train"]["masked_share"].append(masked.mean().item())
+        return batch
 
     def _sampling(self, rows: int) -> decoding.GlobalSampling:
         return decoding.GlobalSampling(rows, self.temperature)
