@@ -8,7 +8,8 @@ specification and its inputs. A run that was stopped, for whatever reason, resum
 writes the files of an uninterrupted run, bit for bit. (Where vLLM samples the rollouts, it draws other random numbers.)
 A finished run removes its state.
 
-On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its state and exits with status 1.
+On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its state and exits with status 1. For ends
+that come without SIGTERM, or before the update is finished, it also saves a state every ten minutes (--save-minutes).
 Only one process may train a run: a second one ends with an error, or, with --take-over, asks the first to stop in this way and
 resumes from the state that it saves.
 
@@ -52,6 +53,12 @@ def main() -> None:
         "--take-over", action="store_true", help="ask another process on this run to stop, and resume from its state"
     )
     parser.add_argument("--take-over-minutes", type=float, default=60, help="how long to wait for it (default: %(default)s)")
+    parser.add_argument(
+        "--save-minutes",
+        type=float,
+        default=10,
+        help="save a state after so many minutes, too, for ends that come without warning (default: %(default)s)",
+    )
     parser.add_argument(
         "--keep-finished",
         action="store_true",
@@ -103,7 +110,7 @@ def main() -> None:
         if resumed_from < updates:
             from hardgrpo.training import loop  # imports torch and TRL, after `environments.use` chose the environment
 
-            loop.train(spec, problems, chosen, state, resumed_from, hardware, args.track, processes)
+            loop.train(spec, problems, chosen, state, resumed_from, hardware, args.track, processes, args.save_minutes)
         processes.wait()
         stopped = processes.any(interruption.asked())
         processes.part()
