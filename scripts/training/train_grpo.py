@@ -18,7 +18,7 @@ accelerate's FSDP2 (DeepSpeed's ZeRO-3) shards weights, gradients and optimiser 
 """
 
 from hardgrpo.data import tasks
-from hardgrpo.runtime import environments, errors, files, interruption, provenance, states, warm
+from hardgrpo.runtime import environments, errors, files, interruption, node, provenance, states, warm
 from hardgrpo.runtime.interruption import say
 from hardgrpo.study import paths, settings
 from hardgrpo.training import outputs, recipes
@@ -74,9 +74,12 @@ def main() -> None:
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)
     recipes.check_machine(spec.training, hardware)
     recipes.micro_batches(settings.texts_per_update(spec.training), hardware)
-    environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
-    if hardware.gpus == 1:  # the trainer would use every visible GPU, as threads of one process
+    if hardware.gpus == 1:  # the trainer would use every visible GPU, as threads of one process; set it before CUDA starts
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    if hardware.gpus and LAUNCHED not in os.environ:  # else the process that started this one has checked the node
+        node.check(compiles=True)
+        environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
+        node.check_driver()
     if args.track != "none" and importlib.util.find_spec(TRACKERS[args.track]) is None:
         raise errors.UserError(
             f"track: {args.track} needs the package {TRACKERS[args.track]}: {sys.executable} -m pip install --require-hashes --no-deps -r envs/tracking.lock"
