@@ -229,6 +229,8 @@ def trainer_arguments(
         "sync_ref_model": False,
         "steps_per_generation": accumulated,
         "cast_lm_head_to_fp32": False,
+        # The reference policy of a KL term where all weights are trained: "auto", TRL's default, would spread each process's copy over all GPUs.
+        "model_init_kwargs": None if recipe.get("adapter") else {"device_map": None},
         # sampling of rollouts, and correction for differences between vLLM's and the trainer's probabilities
         "chat_template_kwargs": spec.chat or None,
         "use_vllm": with_vllm,
@@ -269,6 +271,7 @@ def supervised_arguments(spec: Spec, output_dir: str, hardware: Hardware = Hardw
 def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: str) -> dict:
     """The arguments that both trainers have: the optimiser, the machine, the order of prompts, checkpoints and logs."""
     recipe, on_gpu = spec.training, hardware.gpus > 0
+    is_sharded = hardware.processes > 1 and not recipe.get("adapter")
     at_once, accumulated = micro_batches(settings.texts_per_update(recipe), hardware)
     return {
         "output_dir": output_dir,
@@ -294,6 +297,8 @@ def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: st
         "gradient_checkpointing_kwargs": {"use_reentrant": False} if on_gpu else None,
         "use_cpu": not on_gpu,
         "ddp_find_unused_parameters": False,
+        # Where weights are sharded, a gradient that waits for the others of its update would be held whole by each process.
+        "accelerator_config": {"gradient_accumulation_kwargs": {"sync_each_batch": True}} if is_sharded else None,
         # the order of prompts is fixed by `schedule`
         "shuffle_dataset": False,
         "remove_unused_columns": False,

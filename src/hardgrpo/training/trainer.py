@@ -19,7 +19,7 @@ from trl.models.utils import unwrap_model_for_generation
 from trl.trainer.utils import pad, split_tensor_dict
 
 from hardgrpo.sampling import decoding
-from hardgrpo.training import base_weights
+from hardgrpo.training import base_weights, processes
 
 
 class Trainer(GRPOTrainer):
@@ -33,6 +33,9 @@ class Trainer(GRPOTrainer):
             set_seed(self.args.seed, device_specific=True)  # again: vLLM's start has set all generators to the rank
             if is_peft_model(self.model):
                 self.vllm_generation._iter_named_params = functools.partial(base_weights.with_adapter, self.model)
+
+    def _build_accelerator_args(self, **kwargs):
+        return super()._build_accelerator_args(**kwargs) | processes.sharding(self.args.bf16)
 
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
         # Not under FSDP, where all processes need equally many forward passes, and not with dropout, which TRL also draws for ended rows.
