@@ -97,7 +97,7 @@ def pytest_report_header(config):
 
 # Files that take minutes start first, so that no worker is left alone with one of them at the end. While the first makes the finished
 # world, another worker is busy with dry-runs, which do not need it.
-LONGEST = ["slurm", "interruption", "plans", "small_study", "chaos", "bench", "adapters", "online_interruption", "plan"]
+LONGEST = ["slurm", "interruption", "plans", "small_study", "chaos", "bench", "adapters", "sharded", "online_interruption", "plan"]
 LONGEST += ["containers", "to_annotate", "supervised_study", "online_study", "early_stopping", "labels_study", "models"]
 LONGEST += ["recordings", "warm", "facts_study", "offline", "environments", "paper", "registry", "verify", "figures"]
 LONGEST += ["own_prompts", "early_probe", "cutting"]

@@ -8,7 +8,8 @@ specification and its inputs. A run that was stopped, for whatever reason, resum
 writes the files of an uninterrupted run, bit for bit. (Where vLLM samples the rollouts, it draws other random numbers.)
 A finished run removes its state.
 
-On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its state and exits with status 1.
+On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its state and exits with status 1. For ends
+that come without SIGTERM, or before the update is finished, it also saves a state every ten minutes (--save-minutes).
 Only one process may train a run: a second one ends with an error, or, with --take-over, asks the first to stop in this way and
 resumes from the state that it saves.
 
@@ -17,7 +18,7 @@ accelerate's FSDP2 (DeepSpeed's ZeRO-3) shards weights, gradients and optimiser 
 """
 
 from hardgrpo.data import tasks
-from hardgrpo.runtime import environments, errors, files, interruption, provenance, states, warm
+from hardgrpo.runtime import environments, errors, files, interruption, node, provenance, states, warm
 from hardgrpo.runtime.interruption import say
 from hardgrpo.study import paths, settings
 from hardgrpo.training import outputs, recipes
@@ -53,6 +54,12 @@ def main() -> None:
     )
     parser.add_argument("--take-over-minutes", type=float, default=60, help="how long to wait for it (default: %(default)s)")
     parser.add_argument(
+        "--save-minutes",
+        type=float,
+        default=10,
+        help="save a state after so many minutes, too, for ends that come without warning (default: %(default)s)",
+    )
+    parser.add_argument(
         "--keep-finished",
         action="store_true",
         help="keep checkpoints in the state folder, so that the output can be written again without training",
@@ -67,9 +74,12 @@ def main() -> None:
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)
     recipes.check_machine(spec.training, hardware)
     recipes.micro_batches(settings.texts_per_update(spec.training), hardware)
-    environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
-    if hardware.gpus == 1:  # the trainer would use every visible GPU, as threads of one process
+    if hardware.gpus == 1:  # the trainer would use every visible GPU, as threads of one process; set it before CUDA starts
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    if hardware.gpus and LAUNCHED not in os.environ:  # else the process that started this one has checked the node
+        node.check(compiles=True)
+        environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
+        node.check_driver()
     if args.track != "none" and importlib.util.find_spec(TRACKERS[args.track]) is None:
         raise errors.UserError(
             f"track: {args.track} needs the package {TRACKERS[args.track]}: {sys.executable} -m pip install --require-hashes --no-deps -r envs/tracking.lock"
@@ -96,13 +106,14 @@ def main() -> None:
             return
         if processes.first:
             states.restore(state)
-            states.resume_point(state, spec.training["checkpoint_every"])  # removes checkpoints that cannot be resumed from
+            # Remove checkpoints that cannot be resumed from.
+            states.resume_point(state, spec.training["checkpoint_every"], recipes.arithmetic(spec.training))
         processes.wait()
         resumed_from = states.newest(state)
         if resumed_from < updates:
             from hardgrpo.training import loop  # imports torch and TRL, after `environments.use` chose the environment
 
-            loop.train(spec, problems, chosen, state, resumed_from, hardware, args.track, processes)
+            loop.train(spec, problems, chosen, state, resumed_from, hardware, args.track, processes, args.save_minutes)
         processes.wait()
         stopped = processes.any(interruption.asked())
         processes.part()

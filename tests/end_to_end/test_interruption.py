@@ -38,6 +38,19 @@ def test_killed_at_random_moments_it_ends_the_same(run, part):
     assert contents(run / name) == contents(run / "clean")
 
 
+def test_killed_without_a_signal_it_loses_no_more_than_since_the_last_save(run):
+    """As `scancel` ends a training whose update takes longer than Slurm waits. States are saved between scheduled checkpoints."""
+    name, often = "timed", ("--save-minutes", "0")
+    process = start(run, name, *often, spec="sparse.yaml")
+    wait_for(lambda: latest(run, name) % EVERY, process)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+    saved = latest(run, name)
+    assert start(run, name, *often, spec="sparse.yaml").wait() == 0, (run / f"{name}.log").read_text()
+    assert json.loads((run / name / "provenance.json").read_text())["resumed_from"] == saved > 0
+    assert scheduled(run / name) == scheduled(run / "clean")
+
+
 @pytest.mark.parametrize("moment", [".checkpoints.tmp", "checkpoints", "updates.csv"][:KILLS])
 def test_killed_while_its_results_are_put_in_place_it_ends_the_same(run, moment):
     name = f"late{moment}"

@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,15 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file
 
 from conftest import ROOT, VLLM, World, path_of
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
 from hardgrpo.sampling import engines
 from hardgrpo.sampling.requests import Request
+from hardgrpo.training import base_weights
+from interrupted import contents, states, wait_for
 
 pytestmark = pytest.mark.vllm
 QUESTIONS = ["What is the capital of France?", "Name three colours.", "How many legs does a spider have?", "Say hello in Spanish."]
@@ -233,16 +237,26 @@ def test_a_real_model_speaks_alike_in_both_engines(smollm2, tmp_path):
     assert_equal_scores(scores_by_transformers(smollm2, [None], prompts, spoken), spoken, 5e-3)
 
 
+def specified(learned: World, folder: Path, name: str, subset: str | None = None, seed: int = 0, **changes) -> list[str]:
+    """Arguments of a training whose recipe has other values than that of `learned`."""
+    spec = yaml.safe_load((learned.run / "spec.yaml").read_text())
+    spec["training"] |= changes
+    for key in ("model_folder", "problems", "subset"):
+        spec[key] = str(learned.folder / spec[key])
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(spec | {"seed": seed} | ({"subset": subset} if subset else {})))
+    return ["--spec", f"{name}.yaml", "--output", name, "--state", f"{name}.state"]
+
+
+def trained(learned: World, folder: Path, name: str, **changes) -> list[dict]:
+    """The log of such a training."""
+    run("train_grpo.py", folder, *specified(learned, folder, name, **changes))
+    return list(csv.DictReader((folder / name / "updates.csv").read_text().splitlines()))
+
+
 @pytest.mark.parametrize("change", [{"generation": "vllm"}, {"base": "nf4"}], ids=["vllm beside the trainer", "4-bit base"])
 def test_training_with_what_gpus_are_used_for(learned, change, tmp_path):
     """The recipes' GPU parts on the CPU: rollouts by vLLM with the weights put into it after every update, and a 4-bit base."""
-    spec = yaml.safe_load((learned.run / "spec.yaml").read_text())
-    spec["training"] |= change | {"learning_rate": 2e-2}  # so large that old weights in vLLM would show
-    for key in ("model_folder", "problems", "subset"):
-        spec[key] = str(learned.folder / spec[key])
-    (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec))
-    run("train_grpo.py", tmp_path, "--spec", "spec.yaml", "--output", "out", "--state", "state")
-    rows = list(csv.DictReader((tmp_path / "out/updates.csv").read_text().splitlines()))
+    rows = trained(learned, tmp_path, "out", **change, learning_rate=2e-2)  # so large that old weights in vLLM would show
     assert [int(row["step"]) for row in rows] == [1, 2, 3, 4] and {float(row["rollouts"]) for row in rows} == {16.0}
     assert any(float(row["grad_norm"]) > 0 for row in rows)
     difference = json.loads((tmp_path / "out/provenance.json").read_text())["sampling_difference"]
@@ -250,6 +264,36 @@ def test_training_with_what_gpus_are_used_for(learned, change, tmp_path):
         assert difference < 0.5, "vLLM samples with the weights that are trained (without that, it was 6 in a trial)"
     else:
         assert difference is None
+
+
+def test_weights_in_bf16_under_an_adapter_stay_and_rollouts_follow_the_seed(learned, tmp_path):
+    """All runs train on one prompt, so that no order of prompts depends on the seed."""
+    one = tasks.read_problems(learned.folder / "results/tasks/arithmetic/train.jsonl")[0]["id"]
+    files.write_rows(tmp_path / "one.csv", ["id", "pass_rate", "rank"], [{"id": one, "pass_rate": None, "rank": 1}])
+    changes = {"generation": "vllm", "base": "bf16", "precision": "bf16", "learning_rate": 2e-2, "subset": "one.csv"}
+    first, again, second = (
+        trained(learned, tmp_path, name, seed=seed, **changes) for name, seed in (("first", 1), ("again", 1), ("second", 2))
+    )
+    assert first == again and first[0]["tokens_mean"] != second[0]["tokens_mean"], "the rollouts of the first update"
+    base = engines.AutoModelForCausalLM.from_pretrained(learned.folder / "results/models/tiny", dtype=torch.bfloat16)
+    written = [json.loads((tmp_path / name / "provenance.json").read_text())["base_sha256"] for name in ("first", "second")]
+    assert written == [base_weights.checksum(base)] * 2
+
+
+def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp_path):
+    changes = {"base": "nf4", "precision": "bf16", "updates": 12}
+    trained(learned, tmp_path, "whole", **changes)
+    command = [sys.executable, path_of("train_grpo"), *specified(learned, tmp_path, "killed", **changes)]
+    with open(tmp_path / "log", "w") as log:
+        process = subprocess.Popen(["nice", "-n", "19", *command], cwd=tmp_path, stdout=log, stderr=log, start_new_session=True)
+        wait_for(lambda: any((path / "manifest.json").exists() for path in states(tmp_path, "killed")), process)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, (tmp_path / "log").read_text()[-3000:]
+    trained(learned, tmp_path, "killed", **changes)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert json.loads((tmp_path / "killed/provenance.json").read_text())["resumed_from"] >= 2
+    adapter = load_file(tmp_path / "whole/checkpoints/step-12/adapter_model.safetensors")
+    assert {weights.dtype for weights in adapter.values()} == {torch.float32}
 
 
 def test_vllm_that_cannot_be_run_is_an_error(learned, tmp_path):

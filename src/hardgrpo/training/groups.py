@@ -11,6 +11,7 @@ from hardgrpo.runtime import files
 
 # Tensors of a batch with one entry per token of a completion -> their padding (None: the padding token).
 PER_TOKEN = {"completion_ids": None, "old_per_token_logps": 0.0, "sampling_per_token_logps": 0.0, "ref_per_token_logps": 0.0}
+PER_TOKEN |= {"importance_sampling_ratio": 0.0}  # of the recipe's importance_correction; that of a completion counts for each token
 
 
 @dataclass
@@ -22,7 +23,6 @@ class Group:
     rows: dict[str, list[torch.Tensor]]  # name in `PER_TOKEN` -> one tensor (tokens,) per rollout
     advantages: torch.Tensor  # (rollouts,)
     rewards: torch.Tensor  # (rollouts,)
-    corrections: torch.Tensor | None = None  # vLLM's importance sampling ratios of whole sequences (rollouts,)
 
     @property
     def is_mixed(self) -> bool:
@@ -32,6 +32,8 @@ class Group:
 def split(batch: dict, prompts: list[str], rewards: torch.Tensor, size: int) -> list[Group]:
     """The groups of a batch that TRL has sampled and scored, on the CPU."""
     host = {name: value.cpu() for name, value in batch.items()}
+    if "importance_sampling_ratio" in host:
+        host["importance_sampling_ratio"] = host["importance_sampling_ratio"].expand_as(host["completion_ids"])
     lengths, groups = host["completion_mask"].sum(dim=1).tolist(), []
     for number, prompt in enumerate(prompts):
         rows = range(number * size, (number + 1) * size)
@@ -43,9 +45,6 @@ def split(batch: dict, prompts: list[str], rewards: torch.Tensor, size: int) -> 
                 {name: [host[name][row, : lengths[row]].clone() for row in rows] for name in PER_TOKEN if name in host},
                 host["advantages"][rows.start : rows.stop].clone(),
                 rewards[rows.start : rows.stop].cpu().clone(),
-                host["importance_sampling_ratio"][rows.start : rows.stop].reshape(size, -1)[:, 0].clone()
-                if "importance_sampling_ratio" in host
-                else None,
             )
         )
     return groups
@@ -67,8 +66,6 @@ def join(groups: list[Group], padding: int, device) -> dict:
     completions = [row for group in groups for row in group.rows["completion_ids"]]
     batch["completion_mask"] = pad([torch.ones_like(row) for row in completions], padding_value=0, padding_side="right")
     batch["num_items_in_batch"] = batch["completion_mask"].sum()
-    if all(group.corrections is not None for group in groups):
-        batch["importance_sampling_ratio"] = torch.cat([group.corrections for group in groups])[:, None]
     return {name: value.to(device) for name, value in batch.items()}
 
 
@@ -84,8 +81,6 @@ def save(path: Path, lists: dict[str, list[Group]]) -> None:
                 f"{stem}.advantages": group.advantages,
                 f"{stem}.rewards": group.rewards,
             }
-            if group.corrections is not None:
-                tensors[f"{stem}.corrections"] = group.corrections
             lengths = torch.tensor([len(row) for row in group.rows["completion_ids"]])
             tensors[f"{stem}.lengths"] = lengths
             tensors |= {f"{stem}.rows.{key}": torch.cat(rows) for key, rows in group.rows.items()}
@@ -109,7 +104,6 @@ def load(path: Path) -> dict[str, list[Group]]:
                     rows,
                     tensors[f"{stem}.advantages"],
                     tensors[f"{stem}.rewards"],
-                    tensors.get(f"{stem}.corrections"),
                 )
             )
     return lists
@@ -117,5 +111,5 @@ def load(path: Path) -> dict[str, list[Group]]:
 
 def bytes_of(groups: int, size: int, prompt_tokens: int, completion_tokens: int) -> int:
     """Upper bound of the memory of `groups` groups of `size` rollouts: 8 bytes per token id, 4 for each of three log-probabilities
-    of a completion's token and of three numbers of a rollout."""
-    return groups * (prompt_tokens * 8 + size * (completion_tokens * 20 + 12))
+    and a ratio of a completion's token, and for each of three numbers of a rollout."""
+    return groups * (prompt_tokens * 8 + size * (completion_tokens * 24 + 12))

@@ -5,8 +5,10 @@
 
 import math
 import os
+import time
 from pathlib import Path
 
+from accelerate.utils import is_peft_model
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from trl import GRPOConfig
@@ -20,9 +22,11 @@ from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import engines
 from hardgrpo.selection import signals
 from hardgrpo.study import paths, settings
-from hardgrpo.training import recipes, supervised
+from hardgrpo.training import base_weights, outputs, recipes, supervised
 from hardgrpo.training.processes import Processes
 from hardgrpo.training.trainer import Trainer
+
+LARGE_DIFFERENCE = 0.1  # mean difference of log-probabilities, in nats, above which a run warns
 
 
 def train(
@@ -34,8 +38,10 @@ def train(
     hardware: recipes.Hardware,
     track: str,
     processes: Processes,
+    save_minutes: float = 10,
 ) -> None:
-    """Train a run to its last update, from checkpoint `resume_from` in the folder `state`, or from the base model if that is 0."""
+    """Train a run to its last update, from checkpoint `resume_from` in the folder `state`, or from the base model if that is 0. Beside the
+    scheduled checkpoints a state is saved every `save_minutes`."""
     engines.fix_threads()
     recipe = spec.training
     tokenizer = AutoTokenizer.from_pretrained(spec.model_folder, local_files_only=True)
@@ -52,7 +58,7 @@ def train(
         raise UserError("all weights must be sharded over several GPUs, but accelerate does not do it; see the log above")
     title = f"train {spec.model}/{spec.task}/{spec.policy}/seed{spec.seed}"
     with Progress(title, recipe["updates"], "updates", start=resume_from, shown=processes.first) as progress:
-        trainer.add_callback(Watch(progress, processes, recipe["checkpoint_every"]))
+        trainer.add_callback(Watch(progress, processes, recipe["checkpoint_every"], recipes.arithmetic(recipe), 60 * save_minutes))
         trainer.train(resume_from_checkpoint=str(states.checkpoint(state, resume_from)) if resume_from else None)
     interruption.stop_at_once()
 
@@ -77,6 +83,7 @@ def grpo_trainer(
         "reward_funcs": reward_function(spec.grader, recipe, hardware.processes),
         "args": GRPOConfig(**recipes.trainer_arguments(spec, str(state), hardware, context, track)),
         "peft_config": recipes.adapter_configuration(recipe),
+        "corrects": bool(recipe.get("importance_correction")),
     }
     if not settings.is_online(recipe):
         return Trainer(**arguments, train_dataset=Dataset.from_list([pool[i] for i in order]))
@@ -150,19 +157,40 @@ def reward_function(grader: str, recipe: dict, processes: int):
 class Watch(TrainerCallback):
     """Show progress, write a checkpoint's manifest once all its files are there, and stop after an update on SIGTERM.
 
+    A state is also saved `save_seconds` after the last one, for kills that come without SIGTERM or too soon after it. If a save takes
+    long, the next one waits ten times as long, so that saving takes at most a tenth of the time.
+
     transformers' own `enable_jit_checkpoint` is no substitute: it saves in the middle of an update, after the update's random
     numbers were drawn, so a resumed run would differ from an uninterrupted one.
     """
 
-    def __init__(self, progress: Progress, processes: Processes, checkpoint_every: int):
+    def __init__(
+        self,
+        progress: Progress,
+        processes: Processes,
+        checkpoint_every: int,
+        arithmetic: str | None = None,
+        save_seconds: float = math.inf,
+    ):
         self.progress, self.processes, self.checkpoint_every = progress, processes, checkpoint_every
+        self.save_seconds = save_seconds
+        self.save_began = self.save_ended = time.monotonic()
+        self.has_warned = False
+        self.facts = {"arithmetic": arithmetic} if arithmetic else {}  # of every checkpoint, for its manifest
 
     def on_train_begin(self, args, state, control, **_) -> None:
         interruption.save_first()
+        self.save_began = self.save_ended = time.monotonic()
 
     def on_step_end(self, args, state, control, **_) -> None:
         if self.processes.any(interruption.asked()):  # the signal may reach the processes in different updates
             control.should_save = control.should_training_stop = True
+        now, pause = time.monotonic(), max(self.save_seconds, 10 * (self.save_ended - self.save_began))
+        # The first process decides, because the clocks of the processes differ.
+        if self.processes.any(self.processes.first and now - self.save_ended > pause):
+            control.should_save = True
+        if control.should_save:
+            self.save_began = now
 
     def on_log(self, args, state, control, logs=None, **_) -> None:
         if not math.isfinite(float(logs.get("grad_norm", 0))):  # before the weights of this update are saved
@@ -170,15 +198,27 @@ class Watch(TrainerCallback):
                 f"update {state.global_step} has a gradient of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate,"
                 " or its temperature, and run again"
             )
+        difference = logs.get(outputs.LOGP_DIFFERENCE, 0)
+        if difference > LARGE_DIFFERENCE and not self.has_warned and self.processes.first:
+            self.has_warned = True
+            say(
+                f"warning: update {state.global_step}: the log-probabilities that vLLM and the trainer give a sampled token differ by"
+                f" {difference:.2f} on average (in bf16 usually by less than .05), so that rollouts are not the trained model's: see"
+                " docs/gpus.md"
+            )
         if "reward" in logs:
             self.progress.advance(1, f"reward {logs['reward']:.2f}, learnable {1 - logs['frac_reward_zero_std']:.2f}")
         elif "loss" in logs:  # on worked solutions; the entry at the end of training has neither
             self.progress.advance(1, f"loss {logs['loss']:.3f}")
 
-    def on_save(self, args, state, control, **_) -> None:
+    def on_save(self, args, state, control, model, **_) -> None:
         self.processes.wait()  # each process writes its random numbers
         if self.processes.first:
-            provenance.write_manifest(states.checkpoint(Path(args.output_dir), state.global_step))
+            facts = dict(self.facts)
+            if state.global_step == state.max_steps and is_peft_model(model):
+                facts["base_sha256"] = base_weights.checksum(model)
+            provenance.write_manifest(states.checkpoint(Path(args.output_dir), state.global_step), **facts)
             states.thin(Path(args.output_dir), self.checkpoint_every)
+        self.save_ended = time.monotonic()
         if self.processes.any(interruption.asked()):  # SIGTERM came during the save
             control.should_training_stop = True

@@ -29,7 +29,13 @@ UPDATE_COLUMNS = {  # our name: TRL's name in its log; values that the log lacks
 ONLINE_COLUMNS = {
     name: name for name in ("kept", "replayed", "thrown_away", "labels", "trained", "process_loss", "process_accuracy")
 }
-LOGP_DIFFERENCE = "sampling/sampling_logp_difference/max"
+LOGP_DIFFERENCE = "sampling/sampling_logp_difference/mean"  # between vLLM's and the trainer's, of a sampled token
+VLLM_COLUMNS = {
+    "logp_difference_mean": LOGP_DIFFERENCE,
+    "logp_difference_max": "sampling/sampling_logp_difference/max",
+    "importance_ratio_mean": "sampling/importance_sampling_ratio/mean",
+    "masked_share": "masked_share",
+}
 
 
 def are_complete(output: Path, state: Path) -> bool:
@@ -50,11 +56,11 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
     for step in range(every, updates + 1, every):
         provenance.check_manifest(states.checkpoint(state, step))  # before its files count as results
     history, steps = _history(state, updates), list(range(every, updates + 1, every))
-    before, times = _first_round(spec.continues) if spec.continues else ([], [])
+    before, times = _first_round(spec) if spec.continues else ([], [])
     done = len(before)
     _export_checkpoints(state, output / "checkpoints", steps, done)
     supervised = settings.is_supervised(spec.training)
-    columns = UPDATE_COLUMNS | (ONLINE_COLUMNS if settings.is_online(spec.training) else {})
+    columns = columns_of(spec.training)
     rows = [{"step": done + e["step"]} | {ours: e.get(theirs) for ours, theirs in columns.items()} for e in history]
     for row in rows:
         if row["learnable_share"] is not None:
@@ -63,6 +69,7 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
     own = [{"step": done + e["step"], "seconds": e["step_time"]} for e in history]
     times += own
     files.write_rows(output / "timing.csv", ["step", "seconds"], times)
+    last_state = provenance.read_manifest(states.checkpoint(state, updates) / "manifest.json", f"delete {state} and run again")
     facts = provenance.describe(
         started,
         run=spec.fields(),
@@ -70,10 +77,12 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
         resumed_from=resumed_from,
         # Largest difference between the log-probabilities that vLLM and the trainer give a sampled token; near 0 while vLLM has the
         # current weights.
-        sampling_difference=max((e[LOGP_DIFFERENCE] for e in history if LOGP_DIFFERENCE in e), default=None),
+        sampling_difference=max((row["logp_difference_max"] for row in rows[done:] if "logp_difference_max" in row), default=None),
         # Of this job alone, like `seconds`: a second round does not count the first.
         update_seconds=round(sum(time["seconds"] for time in own), 3),
         completion_tokens=round(sum(r["tokens_mean"] * r["rollouts"] for r in rows[done:])),
+        # Of the weights under the adapter after the last update: the checksum of the base, which training must not change.
+        **({"base_sha256": last_state["base_sha256"]} if "base_sha256" in last_state else {}),
         state=state.name,
         # Tokens of worked solutions; GRPO trains on none.
         **({"solution_tokens": round(sum(r["tokens_mean"] * r["prompts"] for r in rows))} if supervised else {}),
@@ -85,10 +94,16 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
     say(f"{output}: {last['step']} updates, {ended}, checkpoints at {', '.join(str(done + step) for step in steps)}")
 
 
-def _first_round(folder: str) -> tuple[list[dict], list[dict]]:
+def columns_of(recipe: dict) -> dict[str, str]:
+    """The columns of a recipe's `updates.csv` after `step`: {our name: TRL's name in its log}."""
+    online, with_vllm = settings.is_online(recipe), recipe.get("generation") == "vllm"
+    return UPDATE_COLUMNS | (ONLINE_COLUMNS if online else {}) | (VLLM_COLUMNS if with_vllm else {})
+
+
+def _first_round(spec: recipes.Spec) -> tuple[list[dict], list[dict]]:
     """The rows of `updates.csv` and of `timing.csv` of a run's first round."""
-    log = files.read_rows(f"{folder}/updates.csv", {"step": int} | dict.fromkeys(UPDATE_COLUMNS, float))
-    return log, files.read_rows(f"{folder}/timing.csv", {"step": int, "seconds": float})
+    log = files.read_rows(f"{spec.continues}/updates.csv", {"step": int} | dict.fromkeys(columns_of(spec.training), float))
+    return log, files.read_rows(f"{spec.continues}/timing.csv", {"step": int, "seconds": float})
 
 
 def _export_checkpoints(state: Path, folder: Path, steps: list[int], done: int) -> None:

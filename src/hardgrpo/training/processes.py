@@ -1,6 +1,7 @@
 """The processes of one training run: start one for each GPU by torchrun, and coordinate them."""
 
 import contextlib
+import datetime
 import os
 import signal
 import subprocess
@@ -21,6 +22,9 @@ FSDP = {
     "FSDP_OFFLOAD_PARAMS": "false",
     "FSDP_ACTIVATION_CHECKPOINTING": "false",  # the trainer's gradient checkpointing does this
 }
+# The longest wait of one process for the others. The first reads and checks all checkpoints of a run before it resumes, and
+# hashes the state after a save, which may be hundreds of GB; NCCL's own limit is ten minutes.
+PATIENCE = datetime.timedelta(hours=3)
 
 
 def launch(spec: recipes.Spec, hardware: recipes.Hardware, state: Path) -> int:
@@ -54,6 +58,19 @@ def launch(spec: recipes.Spec, hardware: recipes.Hardware, state: Path) -> int:
     return 1 if torchrun.wait() or state.exists() else 0
 
 
+def sharding(bf16: bool) -> dict:
+    """accelerate's argument for a process of a run whose weights are sharded: arithmetic in bf16, sums of gradients and log-probabilities in
+    float32, as in one process. By default both would be rounded to bf16. Empty if nothing is sharded or all is float32."""
+    if os.environ.get("ACCELERATE_USE_FSDP") != "true" or not bf16:
+        return {}
+    import torch
+    from accelerate.utils import FullyShardedDataParallelPlugin
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    return {"fsdp_plugin": FullyShardedDataParallelPlugin(mixed_precision_policy=policy)}
+
+
 class Processes:
     """This process among all processes of the run. A run of one process needs no communication."""
 
@@ -62,7 +79,7 @@ class Processes:
         if hardware.processes > 1:
             from accelerate import PartialState
 
-            self.state = PartialState(cpu=not hardware.gpus)
+            self.state = PartialState(cpu=not hardware.gpus, timeout=PATIENCE)
         self.first = self.state is None or self.state.is_main_process
 
     def wait(self) -> None:

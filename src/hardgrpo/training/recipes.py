@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import random
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from hardgrpo.study import settings
 
 # Keys that a specification may leave out -> whether a recipe needs the key.
 OPTIONAL = {"solutions": settings.is_supervised, "questions": settings.majority_share, "continues": lambda recipe: False}
+# TRL's settings where a recipe corrects nothing: the ratios of tokens are measured, and `Trainer` applies none.
+MEASURED = {"mode": "token_truncate", "limit": math.inf}
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,14 @@ def packages(recipe: dict) -> list[str]:
     return [package for package, is_needed in needed.items() if is_needed]
 
 
+def arithmetic(recipe: dict) -> str | None:
+    """How this version computes a recipe that older versions computed differently; None for the other recipes. A run is not continued
+    from a state of the other arithmetic."""
+    if recipe.get("generation") == "vllm":
+        return "rollouts of vLLM follow the seed and have the weight of importance_correction, and the base under an adapter stays as it is"
+    return "the adapter on 4-bit weights is held in float32" if recipe["base"] == "nf4" else None
+
+
 def check_machine(recipe: dict, hardware: Hardware) -> None:
     """Raise a `UserError` if the recipe cannot run on the machine."""
     if hardware.gpus == 0 and recipe["optimiser"] == "paged_adamw_8bit":
@@ -189,6 +200,7 @@ def trainer_arguments(
     """
     recipe = spec.training
     with_vllm, accumulated = recipe["generation"] == "vllm", micro_batches(settings.texts_per_update(recipe), hardware)[1]
+    correction = recipe.get("importance_correction") or MEASURED
     return _common_arguments(spec, output_dir, hardware, track) | {
         # the objective
         "num_generations": recipe["group_size"],
@@ -217,6 +229,8 @@ def trainer_arguments(
         "sync_ref_model": False,
         "steps_per_generation": accumulated,
         "cast_lm_head_to_fp32": False,
+        # The reference policy of a KL term where all weights are trained: "auto", TRL's default, would spread each process's copy over all GPUs.
+        "model_init_kwargs": None if recipe.get("adapter") else {"device_map": None},
         # sampling of rollouts, and correction for differences between vLLM's and the trainer's probabilities
         "chat_template_kwargs": spec.chat or None,
         "use_vllm": with_vllm,
@@ -227,8 +241,8 @@ def trainer_arguments(
         "vllm_enable_sleep_mode": with_vllm and hardware.vllm_sleep,
         "vllm_max_model_length": context if with_vllm else None,
         "vllm_importance_sampling_correction": with_vllm,
-        "vllm_importance_sampling_mode": "sequence_mask",
-        "vllm_importance_sampling_clip_max": 3.0,
+        "vllm_importance_sampling_mode": correction["mode"],
+        "vllm_importance_sampling_clip_max": correction["limit"],
         "vllm_importance_sampling_clip_min": None,
     }
 
@@ -257,6 +271,7 @@ def supervised_arguments(spec: Spec, output_dir: str, hardware: Hardware = Hardw
 def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: str) -> dict:
     """The arguments that both trainers have: the optimiser, the machine, the order of prompts, checkpoints and logs."""
     recipe, on_gpu = spec.training, hardware.gpus > 0
+    is_sharded = hardware.processes > 1 and not recipe.get("adapter")
     at_once, accumulated = micro_batches(settings.texts_per_update(recipe), hardware)
     return {
         "output_dir": output_dir,
@@ -282,6 +297,8 @@ def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: st
         "gradient_checkpointing_kwargs": {"use_reentrant": False} if on_gpu else None,
         "use_cpu": not on_gpu,
         "ddp_find_unused_parameters": False,
+        # Where weights are sharded, a gradient that waits for the others of its update would be held whole by each process.
+        "accelerator_config": {"gradient_accumulation_kwargs": {"sync_each_batch": True}} if is_sharded else None,
         # the order of prompts is fixed by `schedule`
         "shuffle_dataset": False,
         "remove_unused_columns": False,

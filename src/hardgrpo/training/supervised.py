@@ -15,7 +15,7 @@ from trl import SFTConfig, SFTTrainer
 from hardgrpo.data import solutions, tasks
 from hardgrpo.runtime.errors import UserError, shown
 from hardgrpo.runtime.interruption import say
-from hardgrpo.training import recipes
+from hardgrpo.training import base_weights, processes, recipes
 
 
 class Trainer(SFTTrainer):
@@ -23,6 +23,13 @@ class Trainer(SFTTrainer):
 
     began: float | None = None  # when the current update began
     trained_tokens = 0  # of the current update, over all processes
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        base_weights.train_in_float32(self.model)
+
+    def _build_accelerator_args(self, **kwargs):
+        return super()._build_accelerator_args(**kwargs) | processes.sharding(self.args.bf16)
 
     def training_step(self, *args, **kwargs):
         self.began = self.began or time.perf_counter()

@@ -10,15 +10,33 @@ With one micro-batch an update has the same bits as TRL's; with several, the sam
 micro-batch beside the loss (entropy, clip ratios) is a mean over the computed micro-batches.
 """
 
+import functools
+
 import torch
+from accelerate.utils import is_peft_model, set_seed
 from trl import GRPOTrainer
 from trl.models.utils import unwrap_model_for_generation
 from trl.trainer.utils import pad, split_tensor_dict
 
 from hardgrpo.sampling import decoding
+from hardgrpo.training import base_weights, processes
 
 
 class Trainer(GRPOTrainer):
+    """`corrects`: whether the loss of vLLM's rollouts is weighted, as the recipe's importance_correction says."""
+
+    def __init__(self, *args, corrects: bool = True, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.corrects = corrects
+        base_weights.train_in_float32(self.model)
+        if self.use_vllm:
+            set_seed(self.args.seed, device_specific=True)  # again: vLLM's start has set all generators to the rank
+            if is_peft_model(self.model):
+                self.vllm_generation._iter_named_params = functools.partial(base_weights.with_adapter, self.model)
+
+    def _build_accelerator_args(self, **kwargs):
+        return super()._build_accelerator_args(**kwargs) | processes.sharding(self.args.bf16)
+
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
         # Not under FSDP, where all processes need equally many forward passes, and not with dropout, which TRL also draws for ended rows.
         if self.use_vllm or self.is_fsdp_enabled or has_dropout(self.model):
@@ -39,6 +57,17 @@ class Trainer(GRPOTrainer):
         if draw.log_probabilities is None:
             return completions, None
         return completions, [row[: len(tokens)] for row, tokens in zip(draw.log_probabilities.tolist(), completions)]
+
+    def _generate_and_score_completions(self, inputs):
+        batch = super()._generate_and_score_completions(inputs)
+        if "importance_sampling_ratio" in batch:
+            ratios = batch["importance_sampling_ratio"]  # of tokens (rollouts, tokens), or of completions (rollouts, 1)
+            if not self.corrects:
+                ratios = batch["importance_sampling_ratio"] = torch.ones_like(ratios)
+            weights = ratios if ratios.shape[1] == 1 else ratios[batch["completion_mask"].bool()]
+            masked = self.accelerator.gather((weights == 0).float().mean())
+            self._metrics["train"]["masked_share"].append(masked.mean().item())
+        return batch
 
     def _sampling(self, rows: int) -> decoding.GlobalSampling:
         return decoding.GlobalSampling(rows, self.temperature)

@@ -101,5 +101,5 @@ def here(study: dict, key: str) -> str:
         return "not trained here"
     value = study["recipe"].get(key, RECIPE_DEFAULTS.get(key))
     if isinstance(value, dict):
-        return ", ".join(f"{name} {entry:g}" for name, entry in value.items())
+        return ", ".join(f"{name} {entry if isinstance(entry, str) else f'{entry:g}'}" for name, entry in value.items())
     return "none" if value is None else f"{value}"

@@ -1,0 +1,148 @@
+"""What a node needs for work on its GPUs, checked before anything is loaded, and where compilers keep their caches there.
+
+vLLM, and the loss of TRL's trainers, compile kernels on the node: Triton needs a C compiler and the header files of Python.
+"""
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from hardgrpo.runtime.errors import UserError
+
+# Variables that name the folders in which kernels are compiled and kept -> the part of this project's cache. By default they would be in
+# the home folder, which on compute nodes is often small, slow or read-only.
+CACHES = {
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "VLLM_CACHE_ROOT": "vllm",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+}
+DRIVERS = {"12": "525", "13": "580"}  # version of CUDA: the oldest driver that it runs with
+DRIVER = Path("/proc/driver/nvidia/version")
+PROGRAM = "#include <Python.h>\n#include <stdlib.h>\nint answer(void) { return 42; }\n"  # needs the headers that Triton's needs
+ALLOCATE = "import torch; torch.zeros(1, device='cuda')"
+
+
+def check(compiles: bool) -> None:
+    """Raise a `UserError` if this node lacks what work on GPUs needs, except a driver. `compiles`: whether the program compiles kernels."""
+    _check_glibc()
+    if compiles:
+        _set_caches()
+        _check_compiler(Path(os.environ["TRITON_CACHE_DIR"]))
+
+
+def cuda() -> str | None:
+    """The version of CUDA that this Python's torch is built for, without importing it; None for a build for CPUs."""
+    found = importlib.util.find_spec("torch")
+    path = Path(found.origin).with_name("version.py") if found and found.origin else None
+    text = path.read_text(encoding="utf-8") if path and path.exists() else ""
+    version = re.search(r"^cuda\b[^=\n]*= *'([0-9.]+)'", text, re.MULTILINE)
+    return version[1] if version else None
+
+
+def _check_glibc() -> None:
+    """Raise a `UserError` if this system's C library is older than an installed package needs. Its wheel's tag says what it needs."""
+    name, version = platform.libc_ver()
+    if name != "glibc":
+        return
+    for package in ("vllm", "torch", "bitsandbytes"):
+        try:
+            wheel = importlib.metadata.distribution(package).read_text("WHEEL") or ""
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        needed = min(((int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)", wheel)), default=(0, 0))
+        if tuple(map(int, version.split(".")[:2])) < needed:
+            raise UserError(
+                f"glibc is {version} on this node, and {package} needs {needed[0]}.{needed[1]}: choose nodes with a newer system, or run jobs in"
+                " containers (--sdm apptainer, docs/containers.md)"
+            )
+
+
+def check_driver() -> None:
+    """Raise a `UserError` if no memory can be allocated on a GPU, in a process of its own, which leaves nothing there. The number of GPUs
+    is right under an old driver, too."""
+    try:
+        done = subprocess.run([sys.executable, "-c", ALLOCATE], capture_output=True, text=True, timeout=600, check=False)
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    except subprocess.TimeoutExpired:
+        done, lines = None, ["no answer within ten minutes"]
+    if done is None or done.returncode:
+        driver = re.search(r"\b\d{3}\.[0-9.]+\b", DRIVER.read_text() if DRIVER.exists() else "")
+        built = cuda() or ""
+        oldest = DRIVERS.get(built.split(".")[0])
+        needs = f", and CUDA {built} needs {oldest} or later" if oldest else ""
+        raise UserError(
+            f"a GPU is visible, but no memory can be allocated on it ({lines[-1]}); the NVIDIA driver is {driver[0] if driver else 'not known'}"
+            f"{needs}: choose nodes with a newer driver (srun nvidia-smi shows it), or ask for the package cuda-compat on data-centre GPUs; a"
+            " container does not help, because the driver is the node's"
+        )
+
+
+def _set_caches() -> None:
+    """Set the variables of CACHES that are not set to folders of this node. Raise a `UserError` for a folder that cannot be written."""
+    base = Path(os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
+    own = base / f"hardgrpo-{os.getuid()}"
+    for variable, part in CACHES.items():
+        chosen = os.environ.get(variable)
+        folder = Path(chosen) if chosen else own / part
+        named = f"{variable}={folder}" if chosen else f"{folder} (the folder for {variable})"
+        try:
+            if not chosen:
+                own.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if own.stat().st_uid != os.getuid() or own.stat().st_mode & 0o022:
+                    raise UserError(
+                        f"{own} can be written by other users, and programs run what is compiled there; delete it, or set TMPDIR"
+                    )
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(b"x")
+        except OSError as error:
+            raise UserError(
+                f"{named} cannot be written: {error.strerror}; kernels are compiled there: set {variable if chosen else 'TMPDIR'} to a folder"
+                " that can, on a local disk of the node if it has one"
+            ) from None
+        os.environ[variable] = str(folder)
+
+
+def _check_compiler(folder: Path) -> None:
+    """Raise a `UserError` if no C file can be compiled against Python's headers and loaded from a folder, as Triton does."""
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    if not compiler or not shutil.which(compiler):
+        named = f"CC is {compiler}, which is not there" if compiler else "neither gcc nor clang is there"
+        raise UserError(
+            f"a C compiler is needed on this node to compile kernels ({named}): load one for every job, such as precommand: module load gcc in"
+            " slurm/config.yaml, or run jobs in containers (--sdm apptainer, docs/containers.md)"
+        )
+    headers = sysconfig.get_paths("posix_prefix")["include"]
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        source, library = Path(temporary) / "probe.c", Path(temporary) / "probe.so"
+        source.write_text(PROGRAM)
+        done = subprocess.run(
+            [compiler, source, "-shared", "-fPIC", f"-I{headers}", "-o", library], capture_output=True, text=True, check=False
+        )
+        if done.returncode and "Python.h" in done.stderr:
+            raise UserError(
+                f"{headers}/Python.h is missing, which kernels are compiled with: install the headers of this Python (Debian: python3-dev,"
+                " Red Hat: python3-devel), make the environments with a Python that has them (make PYTHON=...), or run jobs in containers"
+            )
+        if done.returncode:
+            raise UserError(
+                f"{compiler} cannot compile a C file: {(done.stderr.strip().splitlines() or ['no reason'])[0]}; load a compiler that works"
+                " (precommand: module load gcc in slurm/config.yaml), or run jobs in containers (--sdm apptainer, docs/containers.md)"
+            )
+        try:
+            ctypes.CDLL(str(library))
+        except OSError as error:
+            raise UserError(
+                f"{folder}: what is compiled there cannot be loaded ({error}); set TRITON_CACHE_DIR to a folder on a file system that is not"
+                " mounted noexec"
+            ) from None

@@ -1,0 +1,137 @@
+"""All weights trained in two processes that share them (FSDP2), on the CPU. accelerate does so on GPUs alone; a stand-in tells it that
+these processes have GPUs, and notes how they start and sum their gradients."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+from safetensors.torch import load_file
+
+from conftest import path_of
+from interrupted import COLD, contents, often, states, wait_for
+
+TELLING = """
+import json, os
+if "RANK" in os.environ:
+    import accelerate, torch
+    from accelerate import state
+    from torch.distributed import fsdp
+    def note(**facts):
+        with open(os.environ["NOTES"], "a") as notes:
+            notes.write(json.dumps(facts) + "\\n")
+    begin, group, wait = state.PartialState.__init__, torch.distributed.init_process_group, accelerate.Accelerator.no_sync
+    shard = fsdp.fully_shard
+    def told(self, *arguments, **named):
+        is_new = not self.initialized
+        begin(self, *arguments, **named)
+        if is_new and self.distributed_type == state.DistributedType.MULTI_CPU:
+            self.distributed_type = state.DistributedType.MULTI_GPU
+    def grouped(*arguments, **named):
+        note(hours=named["timeout"].total_seconds() / 3600)
+        return group(*arguments, **named)
+    def waited(self, model):
+        note(waited=True)
+        return wait(self, model)
+    def sharded(*arguments, mp_policy, **named):
+        note(types=[str(kind) for kind in (mp_policy.param_dtype, mp_policy.reduce_dtype, mp_policy.output_dtype)])
+        return shard(*arguments, mp_policy=mp_policy, **named)
+    fsdp.fully_shard = sharded
+    state.PartialState.__init__, torch.distributed.init_process_group, accelerate.Accelerator.no_sync = told, grouped, waited
+"""
+TWO = ("--processes", "2", "--micro-batch", "3")
+
+
+class Place:
+    """The small study's model and tasks, and `train`, which trains all weights of the model with a KL term."""
+
+    def __init__(self, folder: Path, results: Path):
+        self.folder = folder
+        (folder / "results").symlink_to(results)
+        (folder / "told").mkdir()
+        (folder / "told/sitecustomize.py").write_text(TELLING)
+        self.told = {"PYTHONPATH": f"{folder}/told:{os.environ['PYTHONPATH']}", "NOTES": str(folder / "notes")}
+
+    def command(self, name: str, **changes) -> list[str]:
+        spec = yaml.safe_load((self.folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
+        spec["training"] |= {"reward": "finished", "beta": 0.1, "loss": "grpo", "updates": 8, "checkpoint_every": 2} | changes
+        (self.folder / f"{name}.yaml").write_text(yaml.safe_dump(spec))
+        return [sys.executable, path_of("train_grpo"), "--spec", f"{name}.yaml", "--output", name, "--state", f"{name}.state"]
+
+    def train(self, name: str, *arguments: str, env: dict | None = None, **changes) -> str:
+        command = [*self.command(name, **changes), *arguments]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, env=COLD | (env or {}))
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-5000:]
+        return done.stdout
+
+    def notes(self) -> list[dict]:
+        return [json.loads(line) for line in (self.folder / "notes").read_text().splitlines()]
+
+    def updates(self, name: str) -> list[dict[str, float]]:
+        rows = csv.DictReader((self.folder / name / "updates.csv").read_text().splitlines())
+        return [{key: float(value) for key, value in row.items() if value} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def place(finished_world, tmp_path_factory) -> Place:
+    return Place(tmp_path_factory.mktemp("sharded"), finished_world.folder / "results")
+
+
+@pytest.fixture(scope="module")
+def sharded(place) -> Path:
+    said = place.train("sharded", *TWO, env=place.told)
+    assert "2 processes, all weights sharded over them (FSDP2)" in said
+    return place.folder / "sharded"
+
+
+def test_weights_that_are_shared_are_trained_as_weights_that_each_process_holds(place, sharded):
+    assert "all weights held by each" in place.train("whole", *TWO)
+    for ours, theirs in zip(place.updates("sharded"), place.updates("whole"), strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-5)
+    first, *_, last = place.updates("sharded")
+    assert first["kl"] == 0 < last["kl"], "the reference policy is the untrained model"
+    assert any(row["grad_norm"] > 0 for row in place.updates("sharded"))
+    ours, theirs = (load_file(place.folder / f"{name}/checkpoints/step-8/model.safetensors") for name in ("sharded", "whole"))
+    assert all(ours[name].shape == weights.shape and ours[name].dtype == weights.dtype for name, weights in theirs.items())
+
+
+def test_processes_wait_for_hours_and_hold_no_whole_gradients(place, sharded):
+    """The first process reads all checkpoints while the others wait; a gradient is shared out after each micro-batch."""
+    notes = place.notes()
+    assert {note["hours"] for note in notes if "hours" in note} == {3}
+    assert not [note for note in notes if "waited" in note]
+
+
+def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float32(place, sharded):
+    """accelerate's own policy rounds both to bf16, which a single process does not."""
+    place.train("bf16", *TWO, env=place.told, precision="bf16")
+    types = {tuple(note["types"]) for note in place.notes() if "types" in note}
+    assert types == {("None", "None", "None"), ("torch.bfloat16", "torch.float32", "None")}, "of policy and reference in both runs"
+    assert place.updates("bf16")[0]["kl"] < 1e-4, "both compute in bf16"
+
+
+@often
+def test_killed_and_started_again_it_ends_with_the_same_weights(place, sharded):
+    with open(place.folder / "log", "w") as log:
+        command = ["nice", "-n", "19", *place.command("killed"), *TWO]
+        process = subprocess.Popen(command, cwd=place.folder, stdout=log, stderr=log, env=COLD | place.told)
+        wait_for(lambda: any((path / "manifest.json").exists() for path in states(place.folder, "killed")), process)
+        for part in psutil.Process(process.pid).children(recursive=True):
+            part.kill()
+        assert process.wait() == 1, (place.folder / "log").read_text()[-3000:]
+    place.train("killed", *TWO, env=place.told)
+    assert json.loads((place.folder / "killed/provenance.json").read_text())["resumed_from"] >= 2
+    assert contents(place.folder / "killed") == contents(sharded)
+
+
+@pytest.mark.vllm
+def test_vllm_gets_the_whole_weights_of_shards(place):
+    place.train("vllm", *TWO, env=place.told, generation="vllm", precision="bf16", learning_rate=2e-2)
+    rows = place.updates("vllm")
+    assert max(row["logp_difference_mean"] for row in rows) < 0.05, "vLLM samples with the weights that are trained"
+    assert rows[0]["kl"] < 1e-4

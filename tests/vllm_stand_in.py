@@ -1,0 +1,56 @@
+"""A stand-in for vLLM beside TRL's trainer, for tests without vLLM. It starts, takes weights and samples as vLLM does, by transformers."""
+
+from types import SimpleNamespace
+
+import torch
+from transformers import AutoModelForCausalLM, set_seed
+from trl.generation import vllm_generation
+
+
+class StandIn:
+    """The engine, as far as TRL uses it. `offset` is added to the log-probability that it reports of each token."""
+
+    def __init__(self, folder: str, dtype: torch.dtype, offset: float):
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
+        self.offset, self.rollouts = offset, []
+        self.sent: dict[str, torch.Tensor] = {}  # the weights of the last sync
+        worker = SimpleNamespace(model_runner=SimpleNamespace(model=self))
+        self.llm_engine = SimpleNamespace(
+            model_executor=SimpleNamespace(driver_worker=worker), model_config=SimpleNamespace(max_model_len=512)
+        )
+        set_seed(0)  # vLLM's start seeds all generators with its own seed, for which TRL takes the rank
+
+    @classmethod
+    def install(cls, monkeypatch, offset: float = 0.0) -> None:
+        """Let TRL's trainers use it for vLLM until the test ends."""
+
+        def start(generation) -> None:
+            generation.llm = cls(generation.model.name_or_path, generation.model.dtype, offset)
+
+        monkeypatch.setattr(vllm_generation.VLLMGeneration, "_init_vllm", start)
+        monkeypatch.setattr(vllm_generation, "SamplingParams", SimpleNamespace, raising=False)
+
+    def load_weights(self, pairs: list[tuple[str, torch.Tensor]]) -> None:
+        self.sent |= {name: weights.detach().clone() for name, weights in pairs}
+
+    def reset_prefix_cache(self) -> None:
+        """The end of a sync."""
+        self.model.load_state_dict(self.sent, strict=False)
+
+    @torch.no_grad()
+    def generate(self, prompts: list[dict], sampling_params: SimpleNamespace, use_tqdm: bool) -> list[SimpleNamespace]:
+        outputs = []
+        for prompt in prompts:
+            row, scores = torch.tensor([prompt["prompt_token_ids"]]), []
+            for _ in range(sampling_params.max_tokens):
+                logps = self.model(row).logits[0, -1].float().log_softmax(-1)
+                token = torch.multinomial(logps.exp(), 1)
+                scores.append({token.item(): SimpleNamespace(rank=1, logprob=logps[token].item() + self.offset)})
+                row = torch.cat([row, token[None]], dim=1)
+                if token.item() in self.model.generation_config.eos_token_id:
+                    break
+            tokens = row[0, len(prompt["prompt_token_ids"]) :].tolist()
+            self.rollouts.append(tokens)
+            completion = SimpleNamespace(token_ids=tokens, logprobs=scores)
+            outputs.append(SimpleNamespace(prompt_token_ids=prompt["prompt_token_ids"], outputs=[completion]))
+        return outputs
