@@ -3,7 +3,6 @@ these processes have GPUs, and notes how they start and sum their gradients."""
 
 import csv
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,8 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from conftest import path_of
+from conftest import ROOT, path_of
+from hardgrpo.runtime import user_settings
 from interrupted import COLD, contents, often, states, wait_for
 
 TELLING = """
@@ -55,7 +55,11 @@ class Place:
         (folder / "results").symlink_to(results)
         (folder / "told").mkdir()
         (folder / "told/sitecustomize.py").write_text(TELLING)
-        self.told = {"PYTHONPATH": f"{folder}/told:{os.environ['PYTHONPATH']}", "NOTES": str(folder / "notes")}
+        self.told = {
+            "PYTHONPATH": f"{folder}/told:{ROOT / 'src'}",
+            user_settings.KEEP_PYTHONPATH: "1",
+            "NOTES": str(folder / "notes"),
+        }
 
     def command(self, name: str, **changes) -> list[str]:
         spec = yaml.safe_load((self.folder / "results/training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())

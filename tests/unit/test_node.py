@@ -11,8 +11,8 @@ import pytest
 import yaml
 from test_recipes import SPEC
 
-from conftest import path_of
-from hardgrpo.runtime import node
+from conftest import ROOT, path_of
+from hardgrpo.runtime import node, user_settings
 from hardgrpo.runtime.errors import UserError
 from interrupted import COLD
 
@@ -58,7 +58,12 @@ class Node:
     def run(self, program: str, *arguments, **env: str) -> str:
         """The one line with which a program ends."""
         kept = {name: value for name, value in COLD.items() if name not in ("CUDA_VISIBLE_DEVICES", "CC", *node.CACHES)}
-        own = {"PYTHONPATH": f"{self.folder}:{os.environ['PYTHONPATH']}", "TMPDIR": str(self.folder), "SLURM_TMPDIR": ""}
+        own = {
+            "PYTHONPATH": f"{self.folder}:{ROOT / 'src'}",
+            user_settings.KEEP_PYTHONPATH: "1",
+            "TMPDIR": str(self.folder),
+            "SLURM_TMPDIR": "",
+        }
         done = subprocess.run(
             [sys.executable, path_of(program), *arguments],
             cwd=self.folder,
