@@ -26,15 +26,15 @@ def main() -> None:
     graders.check_grader(args.grader)
 
     pool = tasks.read_problems(args.problems, needs_answer=False)
-    found = annotations.read(args.annotated, args.column, pool, args.grader, args.problems)
+    filled = annotations.read(args.annotated, args.column, pool, args.grader, args.problems)
     by_id = {problem["id"]: problem for problem in pool}
-    files.write_jsonl(args.output, (by_id[identity] | {"answer": answer} for identity, answer in found.answers.items()))
-    for note in found.notes:
+    files.write_jsonl(args.output, (by_id[identity] | {"answer": answer} for identity, answer in filled.answers.items()))
+    for note in filled.notes:
         print(f"warning: {args.annotated}: {note}")
-    if found.empty:
-        left_out = errors.shown(", ".join(found.empty))
-        print(f"warning: {args.annotated}: {len(found.empty)} rows have no answer and are left out: {left_out}")
-    print(f"{args.output}: {len(found.answers)} problems have answers")
+    if filled.empty:
+        left_out = errors.shown(", ".join(filled.empty))
+        print(f"warning: {args.annotated}: {len(filled.empty)} rows have no answer and are left out: {left_out}")
+    print(f"{args.output}: {len(filled.answers)} problems have answers")
 
 
 if __name__ == "__main__":

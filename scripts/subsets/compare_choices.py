@@ -76,9 +76,9 @@ def graded(path: str, grader: str, problems: list[dict]) -> tuple[np.ndarray, np
     expected = f"expected at least 2, and as many as in row {rows[0]} ({len(texts[0])})"
     errors.refuse_rows(
         [
-            errors.RowError(path, f"row {line}", f"{len(found)} completions", expected)
-            for line, found in zip(rows, texts)
-            if len(found) != len(texts[0]) or len(found) < 2
+            errors.RowError(path, f"row {line}", f"{len(samples)} completions", expected)
+            for line, samples in zip(rows, texts)
+            if len(samples) != len(texts[0]) or len(samples) < 2
         ]
     )
     right = [[graders.grade(grader, text, problem["answer"]).correct for text in found] for problem, found in zip(problems, texts)]

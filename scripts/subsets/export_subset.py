@@ -91,9 +91,9 @@ def original_rows(chosen: list[dict], contents: list[Content], pool: str) -> tup
     for problem in chosen:
         number, part = problem["row"], problem.get("part", 0)
         content = contents[part] if type(part) is int and 0 <= part < len(contents) else None
-        known = content and type(number) is int and 0 <= number < len(content.rows)
-        if not known or not holds(content.rows[number], problem["question"]):
-            file = content.path if content else ", ".join(one.path for one in contents)
+        in_place = content and type(number) is int and 0 <= number < len(content.rows)
+        if not in_place or not holds(content.rows[number], problem["question"]):
+            file = content.path if content else ", ".join(each.path for each in contents)
             raise errors.UserError(f"{file}: '{problem['id']}' of {pool} is not where it was; prepare the task again")
         rows.append(content.rows[number])
         lines += [content.lines[number]] if content.lines else []

@@ -25,34 +25,34 @@ def read(path: str, column: str, problems: list[dict], grader: str, pool: str | 
     content = sources.read(path)
     rows = [_cells(row, content.form is not None) for row in content.rows]
     match = Matching(problems, [row["id"] for row in rows if "id" in row], content.form is not None, pool)
-    found, wrong, doubtful = Annotations(), [], []
+    annotations, row_errors, doubtful = Annotations(), [], []
     for row, place in zip(rows, content.places):
         try:
             _check_columns(path, place, row, column, content.form is not None)
             identity, answer = match.id_of(path, place, row), row[column].strip()
-            if identity in found.answers or identity in found.empty:
+            if identity in annotations.answers or identity in annotations.empty:
                 raise RowError(path, place, f"id '{identity}' stands there twice", "keep one of its rows")
             if not answer:
-                found.empty.append(identity)
+                annotations.empty.append(identity)
                 continue
             if problem := _unreadable(answer, grader, content.form):
                 raise RowError(path, place, *problem)
             if content.form and _is_doubtful(answer, content.form):
                 doubtful.append(f"'{answer[:30]}' ({place})")
-            found.answers[identity] = answer
+            annotations.answers[identity] = answer
         except RowError as error:
             if not (content.form and spreadsheets.is_blank(row.values())):
-                wrong.append(error)
-    refuse_rows(wrong)
-    if not found.answers:
+                row_errors.append(error)
+    refuse_rows(row_errors)
+    if not annotations.answers:
         raise UserError(f"{path}: no row has an answer in column '{column}'; fill some in")
     if match.changed:
-        found.notes.append(f"ids that a spreadsheet changed are matched by their number: {_first(match.changed)}")
+        annotations.notes.append(f"ids that a spreadsheet changed are matched by their number: {_first(match.changed)}")
     if doubtful:
-        found.notes.append(
+        annotations.notes.append(
             f"a spreadsheet may have changed answers: {_first(doubtful)}; if so, format the column as text and write them again"
         )
-    return found
+    return annotations
 
 
 def _cells(row: dict, of_table: bool) -> dict[str, str]:

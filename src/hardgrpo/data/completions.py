@@ -12,7 +12,7 @@ def read(
     needs_prompt: bool = False,
     stopped: bool = False,
 ) -> dict[str, list[dict]]:
-    """Completions by problem id. Raise a `UserError` if a problem has a wrong number of completions.
+    """Completions by problem id. Raise a `UserError` if a problem has a row_errors number of completions.
 
     Each problem must have `samples` completions (None: as many as the problem with the most), if `ragged` at least one, and after a
     probe that was `stopped` early the first few of `samples`, or none. With `needs_prompt` each row must also have the prompt.
@@ -21,7 +21,7 @@ def read(
     keys = {"id": (str, int), "completion": str} | ({"sample": int} if stopped else {}) | ({"prompt": str} if needs_prompt else {})
     optional = {"sample": int, "tokens": int, "finish_reason": str, "log_probability": (int, float), "prompt": str}
     for path in paths:
-        seen, wrong = set(), []
+        seen, row_errors = set(), []
         for line, row in files.parse_jsonl(files.read_user_text(path), path, keys, optional):
             identity, sample = str(row["id"]), row.get("sample")
             problem = None
@@ -32,11 +32,11 @@ def read(
             elif sample is not None and (identity, sample) in seen:
                 problem = f"sample {sample} of '{identity}' stands in the file twice", "remove one"
             if problem:
-                wrong.append(RowError(path, f"row {line}", *problem))
+                row_errors.append(RowError(path, f"row {line}", *problem))
                 continue
             seen.add((identity, sample))
             by_problem[identity].append(row)
-        refuse_rows(wrong)
+        refuse_rows(row_errors)
     if stopped:
         for identity, rows in by_problem.items():
             rows.sort(key=lambda row: row["sample"])
@@ -62,13 +62,13 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
 
     A row may also have `prompt` (as the model saw it), `tokens` and `finish_reasons` (lists), and `published_pass_rate`.
     """
-    by_question, wrong = {}, []
+    by_question, row_errors = {}, []
     for line, row in recorded_rows(path, {"question": str, "completions": list}):
         problem = ("the question stands in the file twice", "remove one") if row["question"] in by_question else _not_recorded(row)
         if problem:
-            wrong.append(RowError(path, f"row {line}", *problem))
+            row_errors.append(RowError(path, f"row {line}", *problem))
         by_question[row["question"]] = row
-    refuse_rows(wrong)
+    refuse_rows(row_errors)
     found = {}
     for problem in problems:
         row = by_question.pop(problem["question"], None)
@@ -105,7 +105,7 @@ def _not_recorded(row: dict) -> tuple[str] | None:
         row[key] = row.get(key) or [None] * len(row["completions"])
         if not isinstance(row[key], list) or len(row[key]) != len(row["completions"]):
             return (f"'{key}' must be a list, one for each of {len(row['completions'])} completions",)
-        if not all(one is None or type(one) is kind and (kind is str or one >= 0) for one in row[key]):
+        if not all(value is None or type(value) is kind and (kind is str or value >= 0) for value in row[key]):
             return (f"'{key}' must hold {'numbers from 0' if kind is int else 'texts'} or null",)
     return None
 

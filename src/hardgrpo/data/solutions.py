@@ -25,13 +25,13 @@ def worked(task: str, source: dict, paths: list[str], grader: str) -> list[tuple
             f"task {task}: its source has no worked solutions, so a recipe with objective: sft cannot train on it; take another task, or"
             " name a column with solutions in the task's source (columns: {solution: NAME})"
         )
-    solved, wrong = [], []
+    solved, row_errors = [], []
     for problem, row, where in tasks.with_rows(task, source, "train", paths):
         try:
             solved.append((problem, sources.solution(row, format, columns, statement(grader, problem["answer"]), where)))
         except RowError as error:
-            wrong.append(error)
-    refuse_rows(wrong)
+            row_errors.append(error)
+    refuse_rows(row_errors)
     return solved
 
 

@@ -180,12 +180,12 @@ def as_problem(
     `place` says where the row stands in the file; the default follows from its number from 0, after the header of a table.
     """
     place = place or f"row {number + (2 if spreadsheets.is_table(path) else 1)}"
-    wrong = lambda problem, remedy: RowError(path, place, problem, remedy)
+    row_error = lambda problem, remedy: RowError(path, place, problem, remedy)
     if format in FORMATS:
         try:
             problem = FORMATS[format](row)
         except (KeyError, TypeError, AttributeError) as error:
-            raise wrong(f"not a row of format '{format}' ({error} is wrong or missing)", f"found {', '.join(row)}") from None
+            raise row_error(f"not a row of format '{format}' ({error} is wrong or missing)", f"found {', '.join(row)}") from None
     else:
         names = COLUMNS | columns
         for key in dict.fromkeys(["question", "answer", *columns]):
@@ -196,11 +196,11 @@ def as_problem(
         problem = {key: row.get(name) for key, name in names.items()}
     for key in ("question", "answer"):
         if isinstance(problem[key], (list, dict)):
-            raise wrong(f"the {key} is a {type(problem[key]).__name__}, expected text", "name a column that holds text")
+            raise row_error(f"the {key} is a {type(problem[key]).__name__}, expected text", "name a column that holds text")
     if not str(problem["question"] or "").strip():
-        raise wrong("the question is empty", "correct the row or take it out")
+        raise row_error("the question is empty", "correct the row or take it out")
     if needs_answer and (problem["answer"] is None or not str(problem["answer"]).strip()):
-        raise wrong(
+        raise row_error(
             "the answer is missing",
             "add it, take the row out, or set the task's `labelled` to false (nobody has given answers"
             " yet: `.venv/bin/snakemake subset` says which to ask for)",

@@ -180,13 +180,13 @@ class Ids:
 
 def _by_value(ids: list[str], digits: int) -> dict[Decimal, list[str]]:
     """{number: the ids that it may stand for}. Excel cuts digits off, others round them."""
-    found: dict[Decimal, list[str]] = collections.defaultdict(list)
+    ids_by_value: dict[Decimal, list[str]] = collections.defaultdict(list)
     contexts = [Context(prec=digits, rounding=rounding, traps=[]) for rounding in (ROUND_DOWN, ROUND_HALF_UP)]
     for identity in ids:
         if SHOWN_NUMBER.fullmatch(identity) and "," not in identity:
             for value in {context.create_decimal(identity) for context in contexts}:
-                found[value].append(identity)
-    return found
+                ids_by_value[value].append(identity)
+    return ids_by_value
 
 
 ERROR_VALUE = re.compile(r"#([^\W\d_]+[!?]|DIV/0!|N/A|NV|##+)|Err:\d{3}")

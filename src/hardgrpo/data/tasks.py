@@ -76,18 +76,18 @@ def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: b
     # Tasks over one dataset share its ids. Their samples then share random numbers, and they can be paired by problem.
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
     format, columns = source.get("format", "columns"), source.get("columns", {})
-    problems, places, kept, wrong = [], [], [], []
+    problems, places, origins, row_errors = [], [], [], []
     for index, (origin, of_part, path, place, number, row) in enumerate(rows):
         try:
             problem = sources.as_problem(row, number, format, columns, labelled, path, place)
         except RowError as error:
             if not (spreadsheets.is_table(path) and spreadsheets.is_blank(row.values())):
-                wrong.append(error)
+                row_errors.append(error)
             continue
         if source.get("keep") == "numeric" and not graders.is_number(str(problem["answer"])):
             continue
         identity = problem.get("id")
-        kept.append((row, f"{path}: {place}"))
+        origins.append((row, f"{path}: {place}"))
         places.append((path, place))
         problems.append(
             {
@@ -100,11 +100,11 @@ def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: b
                 **of_part,
             }
         )
-    refuse_rows(wrong)
+    refuse_rows(row_errors)
     if not problems:
         raise UserError(f"task {task}: no problems are left in the {split} split; check its rows and keep")
     problems = _checked(problems, places, labelled)
-    return [(problem, *origin) for problem, origin in zip(problems, kept)]
+    return [(problem, *origin) for problem, origin in zip(problems, origins)]
 
 
 def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[dict]:
@@ -183,20 +183,20 @@ def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -
 def _checked(problems: list[dict], places: list[tuple[str | Path, str]], needs_answer: bool) -> list[dict]:
     """The problems, with ids and answers as text. `places` are the file of each and its place there."""
     first: dict[str, tuple[str | Path, str]] = {}
-    wrong = []
+    row_errors = []
     for problem, (path, place) in zip(problems, places):
         problem["id"] = str(problem["id"])
         if problem.get("answer") is not None:
             problem["answer"] = str(problem["answer"])
         if needs_answer and not problem["answer"].strip():
             empty = f"problem '{problem['id']}' has an empty answer"
-            wrong.append(RowError(path, place, empty, "every problem needs one"))
+            row_errors.append(RowError(path, place, empty, "every problem needs one"))
         elif problem["id"] in first:
-            other, there = first[problem["id"]]
-            where = there if other == path else f"{other}: {there}"
-            wrong.append(RowError(path, place, f"id '{problem['id']}' stands in {where} already", "ids must be unique"))
+            first_path, first_place = first[problem["id"]]
+            where = first_place if first_path == path else f"{first_path}: {first_place}"
+            row_errors.append(RowError(path, place, f"id '{problem['id']}' stands in {where} already", "ids must be unique"))
         first.setdefault(problem["id"], (path, place))
-    refuse_rows(wrong)
+    refuse_rows(row_errors)
     return problems
 
 

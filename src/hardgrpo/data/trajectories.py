@@ -12,7 +12,7 @@ def read(path: str) -> dict[str, list[dict]]:
     table = spreadsheets.read(path)
     prompts: dict[str, list[dict]] = {}
     places: dict[tuple[str, int], str] = {}
-    wrong = []
+    row_errors = []
     for row, place in zip(files.converted(path, table.header, table.cells, COLUMNS, place=table.places.__getitem__), table.places):
         problem = _impossible(row)
         if not problem:
@@ -20,10 +20,10 @@ def read(path: str) -> dict[str, list[dict]]:
             twice = f"prompt '{row['id']}' has epoch {row['epoch']} twice, first in {first}"
             problem = (twice, "remove one") if first != place else None
         if problem:
-            wrong.append(RowError(path, place, *problem))
+            row_errors.append(RowError(path, place, *problem))
             continue
         prompts.setdefault(row["id"], []).append(row)
-    refuse_rows(wrong)
+    refuse_rows(row_errors)
     if not prompts:
         raise UserError(f"{path}: the file has no rows; expected one for each prompt and epoch")
     return {name: sorted(rows, key=lambda row: row["epoch"]) for name, rows in prompts.items()}

@@ -33,18 +33,18 @@ class RowError(UserError):
 FIRST_ROWS = 5  # that a message about many rows names
 
 
-def refuse_rows(wrong: list[RowError]) -> None:
+def refuse_rows(row_errors: list[RowError]) -> None:
     """Raise one error about all these rows: the first in full, the places of the first five, and how many there are."""
-    if len(wrong) < 2:
-        for error in wrong:
+    if len(row_errors) < 2:
+        for error in row_errors:
             raise error
         return
-    first, places = wrong[0], []
-    for error in wrong[:FIRST_ROWS]:
+    first, places = row_errors[0], []
+    for error in row_errors[:FIRST_ROWS]:
         place = error.row if error.path == first.path else f"{error.path}: {error.row}"
         places.append(place if error.problem == first.problem else f"{place} ({error.problem[:100]})")
-    more = ", ..." if len(wrong) > FIRST_ROWS else ""
-    raise UserError(f"{first}. {len(wrong):,} rows are wrong: {', '.join(places)}{more}") from None
+    more = ", ..." if len(row_errors) > FIRST_ROWS else ""
+    raise UserError(f"{first}. {len(row_errors):,} rows are wrong: {', '.join(places)}{more}") from None
 
 
 LONGEST_MESSAGE = 1500  # characters; the middle of a longer message is left out

@@ -153,15 +153,15 @@ def read_jsonl(path: str | Path, keys: Kinds, errors: str = "strict", optional: 
 
 def parse_jsonl(text: str, path: str | Path, keys: Kinds, optional: Kinds | None = None) -> list[tuple[int, dict]]:
     """[(line in the file, from 1; row)] of the text of a JSON Lines file, which may start with a byte order mark. See `read_jsonl`."""
-    rows, wrong, kinds = [], [], keys | (optional or {})
+    rows, row_errors, kinds = [], [], keys | (optional or {})
     for line, content in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if not content.strip():
             continue
         try:
             rows.append((line, _json_row(content, path, line, keys, kinds)))
         except RowError as error:
-            wrong.append(error)
-    refuse_rows(wrong)
+            row_errors.append(error)
+    refuse_rows(row_errors)
     if not rows:
         raise UserError(f"{path}: the file has no rows; expected at least one JSON object")
     return rows
@@ -280,7 +280,7 @@ def converted(
     missing = [column for column in columns if column not in header]
     if missing:
         raise UserError(f"{path}: column '{missing[0]}' is missing; expected {', '.join(columns)}")
-    rows, wrong = [], []
+    rows, row_errors = [], []
     kinds = columns | {column: convert for column, convert in (optional or {}).items() if column in header}
     for index, raw in enumerate(dict(zip(header, row)) for row in cells):
         row = dict.fromkeys(optional or {})
@@ -288,10 +288,12 @@ def converted(
             try:
                 row[column] = _converted(convert, raw[column])
             except ValueError:
-                wrong.append(RowError(path, place(index), f"column '{column}' is '{raw[column]}', expected {convert.__name__}"))
+                row_errors.append(
+                    RowError(path, place(index), f"column '{column}' is '{raw[column]}', expected {convert.__name__}")
+                )
                 break
         rows.append(row)
-    refuse_rows(wrong)
+    refuse_rows(row_errors)
     return rows
 
 

@@ -12,7 +12,7 @@ def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None
     """Parse JSON of the file `name` or its line `line`, which messages name. Raise a `UserError` (of a line: a `RowError`) for invalid
     JSON, duplicate keys and, if `numbers`, for NaN, Infinity and numbers too large for a float: Python's own reader accepts these."""
 
-    def wrong(problem: str, column: int = 0) -> UserError:
+    def refusal(problem: str, column: int = 0) -> UserError:
         place = f"line {line}" + (f", column {column}" if column else "")
         return RowError(name, place, problem, remedy) if line else UserError(f"{name}: {problem}; {remedy}")
 
@@ -20,11 +20,11 @@ def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None
         found = dict(pairs)
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
-            raise wrong(f"'{next(name for name in names if names.count(name) > 1)}' stands in an object twice")
+            raise refusal(f"'{next(name for name in names if names.count(name) > 1)}' stands in an object twice")
         return found
 
     def refused(constant: str):
-        raise wrong(f"{constant} is no number")
+        raise refusal(f"{constant} is no number")
 
     def finite(digits: str) -> float:
         value = float(digits)
@@ -39,10 +39,10 @@ def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None
         return json.loads(text, object_pairs_hook=once, **readers)
     except json.JSONDecodeError as error:
         if line:
-            raise wrong(f"not valid JSON ({error.msg})", error.colno) from None
+            raise refusal(f"not valid JSON ({error.msg})", error.colno) from None
         raise UserError(f"{name}: line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); {remedy}") from None
     except (ValueError, OverflowError, RecursionError):  # a number of hundreds of digits; thousands of brackets
-        raise wrong("a number or a nesting that is too large for JSON") from None
+        raise refusal("a number or a nesting that is too large for JSON") from None
 
 
 def as_object(text: str) -> dict:

@@ -66,7 +66,7 @@ def configured(config: dict, task: str) -> tuple[int, bool] | None:
         return None  # prepare_task says what is wrong with the file
     if len(contents) < len(settings.listed(source["train"])):
         return None
-    return sum(not (one.form and spreadsheets.is_blank(row.values())) for one in contents for row in one.rows), False
+    return sum(not (content.form and spreadsheets.is_blank(row.values())) for content in contents for row in content.rows), False
 
 
 def _usable(config: dict, task: str, prepared: str, budget: float | dict) -> int:
