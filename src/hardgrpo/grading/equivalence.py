@@ -6,6 +6,7 @@ random numbers and remembers results, so that a verdict depends on the question 
 """
 
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -17,20 +18,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from hardgrpo.grading.quantities import BALANCED, KNOWN_UNIT, TEXT, is_unit, read, variables
+from hardgrpo.grading.quantities import BALANCED, KNOWN_UNIT, TEXT, is_unit, read_quantity, variables
 
 MEMORY_BYTES = 2 << 30
-ROUNDED = 5e-4  # the largest relative difference of a value and its rounded decimal: about four digits
+ROUNDING_TOLERANCE = 5e-4  # the largest relative difference of a value and its rounded decimal: about four digits
 EXACT_DIGITS = 50
 
-# --- spellings that Math-Verify does not read ----------------------------------------------------------------------
+# --- spellings that Math-Verify does not read_quantity ----------------------------------------------------------------------
 
 SPELLINGS = [
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
     (re.compile(r"(?<![\\A-Za-z])(pi|sqrt|sin|cos|tan|log|ln)(?![A-Za-z])"), r"\\\1 "),
     (re.compile(r"\\sqrt *\(([^()]*)\)"), r"\\sqrt{\1}"),
     (re.compile(r"\*\*"), "^"),
-    (re.compile(rf"\\(?:boldsymbol|bm|underline|emph)\s*\{{{BALANCED}\}}"), r"{\1}"),
+    (re.compile(rf"\\(?:boldsymbol|bm|underline|emph|mathnormal)\s*\{{{BALANCED}\}}"), r"{\1}"),
 ]
 IMAGINARY = re.compile(r"(?<![A-Za-z\\_])i(?![A-Za-z])")
 SEPARATOR = re.compile(r"(,(?!\d{3}(?!\d))|;|\\text\{ ?(?:and|or) ?\}|(?<![A-Za-z])(?:and|or)(?![A-Za-z]))")
@@ -46,29 +47,30 @@ OR = re.compile(r"\\text\{ ?or ?\}|\\lor(?![A-Za-z])|(?<![A-Za-z])or(?![A-Za-z])
 INEQUALITY = re.compile(r"[<>]|\\(?:[lg]eq?|[lg]t)(?![A-Za-z])")
 
 
-def _readable(text: str, units: bool) -> str:
+def _prepare(text: str, units: bool) -> str:
     """The text without units, in spellings that Math-Verify reads. With `units` bare words such as 'cm' are units, not variables."""
     text = text.strip().rstrip(".,;")
     for pattern, spelling in SPELLINGS:
         text = pattern.sub(spelling, text)
     parts = SEPARATOR.split(text)
-    parts[::2] = [_without_unit(part, units) for part in parts[::2]]
+    parts[::2] = [_remove_unit(part, units) for part in parts[::2]]
     return "".join(parts)
 
 
-def _without_unit(part: str, units: bool) -> str:
+def _remove_unit(part: str, units: bool) -> str:
     r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi', but not '18 \text{ ft } 6 \text{ in}', which has two values."""
     opening, value, closing = BRACKETS.fullmatch(part).groups()
-    quantity = read(value)
-    if quantity and not (quantity.bare or quantity.percent or "=" in value):
-        return opening + _written(quantity.value, quantity.ratio) + closing
+    quantity = read_quantity(value)
+    pair = "," in value and opening.strip()  # '(1,200)' is a pair
+    if quantity and not (quantity.bare or quantity.percent or pair or "=" in value):
+        return opening + _write(quantity.value, quantity.ratio) + closing
     tail = UNIT_TEXT.search(value) or (units and BARE_UNIT.search(value))
     if tail and tail.start() and all(is_unit(text) and not NOT_A_UNIT.search(text) for text in TEXT.findall(tail[0])):
         value = value[: tail.start()]
     return opening + value + closing
 
 
-def _written(value: Fraction, ratio: bool) -> str:
+def _write(value: Fraction, ratio: bool) -> str:
     r"""A whole number, '\frac{1}{3}', or for what was written as a decimal all of its digits, because Math-Verify rounds these alone."""
     if value.denominator == 1:
         return str(value)
@@ -86,18 +88,18 @@ def _equivalent(reference: str, answer: str) -> bool:
     from math_verify import verify
 
     units = not variables(reference)
-    sides = {tuple(read_as(_readable(side, units)) for side in (reference, answer)) for read_as in (_with_imaginary_unit, str)}
+    sides = {tuple(read_as(_prepare(side, units)) for side in (reference, answer)) for read_as in (_with_imaginary_unit, str)}
     for left, right in sorted(sides):
-        alternatives = _alternatives(left)
+        alternatives = _read_alternatives(left)
         # A set is right for a reference in inequalities, but not the other way round, as in Math-Verify.
-        stated = (alternatives and _alternatives(right)) or _parsed(right)
-        if verify(alternatives or _parsed(left), stated, timeout_seconds=None):
+        values = (alternatives and _read_alternatives(right)) or _parsed(right)
+        if verify(alternatives or _parsed(left), values, timeout_seconds=None):
             return True
     return False
 
 
 def _is_expression(text: str) -> bool:
-    text = _readable(text, not variables(text))
+    text = _prepare(text, not variables(text))
     return any(not isinstance(expression, str) for reading in (_with_imaginary_unit(text), text) for expression in _parsed(reading))
 
 
@@ -106,7 +108,7 @@ def _with_imaginary_unit(text: str) -> str:
     return IMAGINARY.sub("I", text)
 
 
-def _alternatives(text: str) -> list:
+def _read_alternatives(text: str) -> list:
     r"""The set of solutions of 'x<2 \text{ or } x>3'; empty if the text is no such alternative."""
     from sympy import Union
     from sympy.core.relational import Relational
@@ -120,13 +122,15 @@ def _alternatives(text: str) -> list:
     return [Union(*(relation.as_set() for relation in relations))]
 
 
+@functools.lru_cache(maxsize=4096)
 def _parsed(text: str) -> list:
     """Math-Verify's readings; the last is the text itself."""
     from math_verify import LatexExtractionConfig, parse
 
     config = LatexExtractionConfig(boxed_match_priority=0)
     config = replace(config, normalization_config=replace(config.normalization_config, units=False))
-    return parse(rf"\boxed{{{text}}}", [config], parsing_timeout=None)
+    # The first match is all of the text; after it Math-Verify would take any fraction in a text that it cannot read.
+    return parse(rf"\boxed{{{text}}}", [config], extraction_mode="first_match", parsing_timeout=None)
 
 
 # --- Math-Verify's comparisons, and values that only seem equal ----------------------------------------------------
@@ -148,17 +152,17 @@ def _differ(a, b, vanishing: bool = False) -> bool:
     variables are compared without that.
     """
     from math_verify.grader import get_pct_val
-    from sympy import Float, MatrixBase, MatrixExpr, nan, zoo
+    from sympy import Float, MatrixBase, MatrixExpr, nan, oo, zoo
 
     if any(isinstance(value, MatrixBase | MatrixExpr) or get_pct_val(value) is not None for value in (a, b)):
         return False  # elements are compared one by one, percentages as their numbers, too
     a, b = a.doit(), b.doit()
-    if a.has(nan, zoo) or b.has(nan, zoo):
-        return True
+    if any(value.has(nan, zoo, oo, -oo) for value in (a, b)):
+        return a != b or a.has(nan, zoo)
     if a.free_symbols or b.free_symbols:
         return vanishing and (a - b).evalf() != 0
     size, difference = (value.evalf(EXACT_DIGITS, maxn=8 * EXACT_DIGITS) for value in (abs(a) + abs(b), abs(a - b)))
-    tolerance = ROUNDED if a.has(Float) or b.has(Float) else Float(10) ** (10 - EXACT_DIGITS)
+    tolerance = ROUNDING_TOLERANCE if a.has(Float) or b.has(Float) else Float(10) ** (10 - EXACT_DIGITS)
     return size.is_Number and difference.is_Number and bool(difference > tolerance * size)
 
 
@@ -181,11 +185,11 @@ def answer_questions() -> None:
     _check_equal_values()
     # SymPy sets up much of itself at the first comparison; a slow machine would spend the first question's time on it.
     _equivalent("x^2 + 2x + 1", "(x + 1)^2")
-    start_afresh = _restart()
+    restart = _make_restart()
     print("true", file=replies, flush=True)
     for line in sys.stdin:
         question = json.loads(line)
-        start_afresh()
+        restart()
         signal.setitimer(signal.ITIMER_PROF, question["seconds"])  # SIGPROF ends this process during any computation
         try:
             reply = _equivalent(*question["compare"]) if "compare" in question else _is_expression(question["parse"])
@@ -195,27 +199,32 @@ def answer_questions() -> None:
         print(json.dumps(reply), file=replies, flush=True)
 
 
-def _restart() -> Callable[[], None]:
-    """A function that gives SymPy the state of now, so that a verdict depends on no draw and on no earlier question.
+def _make_restart() -> Callable[[], None]:
+    """A function that is called before each question, so that its verdict depends on no draw and on no earlier question.
 
-    SymPy draws the order in which it asks for assumptions, and points at which it compares functions.
+    SymPy draws points at which it compares functions, and the order in which it derives assumptions; that order is fixed here.
+    It remembers results: those that hold after a draw, or with numbered dummy symbols, are forgotten.
     """
     from math_verify import parser
     from sympy import Dummy
-    from sympy.core import cache
+    from sympy.core import assumptions, cache
     from sympy.core import random as draws
 
-    Dummy._base_dummy_index = 10**6  # drawn when SymPy was imported; orders the sets that hold such symbols
-    dummies = Dummy._count
+    assumptions.shuffle = list.sort
+    Dummy._base_dummy_index = 10**6  # drawn when SymPy is imported
+    draws.seed(0)
+    random.seed(0)
+    state = draws.rng.getstate(), random.getstate(), Dummy._count
 
-    def start_afresh() -> None:
-        for remembered in (cache.clear_cache, *(f.cache_clear for f in (parser.parse_latex_cached, parser.extract_latex))):
-            remembered()
-        Dummy._count = dummies
-        draws.seed(0)
-        random.seed(0)
+    def restart() -> None:
+        if (draws.rng.getstate(), random.getstate(), Dummy._count) != state:
+            for forget in (cache.clear_cache, *(f.cache_clear for f in (_parsed, parser.parse_latex_cached, parser.extract_latex))):
+                forget()
+            draws.rng.setstate(state[0])
+            random.setstate(state[1])
+            Dummy._count = state[2]
 
-    return start_afresh
+    return restart
 
 
 if __name__ == "__main__":

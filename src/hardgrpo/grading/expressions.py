@@ -23,7 +23,7 @@ from pathlib import Path
 
 from hardgrpo.grading import equivalence
 from hardgrpo.grading.equivalence import MEMORY_BYTES as MEMORY_BYTES
-from hardgrpo.grading.quantities import TEXT, Quantity, latex, read, unmarked
+from hardgrpo.grading.quantities import TEXT, Quantity, read_quantity, remove_marks, to_latex
 from hardgrpo.grading.quantities import is_number as is_number
 from hardgrpo.grading.quantities import number as number
 from hardgrpo.grading.quantities import variables as variables
@@ -38,19 +38,8 @@ START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system
 # --- comparisons ---------------------------------------------------------------------------------------------------
 
 IN_BASE = re.compile(r"\(?(\d[0-9A-Fa-f]*)\)?(?:_\{?([0-9a-z]+)\}?|\(?base-?([0-9a-z]+)\)?)")
-BASES = {
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "twelve": 12,
-    "sixteen": 16,
-}
+SUBSCRIPT = re.compile(r"\d\)?_(?!\{?10\}?(?!\d))")
+BASES = {name: base for base, name in enumerate(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], start=2)}
 EMPTY_SETS = {r"\emptyset", r"\varnothing", r"\{\}", "emptyset"}
 
 
@@ -82,7 +71,7 @@ def equal(reference: str, answer: str) -> bool | None:
         return True
     if max(len(reference), len(answer)) > LONGEST_EXPRESSION:
         return False
-    reference, answer = latex(reference), latex(answer)
+    reference, answer = to_latex(reference), to_latex(answer)
     verdict = _equal_at_sight(reference, answer)
     return _ask({"compare": [reference, answer]}) if verdict is None else verdict
 
@@ -92,12 +81,12 @@ def _equal_at_sight(reference: str, answer: str) -> bool | None:
     words = [_words(text) for text in (reference, answer)]
     if words[0] == words[1] or set(words) <= EMPTY_SETS:
         return True
-    (base, in_base), (other_base, answer_in_base) = map(_base, words)
-    if other_base and other_base not in (base, "10"):  # a base that the reference does not have
-        return False
-    if base:
+    (base, in_base), (other_base, answer_in_base) = map(_read_base, words)
+    if other_base not in (base, "10", None) or (SUBSCRIPT.search(words[1]) and not SUBSCRIPT.search(words[0])):
+        return False  # Math-Verify leaves out a base that the reference does not have
+    if base not in ("10", None):
         return in_base == (answer_in_base if other_base else words[1])
-    left, right = read(reference), read(answer_in_base if other_base else answer)
+    left, right = read_quantity(in_base if base else reference), read_quantity(answer_in_base if other_base else answer)
     if not left or not right or left.bare or ("=" in reference and "=" in answer and left.value == right.value):
         return None  # x = 5 is not y = 5, and 5m is not 5
     return _same_quantity(left, right)
@@ -108,14 +97,16 @@ def _same_quantity(left: Quantity, right: Quantity) -> bool:
     pairs = [(left.value, right.value)]
     if left.percent != right.percent:
         pairs.append((left.value / (100 if left.percent else 1), right.value / (100 if right.percent else 1)))
-    return any(a == b or (left.ratio != right.ratio and _rounded(a, b)) for a, b in pairs)
+    return any(a == b or (left.ratio != right.ratio and _is_rounding(a, b)) for a, b in pairs)
 
 
-def _rounded(left: Fraction, right: Fraction) -> bool:
-    return round(left, 6) == round(right, 6) and abs(left - right) <= equivalence.ROUNDED * max(abs(left), abs(right))
+def _is_rounding(left: Fraction, right: Fraction) -> bool:
+    return round(left, 6) == round(right, 6) and abs(left - right) <= Fraction(equivalence.ROUNDING_TOLERANCE) * max(
+        abs(left), abs(right)
+    )
 
 
-def _base(words: str) -> tuple[str | None, str | None]:
+def _read_base(words: str) -> tuple[str | None, str | None]:
     """The base and the digits of a number such as '52_8', '(52)_{eight}' and '52 (base 8)'; None and None for all others."""
     match = IN_BASE.fullmatch(words)
     base = match and (match[2] or match[3])
@@ -124,7 +115,7 @@ def _base(words: str) -> tuple[str | None, str | None]:
 
 def _words(text: str) -> str:
     r"""'\text{Evelyn}', 'Evelyn' and '**evelyn**.' are the same; single letters and commands differ by case ('x', '\Delta')."""
-    text = _spaceless(TEXT.sub(r"\1", unmarked(text))).rstrip(".")
+    text = _spaceless(TEXT.sub(r"\1", remove_marks(text))).rstrip(".")
     return text if "\\" in text or not re.search("[A-Za-z]{2}", text) else text.casefold()
 
 
@@ -133,7 +124,7 @@ def parses(text: str) -> bool:
     """Whether an answer is a number or an expression that Math-Verify parses."""
     if len(text) > LONGEST_EXPRESSION or not text.strip():
         return False
-    return number(text) is not None or bool(_ask({"parse": latex(text)}))
+    return number(text) is not None or bool(_ask({"parse": to_latex(text)}))
 
 
 # --- the helper process --------------------------------------------------------------------------------------------
@@ -152,7 +143,7 @@ def _ask(question: dict) -> bool | None:
                 reply = _read_line(helper, PATIENCE_SECONDS)
             except BrokenPipeError:
                 reply = None
-            except BaseException:  # after an interrupt the late reply would be read as the next question's
+            except BaseException:  # after an interrupt the late reply would be read_quantity as the next question's
                 _stop_helper()
                 raise
             if reply:

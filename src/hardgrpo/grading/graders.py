@@ -146,11 +146,11 @@ def is_letter(text: str) -> bool:
 
 
 def _letter(text: str) -> str | None:
-    plain = quantities.unmarked(text) if len(text) <= quantities.LONGEST_NUMBER else ""
-    match = re.fullmatch(
-        r"\(?([A-Za-z])\)?", quantities.unmarked(plain.strip("()")) if plain.count("(") == plain.count(")") else plain
-    )
-    return match.group(1).upper() if match else None
+    if len(text) > quantities.LONGEST_NUMBER:
+        return None
+    inner = re.fullmatch(r"[(\[]?(.*?)[)\]]?", quantities.remove_marks(quantities.to_latex(text)))
+    letter = quantities.remove_marks(inner[1]) if inner else ""
+    return letter.upper() if re.fullmatch("[A-Za-z]", letter) else None
 
 
 def same_integer(reference: str, extracted: str) -> bool:

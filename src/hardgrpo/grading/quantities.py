@@ -14,32 +14,9 @@ LARGEST_EXPONENT = 999  # of a power of ten
 
 # --- Unicode -------------------------------------------------------------------------------------------------------
 
-SYMBOLS = str.maketrans(
-    {
-        "×": r"\times ",
-        "⋅": r"\cdot ",
-        "·": r"\cdot ",
-        "∙": r"\cdot ",
-        "÷": "/",
-        "⁄": "/",
-        "±": r"\pm ",
-        "√": r"\sqrt ",
-        "∞": r"\infty ",
-    }
-    | {
-        "≤": r"\le ",
-        "≥": r"\ge ",
-        "≠": r"\ne ",
-        "≈": r"\approx ",
-        "∪": r"\cup ",
-        "∩": r"\cap ",
-        "∈": r"\in ",
-        "∨": r"\lor ",
-        "∠": r"\angle ",
-    }
-    | {"∅": r"\emptyset ", "ℝ": r"\mathbb{R}", "Ω": r"\Omega ", "µ": r"\mu ", "°": r"^\circ ", "’": "'", "“": '"', "”": '"'}
-    | dict.fromkeys("‐‑–−﹣－", "-")
-    | dict.fromkeys("\u200b\u2060\ufeff")
+COMMANDS = (
+    r"×\times ⋅\cdot ·\cdot ∙\cdot ÷/ ⁄/ ±\pm √\sqrt ∞\infty ≤\le ≥\ge ≠\ne ≈\approx ∪\cup ∩\cap ∈\in ∨\lor ∠\angle"
+    r" ∅\emptyset ℝ\mathbb{R} Ω\Omega µ\mu °^\circ º^\circ"
 )
 GREEK = {
     letter: "\\" + (word.lower() if case == "SMALL" else word.capitalize()).replace("amda", "ambda") + " "
@@ -47,8 +24,17 @@ GREEK = {
     for _, case, _, word, *final in [unicodedata.name(letter, "? ? ? ? ?").split()]
     if not final
 }
-SYMBOLS |= str.maketrans(GREEK)
+SYMBOLS = str.maketrans(
+    {symbol[0]: symbol[1:] + " " for symbol in COMMANDS.split()}
+    | GREEK
+    | dict.fromkeys("‐‑–−﹣－", "-")
+    | dict.fromkeys("“”", '"')
+    | dict.fromkeys("\u200b\u2060\ufeff")
+    | {"’": "'"}
+)
 UNICODE_FORMS = [
+    (re.compile("√(\\d+)"), r"\sqrt{{{}}}"),
+    (re.compile("[ℊ-ℌℎ-ℓℯ-ℱℳℴⅅ-ⅉ𝐀-𝟋]"), r"\mathnormal{{{}}}"),  # a symbol, not a unit
     (re.compile("[⁰¹²³⁴-⁹⁺⁻ⁿⁱ]+"), "^{{{}}}"),
     (re.compile("[₀-₉₊₋ₐₑₒₓₙ]+"), "_{{{}}}"),
     (re.compile("[¼-¾⅐-⅞]"), r"\frac{{{}}}{{{}}}"),
@@ -56,28 +42,31 @@ UNICODE_FORMS = [
 ]
 
 
-def latex(text: str) -> str:
+_nfkc = functools.partial(unicodedata.normalize, "NFKC")
+
+
+def to_latex(text: str) -> str:
     r"""The text with LaTeX in place of Unicode: '5²' -> '5^{2}', '7½' -> '7\frac{1}{2}', '5π' -> '5\pi '."""
     if text.isascii():
         return text
     for pattern, form in UNICODE_FORMS:
-        text = pattern.sub(lambda match, form=form: form.format(*_compatible(_without_marks(match[0])).split("⁄")), text)
-    text = _compatible(text.translate(SYMBOLS)).translate(SYMBOLS)
+        text = pattern.sub(
+            lambda match, form=form: form.format(*_nfkc(_remove_accents(match[match.lastindex or 0])).split("⁄")), text
+        )
+    text = "".join(f" {c} " if unicodedata.category(c) == "No" else c for c in text)  # '5⑨' is not 59
+    text = _nfkc(text.translate(SYMBOLS)).translate(SYMBOLS)
     # What is not composed belongs to its letter, as in Hindi; behind a digit it would change the number, and stays.
-    return "".join(_without_marks(c) if not before.isdigit() else c for before, c in zip(" " + text, text))
+    return "".join(_remove_accents(c) if not before.isdigit() else c for before, c in zip(" " + text, text))
 
 
-_compatible = functools.partial(unicodedata.normalize, "NFKC")
-
-
-def _without_marks(text: str) -> str:
+def _remove_accents(text: str) -> str:
     return "".join(c for c in text if unicodedata.category(c)[0] != "M")
 
 
 # --- spaces, and marks around an answer ----------------------------------------------------------------------------
 
-BALANCED = r"((?:[^{}]|\{[^{}]*\})*+)"
-TEXT = re.compile(r"\\(?:text\w*|mathrm|mathbf|mathit|mathsf|operatorname|mbox|hbox)\s*\{([^{}]*)\}")
+BALANCED = r"((?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+)"  # braces, three deep
+TEXT = re.compile(rf"\\(?:text\w*|mathrm|mathbf|mathit|mathsf|operatorname|mbox|hbox)\s*\{{{BALANCED}\}}")
 SPACES = [
     (re.compile(r"(?<=\d)(\.\d*?)(\d)\2{2,}(?:\.\.\.|\\[lc]?dots(?![A-Za-z]))"), r"\1\\overline{\2}"),  # 0.333...
     (re.compile(r"\\!\s*|\\(?:left|right|displaystyle|textstyle|[Ll]arge|huge|bf|rm|it|[Bb]igg?[lrm]?)(?![A-Za-z])|\{\}"), ""),
@@ -89,12 +78,10 @@ MARKS = re.compile(
     rf"|\{{{BALANCED}\}}|\$\$?([^$]+)\$\$?|\\\((.+)\\\)|\\\[(.+)\\\]|\*+([^*]+)\*+|_+([^_]+)_+|`+([^`]+)`+|\"([^\"]+)\"|'([^']+)'",
     re.DOTALL,
 )
-
-
 ENDING = re.compile(r"(?:[,;\\ ]|(?<!\.)\.(?!\.))+$")
 
 
-def unmarked(text: str) -> str:
+def remove_marks(text: str) -> str:
     r"""The text without marks around it: '\textbf{(B)}' -> '(B)', '\[18\]' -> '18', '**18**.' -> '18'."""
     for pattern, spelling in SPACES:
         text = pattern.sub(spelling, text)
@@ -109,7 +96,7 @@ def unmarked(text: str) -> str:
 # --- numbers -------------------------------------------------------------------------------------------------------
 
 CURRENCY = (
-    r"(?:(?:[A-Z]{1,2})?\$|[€£¥₹₩₽¢]|\\(?:pounds|euro|yen|textdollar|texteuro)\b"
+    r"(?:(?:[A-Z]{1,2} ?)?\$|[€£¥₹₩₽¢]|\\(?:pounds|euro|yen|textdollar|texteuro)\b"
     r"|\b(?:USD|EUR|GBP|INR|CAD|AUD|NZD|HKD|SGD|CHF|JPY|CNY|RMB)(?![A-Za-z])|\bRs\b\.?)"
 )
 ORDINAL = r"(?:st|nd|rd|th)"
@@ -120,28 +107,35 @@ SPELLINGS = [  # replacements that unify spellings, applied in this order
     (re.compile(r"(?<=\d)(?:\.\.\.|\\[lc]?dots)$"), ""),
     (re.compile(r" ?\{ ?, ?\} ?"), ","),
     (re.compile(r"\\(?:[dtc]frac|sfrac|nicefrac)(?![A-Za-z])"), r"\\frac"),
-    (re.compile(r" ?(?:\^ ?(?:\\circ|\{ ?\\circ ?\})|\\degree(?![A-Za-z]))"), "°"),
+    (re.compile(r" ?(?:\^ ?(?:\{ ?)?(?:\\circ|o)(?![A-Za-z])(?: ?\})?|\\degree(?![A-Za-z]))"), "°"),
     (re.compile(r"(?:°| ?\bdeg(?:rees?)?\b) ?(?:[CF]|\\(?:text|mathrm)\{ ?[CF] ?\})(?![A-Za-z])"), "°"),
-    (re.compile(rf"(?<=\d)(?: ?\^ ?\{{ ?(?:{ORDINAL_TEXT}|{ORDINAL}) ?\}}| ?\^? ?{ORDINAL_TEXT}|\^?{ORDINAL}(?![A-Za-z]))"), ""),
-    (re.compile(r"(?:\\text\w*\{ ?)?(?<![\\A-Za-z])(?:about|around|roughly|approximately|approx)\b\.?(?: ?\})?(?= ?[\\$\d+-])"), r"\\approx "),
+    (re.compile(rf"(?<=\d)(?: ?\^ ?\{{ ?(?:{ORDINAL_TEXT}|{ORDINAL}) ?\}}| ?\^? ?{ORDINAL_TEXT}|\^?{ORDINAL}(?![A-Za-z]))"), " "),
+    (
+        re.compile(r"^(?:\\text\w*\{ ?)?(?:about|around|roughly|approximately|approx)\b\.?(?: ?\})?(?= ?[\\$\d+-])"),
+        r"\\approx ",
+    ),
     (re.compile(r"\\mu ?(?=[A-Za-z]|\\(?:text|mathrm)\{)|\\Omega(?![A-Za-z])"), "unit"),
 ]
 
 DIGITS = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[1-9]\d{0,2}(?: \d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
 WHOLE = r"([1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d+)"
 PART = rf" ?(?:\{{ ?(-?{DIGITS}) ?\}}|(\d))"
-POWER_OF_TEN = r"10 ?\^ ?(?:\{ ?([+-]?\d+) ?\}|([+-]?\d+))"
+POWER_OF_TEN = r"(?:10|\{10\}) ?(?:\^|\*\*) ?(?:\{ ?([+-]?\d+) ?\}|([+-]?\d+))"
 PLAIN = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
-SIGN = re.compile(rf"([+-]?) ?(?:{CURRENCY} ?)?([+-]?) ?")
-IN_PARENTHESES = re.compile(r"\(([^()]*)\)(.*)", re.DOTALL)
+SIGN = re.compile(rf"([+-]?) ?(?:{CURRENCY} ?){{0,2}}([+-]?) ?")
+IN_PARENTHESES = re.compile(r"(-?) ?\(([^(),]*)\)(.*)", re.DOTALL)
 LATEX_FRACTION = re.compile(rf"(?:{WHOLE} ?)?\\frac{PART}{PART}", re.ASCII)  # \frac{1}{2}, \frac12, \frac9{19}, 1\frac{1}{2}
 FRACTION = re.compile(rf"(?:{WHOLE} )?({DIGITS}) ?/ ?({DIGITS})", re.ASCII)  # 1/2, 1 1/2
-REPEATING = re.compile(r"(\d*\.\d*)(?: ?\\(?:overline|bar|dot)(?: ?\{ ?(\d+) ?\}| ?(\d))|\((\d+)\))", re.ASCII)  # 0.1\overline{6}
+DOTTED = r"\\dot ?\{(\d)\}"
+REPEATING = re.compile(  # 0.1\overline{6}, 0.\dot{1}4285\dot{7}, 0.1(6)
+    rf"(\d*\.\d*)(?:{DOTTED}(\d*){DOTTED}| ?\\(?:overline|bar|dot)(?: ?\{{ ?(\d+) ?\}}| ?(\d))|\((\d+)\))", re.ASCII
+)
 DECIMAL = re.compile(DIGITS, re.ASCII)
 TEN = re.compile(POWER_OF_TEN, re.ASCII)
 POWER = re.compile(rf"(?: ?(?:\\times|\\cdot|[*x]) ?{POWER_OF_TEN}|[eE]([+-]?\d+))(?!\d)", re.ASCII)  # 5 \times 10^3, 5e3
 NAME = re.compile(r"[A-Za-z\\ ]*(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))? ?")  # what may stand before '='
-ABOUT = re.compile(r"\\(?:approx|simeq|doteq|sim)(?![A-Za-z])")
+SYMBOL = re.compile(r"(?:[A-Za-z]|\\(?!pi|sqrt|frac|pm|infty|text)[A-Za-z]+)(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))?")  # behind '='
+ABOUT = re.compile(r"\\(?:approx|simeq|cong|doteq|sim)(?![A-Za-z])")
 
 
 class Quantity(NamedTuple):
@@ -158,59 +152,63 @@ def number(text: str) -> Fraction | None:
     '1\frac{1}{2}', '-1 1/2', '7½', '0.1\overline{6}', '5 \times 10^3', '1e-3', '2 million', 'x = 5', '\approx 5', '(18)'.
     No numbers: '2k', '3\pi', '5²', '3-4', '52_8', '2:00', '1,2', '3 fifths', '6 ft 2 in'.
     """
-    quantity = read(text)
+    quantity = read_quantity(text)
     return quantity and quantity.value
 
 
 def is_number(text: str) -> bool:
     """Whether an answer is exactly one number. A bare letter counts as a variable, not as a unit, so '5 m' is none."""
-    quantity = read(text)
+    quantity = read_quantity(text)
     return quantity is not None and not quantity.bare
 
 
-@functools.lru_cache(maxsize=2**12)
-def read(text: str) -> Quantity | None:
+def read_quantity(text: str) -> Quantity | None:
     """The quantity that an answer states, or None where it does not state exactly one number."""
-    if len(text) > LONGEST_NUMBER:
-        return None
+    return _read_answer(text) if len(text) <= LONGEST_NUMBER else None
+
+
+@functools.lru_cache(maxsize=2**12)
+def _read_answer(text: str) -> Quantity | None:
     if PLAIN.fullmatch(text):
         return Quantity(Fraction(text))
-    text = unmarked(latex(text))
+    text = remove_marks(to_latex(text))
     for pattern, spelling in SPELLINGS:
         text = pattern.sub(spelling, text)
-    return _equation(unmarked(text))
+    return _read_equation(remove_marks(text))
 
 
-def _equation(text: str) -> Quantity | None:
+def _read_equation(text: str) -> Quantity | None:
     r"""'x = 5', '5 = x' and '\approx 5' are 5; 'x = 1/3 \approx 0.33' is 1/3."""
     if about := ABOUT.search(text):
-        exact, rounded = text[: about.start()].strip(" ="), text[about.end() :]
-        return _equation(exact) or (_quantity(rounded) if NAME.fullmatch(exact) else None)
+        exact, rounding = text[: about.start()].strip(" ="), _read_value(text[about.end() :])
+        return rounding and (_read_equation(exact) or (rounding if NAME.fullmatch(exact) else None))
     name, equals, value = text.rpartition("=")
     if not equals or NAME.fullmatch(TEXT.sub(r"\1", name)):
-        return _quantity(value)
+        return _read_value(value)
     value, _, name = text.partition("=")
-    return _quantity(value) if name.strip() and NAME.fullmatch(TEXT.sub(r"\1", name.strip())) else None
+    return _read_value(value) if SYMBOL.fullmatch(name.strip()) else None
 
 
-def _quantity(text: str) -> Quantity | None:
+def _read_value(text: str) -> Quantity | None:
     text = text.strip()
     if inner := IN_PARENTHESES.fullmatch(text):
-        quantity, (multiple, bare) = _quantity(inner[1]), _multiple(inner[2])
-        return quantity and multiple and quantity._replace(value=quantity.value * multiple, bare=quantity.bare or bare)
+        quantity, (multiple, bare) = _read_value(inner[2]), _read_unit(inner[3])
+        if not quantity or not multiple:
+            return None
+        value = quantity.value * multiple * (-1 if inner[1] else 1)
+        return quantity._replace(value=value, percent=quantity.percent or _is_percent(inner[3]), bare=quantity.bare or bare)
     sign = SIGN.match(text)
-    size, end, ratio = _magnitude(text, sign.end())
+    size, end, ratio = _read_magnitude(text, sign.end())
     if size is None or all(sign.groups()):
         return None
     behind = text[end:]
-    multiple, bare = _multiple(behind)
+    multiple, bare = _read_unit(behind)
     if multiple is None or (size in (1, 3) and QUARTERS.search(behind)):
         return None
-    percent = "%" in behind or PERCENT.search(behind) is not None
-    return Quantity(size * multiple * (-1 if "-" in sign.groups() else 1), percent, bare, ratio)
+    return Quantity(size * multiple * (-1 if "-" in sign.groups() else 1), _is_percent(behind), bare, ratio)
 
 
-def _magnitude(text: str, start: int) -> tuple[Fraction | None, int, bool]:
+def _read_magnitude(text: str, start: int) -> tuple[Fraction | None, int, bool]:
     """The number without sign at `start`, the place where it ends, and whether it is a fraction or a repeating decimal."""
     ratio = False
     if match := LATEX_FRACTION.match(text, start) or FRACTION.match(text, start):
@@ -220,20 +218,20 @@ def _magnitude(text: str, start: int) -> tuple[Fraction | None, int, bool]:
             return None, start, True
         size, ratio = (0 if whole is None else _decimal(whole)) + above / below, True
     elif match := REPEATING.match(text, start):
-        head, tail = match[1], match[match.lastindex]
+        head, tail = match[1], "".join(filter(None, match.groups()[1:]))
         places = len(head) - head.index(".") - 1
         size, ratio = _decimal(head + "0") + Fraction(int(tail), 10**places * (10 ** len(tail) - 1)), True
     elif match := TEN.match(text, start):
-        size = _power(match)
+        size = _power_of_ten(match)
     elif match := DECIMAL.match(text, start):
         size = _decimal(match.group())
     if match and (power := POWER.match(text, match.end())):
-        match, factor = power, _power(power)
+        match, factor = power, _power_of_ten(power)
         size = factor and size * factor
     return (size, match.end(), ratio) if match else (None, start, False)
 
 
-def _power(match: re.Match) -> Fraction | None:
+def _power_of_ten(match: re.Match) -> Fraction | None:
     exponent = int(match[match.lastindex])
     return Fraction(10) ** exponent if abs(exponent) <= LARGEST_EXPONENT else None
 
@@ -255,7 +253,7 @@ LETTER_UNIT = re.compile(r"[mghsL]")
 LETTER_IN_COMPOUND = re.compile(r"[mghsLlNJWVAKCFd]")  # in 'km/h', 'N\cdot m', 'm s^{-1}'
 COMPOUND = re.compile(r"[A-Za-z}] ?(?:/|\\cdot|\^ ?\{ ?-)")
 VARIABLE = re.compile(r"(?<=\d)[A-Za-z]{1,3}(?![A-Za-z])|(?<![A-Za-z])[A-Za-z]{1,2}(?![A-Za-z])")
-POWER_OF_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?= ?\^)")
+POWER_OF_LETTER = re.compile(r"(?<![A-Za-z])(?!m ?\^ ?\{? ?[23](?!\d))[A-Za-z] ?\^")  # '5 x^2', but not '5 m^2'
 LITTLE_WORDS = re.compile(r"(?<= )(?:of|an?|at|in|on|by|as|up)(?= (?:an? )?[A-Za-z]{2})")  # 'cups of flour', 'a week'
 PERCENT = re.compile(r"\b(?:percent(?:age)?|pct)\b")
 QUARTERS = re.compile(r"\bquarters?\b", re.IGNORECASE)  # coins, but 1 quarter and 3 quarters are fractions, too
@@ -275,7 +273,7 @@ def is_unit(text: str) -> bool:
     return UNITS.fullmatch(text) is not None and not any(map(NOT_UNITS.fullmatch, re.findall(r"[^\W\d_]+", text)))
 
 
-def _multiple(behind: str) -> tuple[int | None, bool]:
+def _read_unit(behind: str) -> tuple[int | None, bool]:
     """The factor that the text behind a number stands for, and whether it has bare letters.
 
     The factor is 1 for units, 10**6 for 'million dollars', None for anything else.
@@ -287,11 +285,10 @@ def _multiple(behind: str) -> tuple[int | None, bool]:
     words = re.findall(WORD, phrase)
     if not is_unit(phrase) or any(map(_is_symbol, words)):
         return None, False
-    letters = _letters("0" + behind)
+    letters = _find_letters("0" + behind)
     compound = COMPOUND.search(phrase)
-    known = LETTER_IN_COMPOUND if compound else LETTER_UNIT
-    powers = [] if compound else POWER_OF_LETTER.findall(behind)
-    if not all(map(known.fullmatch, letters)) or any(letter != "m" for letter in powers):
+    unit_letter = LETTER_IN_COMPOUND if compound else LETTER_UNIT
+    if not all(map(unit_letter.fullmatch, letters)) or (not compound and POWER_OF_LETTER.search(behind)):
         return None, False
     factor = 1
     for word in words:
@@ -301,6 +298,10 @@ def _multiple(behind: str) -> tuple[int | None, bool]:
     return factor, bool(letters)
 
 
+def _is_percent(behind: str) -> bool:
+    return "%" in behind or PERCENT.search(behind) is not None
+
+
 def _is_symbol(word: str) -> bool:
     """Whether a word is one letter outside of ASCII, unless its script has no capitals: 'Ж', but not '個'."""
     return len(word) == 1 and not word.isascii() and word.lower() != word.upper()
@@ -308,9 +309,9 @@ def _is_symbol(word: str) -> bool:
 
 def variables(text: str) -> bool:
     r"""Whether the text has letters that are variables, as in '2k', '3ab' or '6 - 5i', but not in '5 cm' or '5\text{ m}'."""
-    return bool(_letters(text))
+    return bool(_find_letters(text))
 
 
-def _letters(text: str) -> list[str]:
+def _find_letters(text: str) -> list[str]:
     text = re.sub(rf"\\[A-Za-z]+|{CURRENCY}", " ", TEXT.sub(" unit ", text))
     return [letters for letters in VARIABLE.findall(LITTLE_WORDS.sub("", text)) if not KNOWN_UNIT.fullmatch(letters)]
