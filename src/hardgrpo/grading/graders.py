@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hardgrpo.grading import expressions
-from hardgrpo.grading.expressions import is_number as is_number  # whether a reference answer is exactly one number
+from hardgrpo.grading import expressions, quantities
+from hardgrpo.grading.quantities import is_number as is_number  # whether a reference answer is exactly one number
 from hardgrpo.runtime.errors import UserError
 
 
@@ -101,6 +101,13 @@ def after_marks(completion: str) -> str | None:
     return words[0] if mark and words else None
 
 
+def number_after_marks(completion: str) -> str | None:
+    """Like `after_marks`, but a colon that touches the marks is left out, and a currency sign belongs to its number."""
+    _, mark, tail = completion.rpartition("####")
+    match = re.match(r":?\s*((?:\\?[$€£¥₹]\s*)?\S+)", tail)
+    return match.group(1) if mark and match else None
+
+
 def last_box(completion: str) -> str | None:
     r"""The content of the last complete `\boxed{...}`, braces balanced: '\boxed{\frac{1}{2}}' -> '\frac{1}{2}'."""
     closes, open_braces = {}, []
@@ -130,7 +137,7 @@ def same_word(reference: str, extracted: str) -> bool:
 
 
 def same_letter(reference: str, extracted: str) -> bool:
-    r"""'(B)', 'B', 'b.' and '\text{(B)}' are the same choice. Anything but one letter is wrong."""
+    r"""'(B)', 'B', 'b.', '**B**' and '\text{(B)}' are the same choice. Anything but one letter is wrong."""
     return _letter(extracted) is not None and _letter(extracted) == _letter(reference)
 
 
@@ -139,9 +146,11 @@ def is_letter(text: str) -> bool:
 
 
 def _letter(text: str) -> str | None:
-    plain = re.sub(r"\\(?:text|mathrm|mathbf|textbf)\{([^}]*)\}", r"\1", text).strip()
-    found = re.fullmatch(r"\(?([A-Za-z])\)?\.?", plain)
-    return found.group(1).upper() if found else None
+    if len(text) > quantities.LONGEST_NUMBER:
+        return None
+    inner = re.fullmatch(r"[(\[]?(.*?)[)\]]?", quantities.remove_marks(quantities.to_latex(text)))
+    letter = quantities.remove_marks(inner[1]) if inner else ""
+    return letter.upper() if re.fullmatch("[A-Za-z]", letter) else None
 
 
 def same_integer(reference: str, extracted: str) -> bool:
@@ -154,17 +163,17 @@ def same_integer(reference: str, extracted: str) -> bool:
 
 def same_number(reference: str, extracted: str) -> bool:
     """Whether both are the same exact number. Separators, currency, units and kinds of fractions do not matter."""
-    value = expressions.number(extracted)
-    return value is not None and value == expressions.number(reference)
+    value = quantities.number(extracted)
+    return value is not None and value == quantities.number(reference)
 
 
 def reads_number(extracted: str) -> bool:
-    return expressions.number(extracted) is not None
+    return quantities.number(extracted) is not None
 
 
 def whole_number(answer: str) -> str:
     """Write a reference that is a whole number with digits alone: '1,080' becomes 1080."""
-    value = expressions.number(answer)
+    value = quantities.number(answer)
     return answer.strip() if value is None or value.denominator != 1 else str(value)
 
 
@@ -176,7 +185,7 @@ MATH = Grader(*BOX, expressions.same_text, expressions.equal, reads=expressions.
 
 GRADERS: dict[str, Grader] = {
     "final_word": replace(WORD, forgiving=True),
-    "final_number": replace(NUMBER, form=MARKS[0], extract=after_marks, forgiving=True),
+    "final_number": replace(NUMBER, form=MARKS[0], extract=number_after_marks, forgiving=True),
     "choice_letter": LETTER,
     "choice_letter_lenient": replace(LETTER, forgiving=True),
     "number_strict": NUMBER,

@@ -1,0 +1,231 @@
+r"""Compare two expressions with Math-Verify: the program of the helper process of expressions.py, JSON Lines over pipes.
+
+Three things are done around Math-Verify. Units are removed here, because Math-Verify drops all that follows the first '\text{}'.
+Values that it calls equal because both are small are compared again. And each question meets the same state of SymPy, which draws
+random numbers and remembers results, so that a verdict depends on the question alone.
+"""
+
+import contextlib
+import functools
+import json
+import logging
+import os
+import random
+import re
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+from hardgrpo.grading.quantities import BALANCED, KNOWN_UNIT, TEXT, is_unit, read_quantity, variables
+
+MEMORY_BYTES = 2 << 30
+ROUNDING_TOLERANCE = 5e-4  # the largest relative difference of a value and its rounded decimal: about four digits
+EXACT_DIGITS = 50
+
+# --- spellings that Math-Verify does not read_quantity ----------------------------------------------------------------------
+
+SPELLINGS = [
+    (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
+    (re.compile(r"(?<![\\A-Za-z])(pi|sqrt|sin|cos|tan|log|ln)(?![A-Za-z])"), r"\\\1 "),
+    (re.compile(r"\\sqrt *\(([^()]*)\)"), r"\\sqrt{\1}"),
+    (re.compile(r"\*\*"), "^"),
+    (re.compile(rf"\\(?:boldsymbol|bm|underline|emph|mathnormal)\s*\{{{BALANCED}\}}"), r"{\1}"),
+]
+IMAGINARY = re.compile(r"(?<![A-Za-z\\_])i(?![A-Za-z])")
+SEPARATOR = re.compile(r"(,(?!\d{3}(?!\d))|;|\\text\{ ?(?:and|or) ?\}|(?<![A-Za-z])(?:and|or)(?![A-Za-z]))")
+BRACKETS = re.compile(r"([\s(\[]*(?:\\\{)?)(.*?)((?:\\\})?[\s)\].]*)", re.DOTALL)
+UNIT_TEXT = re.compile(rf"(?:(?:[ ~/]|\\[,;: ]|\\cdot)*{TEXT.pattern}(?:\s*\^(?:\d|\{{-?\d\}}))?)+$")
+LONG_UNIT = (
+    "units?|square|cubic|(?:centi|milli|kilo)?(?:met(?:er|re)|gram|lit(?:er|re))s?|inch(?:es)?|feet|foot|yards?|miles?|degrees?|radians?"
+    "|dollars?|cents?|hours?|minutes?|seconds?|days?|weeks?|months?|years?|pounds?|ounces?|gallons?"
+)
+BARE_UNIT = re.compile(rf"(?:(?:[ /]|\\[,;: ])+(?:{LONG_UNIT}|{KNOWN_UNIT.pattern})(?:\^(?:\d|\{{-?\d\}}))?)+$")
+NOT_A_UNIT = re.compile(r"\b(?:is|are|not|no|if|when|where|for|with|such|odd|even|prime|integers?|real)\b")
+OR = re.compile(r"\\text\{ ?or ?\}|\\lor(?![A-Za-z])|(?<![A-Za-z])or(?![A-Za-z])")
+INEQUALITY = re.compile(r"[<>]|\\(?:[lg]eq?|[lg]t)(?![A-Za-z])")
+
+
+def _prepare(text: str, units: bool) -> str:
+    """The text without units, in spellings that Math-Verify reads. With `units` bare words such as 'cm' are units, not variables."""
+    text = text.strip().rstrip(".,;")
+    for pattern, spelling in SPELLINGS:
+        text = pattern.sub(spelling, text)
+    parts = SEPARATOR.split(text)
+    parts[::2] = [_remove_unit(part, units) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _remove_unit(part: str, units: bool) -> str:
+    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi', but not '18 \text{ ft } 6 \text{ in}', which has two values."""
+    opening, value, closing = BRACKETS.fullmatch(part).groups()
+    quantity = read_quantity(value)
+    pair = "," in value and opening.strip()  # '(1,200)' is a pair
+    if quantity and not (quantity.bare or quantity.percent or pair or "=" in value):
+        return opening + _write(quantity.value, quantity.ratio) + closing
+    tail = UNIT_TEXT.search(value) or (units and BARE_UNIT.search(value))
+    if tail and tail.start() and all(is_unit(text) and not NOT_A_UNIT.search(text) for text in TEXT.findall(tail[0])):
+        value = value[: tail.start()]
+    return opening + value + closing
+
+
+def _write(value: Fraction, ratio: bool) -> str:
+    r"""A whole number, '\frac{1}{3}', or for what was written as a decimal all of its digits, because Math-Verify rounds these alone."""
+    if value.denominator == 1:
+        return str(value)
+    if ratio:
+        return rf"{'-' if value < 0 else ''}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
+    places = next(n for n in range(1, 2000) if 10**n % value.denominator == 0)
+    whole, rest = divmod(abs(value.numerator) * (10**places // value.denominator), 10**places)
+    return f"{'-' if value < 0 else ''}{whole}.{rest:0{places}}"
+
+
+# --- questions -----------------------------------------------------------------------------------------------------
+
+
+def _equivalent(reference: str, answer: str) -> bool:
+    from math_verify import verify
+
+    units = not variables(reference)
+    sides = {tuple(read_as(_prepare(side, units)) for side in (reference, answer)) for read_as in (_with_imaginary_unit, str)}
+    for left, right in sorted(sides):
+        alternatives = _read_alternatives(left)
+        # A set is right for a reference in inequalities, but not the other way round, as in Math-Verify.
+        values = (alternatives and _read_alternatives(right)) or _parsed(right)
+        if verify(alternatives or _parsed(left), values, timeout_seconds=None):
+            return True
+    return False
+
+
+def _is_expression(text: str) -> bool:
+    text = _prepare(text, not variables(text))
+    return any(not isinstance(expression, str) for reading in (_with_imaginary_unit(text), text) for expression in _parsed(reading))
+
+
+def _with_imaginary_unit(text: str) -> str:
+    """Replace i by SymPy's I. Math-Verify reads i as a variable: a real one in '5i' and a complex one in '5 i', which differ."""
+    return IMAGINARY.sub("I", text)
+
+
+def _read_alternatives(text: str) -> list:
+    r"""The set of solutions of 'x<2 \text{ or } x>3'; empty if the text is no such alternative."""
+    from sympy import Union
+    from sympy.core.relational import Relational
+
+    parts = OR.split(text)
+    if len(parts) < 2 or not all(map(INEQUALITY.search, parts)):
+        return []
+    relations = [_parsed(part)[0] for part in parts]
+    if not all(isinstance(relation, Relational) for relation in relations):
+        return []
+    return [Union(*(relation.as_set() for relation in relations))]
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(text: str) -> list:
+    """Math-Verify's readings; the last is the text itself."""
+    from math_verify import LatexExtractionConfig, parse
+
+    config = LatexExtractionConfig(boxed_match_priority=0)
+    config = replace(config, normalization_config=replace(config.normalization_config, units=False))
+    # The first match is all of the text; after it Math-Verify would take any fraction in a text that it cannot read.
+    return parse(rf"\boxed{{{text}}}", [config], extraction_mode="first_match", parsing_timeout=None)
+
+
+# --- Math-Verify's comparisons, and values that only seem equal ----------------------------------------------------
+
+
+def _check_equal_values() -> None:
+    """Have Math-Verify compare small numbers by their ratio, too, and call no undefined value equal to another."""
+    from math_verify import grader
+
+    numeric_eq, symbolic_eq = grader.sympy_numeric_eq, grader.sympy_symbolic_eq
+    grader.sympy_numeric_eq = lambda a, b, *digits: numeric_eq(a, b, *digits) and not _differ(a, b, vanishing=True)
+    grader.sympy_symbolic_eq = lambda a, b: symbolic_eq(a, b) and not _differ(a, b)
+
+
+def _differ(a, b, vanishing: bool = False) -> bool:
+    """Whether two values differ that Math-Verify calls equal.
+
+    It compares six decimals, and `evalf(chop=True)` makes small numbers zero: 1/2^99 = 1/2^98. With `vanishing` the coefficients of
+    variables are compared without that.
+    """
+    from math_verify.grader import get_pct_val
+    from sympy import Float, MatrixBase, MatrixExpr, nan, oo, zoo
+
+    if any(isinstance(value, MatrixBase | MatrixExpr) or get_pct_val(value) is not None for value in (a, b)):
+        return False  # elements are compared one by one, percentages as their numbers, too
+    a, b = a.doit(), b.doit()
+    if any(value.has(nan, zoo, oo, -oo) for value in (a, b)):
+        return a != b or a.has(nan, zoo)
+    if a.free_symbols or b.free_symbols:
+        return vanishing and (a - b).evalf() != 0
+    size, difference = (value.evalf(EXACT_DIGITS, maxn=8 * EXACT_DIGITS) for value in (abs(a) + abs(b), abs(a - b)))
+    tolerance = ROUNDING_TOLERANCE if a.has(Float) or b.has(Float) else Float(10) ** (10 - EXACT_DIGITS)
+    return size.is_Number and difference.is_Number and bool(difference > tolerance * size)
+
+
+# --- the program ---------------------------------------------------------------------------------------------------
+
+
+def answer_questions() -> None:
+    """Read one question per line and write one reply per line, until the asking process ends."""
+    import resource
+
+    import math_verify.parser  # noqa: F401  (before the memory limit)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the asking process handles Ctrl-C
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    logging.disable(logging.CRITICAL)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _check_equal_values()
+    # SymPy sets up much of itself at the first comparison; a slow machine would spend the first question's time on it.
+    _equivalent("x^2 + 2x + 1", "(x + 1)^2")
+    restart = _make_restart()
+    print("true", file=replies, flush=True)
+    for line in sys.stdin:
+        question = json.loads(line)
+        restart()
+        signal.setitimer(signal.ITIMER_PROF, question["seconds"])  # SIGPROF ends this process during any computation
+        try:
+            reply = _equivalent(*question["compare"]) if "compare" in question else _is_expression(question["parse"])
+        except Exception:
+            reply = False
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        print(json.dumps(reply), file=replies, flush=True)
+
+
+def _make_restart() -> Callable[[], None]:
+    """A function that is called before each question, so that its verdict depends on no draw and on no earlier question.
+
+    SymPy draws points at which it compares functions, and the order in which it derives assumptions; that order is fixed here.
+    It remembers results: those that hold after a draw, or with numbered dummy symbols, are forgotten.
+    """
+    from math_verify import parser
+    from sympy import Dummy
+    from sympy.core import assumptions, cache
+    from sympy.core import random as draws
+
+    assumptions.shuffle = list.sort
+    Dummy._base_dummy_index = 10**6  # drawn when SymPy is imported
+    draws.seed(0)
+    random.seed(0)
+    state = draws.rng.getstate(), random.getstate(), Dummy._count
+
+    def restart() -> None:
+        if (draws.rng.getstate(), random.getstate(), Dummy._count) != state:
+            for forget in (cache.clear_cache, *(f.cache_clear for f in (_parsed, parser.parse_latex_cached, parser.extract_latex))):
+                forget()
+            draws.rng.setstate(state[0])
+            random.setstate(state[1])
+            Dummy._count = state[2]
+
+    return restart
+
+
+if __name__ == "__main__":
+    answer_questions()

@@ -1,0 +1,317 @@
+r"""Read written quantities: one exact number with its sign, currency, percent sign, unit and words.
+
+Each table below unifies one kind of spelling: Unicode, LaTeX's spaces, marks around an answer, notations of numbers, units.
+"""
+
+import functools
+import re
+import unicodedata
+from fractions import Fraction
+from typing import NamedTuple
+
+LONGEST_NUMBER = 200  # characters; longer texts are not read
+LARGEST_EXPONENT = 999  # of a power of ten
+
+# --- Unicode -------------------------------------------------------------------------------------------------------
+
+COMMANDS = (
+    r"×\times ⋅\cdot ·\cdot ∙\cdot ÷/ ⁄/ ±\pm √\sqrt ∞\infty ≤\le ≥\ge ≠\ne ≈\approx ∪\cup ∩\cap ∈\in ∨\lor ∠\angle"
+    r" ∅\emptyset ℝ\mathbb{R} Ω\Omega µ\mu °^\circ º^\circ"
+)
+GREEK = {
+    letter: "\\" + (word.lower() if case == "SMALL" else word.capitalize()).replace("amda", "ambda") + " "
+    for letter in map(chr, range(0x391, 0x3CA))
+    for _, case, _, word, *final in [unicodedata.name(letter, "? ? ? ? ?").split()]
+    if not final
+}
+SYMBOLS = str.maketrans(
+    {symbol[0]: symbol[1:] + " " for symbol in COMMANDS.split()}
+    | GREEK
+    | dict.fromkeys("‐‑–−﹣－", "-")
+    | dict.fromkeys("“”", '"')
+    | dict.fromkeys("\u200b\u2060\ufeff")
+    | {"’": "'"}
+)
+UNICODE_FORMS = [
+    (re.compile("√(\\d+)"), r"\sqrt{{{}}}"),
+    (re.compile("[ℊ-ℌℎ-ℓℯ-ℱℳℴⅅ-ⅉ𝐀-𝟋]"), r"\mathnormal{{{}}}"),  # a symbol, not a unit
+    (re.compile("[⁰¹²³⁴-⁹⁺⁻ⁿⁱ]+"), "^{{{}}}"),
+    (re.compile("[₀-₉₊₋ₐₑₒₓₙ]+"), "_{{{}}}"),
+    (re.compile("[¼-¾⅐-⅞]"), r"\frac{{{}}}{{{}}}"),
+    (re.compile("(?:\\d[\u0304\u0305])+"), r"\overline{{{}}}"),  # 0.6̅
+]
+
+
+_nfkc = functools.partial(unicodedata.normalize, "NFKC")
+
+
+def to_latex(text: str) -> str:
+    r"""The text with LaTeX in place of Unicode: '5²' -> '5^{2}', '7½' -> '7\frac{1}{2}', '5π' -> '5\pi '."""
+    if text.isascii():
+        return text
+    for pattern, form in UNICODE_FORMS:
+        text = pattern.sub(
+            lambda match, form=form: form.format(*_nfkc(_remove_accents(match[match.lastindex or 0])).split("⁄")), text
+        )
+    text = "".join(f" {c} " if unicodedata.category(c) == "No" else c for c in text)  # '5⑨' is not 59
+    text = _nfkc(text.translate(SYMBOLS)).translate(SYMBOLS)
+    # What is not composed belongs to its letter, as in Hindi; behind a digit it would change the number, and stays.
+    return "".join(_remove_accents(c) if not before.isdigit() else c for before, c in zip(" " + text, text))
+
+
+def _remove_accents(text: str) -> str:
+    return "".join(c for c in text if unicodedata.category(c)[0] != "M")
+
+
+# --- spaces, and marks around an answer ----------------------------------------------------------------------------
+
+BALANCED = r"((?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+)"  # braces, three deep
+TEXT = re.compile(rf"\\(?:text\w*|mathrm|mathbf|mathit|mathsf|operatorname|mbox|hbox)\s*\{{{BALANCED}\}}")
+SPACES = [
+    (re.compile(r"(?<=\d)(\.\d*?)(\d)\2{2,}(?:\.\.\.|\\[lc]?dots(?![A-Za-z]))"), r"\1\\overline{\2}"),  # 0.333...
+    (re.compile(r"\\!\s*|\\(?:left|right|displaystyle|textstyle|[Ll]arge|huge|bf|rm|it|[Bb]igg?[lrm]?)(?![A-Za-z])|\{\}"), ""),
+    (re.compile(r"\\(?:text)?color\s*\{[^{}]*\}"), ""),
+    (re.compile(r"(?:\\[,;:> ]|~|\\q?quad(?![A-Za-z])|\s)+"), " "),
+]
+MARKS = re.compile(
+    rf"\\(?:text\w*|math(?:rm|bf|it|sf|tt)|operatorname|[mhf]box|boxed|boldsymbol|bm|emph|underline)\s*\{{{BALANCED}\}}"
+    rf"|\{{{BALANCED}\}}|\$\$?([^$]+)\$\$?|\\\((.+)\\\)|\\\[(.+)\\\]|\*+([^*]+)\*+|_+([^_]+)_+|`+([^`]+)`+|\"([^\"]+)\"|'([^']+)'",
+    re.DOTALL,
+)
+ENDING = re.compile(r"(?:[,;\\ ]|(?<!\.)\.(?!\.))+$")
+
+
+def remove_marks(text: str) -> str:
+    r"""The text without marks around it: '\textbf{(B)}' -> '(B)', '\[18\]' -> '18', '**18**.' -> '18'."""
+    for pattern, spelling in SPACES:
+        text = pattern.sub(spelling, text)
+    for _ in range(4):
+        text = ENDING.sub("", text.strip())
+        if not (mark := MARKS.fullmatch(text)):
+            break
+        text = mark[mark.lastindex]
+    return text.strip()
+
+
+# --- numbers -------------------------------------------------------------------------------------------------------
+
+CURRENCY = (
+    r"(?:(?:[A-Z]{1,2} ?)?\$|[€£¥₹₩₽¢]|\\(?:pounds|euro|yen|textdollar|texteuro)\b"
+    r"|\b(?:USD|EUR|GBP|INR|CAD|AUD|NZD|HKD|SGD|CHF|JPY|CNY|RMB)(?![A-Za-z])|\bRs\b\.?)"
+)
+ORDINAL = r"(?:st|nd|rd|th)"
+ORDINAL_TEXT = rf"\\(?:text\w*|mathrm)\{{ ?{ORDINAL} ?\}}"
+SPELLINGS = [  # replacements that unify spellings, applied in this order
+    (re.compile(rf"\\(?:text|mathrm) ?\{{ ?\\?({CURRENCY}|[%,]) ?\}}"), r"\1"),
+    (re.compile(r"\\([%$])"), r"\1"),
+    (re.compile(r"(?<=\d)(?:\.\.\.|\\[lc]?dots)$"), ""),
+    (re.compile(r" ?\{ ?, ?\} ?"), ","),
+    (re.compile(r"\\(?:[dtc]frac|sfrac|nicefrac)(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r" ?(?:\^ ?(?:\{ ?)?(?:\\circ|o)(?![A-Za-z])(?: ?\})?|\\degree(?![A-Za-z]))"), "°"),
+    (re.compile(r"(?:°| ?\bdeg(?:rees?)?\b) ?(?:[CF]|\\(?:text|mathrm)\{ ?[CF] ?\})(?![A-Za-z])"), "°"),
+    (re.compile(rf"(?<=\d)(?: ?\^ ?\{{ ?(?:{ORDINAL_TEXT}|{ORDINAL}) ?\}}| ?\^? ?{ORDINAL_TEXT}|\^?{ORDINAL}(?![A-Za-z]))"), " "),
+    (
+        re.compile(r"^(?:\\text\w*\{ ?)?(?:about|around|roughly|approximately|approx)\b\.?(?: ?\})?(?= ?[\\$\d+-])"),
+        r"\\approx ",
+    ),
+    (re.compile(r"\\mu ?(?=[A-Za-z]|\\(?:text|mathrm)\{)|\\Omega(?![A-Za-z])"), "unit"),
+]
+
+DIGITS = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[1-9]\d{0,2}(?: \d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
+WHOLE = r"([1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?: \d{3})+|\d+)"
+PART = rf" ?(?:\{{ ?(-?{DIGITS}) ?\}}|(\d))"
+POWER_OF_TEN = r"(?:10|\{10\}) ?(?:\^|\*\*) ?(?:\{ ?([+-]?\d+) ?\}|([+-]?\d+))"
+PLAIN = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
+SIGN = re.compile(rf"([+-]?) ?(?:{CURRENCY} ?){{0,2}}([+-]?) ?")
+IN_PARENTHESES = re.compile(r"(-?) ?\(([^(),]*)\)(.*)", re.DOTALL)
+LATEX_FRACTION = re.compile(rf"(?:{WHOLE} ?)?\\frac{PART}{PART}", re.ASCII)  # \frac{1}{2}, \frac12, \frac9{19}, 1\frac{1}{2}
+FRACTION = re.compile(rf"(?:{WHOLE} )?({DIGITS}) ?/ ?({DIGITS})", re.ASCII)  # 1/2, 1 1/2
+DOTTED = r"\\dot ?\{(\d)\}"
+REPEATING = re.compile(  # 0.1\overline{6}, 0.\dot{1}4285\dot{7}, 0.1(6)
+    rf"(\d*\.\d*)(?:{DOTTED}(\d*){DOTTED}| ?\\(?:overline|bar|dot)(?: ?\{{ ?(\d+) ?\}}| ?(\d))|\((\d+)\))", re.ASCII
+)
+DECIMAL = re.compile(DIGITS, re.ASCII)
+TEN = re.compile(POWER_OF_TEN, re.ASCII)
+POWER = re.compile(rf"(?: ?(?:\\times|\\cdot|[*x]) ?{POWER_OF_TEN}|[eE]([+-]?\d+))(?!\d)", re.ASCII)  # 5 \times 10^3, 5e3
+NAME = re.compile(r"[A-Za-z\\ ]*(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))? ?")  # what may stand before '='
+SYMBOL = re.compile(r"(?:[A-Za-z]|\\(?!pi|sqrt|frac|pm|infty|text)[A-Za-z]+)(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))?")  # behind '='
+ABOUT = re.compile(r"\\(?:approx|simeq|cong|doteq|sim)(?![A-Za-z])")
+
+
+class Quantity(NamedTuple):
+    value: Fraction
+    percent: bool = False  # '50%' has the value 50
+    bare: bool = False  # followed by letters that may be a unit or variables: '5 m'
+    ratio: bool = False  # written as a fraction or a repeating decimal, which a decimal can only round
+
+
+def number(text: str) -> Fraction | None:
+    r"""The number that an answer states, or None where it does not state exactly one.
+
+    Numbers: '70,000', '70{,}000', '\$460', '18 \text{ cm}^2', '60 km/h', '18 cups of flour', '18th', '50\%' (50), '18.0', '\frac12',
+    '1\frac{1}{2}', '-1 1/2', '7½', '0.1\overline{6}', '5 \times 10^3', '1e-3', '2 million', 'x = 5', '\approx 5', '(18)'.
+    No numbers: '2k', '3\pi', '5²', '3-4', '52_8', '2:00', '1,2', '3 fifths', '6 ft 2 in'.
+    """
+    quantity = read_quantity(text)
+    return quantity and quantity.value
+
+
+def is_number(text: str) -> bool:
+    """Whether an answer is exactly one number. A bare letter counts as a variable, not as a unit, so '5 m' is none."""
+    quantity = read_quantity(text)
+    return quantity is not None and not quantity.bare
+
+
+def read_quantity(text: str) -> Quantity | None:
+    """The quantity that an answer states, or None where it does not state exactly one number."""
+    return _read_answer(text) if len(text) <= LONGEST_NUMBER else None
+
+
+@functools.lru_cache(maxsize=2**12)
+def _read_answer(text: str) -> Quantity | None:
+    if PLAIN.fullmatch(text):
+        return Quantity(Fraction(text))
+    text = remove_marks(to_latex(text))
+    for pattern, spelling in SPELLINGS:
+        text = pattern.sub(spelling, text)
+    return _read_equation(remove_marks(text))
+
+
+def _read_equation(text: str) -> Quantity | None:
+    r"""'x = 5', '5 = x' and '\approx 5' are 5; 'x = 1/3 \approx 0.33' is 1/3."""
+    if about := ABOUT.search(text):
+        exact, rounding = text[: about.start()].strip(" ="), _read_value(text[about.end() :])
+        return rounding and (_read_equation(exact) or (rounding if NAME.fullmatch(exact) else None))
+    name, equals, value = text.rpartition("=")
+    if not equals or NAME.fullmatch(TEXT.sub(r"\1", name)):
+        return _read_value(value)
+    value, _, name = text.partition("=")
+    return _read_value(value) if SYMBOL.fullmatch(name.strip()) else None
+
+
+def _read_value(text: str) -> Quantity | None:
+    text = text.strip()
+    if inner := IN_PARENTHESES.fullmatch(text):
+        quantity, (multiple, bare) = _read_value(inner[2]), _read_unit(inner[3])
+        if not quantity or not multiple:
+            return None
+        value = quantity.value * multiple * (-1 if inner[1] else 1)
+        return quantity._replace(value=value, percent=quantity.percent or _is_percent(inner[3]), bare=quantity.bare or bare)
+    sign = SIGN.match(text)
+    size, end, ratio = _read_magnitude(text, sign.end())
+    if size is None or all(sign.groups()):
+        return None
+    behind = text[end:]
+    multiple, bare = _read_unit(behind)
+    if multiple is None or (size in (1, 3) and QUARTERS.search(behind)):
+        return None
+    return Quantity(size * multiple * (-1 if "-" in sign.groups() else 1), _is_percent(behind), bare, ratio)
+
+
+def _read_magnitude(text: str, start: int) -> tuple[Fraction | None, int, bool]:
+    """The number without sign at `start`, the place where it ends, and whether it is a fraction or a repeating decimal."""
+    ratio = False
+    if match := LATEX_FRACTION.match(text, start) or FRACTION.match(text, start):
+        whole, *parts = match.groups()
+        above, below = (_decimal(part) for part in parts if part is not None)
+        if not below or (whole is not None and not 0 <= above < below):  # a mixed number needs a proper fraction
+            return None, start, True
+        size, ratio = (0 if whole is None else _decimal(whole)) + above / below, True
+    elif match := REPEATING.match(text, start):
+        head, tail = match[1], "".join(filter(None, match.groups()[1:]))
+        places = len(head) - head.index(".") - 1
+        size, ratio = _decimal(head + "0") + Fraction(int(tail), 10**places * (10 ** len(tail) - 1)), True
+    elif match := TEN.match(text, start):
+        size = _power_of_ten(match)
+    elif match := DECIMAL.match(text, start):
+        size = _decimal(match.group())
+    if match and (power := POWER.match(text, match.end())):
+        match, factor = power, _power_of_ten(power)
+        size = factor and size * factor
+    return (size, match.end(), ratio) if match else (None, start, False)
+
+
+def _power_of_ten(match: re.Match) -> Fraction | None:
+    exponent = int(match[match.lastindex])
+    return Fraction(10) ** exponent if abs(exponent) <= LARGEST_EXPONENT else None
+
+
+def _decimal(digits: str) -> Fraction:
+    return Fraction(digits.replace(",", "").replace(" ", "").rstrip("."))
+
+
+# --- units ---------------------------------------------------------------------------------------------------------
+
+WORD = r"[^\W\d_]++(?:[-'][^\W\d_]++)*+"
+UNITS = re.compile(rf"(?:[ /.()%°]|{CURRENCY}|\\cdot|{WORD}(?: ?\^ ?(?:\{{ ?-?\d ?\}}|-?\d)|[23])?+)*+")
+UNIT_FRACTION = re.compile(rf"\\frac ?\{{{BALANCED}\}} ?\{{{BALANCED}\}}")
+KNOWN_UNIT = re.compile(
+    "(?i:cm|mm|km|dm|kg|mg|ml|cl|ft|in|yd|mi|lbs?|oz|pt|qt|gal|hrs?|min|sec|yrs?|wk|mph|kph|kmh|sq|cu|deg|rad|hz|khz|gb|mb|pts"
+    "|usd|eur|gbp|inr|cad|aud|rs|pct|tsp|fps|rpm|kwh)|kW|kJ|kN|kPa|MPa|Pa|MHz|GHz|mA|mV"
+)
+LETTER_UNIT = re.compile(r"[mghsL]")
+LETTER_IN_COMPOUND = re.compile(r"[mghsLlNJWVAKCFd]")  # in 'km/h', 'N\cdot m', 'm s^{-1}'
+COMPOUND = re.compile(r"[A-Za-z}] ?(?:/|\\cdot|\^ ?\{ ?-)")
+VARIABLE = re.compile(r"(?<=\d)[A-Za-z]{1,3}(?![A-Za-z])|(?<![A-Za-z])[A-Za-z]{1,2}(?![A-Za-z])")
+POWER_OF_LETTER = re.compile(r"(?<![A-Za-z])(?!m ?\^ ?\{? ?[23](?!\d))[A-Za-z] ?\^")  # '5 x^2', but not '5 m^2'
+LITTLE_WORDS = re.compile(r"(?<= )(?:of|an?|at|in|on|by|as|up)(?= (?:an? )?[A-Za-z]{2})")  # 'cups of flour', 'a week'
+PERCENT = re.compile(r"\b(?:percent(?:age)?|pct)\b")
+QUARTERS = re.compile(r"\bquarters?\b", re.IGNORECASE)  # coins, but 1 quarter and 3 quarters are fractions, too
+MULTIPLES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+TEENS = "four|fif|six|seven|eigh|nine"
+ORDINALS = f"four|fif|six|seven|eigh|nin|ten|eleven|twelf|(?:thir|{TEENS})teen|(?:twen|thir|for|{TEENS})tie|{'|'.join(MULTIPLES)}"
+# A number followed by one of these words is another number, or not the only one: '5 and a half', '2 pi', '3 fifths', '4 or more'.
+NOT_UNITS = re.compile(
+    rf"and|or|to|plus|minus|over|divided|hal(?:f|ves|ved)|thirds?|(?:{ORDINALS})ths?|pi|sqrt|roots?|radical|squared|cubed|doubled|tripled"
+    "|factorial|mod|modulo|base|remainder|infinity",
+    re.IGNORECASE,
+)
+
+
+def is_unit(text: str) -> bool:
+    r"""Whether the words of a text, such as the content of '\text{}', may stand behind a value without changing it."""
+    return UNITS.fullmatch(text) is not None and not any(map(NOT_UNITS.fullmatch, re.findall(r"[^\W\d_]+", text)))
+
+
+def _read_unit(behind: str) -> tuple[int | None, bool]:
+    """The factor that the text behind a number stands for, and whether it has bare letters.
+
+    The factor is 1 for units, 10**6 for 'million dollars', None for anything else.
+    """
+    if not behind:
+        return 1, False
+    behind = UNIT_FRACTION.sub(r" \1/\2 ", behind)
+    phrase = TEXT.sub(r" \1 ", behind)
+    words = re.findall(WORD, phrase)
+    if not is_unit(phrase) or any(map(_is_symbol, words)):
+        return None, False
+    letters = _find_letters("0" + behind)
+    compound = COMPOUND.search(phrase)
+    unit_letter = LETTER_IN_COMPOUND if compound else LETTER_UNIT
+    if not all(map(unit_letter.fullmatch, letters)) or (not compound and POWER_OF_LETTER.search(behind)):
+        return None, False
+    factor = 1
+    for word in words:
+        if word.casefold().rstrip("s") not in MULTIPLES:
+            break
+        factor *= MULTIPLES[word.casefold().rstrip("s")]
+    return factor, bool(letters)
+
+
+def _is_percent(behind: str) -> bool:
+    return "%" in behind or PERCENT.search(behind) is not None
+
+
+def _is_symbol(word: str) -> bool:
+    """Whether a word is one letter outside of ASCII, unless its script has no capitals: 'Ж', but not '個'."""
+    return len(word) == 1 and not word.isascii() and word.lower() != word.upper()
+
+
+def variables(text: str) -> bool:
+    r"""Whether the text has letters that are variables, as in '2k', '3ab' or '6 - 5i', but not in '5 cm' or '5\text{ m}'."""
+    return bool(_find_letters(text))
+
+
+def _find_letters(text: str) -> list[str]:
+    text = re.sub(rf"\\[A-Za-z]+|{CURRENCY}", " ", TEXT.sub(" unit ", text))
+    return [letters for letters in VARIABLE.findall(LITTLE_WORDS.sub("", text)) if not KNOWN_UNIT.fullmatch(letters)]

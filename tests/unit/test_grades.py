@@ -1,0 +1,209 @@
+"""Grades by kind of spelling and as peers give them (grades/*.tsv), and laws that hold for every grade.
+
+Columns: graders, reference, answer, expected (1: right). A row of peers.tsv with a reason is one where this project decides otherwise.
+"""
+
+import csv
+import os
+import random
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import ROOT
+from hardgrpo.grading import expressions
+from hardgrpo.grading.expressions import equal
+from hardgrpo.grading.graders import GRADERS, grade
+from hardgrpo.grading.quantities import number
+
+TABLES = Path(__file__).parent / "grades"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_helper_is_left():
+    yield
+    expressions._stop_helper()
+
+
+def cases(table: str) -> list[dict[str, str]]:
+    """A row for each grader."""
+    with open(TABLES / table, encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert all(None not in row and row["expected"] in ("0", "1") for row in rows)
+    return [row | {"grader": grader} for row in rows for grader in row["graders"].split()]
+
+
+def is_right(case: dict[str, str]) -> bool:
+    return grade(case["grader"], "so " + GRADERS[case["grader"]].form.replace("%s", case["answer"]), case["reference"]).correct
+
+
+BY_KIND = [case for table in ("numbers.tsv", "expressions.tsv") for case in cases(table)]
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(case["kind"] for case in BY_KIND))
+def test_each_kind_of_spelling(kind):
+    answers = [case for case in BY_KIND if case["kind"] == kind]
+    assert [case for case in answers if is_right(case) != (case["expected"] == "1")] == []
+    assert {case["expected"] for case in answers} == {"0", "1"}, "each kind has answers to accept and to refuse"
+
+
+@pytest.mark.slow
+def test_grades_are_those_of_the_peers_except_where_a_reason_stands():
+    """No answer that all peers refuse is accepted without a reason, and no reason is out of date."""
+    peers = cases("peers.tsv")
+    assert [case for case in peers if (is_right(case) != (case["expected"] == "1")) != bool(case["reason"])] == []
+    assert len([case for case in peers if not case["reason"]]) >= 300
+
+
+@pytest.mark.parametrize(
+    ("completion", "answer", "expected"),
+    [
+        ("#### $ 18", "18", True),
+        ("####: 18", "18", True),
+        ("####:18", "18", True),
+        (r"####: \$ 1,800 ", "1800", True),
+        ("####\n18 dollars", "18", True),
+        ("#### **18**", "18", True),
+        ("#### $ 17", "18", False),
+        ("#### : 18", "18", False),
+        ("#### $", "18", False),
+        ("####:", "18", False),
+    ],
+)
+def test_a_number_after_the_marks_may_have_a_currency_sign(completion, answer, expected):
+    grades = grade("final_number", completion, answer)
+    assert grades.correct == expected
+    assert grades.extracted is None or grades.extracted in completion
+
+
+# --- laws ----------------------------------------------------------------------------------------------------------
+
+VALUES = st.fractions(max_denominator=50, min_value=-(10**6), max_value=10**6)
+WRAPS = [
+    *[
+        r"{}\text{{ cm}} ",
+        "{} cups of flour",
+        "{} km/h",
+        r"{}\ \text{{m}}^2",
+        r"{} \frac{{\text{{km}}}}{{\text{{h}}}}",
+        "{} times a week",
+    ],
+    *[r"{}\%", r"\${}", r"US\${}", r"\text{{USD }}{}", "x = {}", "{} = x", r"\approx {}", r"x \approx {}"],
+    *[
+        "({})",
+        r"\left({}\right)",
+        "**{}**",
+        "`{}`",
+        r"\boldsymbol{{{}}}",
+        r"\text{{\textbf{{{}}}}}",
+        r"\[{}\]",
+        r"\ {}\ ",
+        "{}.",
+        r"{}\,",
+    ],
+]
+
+
+def forms(value: Fraction) -> list[str]:
+    """Spellings of a number."""
+    whole, rest = divmod(abs(value), 1)
+    sign = "-" if value < 0 else ""
+    texts = [f"{value.numerator}/{value.denominator}", rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"]
+    if rest and whole:
+        texts += [f"{sign}{whole} {rest}", rf"{sign}{whole}\frac{{{rest.numerator}}}{{{rest.denominator}}}"]
+    if not rest:
+        texts += [
+            f"{value.numerator}",
+            f"{value.numerator:,}",
+            f"{value.numerator}.0",
+            f"{value.numerator}e0",
+            rf"{value.numerator} \times 10^{{0}}",
+        ]
+    if not rest and whole:
+        texts.append(f"{value.numerator}th")
+    return texts
+
+
+def repeating(value: Fraction) -> str:
+    r"""The decimals of a fraction, those that repeat below \overline{}, by long division."""
+    rest, digits, places = abs(value) % 1, "", {}
+    while rest and rest not in places:
+        places[rest] = len(digits)
+        digit, rest = divmod(10 * rest, 1)
+        digits += str(digit)
+    period = rf"\overline{{{digits[places[rest] :]}}}" if rest else ""
+    return f"{'-' if value < 0 else ''}{abs(value) // 1}.{digits[: places[rest]] if rest else digits or 0}{period}"
+
+
+@given(VALUES, st.data())
+def test_every_spelling_of_a_number_is_that_number_and_no_other(value, data):
+    spelling = data.draw(st.sampled_from([*forms(value), repeating(value)]))
+    assert number(spelling) == value
+    for grader in ("number_lenient", "math"):
+        reference = data.draw(st.sampled_from(forms(value)))
+        assert grade(grader, rf"\boxed{{{spelling}}}", reference).correct
+        assert not grade(grader, rf"\boxed{{{spelling}}}", str(value + 1)).correct
+        assert not grade(grader, rf"\boxed{{{spelling}}}", str(value + Fraction(1, 51))).correct
+
+
+@given(VALUES, VALUES, st.sampled_from(WRAPS), st.data())
+def test_a_unit_or_a_mark_changes_no_grade(value, other, wrap, data):
+    reference, spelling = data.draw(st.sampled_from(forms(value))), data.draw(st.sampled_from([*forms(value), *forms(other)]))
+    for grader in ("number_lenient", "math"):
+        if grader == "math" and "%" in wrap and value in (other / 100, other):
+            continue  # 50 % is 1/2, too
+        plain, wrapped = (grade(grader, rf"\boxed{{{text}}}", reference).correct for text in (spelling, wrap.format(spelling)))
+        assert plain == wrapped == (number(spelling) == value)
+
+
+@given(VALUES, VALUES, st.data())
+def test_equality_of_numbers_is_symmetric(left, right, data):
+    texts = [data.draw(st.sampled_from([*forms(value), rf"{forms(value)[0]}\%", repeating(value)])) for value in (left, right)]
+    assert equal(*texts) == equal(*reversed(texts))
+
+
+QUESTIONS = [
+    ("0", "0 0/0"),
+    ("1", r"\frac{0}{0}"),
+    (r"\tan^2(y)+1", r"\sec^2(y)"),
+    ("x^2/4 + y^2/3 = 1", "x^2/16 + y^2/12 = 1/4"),
+    ("2x+4y-3=0", r"y=-\frac{1}{2}x+\frac{3}{4}"),
+    (r"\sqrt{5+2\sqrt{6}}", r"\sqrt{2}+\sqrt{3}"),
+    (r"\sum_{k=1}^{n} k", r"\frac{n(n+1)}{2}"),
+    (r"\{1,2,3\}", r"\{3,2,1\}"),
+]
+
+
+@pytest.mark.slow
+def test_a_verdict_depends_on_no_draw_and_on_no_earlier_question():
+    """SymPy draws random numbers and remembers results. What it finds out about 0/0 depends on the draw."""
+    verdicts = {question: set() for question in QUESTIONS}
+    for order in range(3):
+        if order == 2:
+            expressions._stop_helper()
+        for question in random.Random(order).sample(QUESTIONS + 4 * QUESTIONS[:2], len(QUESTIONS) + 8):
+            equal.cache_clear()
+            verdicts[question].add(equal(*question))
+    assert all(len(answers) == 1 for answers in verdicts.values()), verdicts
+    assert verdicts["0", "0 0/0"] == verdicts["1", r"\frac{0}{0}"] == {False}
+
+
+@pytest.mark.slow
+def test_a_verdict_depends_on_no_setting_of_python_and_sympy():
+    code = f"from hardgrpo.grading.expressions import equal; print([equal(*question) for question in {QUESTIONS!r}])"
+    settings = [{"PYTHONHASHSEED": "1"}, {"PYTHONHASHSEED": "2", "SYMPY_USE_CACHE": "no"}]
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src")} | setting,
+            capture_output=True,
+            check=True,
+        ).stdout
+        for setting in settings
+    }
+    assert len(printed) == 1
