@@ -39,7 +39,7 @@ if "RANK" in os.environ:
         note(waited=True)
         return wait(self, model)
     def sharded(*arguments, mp_policy, **named):
-        note(types=[str(kind) for kind in (mp_policy.param_dtype, mp_policy.reduce_dtype, mp_policy.output_dtype)])
+        note(layer=type(arguments[0]).__name__, types=[str(kind) for kind in (mp_policy.param_dtype, mp_policy.reduce_dtype, mp_policy.output_dtype)])
         return shard(*arguments, mp_policy=mp_policy, **named)
     fsdp.fully_shard = sharded
     state.PartialState.__init__, torch.distributed.init_process_group, accelerate.Accelerator.no_sync = told, grouped, waited
@@ -55,10 +55,13 @@ class Place:
         (folder / "results").symlink_to(results)
         (folder / "told").mkdir()
         (folder / "told/sitecustomize.py").write_text(TELLING)
-        self.told = {
-            "PYTHONPATH": f"{folder}/told:{ROOT / 'src'}",
+
+    def told(self, name: str) -> dict:
+        """Environment of a run whose processes are told that they have GPUs, and make notes."""
+        return {
+            "PYTHONPATH": f"{self.folder}/told:{ROOT / 'src'}",
             user_settings.KEEP_PYTHONPATH: "1",
-            "NOTES": str(folder / "notes"),
+            "NOTES": str(self.folder / f"{name}.notes"),
         }
 
     def command(self, name: str, **changes) -> list[str]:
@@ -73,8 +76,8 @@ class Place:
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-5000:]
         return done.stdout
 
-    def notes(self) -> list[dict]:
-        return [json.loads(line) for line in (self.folder / "notes").read_text().splitlines()]
+    def notes(self, name: str) -> list[dict]:
+        return [json.loads(line) for line in (self.folder / f"{name}.notes").read_text().splitlines()]
 
     def updates(self, name: str) -> list[dict[str, float]]:
         rows = csv.DictReader((self.folder / name / "updates.csv").read_text().splitlines())
@@ -88,7 +91,7 @@ def place(finished_world, tmp_path_factory) -> Place:
 
 @pytest.fixture(scope="module")
 def sharded(place) -> Path:
-    said = place.train("sharded", *TWO, env=place.told)
+    said = place.train("sharded", *TWO, env=place.told("sharded"))
     assert "2 processes, all weights sharded over them (FSDP2)" in said
     return place.folder / "sharded"
 
@@ -106,16 +109,18 @@ def test_weights_that_are_shared_are_trained_as_weights_that_each_process_holds(
 
 def test_processes_wait_for_hours_and_hold_no_whole_gradients(place, sharded):
     """The first process reads all checkpoints while the others wait; a gradient is shared out after each micro-batch."""
-    notes = place.notes()
+    notes = place.notes("sharded")
     assert {note["hours"] for note in notes if "hours" in note} == {3}
     assert not [note for note in notes if "waited" in note]
 
 
 def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float32(place, sharded):
     """accelerate's own policy rounds both to bf16, which a single process does not."""
-    place.train("bf16", *TWO, env=place.told, precision="bf16")
-    types = {tuple(note["types"]) for note in place.notes() if "types" in note}
-    assert types == {("None", "None", "None"), ("torch.bfloat16", "torch.float32", "None")}, "of policy and reference in both runs"
+    place.train("bf16", *TWO, env=place.told("bf16"), precision="bf16")
+    notes = [note for note in place.notes("bf16") if "types" in note]
+    assert {tuple(note["types"]) for note in notes} == {("torch.bfloat16", "torch.float32", "None")}, "of policy and reference"
+    layers = [note["layer"] for note in notes]
+    assert layers.count("Qwen3DecoderLayer") == 2 * 2 * 2, "two layers of two models in two processes"
     assert place.updates("bf16")[0]["kl"] < 1e-4, "both compute in bf16"
 
 
@@ -123,19 +128,19 @@ def test_arithmetic_in_bf16_sums_gradients_and_gives_log_probabilities_in_float3
 def test_killed_and_started_again_it_ends_with_the_same_weights(place, sharded):
     with open(place.folder / "log", "w") as log:
         command = ["nice", "-n", "19", *place.command("killed"), *TWO]
-        process = subprocess.Popen(command, cwd=place.folder, stdout=log, stderr=log, env=COLD | place.told)
+        process = subprocess.Popen(command, cwd=place.folder, stdout=log, stderr=log, env=COLD | place.told("killed"))
         wait_for(lambda: any((path / "manifest.json").exists() for path in states(place.folder, "killed")), process)
         for part in psutil.Process(process.pid).children(recursive=True):
             part.kill()
         assert process.wait() == 1, (place.folder / "log").read_text()[-3000:]
-    place.train("killed", *TWO, env=place.told)
+    place.train("killed", *TWO, env=place.told("killed"))
     assert json.loads((place.folder / "killed/provenance.json").read_text())["resumed_from"] >= 2
     assert contents(place.folder / "killed") == contents(sharded)
 
 
 @pytest.mark.vllm
 def test_vllm_gets_the_whole_weights_of_shards(place):
-    place.train("vllm", *TWO, env=place.told, generation="vllm", precision="bf16", learning_rate=2e-2)
+    place.train("vllm", *TWO, env=place.told("vllm"), generation="vllm", precision="bf16", learning_rate=2e-2)
     rows = place.updates("vllm")
     assert max(row["logp_difference_mean"] for row in rows) < 0.05, "vLLM samples with the weights that are trained"
     assert rows[0]["kl"] < 1e-4

@@ -144,7 +144,7 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     if recipe == "as_released_july":
         assert loaded["quantization_config"].load_in_4bit and loaded["quantization_config"].bnb_4bit_quant_type == "nf4"
     need = memory.of_run(CONFIG, model, recipe, "gsm8k")
-    assert 5 < need["total"] < memory.GPU_GIB and need["total"] >= need["weights"] + need["optimiser"]
+    assert 3 < need["total"] < memory.GPU_GIB and need["total"] >= need["weights"] + need["optimiser"]
 
 
 DEVIATIONS = files.read_rows(
@@ -231,10 +231,10 @@ def test_weights_and_adapter_are_counted_as_they_are():
 def test_a_run_that_cannot_fit_is_refused_before_it_is_planned():
     config = copy.deepcopy(CONFIG)
     config["models"]["qwen3-14b"]["gpus"]["adapter"] |= {"vllm_memory": 0.9, "vllm_sleep": False}
-    with pytest.raises(UserError, match=r"models.qwen3-14b.gpus.adapter: recipe as_written on gsm8k needs about .*vllm 67.*lower"):
+    with pytest.raises(UserError, match=r"models.qwen3-14b.gpus.adapter: recipe as_written on gsm8k needs about .*vllm 71.*lower"):
         checks.check(config, "config.yaml")
     config["models"]["qwen3-14b"]["gpus"]["adapter"] |= {"vllm_memory": 0.2}
-    with pytest.raises(UserError, match="vllm_memory gives vLLM 15 GiB .* needs 30"):
+    with pytest.raises(UserError, match="vllm_memory gives vLLM 16 GiB .* needs 33"):
         checks.check(config, "config.yaml")
 
 
@@ -310,10 +310,11 @@ def test_every_study_fits_the_gpus_of_its_models(study):
 def test_a_run_that_is_too_large_is_named_where_its_study_is_planned():
     config = copy.deepcopy(CONFIG)
     config["tasks"]["gsm8k"]["completion_tokens"] = 1024
+    config["models"]["qwen3-4b"]["gpus"]["adapter"]["micro_batch"] = 80  # fits, but not for an update of twice as many groups
     ((place, what),) = study_checks.too_large(config, config["studies"]["online"])
-    assert place == "models.qwen3-4b.gpus.adapter" and what.startswith("recipe replay on gsm8k needs about 77 GiB")
+    assert place == "models.qwen3-4b.gpus.adapter" and what.startswith("recipe replay on gsm8k needs about 90 GiB")
     checks.check(config | {"study": "process_rewards"}, "config.yaml")
-    with pytest.raises(UserError, match="recipe replay on gsm8k needs about 77 GiB"):
+    with pytest.raises(UserError, match="recipe replay on gsm8k needs about 90 GiB"):
         checks.check(config | {"study": "online"}, "config.yaml")
 
 

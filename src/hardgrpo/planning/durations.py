@@ -167,7 +167,8 @@ def shape_of(found: dict) -> dict | None:
     except (KeyError, TypeError, ZeroDivisionError):
         return None
     known = all(type(size) is int and size > 0 for size in shape.values())
-    return shape | {"tied": bool(found.get("tie_word_embeddings"))} if known else None
+    fused = {"fused": True} if found.get("model_type") in ("phi3", "phi4") else {}
+    return shape | {"tied": bool(found.get("tie_word_embeddings"))} | fused if known else None
 
 
 def _gpus(config: dict, job: Job) -> dict:

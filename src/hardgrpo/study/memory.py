@@ -1,7 +1,8 @@
 """Estimate the GPU memory of a run from the model's shape and the recipe, before anything is downloaded.
 
 Numbers of weights are exact for the decoders used here (Qwen2.5, Qwen3, Llama 3, Phi-4, SmolLM2: gated feed-forward layers, grouped
-queries). Memory is the sum of weights, gradients and optimiser state (exact) and of activations and logits (an upper estimate).
+queries). Memory is the sum of weights, gradients and optimiser state (exact) and of activations (an upper estimate). Nothing of it was
+measured on a GPU; tests/unit/test_memory.py has calculations by hand.
 """
 
 import math
@@ -13,9 +14,12 @@ from hardgrpo.study import settings
 GIB = 2**30
 BYTES = {"fp32": 4.0, "bf16": 2.0, "nf4": 0.52}  # nf4: 4 bits, and doubly quantised constants for blocks of 64
 OPTIMISER_BYTES = {"adamw": 8.0, "paged_adamw_8bit": 2.0}  # two moments per trained weight
-PROMPT_TOKENS = 256  # longer than nearly all prompts of the tasks
+PROMPT_TOKENS = 400  # longer than nearly all prompts of the tasks; seven shuffled objects with their options take 330 to 380
 CONTEXT_BYTES = 1.5 * GIB  # CUDA context, kernels, allocator slack
-GPU_GIB = 80 * 1e9 / GIB  # GiB of "80 GB"
+VLLM_BYTES = 2.0 * GIB  # of vLLM beside weights and cache: workspaces and CUDA graphs, assumed. It keeps them while it sleeps.
+GPU_GIB = 79.1  # that an H100 of 80 GB has; vLLM takes its share of this
+# TRL computes log-probabilities in tiles of tokens x vocabulary and never builds all scores (trl/kernels/chunked_logprob.py).
+TILE = 4096 * 32768
 
 
 def parameters(shape: dict) -> int:
@@ -28,9 +32,12 @@ def _embedding(shape: dict) -> int:
 
 
 def _linear(shape: dict) -> list[tuple[int, int]]:
-    """(inputs, outputs) of a layer's linear maps: queries, keys, values, output, gate, up, down."""
+    """(inputs, outputs) of a layer's linear maps: queries, keys, values, output, gate, up, down. `fused`: queries, keys and values are one
+    map, and so are gate and up."""
     hidden, heads = shape["hidden_size"], shape["heads"] * shape["head_size"]
     key_value, wide = shape["key_value_heads"] * shape["head_size"], shape["intermediate_size"]
+    if shape.get("fused"):
+        return [(hidden, heads + 2 * key_value), (heads, hidden), (hidden, 2 * wide), (wide, hidden)]
     return [
         (hidden, heads),
         (hidden, key_value),
@@ -47,6 +54,12 @@ def _layer(shape: dict) -> int:
     return sum(inputs * outputs for inputs, outputs in _linear(shape)) + biases + 2 * shape["hidden_size"]
 
 
+def base_bytes(shape: dict, base: str) -> float:
+    """Bytes of the weights in a precision. In 4 bits are the linear maps of the layers alone."""
+    in_4_bits = shape["layers"] * sum(inputs * outputs for inputs, outputs in _linear(shape)) if base == "nf4" else 0
+    return in_4_bits * BYTES["nf4"] + (parameters(shape) - in_4_bits) * (2.0 if base == "nf4" else BYTES[base])
+
+
 def adapter_parameters(shape: dict, rank: int) -> int:
     """Number of weights of a LoRA adapter: rank x (inputs + outputs) for every linear map of the layers."""
     return shape["layers"] * rank * sum(inputs + outputs for inputs, outputs in _linear(shape))
@@ -60,22 +73,32 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
     total is the larger of sampling and updating; the trainer's weights stay in memory in both.
     """
     count, adapter = gpus["count"], recipe.get("adapter")
-    base = parameters(shape) * BYTES[recipe["base"]] / (1 if adapter else count)
+    base = base_bytes(shape, recipe["base"]) / (1 if adapter else count)
     trained = adapter_parameters(shape, adapter["rank"]) if adapter else parameters(shape) / count
     width = 4.0 if recipe["precision"] == "fp32" else 2.0
     # An update of more groups than a sampling step samples is split into the same number of micro-batches, which are larger.
     rows = math.ceil(gpus["micro_batch"] * (selectors.largest_update(recipe) if recipe.get("selector") else 1))
     tokens = rows * (PROMPT_TOKENS + completion_tokens)
-    layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]  # values per token of the one layer that is being recomputed
-    kept = tokens * (shape["layers"] * shape["hidden_size"] + layer) * width
-    logits = 3 * rows * completion_tokens * shape["vocabulary"] * 4.0  # scores, their softmax, its gradient
-    # The reference policy of a KL term is the base without its adapter, or a second copy of all weights in the same precision. If that
-    # copy is sharded, TRL gathers all of it (in bf16) for its forward pass.
+    # Values per token of the one layer that is being recomputed; an adapter adds the outputs of its maps.
+    layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]
+    layer += sum(outputs for _, outputs in _linear(shape)) if adapter else 0
+    # The input of each layer. Autocast leaves it in float32 where the weights are; in shards they are bf16 before a layer computes.
+    autocast = not adapter and count <= 1 and recipe["base"] == "fp32" and recipe["precision"] == "bf16"
+    kept = tokens * (shape["layers"] * shape["hidden_size"] * (4.0 if autocast else width) + layer * width)
+    if autocast:  # it keeps a copy in bf16 of each weight for the forward pass
+        kept += parameters(shape) * 2.0
+    # The last hidden states of the completions with their gradient in float32, a tile of scores, and if the output layer is trained its
+    # gradient in float32.
+    head = rows * completion_tokens * shape["hidden_size"] * (width + 4.0) + TILE * width
+    head += 0.0 if adapter else _embedding(shape) * 4.0
+    # The reference policy of a KL term is the base without its adapter, or a second copy of all weights in the same precision.
     second = not adapter and recipe.get("beta", 0) > 0
-    reference = parameters(shape) * BYTES[recipe["base"]] / count * second
+    reference = base_bytes(shape, recipe["base"]) / count * second
     gathered = 0.0
-    if not adapter and count > 1:  # the trained weights are gathered one layer at a time
-        gathered = 2 * max(_layer(shape), _embedding(shape)) * 4.0 + parameters(shape) * 2.0 * second
+    if not adapter and count > 1:
+        # In bf16: two layers at a time, and the embeddings, with their gradient; in float32: the gradient that is summed.
+        embeddings = _embedding(shape) * (1 if shape["tied"] else 2)
+        gathered = 2 * _layer(shape) * 2.0 + embeddings * (2.0 + 2.0 + 4.0)
     # PRIME's reward model: a copy of the trained weights, its AdamW state, and a copy of the untrained weights (with an adapter the
     # base without it, which needs no copy). Its gradients are freed before the model's own are computed.
     reward_model = trained * (4.0 + OPTIMISER_BYTES["adamw"] + (0.0 if adapter else 4.0)) if recipe.get("process") else 0.0
@@ -85,12 +108,12 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
         "optimiser": trained * OPTIMISER_BYTES[recipe["optimiser"]],
         "reference": reference,
         "reward model": reward_model,
-        "activations": kept + logits + gathered,
+        "activations": kept + head + gathered,
         "context": CONTEXT_BYTES,
     }
     need = {name: size / GIB for name, size in need.items()}
     vllm = gpus["vllm_memory"] * GPU_GIB if recipe.get("generation") == "vllm" else 0.0
-    updating = sum(need.values()) + (0.0 if gpus["vllm_sleep"] else vllm)
+    updating = sum(need.values()) + (min(vllm, VLLM_BYTES / GIB) if gpus["vllm_sleep"] else vllm)
     sampling = sum(need.values()) - need["activations"] - need["gradients"] + vllm
     return need | {"vllm": vllm, "total": max(updating, sampling)}
 
@@ -98,13 +121,13 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
 def main_memory(shape: dict, recipe: dict) -> float:
     """GiB of main memory that each process needs to load all weights, and those of the reference policy."""
     copies = 1 if recipe.get("adapter") or not recipe.get("beta") else 2
-    return (parameters(shape) * (2.0 if recipe["base"] == "nf4" else BYTES[recipe["base"]]) * copies + 16 * GIB) / GIB
+    return (parameters(shape) * max(2.0, BYTES[recipe["base"]]) * copies + 16 * GIB) / GIB
 
 
 def vllm_memory(shape: dict, context: int) -> float:
-    """The least GiB for vLLM: weights in bf16, and a cache for 32 sequences of `context` tokens."""
+    """The least GiB for vLLM: weights in bf16, workspaces, and a cache for 32 sequences of `context` tokens."""
     cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * 2.0 * context * 32
-    return (parameters(shape) * 2.0 + cache) / GIB
+    return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
 
 
 def of_run(config: dict, model: str, recipe: str, task: str) -> dict[str, float]:

@@ -47,5 +47,7 @@ def _plain(name: str) -> str:
 
 @torch.no_grad()
 def _sum(weights: torch.Tensor, layer: LoraLayer) -> torch.Tensor:
-    deltas = [layer.get_delta_weight(adapter).float() for adapter in layer.active_adapters]
-    return sum(deltas, weights.float()).to(weights.dtype)
+    total = weights.float() if weights.dtype != torch.float32 else weights.clone()
+    for adapter in layer.active_adapters:
+        total += layer.get_delta_weight(adapter)
+    return total.to(weights.dtype)

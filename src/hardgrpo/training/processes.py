@@ -71,6 +71,23 @@ def sharding(bf16: bool) -> dict:
     return {"fsdp_plugin": FullyShardedDataParallelPlugin(mixed_precision_policy=policy)}
 
 
+def shard_reference(model, accelerator):
+    """Share out the weights of a reference policy over the processes, layer by layer. TRL's `prepare_fsdp` makes one group of all weights: for
+    a forward pass each process would hold two whole copies of them in bf16, the one that it received and the one that it computes with."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    plugin = accelerator.state.fsdp_plugin
+    settings = {
+        "reshard_after_forward": plugin.reshard_after_forward,
+        "mp_policy": plugin.mixed_precision_policy or MixedPrecisionPolicy(),
+    }
+    for module in model.modules():
+        if type(module).__name__ in (model._no_split_modules or ()):
+            fully_shard(module, **settings)
+    fully_shard(model, **settings)
+    return model.eval()
+
+
 class Processes:
     """This process among all processes of the run. A run of one process needs no communication."""
 

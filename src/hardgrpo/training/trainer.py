@@ -16,10 +16,13 @@ import torch
 from accelerate.utils import is_peft_model, set_seed
 from trl import GRPOTrainer
 from trl.models.utils import unwrap_model_for_generation
+from trl.trainer import grpo_trainer
 from trl.trainer.utils import pad, split_tensor_dict
 
 from hardgrpo.sampling import decoding
 from hardgrpo.training import base_weights, processes
+
+grpo_trainer.prepare_fsdp = processes.shard_reference
 
 
 class Trainer(GRPOTrainer):

@@ -88,6 +88,7 @@ def here(study: dict, key: str) -> str:
         "test_base": "as in training",
         "graded": "the completion alone",
         "seeds": f"{study['seeds']}",
+        "fused": "on four: q, k and v share one part, gate and up another",
         "graders": ", ".join(study["graders"]),
         "completion_tokens": ", ".join(f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()),
         "probe_samples": f"{study['probe_samples']}",

@@ -1,0 +1,138 @@
+"""Estimates of GPU memory against calculations by hand: four models, three recipes, 250 tokens a completion, prompts of 400 tokens.
+
+Of each model: weights N and those of its embedding E; a layer's width and, for a token, the values that its recomputation keeps
+(10 x width + 3 x feed-forward width) and that an adapter adds (outputs of its maps); A, the weights of an adapter of rank 32.
+"""
+
+from dataclasses import dataclass
+
+import pytest
+
+import shipped
+from hardgrpo.planning import durations
+from hardgrpo.study import memory, settings
+
+CONFIG = shipped.config()
+GB, TILE = 1e9, 4096 * 32768 * 2  # bytes of the tile of scores that the loss computes with
+
+
+@dataclass
+class Hand:
+    """By hand, in units of 1e9 bytes on a GPU: what stays, what an update adds, and vLLM's share of 79.1 GiB."""
+
+    weights: float
+    optimiser: float
+    gradients: float
+    activations: float
+    reference: float = 0.0
+    share: float = 0.0
+
+
+BY_HAND = {
+    # N 4.0225e9, E .389e9 (tied), 36 layers of .1009e9, width 2,560, 54,784 + 30,720 values a token, A 66.06e6
+    ("qwen3-4b", "as_written"): Hand(
+        8.045 + 0.264, 0.528, 0.264, 16 * 650 * (36 * 2560 + 85504) * 2e-9 + 16 * 250 * 2560 * 6e-9 + TILE / GB, share=0.3
+    ),
+    ("qwen3-4b", "as_written_full"): Hand(  # each of two GPUs holds half; two layers and the embedding are gathered
+        8.045, 16.09, 8.045,
+        8 * 650 * (36 * 2560 + 54784) * 2e-9 + 8 * 250 * 2560 * 6e-9 + TILE / GB + 0.389 * 4 + 2 * 0.1009 * 2 + 0.389 * 8,
+        8.045, 0.2,
+    ),
+    ("qwen3-4b", "as_released_july"): Hand(  # 36 x .1009e9 weights in 4.16 bits, the embedding in bf16
+        3.633 * 0.52 + 0.389 * 2 + 0.264, 0.132, 0.264, 16 * 650 * (36 * 2560 + 85504) * 2e-9 + 16 * 250 * 2560 * 6e-9 + TILE / GB
+    ),
+    # N 14.768e9, E .7779e9 (twice), 40 layers of .3303e9, width 5,120, 103,424 + 52,224 values a token, A 128.45e6
+    ("qwen3-14b", "as_written"): Hand(
+        29.537 + 0.514, 1.028, 0.514, 8 * 650 * (40 * 5120 + 155648) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB, share=0.5
+    ),
+    ("qwen3-14b", "as_written_full"): Hand(  # each of eight GPUs holds an eighth
+        7.384, 14.768, 7.384,
+        2 * 650 * (40 * 5120 + 103424) * 2e-9 + 2 * 250 * 5120 * 6e-9 + TILE / GB + 0.7779 * 4 + 2 * 0.3303 * 2 + 2 * 0.7779 * 8,
+        7.384, 0.45,
+    ),
+    ("qwen3-14b", "as_released_july"): Hand(
+        13.212 * 0.52 + 2 * 0.7779 * 2 + 0.514, 0.257, 0.514,
+        8 * 650 * (40 * 5120 + 155648) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB,
+    ),
+    # N 14.659e9, E .5138e9 (twice), 40 layers of .3408e9 in four matrices, width 5,120, 104,960 + 53,760 values a token, A 111.4e6
+    ("phi-4", "as_written"): Hand(
+        29.319 + 0.446, 0.891, 0.446, 8 * 650 * (40 * 5120 + 158720) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB, share=0.5
+    ),
+    ("phi-4", "as_written_full"): Hand(
+        7.330, 14.659, 7.330,
+        2 * 650 * (40 * 5120 + 104960) * 2e-9 + 2 * 250 * 5120 * 6e-9 + TILE / GB + 0.5138 * 4 + 2 * 0.3408 * 2 + 2 * 0.5138 * 8,
+        7.330, 0.45,
+    ),
+    ("phi-4", "as_released_july"): Hand(
+        13.631 * 0.52 + 2 * 0.5138 * 2 + 0.446, 0.223, 0.446,
+        8 * 650 * (40 * 5120 + 158720) * 2e-9 + 8 * 250 * 5120 * 6e-9 + TILE / GB,
+    ),
+    # N 8.030e9, E .5253e9 (twice), 32 layers of .2181e9, width 4,096, 83,968 + 43,008 values a token, A 83.89e6
+    ("llama-3.1-8b-instruct", "as_written"): Hand(
+        16.060 + 0.336, 0.671, 0.336, 16 * 650 * (32 * 4096 + 126976) * 2e-9 + 16 * 250 * 4096 * 6e-9 + TILE / GB, share=0.35
+    ),
+    ("llama-3.1-8b-instruct", "as_written_full"): Hand(  # each of four GPUs holds a quarter
+        8.030, 16.060, 8.030,
+        8 * 650 * (32 * 4096 + 83968) * 2e-9 + 8 * 250 * 4096 * 6e-9 + TILE / GB + 0.5253 * 4 + 2 * 0.2181 * 2 + 2 * 0.5253 * 8,
+        8.030, 0.3,
+    ),
+    ("llama-3.1-8b-instruct", "as_released_july"): Hand(
+        6.979 * 0.52 + 2 * 0.5253 * 2 + 0.336, 0.168, 0.336,
+        16 * 650 * (32 * 4096 + 126976) * 2e-9 + 16 * 250 * 4096 * 6e-9 + TILE / GB,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "recipe"), BY_HAND)
+def test_the_estimate_is_what_a_calculation_by_hand_gives(model, recipe):
+    hand, need = BY_HAND[model, recipe], memory.of_run(CONFIG, model, recipe, "gsm8k")
+    gib = GB / 2**30
+    for name in ("weights", "optimiser", "gradients", "activations", "reference"):
+        assert need[name] == pytest.approx(getattr(hand, name) * gib, rel=0.01), name
+    assert need["vllm"] == pytest.approx(hand.share * 79.1)
+    stays = (hand.weights + hand.optimiser + hand.reference) * gib + 1.5
+    sampling = stays + hand.share * 79.1
+    updating = stays + (hand.gradients + hand.activations) * gib + (2.0 if hand.share else 0.0)  # vLLM sleeps, but for 2 GiB
+    assert need["total"] == pytest.approx(max(sampling, updating), rel=0.01)
+
+
+def test_scores_of_long_completions_take_no_memory():
+    """The loss computes them in tiles. 16 x 1,024 x 151,936 of them in float32, three times, would be 28 GiB."""
+    short, long = (memory.of_run(CONFIG, "qwen3-4b", "as_released_later", task)["activations"] for task in ("gsm8k", "gsm8k_1024"))
+    assert long - short < 5
+
+
+def test_a_model_that_fuses_its_matrices_has_four_parts_of_an_adapter_a_layer():
+    """Against PEFT on Phi-4's architecture."""
+    import torch
+    from peft import get_peft_model
+    from transformers import Phi3Config, Phi3ForCausalLM
+
+    from hardgrpo.training import recipes
+
+    config = Phi3Config(
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=60,
+        pad_token_id=0,
+    )
+    with torch.device("meta"):
+        model = Phi3ForCausalLM(config)
+    shape = durations.shape_of(config.to_dict())
+    assert shape["fused"] and memory.parameters(shape) == sum(weights.numel() for weights in model.parameters())
+    recipe = CONFIG["recipes"]["as_written"] | {"adapter": {"rank": 5, "alpha": 5, "dropout": 0.0}}
+    adapted = get_peft_model(model, recipes.adapter_configuration(recipe))
+    assert memory.adapter_parameters(shape, 5) == sum(w.numel() for w in adapted.parameters() if w.requires_grad)
+    assert memory.adapter_parameters(CONFIG["models"]["phi-4"]["shape"], 32) == 111_411_200
+
+
+@pytest.mark.parametrize("model", [name for name, entry in CONFIG["models"].items() if "gpus" in entry])
+def test_vllm_has_room_for_weights_and_cache(model):
+    """Beside each recipe with vLLM, of completions of 250 tokens."""
+    for recipe, training in CONFIG["recipes"].items():
+        if training.get("generation") == "vllm":
+            gpus = settings.training_gpus(CONFIG, model, recipe)
+            assert gpus["vllm_memory"] * memory.GPU_GIB > memory.vllm_memory(CONFIG["models"][model]["shape"], 650), recipe
