@@ -14,6 +14,7 @@ import random
 import re
 import signal
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -43,7 +44,8 @@ LONG_UNIT = (
 )
 BARE_UNIT = re.compile(rf"(?:(?:[ /]|\\[,;: ])+(?:{LONG_UNIT}|{KNOWN_UNIT.pattern})(?:\^(?:\d|\{{-?\d\}}))?)+$")
 NOT_A_UNIT = re.compile(r"\b(?:is|are|not|no|if|when|where|for|with|such|odd|even|prime|integers?|real)\b")
-OR = re.compile(r"\\text\{ ?or ?\}|\\lor(?![A-Za-z])|(?<![A-Za-z])or(?![A-Za-z])")
+OR = re.compile(r",?\s*(?:\\text\{ ?or ?\}|\\lor(?![A-Za-z])|(?<![A-Za-z])or(?![A-Za-z]))")
+OR_COMMA = re.compile(rf"{OR.pattern}|,")
 INEQUALITY = re.compile(r"[<>]|\\(?:[lg]eq?|[lg]t)(?![A-Za-z])")
 
 
@@ -92,7 +94,7 @@ def _equivalent(reference: str, answer: str) -> bool:
     for left, right in sorted(sides):
         alternatives = _read_alternatives(left)
         # A set is right for a reference in inequalities, but not the other way round, as in Math-Verify.
-        values = (alternatives and _read_alternatives(right)) or _parsed(right)
+        values = (alternatives and _read_alternatives(right, OR_COMMA)) or _parsed(right)
         if verify(alternatives or _parsed(left), values, timeout_seconds=None):
             return True
     return False
@@ -108,12 +110,12 @@ def _with_imaginary_unit(text: str) -> str:
     return IMAGINARY.sub("I", text)
 
 
-def _read_alternatives(text: str) -> list:
+def _read_alternatives(text: str, separator: re.Pattern = OR) -> list:
     r"""The set of solutions of 'x<2 \text{ or } x>3'; empty if the text is no such alternative."""
     from sympy import Union
     from sympy.core.relational import Relational
 
-    parts = OR.split(text)
+    parts = separator.split(text)
     if len(parts) < 2 or not all(map(INEQUALITY.search, parts)):
         return []
     relations = [_parsed(part)[0] for part in parts]
@@ -189,7 +191,7 @@ def answer_questions() -> None:
     print("true", file=replies, flush=True)
     for line in sys.stdin:
         question = json.loads(line)
-        restart()
+        restart(json.dumps(question | {"seconds": None}))
         signal.setitimer(signal.ITIMER_PROF, question["seconds"])  # SIGPROF ends this process during any computation
         try:
             reply = _equivalent(*question["compare"]) if "compare" in question else _is_expression(question["parse"])
@@ -199,7 +201,7 @@ def answer_questions() -> None:
         print(json.dumps(reply), file=replies, flush=True)
 
 
-def _make_restart() -> Callable[[], None]:
+def _make_restart() -> Callable[[str], None]:
     """A function that is called before each question, so that its verdict depends on no draw and on no earlier question.
 
     SymPy draws points at which it compares functions, and the order in which it derives assumptions; that order is fixed here.
@@ -214,15 +216,17 @@ def _make_restart() -> Callable[[], None]:
     Dummy._base_dummy_index = 10**6  # drawn when SymPy is imported
     draws.seed(0)
     random.seed(0)
-    state = draws.rng.getstate(), random.getstate(), Dummy._count
+    states = draws.rng.getstate(), random.getstate()
+    dummies = Dummy._count
 
-    def restart() -> None:
-        if (draws.rng.getstate(), random.getstate(), Dummy._count) != state:
+    def restart(question: str) -> None:
+        nonlocal dummies
+        if Dummy._count != dummies or (draws.rng.getstate(), random.getstate()) != states:
             for forget in (cache.clear_cache, *(f.cache_clear for f in (_parsed, parser.parse_latex_cached, parser.extract_latex))):
                 forget()
-            draws.rng.setstate(state[0])
-            random.setstate(state[1])
-            Dummy._count = state[2]
+            draws.rng.setstate(states[0])
+            random.setstate(states[1])
+        dummies = Dummy._count = zlib.crc32(question.encode()) << 20  # far from the numbers of dummies that modules keep
 
     return restart
 

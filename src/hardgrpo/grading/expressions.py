@@ -40,7 +40,7 @@ START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system
 IN_BASE = re.compile(r"\(?(\d[0-9A-Fa-f]*)\)?(?:_\{?([0-9a-z]+)\}?|\(?base-?([0-9a-z]+)\)?)")
 SUBSCRIPT = re.compile(r"\d\)?_(?!\{?10\}?(?!\d))")
 BASES = {name: base for base, name in enumerate(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], start=2)}
-EMPTY_SETS = {r"\emptyset", r"\varnothing", r"\{\}", "emptyset"}
+EMPTY_SETS = {r"\emptyset", r"\varnothing", r"\O", r"\{\}", "emptyset"}
 
 
 def check_installed() -> None:

@@ -136,6 +136,9 @@ def same_word(reference: str, extracted: str) -> bool:
     return reference.strip(" .,;").casefold() == extracted.strip(" .,;").casefold()
 
 
+LETTER_ALONE, LETTER_IN_BRACKETS = re.compile(r"\(?([A-Za-z])\)?\.?"), re.compile(r"[(\[]?(.*?)[)\]]?", re.DOTALL)
+
+
 def same_letter(reference: str, extracted: str) -> bool:
     r"""'(B)', 'B', 'b.', '**B**' and '\text{(B)}' are the same choice. Anything but one letter is wrong."""
     return _letter(extracted) is not None and _letter(extracted) == _letter(reference)
@@ -148,9 +151,10 @@ def is_letter(text: str) -> bool:
 def _letter(text: str) -> str | None:
     if len(text) > quantities.LONGEST_NUMBER:
         return None
-    inner = re.fullmatch(r"[(\[]?(.*?)[)\]]?", quantities.remove_marks(quantities.to_latex(text)))
-    letter = quantities.remove_marks(inner[1]) if inner else ""
-    return letter.upper() if re.fullmatch("[A-Za-z]", letter) else None
+    if not (letter := LETTER_ALONE.fullmatch(text)):
+        inner = LETTER_IN_BRACKETS.fullmatch(quantities.remove_marks(quantities.to_latex(text)))
+        letter = inner and LETTER_ALONE.fullmatch(quantities.remove_marks(inner[1]))
+    return letter[1].upper() if letter else None
 
 
 def same_integer(reference: str, extracted: str) -> bool:

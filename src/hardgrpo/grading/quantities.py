@@ -16,7 +16,7 @@ LARGEST_EXPONENT = 999  # of a power of ten
 
 COMMANDS = (
     r"×\times ⋅\cdot ·\cdot ∙\cdot ÷/ ⁄/ ±\pm √\sqrt ∞\infty ≤\le ≥\ge ≠\ne ≈\approx ∪\cup ∩\cap ∈\in ∨\lor ∠\angle"
-    r" ∅\emptyset ℝ\mathbb{R} Ω\Omega µ\mu °^\circ º^\circ"
+    r" ∅\emptyset Ø\emptyset ℝ\mathbb{R} Ω\Omega µ\mu °^\circ º^\circ"
 )
 GREEK = {
     letter: "\\" + (word.lower() if case == "SMALL" else word.capitalize()).replace("amda", "ambda") + " "
@@ -68,9 +68,9 @@ def _remove_accents(text: str) -> str:
 BALANCED = r"((?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+)"  # braces, three deep
 TEXT = re.compile(rf"\\(?:text\w*|mathrm|mathbf|mathit|mathsf|operatorname|mbox|hbox)\s*\{{{BALANCED}\}}")
 SPACES = [
+    (re.compile(r"\\(?:text)?color\s*\{[^{}]*\}|\\(?:text\w*|mbox)\s*\{\s*\}"), ""),
     (re.compile(r"(?<=\d)(\.\d*?)(\d)\2{2,}(?:\.\.\.|\\[lc]?dots(?![A-Za-z]))"), r"\1\\overline{\2}"),  # 0.333...
     (re.compile(r"\\!\s*|\\(?:left|right|displaystyle|textstyle|[Ll]arge|huge|bf|rm|it|[Bb]igg?[lrm]?)(?![A-Za-z])|\{\}"), ""),
-    (re.compile(r"\\(?:text)?color\s*\{[^{}]*\}"), ""),
     (re.compile(r"(?:\\[,;:> ]|~|\\q?quad(?![A-Za-z])|\s)+"), " "),
 ]
 MARKS = re.compile(
@@ -107,9 +107,19 @@ SPELLINGS = [  # replacements that unify spellings, applied in this order
     (re.compile(r"(?<=\d)(?:\.\.\.|\\[lc]?dots)$"), ""),
     (re.compile(r" ?\{ ?, ?\} ?"), ","),
     (re.compile(r"\\(?:[dtc]frac|sfrac|nicefrac)(?![A-Za-z])"), r"\\frac"),
-    (re.compile(r" ?(?:\^ ?(?:\{ ?)?(?:\\circ|o)(?![A-Za-z])(?: ?\})?|\\degree(?![A-Za-z]))"), "°"),
-    (re.compile(r"(?:°| ?\bdeg(?:rees?)?\b) ?(?:[CF]|\\(?:text|mathrm)\{ ?[CF] ?\})(?![A-Za-z])"), "°"),
-    (re.compile(rf"(?<=\d)(?: ?\^ ?\{{ ?(?:{ORDINAL_TEXT}|{ORDINAL}) ?\}}| ?\^? ?{ORDINAL_TEXT}|\^?{ORDINAL}(?![A-Za-z]))"), " "),
+    (re.compile(r" ?(?:\^ ?(?:\{ ?)?(?:\\circ|o)(?![A-Za-z])(?: ?[CF]?\})?|\\degree(?![A-Za-z]))"), "°"),
+    (re.compile(r"(?:°| ?\bdeg(?:rees?)?\b) ?(?:[CF]|(?:\\(?:text|mathrm))?\{ ?[CF] ?\})(?![A-Za-z])"), "°"),
+    (
+        re.compile(rf"(?<=\d)(?: ?\^ ?\{{ ?(?:{ORDINAL_TEXT}|{ORDINAL}) ?\}}| ?\^? ?{ORDINAL_TEXT}|[-^']?{ORDINAL}(?![A-Za-z]))"),
+        " ",
+    ),
+    (re.compile(r"\{ ?(\\(?:overline|bar|dot) ?\{\d+\}) ?\}"), r"\1"),
+    (
+        re.compile(
+            r"^(?:\\(?:text\w*|math\w\w|boldsymbol|bm|underline|emph) ?)?\{([-\d.,/ ]+)\}(?= ?[A-Za-z\\])|^\*\*([-\d.,/ ]+)\*\*|^\\\(([-\d.,/ ]+)\\\)"
+        ),
+        r"\1\2\3",
+    ),
     (
         re.compile(r"^(?:\\text\w*\{ ?)?(?:about|around|roughly|approximately|approx)\b\.?(?: ?\})?(?= ?[\\$\d+-])"),
         r"\\approx ",
@@ -134,7 +144,9 @@ DECIMAL = re.compile(DIGITS, re.ASCII)
 TEN = re.compile(POWER_OF_TEN, re.ASCII)
 POWER = re.compile(rf"(?: ?(?:\\times|\\cdot|[*x]) ?{POWER_OF_TEN}|[eE]([+-]?\d+))(?!\d)", re.ASCII)  # 5 \times 10^3, 5e3
 NAME = re.compile(r"[A-Za-z\\ ]*(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))? ?")  # what may stand before '='
-SYMBOL = re.compile(r"(?:[A-Za-z]|\\(?!pi|sqrt|frac|pm|infty|text)[A-Za-z]+)(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))?")  # behind '='
+SYMBOL = re.compile(
+    r"(?:[A-Za-z]|\\(?!pi|sqrt|frac|pm|infty|text|cdot|times)[A-Za-z]+)(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))?"
+)  # behind '='
 ABOUT = re.compile(r"\\(?:approx|simeq|cong|doteq|sim)(?![A-Za-z])")
 
 
@@ -180,8 +192,10 @@ def _read_answer(text: str) -> Quantity | None:
 def _read_equation(text: str) -> Quantity | None:
     r"""'x = 5', '5 = x' and '\approx 5' are 5; 'x = 1/3 \approx 0.33' is 1/3."""
     if about := ABOUT.search(text):
-        exact, rounding = text[: about.start()].strip(" ="), _read_value(text[about.end() :])
-        return rounding and (_read_equation(exact) or (rounding if NAME.fullmatch(exact) else None))
+        exact, rounding = text[: about.start()].strip(" ="), text[about.end() :].strip()
+        if SYMBOL.fullmatch(rounding):
+            return _read_value(exact)
+        return (value := _read_value(rounding)) and (_read_equation(exact) or (value if NAME.fullmatch(exact) else None))
     name, equals, value = text.rpartition("=")
     if not equals or NAME.fullmatch(TEXT.sub(r"\1", name)):
         return _read_value(value)
