@@ -17,7 +17,7 @@ SCRIPTS = Path(workflow.basedir) / "scripts"
 
 from hardgrpo.planning import calibration, durations  # noqa: E402
 from hardgrpo.report import registry  # noqa: E402
-from hardgrpo.runtime import cluster, environments, files, states, warm  # noqa: E402
+from hardgrpo.runtime import cluster, environments, files, states, submission, warm  # noqa: E402
 from hardgrpo.runtime import code as code_files  # noqa: E402
 from hardgrpo.runtime.errors import UserError  # noqa: E402
 from hardgrpo.selection import policies  # noqa: E402
@@ -77,7 +77,7 @@ if source not in os.getenv("PYTHONPATH", "").split(os.pathsep):
     os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [source, os.getenv("PYTHONPATH")])))
 # `python` in a rule is the Python that runs Snakemake.
 os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), os.getenv("PATH", os.defpath)]))
-if shutil.which("sacct"):
+if shutil.which("sbatch"):
     os.environ.update(PATH=os.pathsep.join([os.path.join(workflow.basedir, "slurm/bin"), os.getenv("PATH")]))
 
 DATA = config["data"]

@@ -36,6 +36,9 @@ CLUSTER = read_site()
 GPU = durations.gpu_kind(CLUSTER.get("gpu_name", "")) or config["plan"]["gpu"]
 
 
+submission.start_without_arrays()
+
+
 def capped(minutes):
     """A runtime that the cluster allows. A training that needs longer is resumed in its next attempt."""
     return min(minutes, int(CLUSTER.get("longest_runtime", minutes)))
@@ -68,14 +71,22 @@ def place(count):
 
 
 def check_cluster(jobs):
-    """Stop before anything is submitted if the cluster cannot run one of the jobs."""
-    if workflow.executor_plugin.name != "slurm":
+    """Stop before anything is submitted if the cluster cannot run one of the jobs. Otherwise choose how to learn the states of jobs, and
+    let jobs wait that Slurm does not take at once."""
+    requests = [request_of(job) for job in jobs if not job.is_local] if workflow.executor_plugin.name == "slurm" else []
+    if not requests:
         return
+    entries = workflow.executor_settings
+    seconds = entries.init_seconds_before_status_checks
     try:
-        if requests := [request_of(job) for job in jobs if not job.is_local]:
-            cluster.check(requests)
+        cluster.check(requests, workflow.resource_settings.nodes)
+        command = cluster.status_command(entries.status_command, seconds)
     except UserError as error:
         raise WorkflowError(str(error))
+    if command != entries.status_command:
+        logger.info(f"The states of jobs come from {command}, because {entries.status_command} does not answer.")
+        entries.status_command = command
+    submission.Patience(workflow.scheduler._executor, seconds)
 
 
 def request_of(job):
@@ -90,6 +101,8 @@ def request_of(job):
         wants("runtime") or 0,
         wants("constraint"),
         wants("slurm_account"),
+        wants("qos") or workflow.executor_settings.qos,
+        wants("slurm_extra"),
     )
 
 

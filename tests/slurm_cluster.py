@@ -41,13 +41,7 @@ SelectTypeParameters=CR_CPU_Memory
 SlurmdParameters=config_overrides
 GresTypes=gpu
 EnforcePartLimits=ALL
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=127.0.0.1
-AccountingStoragePort={accounting_port}
-AccountingStoragePass={base}/munge/socket
-AccountingStorageTRES=gres/gpu
-AccountingStoreFlags=job_comment
-JobAcctGatherType=jobacct_gather/linux
+{accounting}JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=5
 SchedulerParameters=batch_sched_delay=0,bf_interval=1,sched_interval=2
 KillWait=10
@@ -71,6 +65,15 @@ NodeName=node2 NodeHostname={host} NodeAddr=127.0.0.1 Port={node2_port} CPUs=6 R
 PartitionName=cpu Nodes=node[1-2] Default=YES MaxTime=2-00:00:00 DefaultTime=10 State=UP
 PartitionName=gpu Nodes=node[1-2] MaxTime=1-00:00:00 DefaultTime=10 State=UP PriorityTier=1
 PartitionName=urgent Nodes=node[1-2] MaxTime=60 DefaultTime=10 State=UP PriorityTier=10
+"""
+ACCOUNTING_CONF = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={accounting_port}
+AccountingStoragePass={base}/munge/socket
+AccountingStorageTRES=gres/gpu
+AccountingStorageEnforce=limits
+AccountingStoreFlags=job_comment
 """
 DATABASE_CONF = """\
 AuthType=auth/munge
@@ -115,8 +118,8 @@ def end_with_parent() -> None:
 
 
 class Cluster:
-    def __init__(self, base: Path):
-        self.base = base.absolute()
+    def __init__(self, base: Path, accounting: bool = True):
+        self.base, self.accounting = base.absolute(), accounting
         self.daemons: dict[str, subprocess.Popen] = {}
         # Snakemake's job step calls srun without SLURM_CONF, so bin/srun sets it again.
         self.env = {"SLURM_CONF": f"{self.base}/slurm.conf", "PATH": f"{self.base}/bin:{os.environ['PATH']}"}
@@ -130,6 +133,7 @@ class Cluster:
             device = self.base / f"{node}.gpu"
             if not device.exists():
                 os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))  # like /dev/null: slurmd needs a device file
+        told["accounting"] = ACCOUNTING_CONF.format(**told) if self.accounting else ""
         self.write("slurm.conf", SLURM_CONF.format(**told))
         gres = "".join(f"NodeName={node} Name=gpu Type=fake File={self.base}/{node}.gpu\n" for node in NODES)
         self.write("gres.conf", f"AutoDetect=off\n{gres}")
@@ -137,12 +141,8 @@ class Cluster:
         self.write("bin/srun", f'#!/bin/sh\nSLURM_CONF={self.base}/slurm.conf exec {find("srun")} "$@"\n', 0o755)
         try:
             self.start_munge()
-            self.start_database(told["database_port"])
-            self.run("slurmdbd", "-D")
-            self.wait("slurmdbd", "sacctmgr", "-n", "show", "cluster")
-            self.call("sacctmgr", "-i", "add", "cluster", "test")
-            self.call("sacctmgr", "-i", "add", "account", ACCOUNT)
-            self.call("sacctmgr", "-i", "add", "user", "root", f"account={ACCOUNT}")
+            if self.accounting:
+                self.start_accounting(told["database_port"])
             self.start_controller()
             for node in NODES:
                 self.start_node(node)
@@ -163,6 +163,14 @@ class Cluster:
         files = [f"--key-file={key}", f"--pid-file={place}/pid", f"--seed-file={place}/seed", f"--log-file={self.base}/log/munged"]
         self.run("munged", "--foreground", "--force", f"--socket={place}/socket", *files)
         self.wait("munged", "munge", "-n", f"--socket={place}/socket")
+
+    def start_accounting(self, database_port: int) -> None:
+        self.start_database(database_port)
+        self.run("slurmdbd", "-D")
+        self.wait("slurmdbd", "sacctmgr", "-n", "show", "cluster")
+        self.call("sacctmgr", "-i", "add", "cluster", "test")
+        self.call("sacctmgr", "-i", "add", "account", ACCOUNT)
+        self.call("sacctmgr", "-i", "add", "user", "root", f"account={ACCOUNT}")
 
     def start_database(self, port: int) -> None:
         folder = f"{self.base}/database"

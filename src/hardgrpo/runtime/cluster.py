@@ -3,15 +3,18 @@
 Slurm itself refuses an impossible job only when that job is submitted, perhaps hours later, or leaves it pending for ever.
 """
 
+import functools
 import getpass
 import math
 import re
 import shutil
 import subprocess
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from hardgrpo.runtime import slurm_limits
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.slurm_limits import minutes
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Request:
     minutes: int = 0
     constraint: str | None = None
     account: str | None = None
+    qos: str | None = None
+    extra: str | None = None  # slurm_extra: further options of sbatch
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,8 @@ class Partition:
     minutes: float = math.inf
     default: bool = False
     open: bool = True
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[Node, ...] = ()  # with at most the CPUs and the memory that the partition allows on a node
+    qos: str | None = None
 
 
 def problems(requests: Iterable[Request], partitions: list[Partition], accounts: set[str] | None) -> list[str]:
@@ -152,10 +158,18 @@ def read_partitions(partitions: str, nodes: str) -> list[Partition]:
     for fields in map(_fields, partitions.splitlines()):
         if "PartitionName" in fields:
             name = fields["PartitionName"]
-            inside = tuple(node for node in members if name in node.partitions)
+            inside = tuple(_allowed(node, fields) for node in members if name in node.partitions)
             is_open = fields.get("State", "UP") in ("UP", "DOWN")  # a partition that is DOWN still queues jobs
-            found.append(Partition(name, minutes(fields.get("MaxTime", "")), fields.get("Default") == "YES", is_open, inside))
+            qos = None if fields.get("QoS", "N/A") == "N/A" else fields["QoS"]
+            found.append(Partition(name, minutes(fields.get("MaxTime", "")), fields.get("Default") == "YES", is_open, inside, qos))
     return found
+
+
+def _allowed(node: Node, partition: dict[str, str]) -> Node:
+    """The node with at most the CPUs and the memory that a job of the partition may have on a node."""
+    most = {name: int(partition[name]) for name in ("MaxCPUsPerNode", "MaxMemPerNode") if partition.get(name, "").isdigit()}
+    cpus, mem_mb = most.get("MaxCPUsPerNode", node.cpus), most.get("MaxMemPerNode", node.mem_mb)
+    return replace(node, cpus=min(cpus, node.cpus), mem_mb=min(mem_mb, node.mem_mb))
 
 
 def _fields(line: str) -> dict[str, str]:
@@ -180,28 +194,132 @@ def _node(fields: dict[str, str]) -> Node:
     )
 
 
-def minutes(limit: str) -> float:
-    """A time limit as Slurm writes it (1-12:00:00, 02:00:00, UNLIMITED)."""
-    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", limit)
-    if found is None:
-        return math.inf
-    days, hours, mins, seconds = (int(part or 0) for part in found.groups())
-    return days * 1440 + hours * 60 + mins + seconds / 60
-
-
-def check(requests: Iterable[Request]) -> None:
-    """Raise a `UserError` with one line for each request that this cluster cannot satisfy."""
+def check(requests: Iterable[Request], at_once: int) -> None:
+    """Raise a `UserError` with one line for each request that this cluster cannot satisfy. `requests` holds one for each job, of which at
+    most `at_once` are in the queue at a time."""
     if shutil.which("scontrol") is None or shutil.which("sbatch") is None:
         raise UserError(
             "profile slurm: Slurm is not on this machine (no scontrol, no sbatch); run on a login node of the cluster, or use --profile"
             " laptop"
         )
+    requests, config = list(requests), read_config()
     partitions = read_partitions(*(_ask("scontrol", "-a", "-o", "show", what) for what in ("partition", "node")))
-    requests = set(requests)
-    accounts = _accounts() if any(request.account for request in requests) else None
-    found = problems(sorted(requests, key=str), partitions, accounts)
+    different = sorted(set(requests), key=str)
+    accounts = _accounts() if any(request.account for request in different) else None
+    found = problems(different, partitions, accounts) + extra_problems(different)
+    if accounts is None and any(request.account for request in different) and not _answers("sshare", "-U", "-n"):
+        found.append(
+            "slurm_account: this cluster lists no accounts (sacctmgr, sshare); remove slurm_account from slurm/config.yaml"
+        )
+    if re.search("limits|safe", config.get("AccountingStorageEnforce", "")):
+        found += limit_problems(requests, partitions, config.get("ClusterName", ""), at_once)
     if found:
         raise UserError("nothing was submitted, because the cluster cannot run all jobs:", *found)
+
+
+def read_config() -> dict[str, str]:
+    """The cluster's configuration, as `scontrol show config` lists it."""
+    lines = (line.partition("=") for line in _ask("scontrol", "show", "config").splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines}
+
+
+# What to write instead of an option of sbatch, by the name that the plugin gives the option.
+INSTEAD = {
+    "account": "slurm_account in slurm/config.yaml",
+    "partition": "slurm_partition or gpu_partition in slurm/config.yaml",
+    "runtime/time limit": "longest_runtime in slurm/config.yaml",
+    "node constraints": "constraint or gpu_constraint in slurm/config.yaml",
+    "quality of service": "slurm-qos in slurm/config.yaml",
+    "generic resources (GRES)": "gpu_name in slurm/config.yaml and the model's gpus in config.yaml",
+    "GPU allocation": "gpu_name in slurm/config.yaml and the model's gpus in config.yaml",
+    "memory": "set-resources RULE:mem_mb",
+    "memory per CPU": "set-resources RULE:mem_mb",
+    "CPUs per task": "set-resources RULE:cpus_per_task",
+    "CPUs per GPU": "set-resources RULE:cpus_per_task",
+    "cluster specification": "slurm_cluster in slurm/config.yaml",
+}
+
+
+def extra_problems(requests: Iterable[Request]) -> list[str]:
+    """One line for each option in slurm_extra that Snakemake's plugin refuses, because it sets the option itself."""
+    from snakemake_executor_plugin_slurm.validation import get_forbidden_slurm_options
+
+    lines = {}
+    for request in requests:
+        for pattern, name in get_forbidden_slurm_options().items():
+            if option := re.search(pattern, request.extra or ""):
+                remedy = f"write {INSTEAD[name]} instead" if name in INSTEAD else "leave it out: the workflow sets it"
+                text = (
+                    f"slurm_extra: '{option.group().strip(' =')}' cannot stand there, because Snakemake sets this option; {remedy}"
+                )
+                lines.setdefault(name, text.replace("RULE", request.rule))
+    return list(lines.values())
+
+
+def limit_problems(requests: list[Request], partitions: list[Partition], cluster: str, at_once: int) -> list[str]:
+    """One line for each request beyond a limit of the cluster's accounting; none if the accounting does not answer."""
+    user = getpass.getuser()
+    columns = ",".join(slurm_limits.ASSOCIATION)
+    try:
+        user_rows = _ask("sacctmgr", "-nP", "show", "assoc", f"user={user}", f"format={columns}")
+        accounts = ",".join(sorted({row["account"] for row in slurm_limits.rows(slurm_limits.ASSOCIATION, user_rows)}))
+        account_rows = (
+            _ask("sacctmgr", "-nP", "show", "assoc", f"account={accounts}", "user=", f"format={columns}") if accounts else ""
+        )
+        qos = _ask("sacctmgr", "-nP", "show", "qos", f"format={','.join(slurm_limits.QOS)}")
+        default_account = _ask("sacctmgr", "-nP", "show", "user", user, "format=defaultaccount").strip()
+    except (UserError, OSError):
+        return []
+    accounting = slurm_limits.read(user_rows + account_rows, qos, user, cluster)
+    partition_qos = {partition.name: partition.qos for partition in partitions}
+    default = next((partition.name for partition in partitions if partition.default), "")
+
+    @functools.cache
+    def levels(account: str | None, qos: str | None, partition: str | None) -> list[slurm_limits.Level]:
+        name = (partition or default).partition(",")[0]
+        return accounting.levels(account or default_account, qos, name, partition_qos.get(name))
+
+    unknown_qos = sorted({request.qos for request in requests if request.qos} - accounting.qos.keys())
+    jobs = [(request, levels(request.account, request.qos, request.partition)) for request in requests]
+    beyond: dict[tuple, tuple] = {}
+    for rule, resource, amount, text in slurm_limits.problems(jobs, at_once):
+        beyond[rule, resource] = max(beyond.get((rule, resource), (-math.inf, "")), (amount, text))
+    lines = [f"slurm-qos: the cluster has no QOS '{name}', expected one of {', '.join(accounting.qos)}" for name in unknown_qos]
+    return lines + [
+        f"rule {rule}: {resource}: {text}" if rule else f"{resource}: {text}" for (rule, resource), (_, text) in beyond.items()
+    ]
+
+
+def status_command(default: str, first_check: int) -> str:
+    """The command by which Snakemake's plugin learns the states of jobs: sacct, or squeue where the cluster keeps no accounts of jobs.
+
+    `first_check`: the profile's slurm-init-seconds-before-status-checks.
+    """
+    if default == "sacct" and _answers(
+        "sacct", "-X", "-n", "-P", "--clusters", "all", "--format=JobIDRaw,State", "--name=hardgrpo"
+    ):
+        return "sacct"
+    # squeue forgets a job MinJobAge after its end. The plugin asks every 3 minutes at the latest, and asks sacct all the same if
+    # MinJobAge is less than three times the first check.
+    age = re.match(r"\d+", read_config().get("MinJobAge", ""))
+    needed = max(LONGEST_BETWEEN_CHECKS, 3 * first_check)
+    if age is None or int(age.group()) < needed:
+        raise UserError(
+            f"this cluster keeps no accounts of jobs (sacct), and its squeue forgets a job {age.group() if age else '?'} s after the job's"
+            f" end, so that Snakemake might wait for ever; ask the administrators for MinJobAge={needed} or for accounting"
+        )
+    return "squeue"
+
+
+LONGEST_BETWEEN_CHECKS = 200  # seconds, with a margin
+
+
+def _answers(*command: str) -> bool:
+    try:
+        _ask(*command)
+    except (UserError, OSError):
+        return False
+    return True
 
 
 def _ask(*command: str) -> str:

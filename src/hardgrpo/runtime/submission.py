@@ -1,0 +1,83 @@
+"""Submit a job again that Slurm did not take. Snakemake's Slurm plugin (2.8.0) reports such a job as failed: each refusal would use up one of
+the job's retries and make its next walltime longer, although nothing ran."""
+
+import contextlib
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+# What sbatch says while a limit on jobs in the queue is reached, or the controller does not answer.
+FOR_NOW = (
+    r"(?:Max|Grp)SubmitJob",
+    r"^Batch job submission failed: Job violates accounting/QOS policy",  # without the name of another limit before it
+    "temporarily unable to accept job",
+    "Resource temporarily unavailable",
+    "Unable to contact slurm controller",
+    "Socket timed out",
+    "Zero Bytes were transmitted",
+    "controller not responding",
+    "in standby mode",
+    "Connection refused",
+    "Connection timed out",
+    "Transport endpoint is not connected",
+    "authentication credential",
+    "Protocol authentication error",
+)
+LONGEST_SILENCE = 600  # seconds between two messages
+
+
+def refusal(message: str) -> str | None:
+    """What sbatch said, in one line, if a message of the plugin is about a submission that failed."""
+    text = re.search(r"SLURM sbatch failed\. The error message was '(.*?)'\.\n\s+sbatch call", message, re.DOTALL)
+    return "; ".join(line.removeprefix("sbatch: error: ").strip() for line in text[1].splitlines()) if text else None
+
+
+def is_for_now(reason: str) -> bool:
+    """Whether the same submission may succeed later."""
+    return any(re.search(words, reason) for words in FOR_NOW)
+
+
+class Patience:
+    """Lets an executor of the plugin submit a job again `pause` seconds after a refusal that may pass, until Slurm takes the job or
+    Snakemake ends. A job that Slurm refuses for good has failed, without a further try."""
+
+    def __init__(self, executor, pause: float):
+        self.executor, self.pause = executor, pause
+        self.ending, self.last_message = threading.Event(), -LONGEST_SILENCE
+        self.report, executor._report_job_error_threadsafe = executor._report_job_error_threadsafe, self.submit_again_or_report
+        executor.cancel, executor.shutdown = self.stop_before(executor.cancel), self.stop_before(executor.shutdown)
+
+    def submit_again_or_report(self, job_info, message: str) -> None:
+        reason = refusal(message)
+        if reason and is_for_now(reason) and not self.executor.workflow.scheduler._user_kill:
+            self.tell(reason)
+            if not self.ending.wait(self.pause):
+                with contextlib.suppress(RuntimeError):  # Snakemake has just ended
+                    self.executor._job_submission_executor.submit(self.executor.run_job, job_info.job)
+            return
+        if reason:
+            job_info.job.attempt = max(job_info.job.attempt, job_info.job.restart_times + 1)
+        self.report(job_info, message)
+
+    def tell(self, reason: str) -> None:
+        if time.monotonic() - self.last_message >= LONGEST_SILENCE:
+            self.last_message = time.monotonic()
+            again = f"jobs wait and are submitted again every {self.pause:g} s"
+            self.executor.logger.warning(f"Slurm takes no further job at present ({reason}): {again}.")
+
+    def stop_before(self, end: Callable[[], None]) -> Callable[[], None]:
+        def stop_and_end() -> None:
+            self.ending.set()
+            self.executor._job_submission_executor.shutdown(wait=False, cancel_futures=True)
+            end()
+
+        return stop_and_end
+
+
+def start_without_arrays() -> None:
+    """Let the plugin start on a cluster without job arrays (MaxArraySize=0), which it would refuse. This workflow uses none."""
+    plugin = sys.modules.get("snakemake_executor_plugin_slurm")
+    if plugin and (size := getattr(plugin, "get_max_array_size", None)):
+        plugin.get_max_array_size = lambda: most if (most := size()) >= 2 else 1000

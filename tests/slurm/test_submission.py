@@ -1,0 +1,164 @@
+"""A real Slurm that limits a user, takes no further job, or keeps no accounts of jobs: what is refused before anything is submitted, what
+waits, and how the states of jobs are learnt."""
+
+import re
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import slurm_cluster
+from conftest import OnSlurm, World, until
+
+pytestmark = pytest.mark.slurm
+
+PROBE = "results/probe/tiny/swaps/shard0.jsonl.gz"
+
+
+def on_slurm(world: World, cluster: slurm_cluster.Cluster) -> Iterator[OnSlurm]:
+    """The finished study on Slurm, without its probe."""
+    run = OnSlurm(world, cluster)
+    shutil.rmtree(run.folder / "results/probe")
+    yield run
+    run.stop()
+    cluster.clear()
+
+
+@pytest.fixture
+def run(finished, slurm):
+    yield from on_slurm(finished, slurm)
+
+
+@pytest.fixture
+def limits(slurm):
+    """Set limits of the cluster's accounting for one test: `limits("qos", "normal", "MaxWall=00:05:00")`."""
+    changed = []
+
+    def modify(*words: str) -> None:
+        changed.append(words)
+        slurm.call("sacctmgr", "-i", "modify", words[0], words[1], "set", *words[2:])
+
+    yield modify
+    for kind, name, *settings in changed.copy():
+        modify(kind, name, *(f"{setting.rpartition('=')[0]}=-1" for setting in settings))
+
+
+def sleeping(slurm, count: int) -> list[str]:
+    """Jobs of the same user that take places in the queue."""
+    call = ("sbatch", "--parsable", "-A", slurm_cluster.ACCOUNT, "-o", "/dev/null", "--wrap", "sleep 900")
+    return [slurm.call(*call).strip() for _ in range(count)]
+
+
+def submitted(run) -> list[dict]:
+    return [job for job in run.cluster.jobs() if job["WorkDir"] == str(run.folder)]
+
+
+def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
+    """Of the account, the QOS and the partition; and options that Snakemake sets itself."""
+    limits("user", "root", "MaxSubmitJobs=1")
+    limits("qos", "normal", "MaxWall=00:05:00", "MaxTRESPerJob=gres/gpu=0")
+    slurm.call("scontrol", "update", "partitionname=gpu", "MaxMemPerNode=1500", "MaxCPUsPerNode=2")
+    try:
+        extra = "probe:slurm_extra='--gres=gpu:1 --account=other --output x'"
+        assert run.run(PROBE, PROBE.replace("shard0", "shard1"), "--set-resources", extra) != 0
+    finally:
+        slurm.call("scontrol", "update", "partitionname=gpu", "MaxMemPerNode=0", "MaxCPUsPerNode=UNLIMITED")
+    said = run.said()
+    for line in (
+        r"jobs: 4 in the queue .* at most 1 allowed by account study; set jobs: 1 in slurm/config.yaml",
+        r"rule probe: runtime: \d+ min asked for, at most 5 allowed by QOS normal; set longest_runtime: 5",
+        r"rule probe: gpu: 1 GPUs asked for, at most 0 allowed by QOS normal",
+        r"rule probe: mem_mb: 64000 MB asked for on one node, at most 1500 in partition gpu",
+        r"rule probe: cpus_per_task: 4 CPUs asked for on one node, at most 2 in partition gpu",
+        r"slurm_extra: '--gres' cannot stand there.*; write gpu_name in slurm/config.yaml",
+        r"slurm_extra: '--account' cannot stand there.*; write slurm_account in slurm/config.yaml",
+        r"slurm_extra: '--output' cannot stand there.*; leave it out",
+    ):
+        assert re.search(f"^{line}", said, re.MULTILINE), (line, said)
+    assert "Traceback" not in said and not submitted(run)
+
+
+def test_a_submission_that_slurm_refuses_for_now_is_no_failed_attempt(run, slurm, limits):
+    """The user has other jobs, which leave no room for this one."""
+    others = sleeping(slurm, 2)
+    limits("user", "root", "MaxSubmitJobs=2")
+    snakemake = run.start(PROBE)
+    until(lambda: "Slurm takes no further job at present (AssocMaxSubmitJobLimit" in run.said(), what="the refusal")
+    time.sleep(7)  # the job is refused more than once
+    slurm.call("scancel", *others)
+    assert run.finish(snakemake) == 0, run.said()
+    said = run.said()
+    assert "Trying to restart" not in said and "Error in rule" not in said and said.count("Slurm takes no further job") == 1
+    (job,) = submitted(run)
+    assert job["State"] == "COMPLETED" and f"up to {job['TimelimitRaw']} min" in said, "no longer walltime than at first"
+
+
+def test_ctrl_c_while_a_job_waits_does_not_submit_it(run, slurm, limits):
+    sleeping(slurm, 2)
+    limits("user", "root", "MaxSubmitJobs=2")
+    snakemake = run.start(PROBE)
+    until(lambda: "Slurm takes no further job at present" in run.said(), what="the refusal")
+    snakemake.send_signal(signal.SIGINT)
+    assert run.finish(snakemake) != 0
+    slurm.clear()
+    assert not submitted(run) and "Error in rule" not in run.said()
+
+
+def test_a_submission_that_slurm_refuses_for_good_is_tried_once(run):
+    assert run.run(PROBE, "--set-resources", "probe:slurm_extra='--licenses=none_of_these'") != 0
+    assert run.said().count("Invalid license specification") == 1 and "Trying to restart" not in run.said()
+
+
+# --- without accounting ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """A Slurm without slurmdbd and job arrays."""
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    cluster = slurm_cluster.Cluster(folder, accounting=False)
+    try:
+        cluster.start()
+        configure(cluster, MaxArraySize=0)
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def configure(cluster, **values) -> None:
+    """Change slurm.conf."""
+    path = cluster.base / "slurm.conf"
+    lines = [line for line in path.read_text().splitlines() if line.partition("=")[0] not in values]
+    path.write_text("\n".join([*lines, *(f"{name}={value}" for name, value in values.items())]) + "\n")
+    cluster.call("scontrol", "reconfigure")
+
+
+@pytest.fixture
+def unaccounted(finished, plain):
+    yield from on_slurm(finished, plain)
+
+
+def test_without_accounting_squeue_tells_when_jobs_end(unaccounted, finished_world, plain):
+    """Also that a job was cancelled: it is submitted again."""
+    snakemake = unaccounted.start(PROBE, "--set-resources", "probe:slurm_extra='--hold' if attempt == 1 else ''")
+    (job,) = until(plain.running, what="the job")
+    plain.call("scancel", job)
+    assert unaccounted.finish(snakemake) == 0, unaccounted.said()
+    assert "The states of jobs come from squeue" in unaccounted.said()
+    assert unaccounted.said().count("has been submitted") == 2
+    assert (unaccounted.folder / PROBE).read_bytes() == (finished_world.folder / PROBE).read_bytes()
+
+
+def test_a_squeue_that_forgets_jobs_too_soon_is_told(unaccounted, plain):
+    configure(plain, MinJobAge=60)
+    try:
+        assert unaccounted.run(PROBE) != 0
+    finally:
+        configure(plain, MinJobAge=3600)
+    said = unaccounted.said()
+    assert "squeue forgets a job 60 s after" in said and "MinJobAge=200" in said and "has been submitted" not in said
