@@ -296,6 +296,14 @@ def test_an_interrupted_training_on_4_bits_writes_the_same_adapters(learned, tmp
     assert {weights.dtype for weights in adapter.values()} == {torch.float32}
 
 
+def test_an_engine_that_is_done_leaves_no_worker(learned):
+    """Workers keep a GPU's memory, and the next checkpoint's engine needs it."""
+    command = [VLLM, str(ROOT / "tests/vllm_engines.py"), str(learned.folder / "results/models/tiny")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    left = [line for line in done.stdout.splitlines() if line.endswith("workers left")]
+    assert [line.rpartition(", ")[2] for line in left] == ["0 workers left"] * 2, done.stdout[-2000:] + done.stderr[-2000:]
+
+
 def test_vllm_that_cannot_be_run_is_an_error(learned, tmp_path):
     arguments = ["--model", str(learned.folder / "results/models/tiny"), "--prompt", "{question}", "--samples", "1", "--seed", "1"]
     arguments += ["--problems", str(learned.folder / "results/tasks/arithmetic/test.jsonl"), "--completion-tokens", "9"]

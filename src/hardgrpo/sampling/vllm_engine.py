@@ -122,6 +122,7 @@ def sample(
                         for o in finished
                     ]
                 yield completions
-    finally:  # the next model needs the memory
+    finally:  # the next model needs the memory; deleting the engine frees no worker, and not all memory (vllm-project/vllm#21073)
+        llm.llm_engine.engine_core.shutdown()
         del llm
         cleanup_dist_env_and_memory()
