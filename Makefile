@@ -26,7 +26,7 @@ WORKERS ?= 2
 FAULTS ?= 200
 STUDY ?= mini
 CASES ?= 12000
-DEBIAN ?= /tmp/hardgrpo-debian
+DEBIAN ?= /var/lib/hardgrpo-debian
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
 # Programs find this clone's package. Of the variables that an environment module sets for another Python, none reaches them.
@@ -87,7 +87,7 @@ gpu-check: .venv/development.ready
 	.venv/bin/python -m pytest -m gpu -v -rP tests/gpu
 
 readme: .venv/training.ready
-	.venv/bin/python scripts/maintenance/follow_readme.py --root $(DEBIAN) $(if $(QUICK),--quick)
+	.venv/bin/python scripts/maintenance/follow_readme.py --root '$(DEBIAN)' $(if $(QUICK),--quick)
 
 format: .venv/development.ready
 	.venv/bin/ruff format .
