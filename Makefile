@@ -14,7 +14,8 @@
 # make gpu        .venv-gpu: training with vLLM and 4-bit weights, for nodes with a GPU
 # make cluster    .venv and .venv-gpu, on the login node of a cluster
 # ENVIRONMENTS=/shared/folder, with any target: environments are made there, and all clones with the same locks share them
-#                 (.environments remembers the folder)
+#                 (.environments remembers the folder). Only you and root may be able to write to it; ENVIRONMENTS_OWNER=ACCOUNT also trusts
+#                 the account that made the environments there
 # make gpu-check  the tests that need a GPU, on this machine's; with vLLM where .venv-gpu is made
 # make readme     README's commands in an empty Debian (root and debootstrap; QUICK=1: set-up and dry-runs); DEBIAN=FOLDER is kept
 #
@@ -26,7 +27,7 @@ WORKERS ?= 2
 FAULTS ?= 200
 STUDY ?= mini
 CASES ?= 12000
-DEBIAN ?= /tmp/hardgrpo-debian
+DEBIAN ?= /var/lib/hardgrpo-debian
 ENVIRONMENTS ?= $(shell cat .environments 2>/dev/null)
 
 # Programs find this clone's package. Of the variables that an environment module sets for another Python, none reaches them.
@@ -34,10 +35,13 @@ export PYTHONPATH = $(CURDIR)/src
 unexport PYTHONHOME PYTHONSAFEPATH PYTHONWARNINGS
 
 # Signs that make or the shell would take for something else.
-signs = ' " ` ; & | < > * ? [ ] { } ( ) \ ~ ! : $(shell printf '\043')
-strange = $(strip $(foreach sign,$(signs),$(findstring $(sign),$(ENVIRONMENTS))) $(word 2,$(ENVIRONMENTS)))
-ifneq ($(strange),)
+signs = ' " ` ; & | < > * ? [ ] { } ( ) \ ~ ! : $$ $(shell printf '\043')
+strange = $(strip $(foreach sign,$(signs),$(findstring $(sign),$(1))) $(word 2,$(1)))
+ifneq ($(call strange,$(ENVIRONMENTS)),)
   $(error ENVIRONMENTS="$(ENVIRONMENTS)": a space or a special character in this path; name a folder whose path has none)
+endif
+ifneq ($(call strange,$(ENVIRONMENTS_OWNER)),)
+  $(error ENVIRONMENTS_OWNER="$(ENVIRONMENTS_OWNER)": a space or a special character; name an account of this machine)
 endif
 ifneq ($(filter $(CURDIR)/.venv%,$(abspath $(ENVIRONMENTS))),)
   $(error ENVIRONMENTS="$(ENVIRONMENTS)" is inside a folder that would be replaced; name a folder outside of this clone)
@@ -87,7 +91,7 @@ gpu-check: .venv/development.ready
 	.venv/bin/python -m pytest -m gpu -v -rP tests/gpu
 
 readme: .venv/training.ready
-	.venv/bin/python scripts/maintenance/follow_readme.py --root $(DEBIAN) $(if $(QUICK),--quick)
+	.venv/bin/python scripts/maintenance/follow_readme.py --root '$(DEBIAN)' $(if $(QUICK),--quick)
 
 format: .venv/development.ready
 	.venv/bin/ruff format .
@@ -126,13 +130,15 @@ install = { echo "packages of envs/$(2).lock"; $(pip) --use-pep517 --require-has
  envs/$(2).lock was not installed, for the reason above; if a file has another checksum, look where pip takes it from: pip config list"; exit 1; }
 
 # $(call environment,FOLDER,LOCK) makes an environment and installs this clone's package in it. With ENVIRONMENTS, FOLDER becomes a link
-# to an environment that all clones with this lock share: one clone makes it while the others wait (flock). No clone's package is
+# to an environment that all clones with this lock share: one clone makes it while the others wait (flock). Whoever can change it runs
+# programs as everybody who uses it, so `owned` refuses an environment that an untrusted account can have made. No clone's package is
 # installed there; the workflow sets PYTHONPATH. Without ENVIRONMENTS a folder replaces an existing link, and its target stays.
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else "error: Python 3.11 to 3.13 is needed, this is %s; name one: make PYTHON=python3.12 ..." % sys.version.split()[0])'
 @$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module; install it (Debian: python3-venv) and run again"; exit 1; }
-@$(if $(ENVIRONMENTS),mkdir -p $(place) && echo $(abspath $(ENVIRONMENTS)) > .environments,rm -f .environments; test ! -L $(1) || rm $(1))
-@$(if $(ENVIRONMENTS),test -e $(place)/$(@F) || { exec 9> $(place).lock; flock 9 2>/dev/null; test -e $(place)/$(@F); } ||) { $(PYTHON) -m venv --clear $(place) \
+@$(if $(ENVIRONMENTS),umask go-w && $(owned) && mkdir -p $(place) && { (umask 077 && : >> $(place).lock && chmod 600 $(place).lock) 2>/dev/null || :; } \
+	&& $(owned) && echo $(abspath $(ENVIRONMENTS)) > .environments,rm -f .environments; test ! -L $(1) || rm $(1))
+@$(if $(ENVIRONMENTS),umask go-w; test -e $(place)/$(@F) || { exec 9>> $(place).lock; flock 9 2>/dev/null; test -e $(place)/$(@F); } ||) { $(PYTHON) -m venv --clear $(place) \
 	&& $(call install,$(place),build) $(if $(filter %/cuda.lock,$^),&& { $(torch_for_cpus) }) && $(call install,$(place),$(2)) \
 	$(if $(filter %/cuda.lock,$^),&& { $(place)/bin/python -c $(asks_for_cuda) || $(call install,$(place),cuda); }) \
 	$(if $(ENVIRONMENTS),,&& $(call pip,$(place)) -e .) && touch $(place)/$(@F); }
@@ -140,6 +146,9 @@ $(if $(ENVIRONMENTS),@rm -rf $(1) && ln -s $(place) $(1))
 $(if $(filter %/snakemake,$^),@cmp -s envs/snakemake $(1)/bin/snakemake || install -m 755 envs/snakemake $(1)/bin/snakemake 2>/dev/null || :)
 @touch $@ 2>/dev/null || test -e $@
 endef
+owned = $(PYTHON) -I src/hardgrpo/runtime/ownership.py --owner '$(ENVIRONMENTS_OWNER)' --remedy 'name a folder in which only you and root can\
+ write (ENVIRONMENTS=FOLDER), or the account that you trust to make environments there (ENVIRONMENTS_OWNER=ACCOUNT)'\
+ $(place) $(place).lock $(place)/bin $(place)/$(@F)
 # Install the build of torch for CPUs, if pip finds it. Any other failure is shown and stops make.
 torch_for_cpus = { said=$$({ $(call install,$(place),torch-cpu); } 2>&1) || case "$$said" in *"No matching distribution"*) ;; *) echo "$$said"; exit 1;; esac; }
 # Exit status 1 if the installed build of torch is the one for CUDA.

@@ -1,13 +1,14 @@
 """Follow README.md word for word in an empty Debian: its commands, one after the other, in a fresh copy of this clone.
 
-    sudo python scripts/maintenance/follow_readme.py --root /tmp/debian             # everything
-    sudo python scripts/maintenance/follow_readme.py --root /tmp/debian --quick     # set-up and dry-runs
+    sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian             # everything
+    sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian --quick     # set-up and dry-runs
 
 debootstrap installs the Debian with what README asks for, Python (Debian's needs python3-venv) and make, and git for the clone. pip gets
-its settings from this machine: variables PIP_* and *_proxy, and the files and folders that these name. Commands run in a chroot.
+its settings from this machine: variables PIP_* and *_proxy, and the files and folders that these name. Commands run in a chroot, which
+does not confine root: a folder that another account owns, or can write to, is refused.
 """
 
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors, files, ownership
 from hardgrpo.runtime.errors import UserError
 
 import argparse
@@ -20,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = "python3,python3-venv,make,git,ca-certificates"
 CLONE = "root/clone"
+COMPLETE = ".debootstrap-complete"  # written into the folder after debootstrap
 # In mount and process namespaces of their own, so that nothing stays mounted and no process stays.
 ENTER = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec"]
 PREPARE = 'mount -t proc proc "$0/proc"; mkdir -p "$0/dev/shm"; mount -t tmpfs tmpfs "$0/dev/shm"; exec chroot "$0" sh -ec "$1"'
@@ -33,8 +35,7 @@ def main() -> None:
     args = parser.parse_args()
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         raise UserError("an empty Debian needs root and debootstrap; run as root, after: apt-get install debootstrap")
-    if not (args.root / CLONE).parent.is_dir():
-        run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", args.release, args.root])
+    make_debian(args.root, args.release)
     copy_clone(args.root / CLONE)
     variables = copy_settings_of_pip(args.root)
     for command in commands(files.read_text(ROOT / "README.md"), args.quick):
@@ -45,6 +46,30 @@ def main() -> None:
             {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", **variables},
         )
     print("\nREADME.md was followed to its end")
+
+
+def make_debian(root: Path, release: str) -> None:
+    """Install a Debian in the folder `root`, or keep the Debian of an earlier call. Raise a `UserError` for a folder that is not safe."""
+    check_owner(root)
+    root.mkdir(parents=True, exist_ok=True)
+    check_owner(root)  # another account may have been faster
+    if not any(root.iterdir()):
+        run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", release, root])
+        (root / COMPLETE).touch()
+    check_owner(root / COMPLETE)
+    if not (root / COMPLETE).is_file():
+        raise UserError(
+            f"{root}: holds no Debian that an earlier call of this program completed; delete it, or name another folder"
+        )
+    for name in ("root", CLONE, "etc"):  # into which files are copied
+        check_owner(root / name)
+
+
+def check_owner(path: Path) -> None:
+    if reason := ownership.problem(path):
+        raise UserError(
+            f"{reason}, and root would run programs from there; name a folder that only root can write to (DEBIAN=FOLDER)"
+        )
 
 
 def commands(readme: str, quick: bool) -> list[str]:

@@ -1,0 +1,135 @@
+"""`make ENVIRONMENTS=FOLDER` takes over no environment that another account can have made. Nothing is installed here."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+
+NOBODY = 65534
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another account")
+LOCKS = ("figures", "build")
+
+
+class Clone:
+    """A folder with a Makefile and locks of nothing, and environments of these locks in `shared`."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.shared = folder / "clone", folder / "above/shared"
+        (self.folder / "envs").mkdir(parents=True)
+        for name in ("Makefile", "src"):
+            (self.folder / name).symlink_to(ROOT / name)
+        for name in LOCKS:
+            (self.folder / f"envs/{name}.lock").touch()
+        (self.folder / "envs/snakemake").write_text("#!/bin/sh\n")
+        self.shared.mkdir(parents=True)
+        for path in (self.shared, self.shared.parent):
+            path.chmod(0o755)
+        self.place = self.shared / f"figures-{hashlib.sha256(b'').hexdigest()[:12]}"
+
+    def build(self) -> None:
+        """A finished environment, as its owner's `make` leaves it."""
+        (self.place / "bin").mkdir(parents=True)
+        (self.place / "bin/snakemake").write_text("#!/bin/sh\ntouch hijacked\n")
+        (self.place / "bin/snakemake").chmod(0o755)
+        (self.place / "figures.ready").touch()
+
+    def make(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
+        """`make figures` up to the environment: the stand-in for Python makes no environment."""
+        environment = os.environ | {"MAKEFLAGS": "", "MAKELEVEL": "", "PIP_NO_INDEX": "1"} | variables
+        command = ["make", f"PYTHON={sys.executable}", f"ENVIRONMENTS={self.shared}", *arguments, ".venv-figures/figures.ready"]
+        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+
+    def is_refused(self, done: subprocess.CompletedProcess, words: str) -> None:
+        assert done.returncode != 0 and words in done.stderr and "ENVIRONMENTS_OWNER" in done.stderr, done.stdout + done.stderr
+        assert done.stderr.count("error: ") == 1 and "Traceback" not in done.stderr
+        assert not (self.folder / ".venv-figures").exists() and not (self.folder / ".environments").exists()
+
+
+@pytest.fixture
+def clone(tmp_path) -> Clone:
+    return Clone(tmp_path)
+
+
+def own(path: Path) -> None:
+    for entry in (path, *path.rglob("*")):
+        os.chown(entry, NOBODY, NOBODY, follow_symlinks=False)
+
+
+def test_an_environment_of_this_account_is_taken(clone):
+    clone.build()
+    done = clone.make()
+    assert done.returncode == 0 and (clone.folder / ".venv-figures").readlink() == clone.place, done.stderr
+    assert (clone.folder / ".environments").read_text() == f"{clone.shared}\n"
+
+
+@AS_ROOT
+@pytest.mark.parametrize("part", ["", "bin", "figures.ready", ".."])
+def test_an_environment_that_another_account_may_have_made_is_refused(clone, part):
+    clone.build()
+    clone.shared.chmod(0o1777)
+    own((clone.place / part).resolve())
+    clone.is_refused(clone.make(), "belongs to account")
+    named = clone.make("ENVIRONMENTS_OWNER=nobody")
+    assert named.returncode == 0 and (clone.folder / ".venv-figures/bin/snakemake").exists(), named.stderr
+
+
+@pytest.mark.parametrize("part", ["", "bin", "figures.ready", "..", "../.."])
+@pytest.mark.parametrize("mode", [0o777, 0o757])
+def test_an_environment_that_others_can_write_to_is_refused(clone, part, mode):
+    clone.build()
+    (clone.place / part).resolve().chmod(mode)
+    clone.is_refused(clone.make(), "can be written by every account")
+
+
+def test_an_environment_behind_a_link_is_refused(clone):
+    clone.build()
+    clone.place.rename(clone.shared / "elsewhere")
+    clone.place.symlink_to("elsewhere")
+    clone.is_refused(clone.make(), "is a link")
+
+
+def test_a_lock_of_environments_is_never_emptied(clone):
+    """Also where the check comes before another account's link: the file behind it stays as it is."""
+    clone.build()
+    precious = clone.folder / "precious"
+    precious.write_text("content")
+    lock = clone.place.with_name(f"{clone.place.name}.lock")
+    lock.symlink_to(precious)
+    clone.is_refused(clone.make(), "is a link")
+    assert precious.read_text() == "content"
+    lock.unlink()
+    lock.write_text("content")
+    lock.chmod(0o644)
+    clone.make()
+    assert lock.read_text() == "content" and lock.stat().st_mode & 0o077 == 0
+    assert [line for line in (ROOT / "Makefile").read_text().splitlines() if "exec 9> " in line] == []
+
+
+@pytest.mark.slow
+def test_others_cannot_write_to_what_make_makes_under_any_umask(clone):
+    before = os.umask(0)
+    try:
+        done = clone.make(PIP_FIND_LINKS="", PIP_EXTRA_INDEX_URL="")
+    finally:
+        os.umask(before)
+    assert "cannot be trusted" not in done.stdout + done.stderr
+    entries = [clone.place, *clone.place.rglob("*")]
+    assert len(entries) > 3
+    assert [path for path in entries if not path.is_symlink() and path.stat().st_mode & 0o022] == []
+
+
+@pytest.mark.parametrize("place", ["variable", "file"])
+@pytest.mark.parametrize("text", ["/tmp/$(touch run)", "/tmp/`touch run`", "/tmp/$HOME", "/tmp/a;touch run", "/tmp/a'b"])
+def test_no_name_of_a_folder_is_a_command(clone, text, place):
+    (clone.folder / ".environments").write_text(f"{text}\n")
+    named = [f"ENVIRONMENTS={text.replace('$', '$$')}"] if place == "variable" else []
+    command = ["make", "-n", "setup", *named]
+    environment = os.environ | {"MAKEFLAGS": "", "MAKELEVEL": ""}
+    done = subprocess.run(command, cwd=clone.folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "name a folder" in done.stderr, done.stderr
+    assert not list(clone.folder.parent.rglob("run"))
