@@ -2,10 +2,16 @@
 
 import copy
 import json
+import shutil
 
 import pytest
 import yaml
 
+import forked
+import shipped
+from conftest import path_of
+from hardgrpo.runtime import files, provenance
+from hardgrpo.training import recipes
 from own_prompts import OVERLAY, TASK, as_csv, chosen, make_world
 
 POOL = [
@@ -97,3 +103,19 @@ def test_a_prompt_in_a_hundred_that_is_too_long_is_left_out_and_named(tmp_path, 
     assert "n0" not in {row["id"] for row in rows} and facts["pool"] == 99
     log = (world.folder / "results/logs/fit_prompts/mine/mine.train.log").read_text()
     assert "1 of 100 prompts are too long" in log and "'n0'" in log
+
+
+def test_a_training_on_a_prompt_that_is_too_long_is_refused_before_its_first_update(tmp_path, untrained):
+    """Another model's probe, or chance, may have chosen it."""
+    files.write_jsonl(
+        tmp_path / "P.jsonl", [{"id": i, "question": "colour " * words, "answer": "red"} for i, words in (("a", 2), ("b", 60))]
+    )
+    files.write_rows(tmp_path / "S.csv", ["id"], [{"id": "a"}, {"id": "b"}])
+    shutil.copytree(untrained, tmp_path / "model")
+    provenance.write_manifest(tmp_path / "model")
+    recipe = shipped.config()["recipes"]["mini"] | {"updates": 1, "checkpoint_every": 1}
+    spec = recipes.Spec("m", "t", "hard", "mini", 0, "model", "P.jsonl", "S.csv", "{question}", {}, "final_word", 12, recipe)
+    (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec.fields()))
+    done = forked.run(path_of("train_grpo"), ["--spec", "spec.yaml", "--output", "out"], tmp_path)
+    assert done.returncode == 1 and not (tmp_path / "out").exists()
+    assert "1 such prompts: 'b'" in done.stderr and "Traceback" not in done.stderr

@@ -16,7 +16,7 @@ from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError, shown
+from hardgrpo.runtime.errors import UserError, first_entries, shown
 from hardgrpo.sampling import decoding
 from hardgrpo.sampling.requests import Completion, Request
 
@@ -110,12 +110,14 @@ def longest_prompt(folder: str, max_tokens: int) -> int | None:
     return context - max_tokens if context else None
 
 
-def check_context(folder: str, prompts: list[list[int]], max_tokens: int) -> None:
-    """Raise a `UserError` if a prompt is too long. The workflow leaves such prompts out before (fit_prompts.py)."""
+def check_context(folder: str, prompts: list[list[int]], max_tokens: int, ids: list[str] | None = None) -> None:
+    """Raise a `UserError` if a prompt is too long; `ids` names them. The workflow leaves such prompts out before (fit_prompts.py)."""
     limit, length = longest_prompt(folder, max_tokens), max(map(len, prompts))
     if limit is not None and length > limit:
+        too_long = [f"'{name}'" for name, prompt in zip(ids or [], prompts) if len(prompt) > limit]
+        names = f" ({len(too_long)} such prompts: {first_entries(too_long)})" if ids else ""
         raise UserError(
-            f"a prompt of {length} tokens and {max_tokens} of completion exceed the model's context of {limit + max_tokens};"
+            f"a prompt of {length} tokens and {max_tokens} of completion exceed the model's context of {limit + max_tokens}{names};"
             " lower the task's completion_tokens or shorten the prompt"
         )
 

@@ -20,6 +20,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import engines
+from hardgrpo.sampling.requests import Request
 from hardgrpo.selection import signals
 from hardgrpo.study import paths, settings
 from hardgrpo.training import base_weights, outputs, recipes, supervised
@@ -46,6 +47,10 @@ def train(
     recipe = spec.training
     tokenizer = AutoTokenizer.from_pretrained(spec.model_folder, local_files_only=True)
     engines.check_chat_template(tokenizer, spec.model_folder)
+    # A subset that another model's probe or nobody's probe chose may have prompts that are too long for this model.
+    requests = [Request(tuple(tasks.messages(spec.prompt, problems[name]["question"])), spec.seed, 1.0) for name in chosen]
+    prompts = engines.tokenize(tokenizer, requests, spec.chat)
+    engines.check_context(spec.model_folder, prompts, spec.completion_tokens, chosen)
     tracking = paths.tracking(spec.model, spec.task, spec.recipe, spec.policy, spec.seed)
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", tracking)
     make = supervised.trainer if settings.is_supervised(recipe) else grpo_trainer
