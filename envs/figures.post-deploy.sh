@@ -5,5 +5,5 @@
 # 57fa48365b39ef68ad972cf958b434d0160a9024ba23229b36307061d8351a67 envs/figures.lock
 set -eu
 for lock in envs/build.lock envs/figures.lock; do
-    python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps --no-build-isolation -r "$lock"
+    python -I src/hardgrpo/runtime/pip_settings.py install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps --no-build-isolation -r "$lock"
 done

@@ -5,5 +5,5 @@
 # b49e61bec7e51b0ed66a836c074710c0aab37997d3d4e4535c1e6b9b94f92f07 envs/gpu.lock
 set -eu
 for lock in envs/build.lock envs/gpu.lock; do
-    python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps --no-build-isolation -r "$lock"
+    python -I src/hardgrpo/runtime/pip_settings.py install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps --no-build-isolation -r "$lock"
 done

@@ -18,7 +18,7 @@ SCRIPT = """#!/bin/sh
 {checksums}
 set -eu
 for lock in {locks}; do
-    python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps --no-build-isolation -r "$lock"
+    python -I src/hardgrpo/runtime/pip_settings.py install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps --no-build-isolation -r "$lock"
 done
 """
 
