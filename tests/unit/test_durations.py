@@ -59,6 +59,12 @@ def test_a_run_counted_by_hand():
     assert found.kept_bytes == 10 * adapter and found.scratch_bytes == 10 * adapter + 2 * 2 * adapter
 
 
+def test_the_state_of_weights_that_gpus_share_holds_them_twice():
+    shape, recipe = CONFIG["models"]["qwen3-4b"]["shape"], CONFIG["recipes"]["as_written_full"]
+    (kept, alone), (_, shared) = (durations.training_bytes(shape, recipe, 1000, gpus) for gpus in (1, 2))
+    assert kept == 10 * 4 * memory.parameters(shape) and shared - alone == 2 * 4 * memory.parameters(shape)
+
+
 def test_the_completions_of_probes_and_evaluations():
     assert durations.estimate(CONFIG, PROBE, "h100").completions == 1869 * 5  # 7,473 problems in 4 shards
     assert durations.estimate(CONFIG, EVALUATE, "h100").completions == 1319 * 5 * 10  # four samples and greedy, ten checkpoints

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hardgrpo.runtime import files
+from hardgrpo.sampling.requests import AT_ONCE
 from hardgrpo.selection import selectors
 from hardgrpo.study import memory, paths, settings
 
@@ -47,7 +48,6 @@ UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05}  # grading, logging, the optimiser, v
 LIGHT_SECONDS = 4.0  # a job that is mostly imports
 FILL = 0.8  # share of the completion limit that a completion fills on average
 PROMPT_TOKENS = {"gpu": 150, "cpu": 40}  # mean prompt with its template: GSM8K's; the miniature's tasks'
-AT_ONCE = 512  # sequences in a batch of sampling
 UNKNOWN_PROBLEMS = 1000  # of a split whose size is not known yet
 UNKNOWN_SECONDS = 7200.0  # for a model of unknown size
 TEXT_BYTES = 1.5  # on disk per token of a completion, compressed
@@ -299,22 +299,23 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
     seconds = start + sampling + learning + updates(config, job) * (UPDATE_SECONDS[place] + sync)
-    kept, scratch = training_bytes(shape, recipe, updates(config, job))
+    kept, scratch = training_bytes(shape, recipe, updates(config, job), count)
     return Estimate(seconds, start, count, sampled, generated, trained, kept, scratch)
 
 
-def training_bytes(shape: dict, recipe: dict, updates: int) -> tuple[float, float]:
+def training_bytes(shape: dict, recipe: dict, updates: int, gpus: int = 1) -> tuple[float, float]:
     """(bytes of the checkpoints after `updates` updates, additional bytes of the training state while the job runs).
 
-    The state holds the checkpoints' weights once more, and for the newest two the optimiser's state and, with process rewards, the
-    reward model with its optimiser.
+    The state holds the checkpoints' weights once more, and for the newest two the optimiser's state, with process rewards the reward
+    model with its optimiser, and where several GPUs share the weights these again, in the form from which shards are loaded.
     """
     adapter = recipe.get("adapter")
     trained = memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)
     weights = trained * (4.0 if adapter or recipe["base"] == "fp32" else 2.0)
     kept = weights * (updates // recipe["checkpoint_every"])
     reward_model = 4.0 + memory.OPTIMISER_BYTES["adamw"] if recipe.get("process") else 0.0
-    return kept, kept + 2 * trained * (memory.OPTIMISER_BYTES[recipe["optimiser"]] + reward_model)
+    shards = 4.0 if gpus > 1 and not adapter else 0.0
+    return kept, kept + 2 * trained * (memory.OPTIMISER_BYTES[recipe["optimiser"]] + reward_model + shards)
 
 
 def _pretraining(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:

@@ -3,6 +3,8 @@
 import hashlib
 from dataclasses import dataclass
 
+AT_ONCE = 512  # sequences in a batch of either engine on a GPU
+
 
 @dataclass(frozen=True)
 class Request:

@@ -1,5 +1,6 @@
 """Sample with vLLM, on GPUs or on the CPU. vLLM has an environment of its own, see environments.py."""
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -22,13 +23,14 @@ for name, value in {
 from vllm import LLM, SamplingParams, TokensPrompt  # noqa: E402
 from vllm.distributed import cleanup_dist_env_and_memory  # noqa: E402
 from vllm.lora.request import LoRARequest  # noqa: E402
+from vllm.outputs import CompletionOutput  # noqa: E402
 from vllm.platforms import current_platform  # noqa: E402
 
 from hardgrpo.runtime.errors import UserError  # noqa: E402
 from hardgrpo.runtime.files import read_json  # noqa: E402
-from hardgrpo.sampling.requests import Completion, Request  # noqa: E402
+from hardgrpo.sampling.requests import AT_ONCE, Completion, Request  # noqa: E402
 
-AT_ONCE = 1024  # requests per call, so that progress can be shown; far more than vLLM batches
+AHEAD = 4 * AT_ONCE  # requests that the engine knows: those of its batch, and those that follow them
 
 
 def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
@@ -41,14 +43,15 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
         "dtype": "float32",
         "enable_chunked_prefill": False,
         "max_num_batched_tokens": max(8192, context),
+        "max_num_seqs": 256,
     }
-    on_gpu = {"tensor_parallel_size": gpus, "dtype": "bfloat16", "gpu_memory_utilization": 0.9}
+    on_gpu = {"tensor_parallel_size": gpus, "dtype": "bfloat16", "gpu_memory_utilization": 0.9, "max_num_seqs": AT_ONCE}
     ranks = [read_json(Path(adapter) / "adapter_config.json")["r"] for adapter in adapters]
     room = 2 ** math.ceil(math.log2(max(8, *ranks, 1)))  # vLLM takes powers of two from 8
     lora = {"enable_lora": True, "max_lora_rank": room, "max_loras": 1, "max_cpu_loras": len(adapters)} if adapters else {}
     return LLM(
-        model=folder, tokenizer=folder, trust_remote_code=False, seed=0, max_model_len=context, max_num_seqs=256,
-        disable_log_stats=True, **(on_cpu if cpu else on_gpu), **lora,
+        model=folder, tokenizer=folder, trust_remote_code=False, seed=0, max_model_len=context, disable_log_stats=True,
+        **(on_cpu if cpu else on_gpu), **lora,
     )  # fmt: skip
 
 
@@ -70,6 +73,24 @@ def prepare_for_training() -> None:
 
 def adapter_request(adapters: list[str], adapter: str | None) -> LoRARequest | None:
     return None if adapter is None else LoRARequest(Path(adapter).name, adapters.index(adapter) + 1, adapter)
+
+
+def drawn(
+    llm: LLM, prompts: list[list[int]], settings: list[SamplingParams], adapter: LoRARequest | None
+) -> Iterator[tuple[int, CompletionOutput]]:
+    """(place of the prompt, completion) as completions end. The engine gets a new request for each that has ended, so that its batch stays
+    full until the last requests."""
+    left, places = iter(range(len(prompts))), {}
+    while True:
+        for place in itertools.islice(left, AHEAD - len(places)):
+            prompt = TokensPrompt(prompt_token_ids=prompts[place])
+            (identity,) = llm.enqueue(prompt, settings[place], lora_request=adapter, use_tqdm=False)
+            places[identity.partition("-")[0]] = place  # vLLM adds random characters to the name by which the output comes
+        if not places:
+            return
+        for output in llm.llm_engine.step():
+            if output.finished:
+                yield places.pop(output.request_id), output.outputs[0]
 
 
 def sample(
@@ -101,26 +122,13 @@ def sample(
     try:
         for adapter in adapters:
             for wanted in [range(len(prompts))] if parts is None else parts:
-                completions = []
-                for begin in range(0, len(wanted), AT_ONCE):
-                    part = wanted[begin : begin + AT_ONCE]
-                    outputs = llm.generate(
-                        [TokensPrompt(prompt_token_ids=prompts[i]) for i in part],
-                        [settings[i] for i in part],
-                        lora_request=adapter_request(real, adapter),
-                        use_tqdm=False,
-                    )
-                    finished = [output.outputs[0] for output in outputs]
-                    done(len(finished))
-                    completions += [
-                        Completion(
-                            tokenizer.decode(o.token_ids, skip_special_tokens=True),
-                            len(o.token_ids),
-                            o.finish_reason,
-                            o.cumulative_logprob / len(o.token_ids) if o.cumulative_logprob is not None else None,
-                        )
-                        for o in finished
-                    ]
+                chosen = [prompts[i] for i in wanted], [settings[i] for i in wanted]
+                completions: list[Completion | None] = [None] * len(wanted)
+                for place, o in drawn(llm, *chosen, adapter_request(real, adapter)):
+                    mean = o.cumulative_logprob / len(o.token_ids) if o.cumulative_logprob is not None else None
+                    text = tokenizer.decode(o.token_ids, skip_special_tokens=True)
+                    completions[place] = Completion(text, len(o.token_ids), o.finish_reason, mean)
+                    done(1)
                 yield completions
     finally:  # the next model needs the memory; deleting the engine frees no worker, and not all memory (vllm-project/vllm#21073)
         llm.llm_engine.engine_core.shutdown()
