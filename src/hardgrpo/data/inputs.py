@@ -18,6 +18,7 @@ from pathlib import Path
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.lock_files import open_lock
 
 SECTIONS = {"datasets": "dataset", "models": "model", "packages": "package", "problems": "problems of"}
 WHERE = "downloads run where the internet can be reached (on a cluster: the login node)"
@@ -128,7 +129,7 @@ def _alone(lock: Path) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     beside = lock.with_name(f".{lock.name}.busy")
     while True:
-        with open(beside, "a") as stream:
+        with open_lock(beside) as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX)
             except OSError as error:
