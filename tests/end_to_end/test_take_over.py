@@ -123,8 +123,9 @@ def test_a_job_on_another_node_is_asked_through_slurm(run, held, tmp_path, flock
 
 @pytest.mark.parametrize(("owner", "words"), [("12345 $PWD", "belongs to another account"), ("$(id -u) /", "in another folder")])
 def test_a_job_that_is_not_of_this_clone_is_not_signalled(run, held, tmp_path, owner, words):
-    holder = held("foreign", "process 1 on elsewhere, Slurm job 77", FINISH)
-    done = take_over(run, "foreign", path=slurm(tmp_path / "slurm", holder.pid, "RUNNING", owner))
+    name = f"foreign-{words.split()[0]}"
+    holder = held(name, "process 1 on elsewhere, Slurm job 77", FINISH)
+    done = take_over(run, name, path=slurm(tmp_path / "slurm", holder.pid, "RUNNING", owner))
     assert done.returncode == 1 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert "scancel" not in (tmp_path / "slurm/calls").read_text() and holder.poll() is None
 
