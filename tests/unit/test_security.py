@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import http.server
 import importlib.util
 import json
 import os
@@ -10,6 +11,7 @@ import shlex
 import stat
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
 
@@ -145,3 +147,78 @@ def test_a_token_is_in_no_file_and_no_message(monkeypatch, tmp_path):
     offline = os.environ | {"HF_ENDPOINT": f"http://me:{token}@127.0.0.1:9", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=offline, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.startswith("error: ") and token not in done.stdout + done.stderr
+
+
+ANSWERS = {  # repository: status, headers, body
+    "r/revision": (404, {"X-Error-Code": "RevisionNotFound"}, ""),
+    "r/repository": (404, {"X-Error-Code": "RepoNotFound"}, ""),
+    "r/404": (404, {}, ""),
+    "r/401": (401, {}, ""),
+    "r/403": (403, {}, "no"),
+    "r/gated": (403, {"X-Error-Code": "GatedRepo"}, ""),
+    "r/500": (500, {}, ""),
+    "r/page": (200, {"Content-Type": "text/html"}, "<html>"),
+    "r/list": (200, {"Content-Type": "application/json"}, "[]"),
+    "r/number": (200, {"Content-Type": "application/json"}, '{"siblings": 5}'),
+    "r/redirect": (302, {"Location": "http://127.0.0.1:9/elsewhere"}, ""),
+    "r/loop": (302, {"Location": "/api/models/r/loop/revision/main"}, ""),
+}
+ASK = """
+import contextlib, sys
+from hardgrpo.data import inputs
+from hardgrpo.runtime.errors import UserError
+for name in sys.argv[1:]:
+    try:
+        inputs.find("model", name, "main", "the licence" if name == "r/gated" else "")
+    except UserError as error:
+        print(f"{name}: {error}")
+"""
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        name = next((name for name in ANSWERS if name in self.path), None)
+        status, headers, body = ANSWERS.get(name, (404, {}, ""))
+        self.send_response(status)
+        for header, value in headers.items():
+            self.send_header(header, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    do_HEAD = do_GET
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.mark.parametrize("password", ["PASSW0RDINURL", "PASSW0RD%40INURL"])
+def test_the_password_of_a_hub_is_in_no_message_whatever_the_hub_answers(tmp_path, password):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        address = f"http://me:{password}@127.0.0.1:{server.server_address[1]}"
+        environment = os.environ | {"HF_ENDPOINT": address, "PYTHONPATH": str(ROOT / "src"), "HF_TOKEN": "hf_SECRETTOKEN"}
+        command = [sys.executable, "-c", ASK, *ANSWERS]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        server.shutdown()
+    text = done.stdout + done.stderr
+    assert done.returncode == 0 and done.stdout.count("\n") == len(ANSWERS), text
+    assert "127.0.0.1" in text and "PASSW0RD" not in text and "SECRETTOKEN" not in text, text
+
+
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "http_proxy", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "HF_ENDPOINT", "UV_INDEX"])
+@pytest.mark.parametrize("password", ["PASSW0RD", "PASS@W0RD", "PASSW0RD/x", "PASSW0RD#?", "PASSW0RD:x"])
+def test_passwords_of_addresses_are_in_no_message(monkeypatch, name, password):
+    monkeypatch.setenv(name, f"https://me:{password}@index.example/simple https://two.example")
+    for text in (
+        f"cannot open https://me:{password}@index.example/simple",
+        f"'{password}'",
+        f"a (https://me:{password}@index.example) b",
+    ):
+        message = str(UserError(text))
+        assert "PASS" not in message and "W0RD" not in message, message
+
+
+def test_addresses_without_a_password_stay():
+    for text in ("https://huggingface.co/a/b", "somebody@example.org", "http://127.0.0.1:9/x@y", "a // b @ c"):
+        assert str(UserError(text)) == text

@@ -1,12 +1,15 @@
 """What a training resumes from: nothing that cannot be trusted, and nothing is thrown away that may be whole."""
 
 import errno
+import fcntl
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from hardgrpo.data import inputs
 from hardgrpo.runtime import errors, files, provenance, seals, states
 
 
@@ -91,3 +94,80 @@ def test_what_an_earlier_attempt_left_is_replaced(state):
     with states.locked(state):
         states.restore(state)
         assert states.resume_point(state, 2) == 6
+
+
+# --- locks ---------------------------------------------------------------------------------------------------------
+
+NOBODY = 65534
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another account")
+HERE = os.uname().nodename
+
+
+def test_an_account_that_can_only_read_cannot_hold_a_lock(tmp_path):
+    """Whoever can open a file can hold its lock, so others may not open it, under any umask."""
+    before = os.umask(0)
+    try:
+        with states.locked(tmp_path / "state"), inputs._alone(tmp_path / "inputs.lock"):
+            modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "state/lock", tmp_path / ".inputs.lock.busy")]
+    finally:
+        os.umask(before)
+    assert modes == [0o600, 0o600]
+
+
+@pytest.mark.parametrize("kind", ["link", "second name", pytest.param("another owner", marks=AS_ROOT)])
+def test_a_lock_leads_to_no_other_file(tmp_path, kind):
+    precious = tmp_path / "precious"
+    precious.write_text("process 12 on elsewhere")
+    for lock in (tmp_path / "state/lock", tmp_path / ".inputs.lock.busy"):
+        lock.parent.mkdir(exist_ok=True)
+        if kind == "another owner":
+            lock.touch()
+            os.chown(lock, NOBODY, NOBODY)
+        else:
+            lock.symlink_to(precious) if kind == "link" else lock.hardlink_to(precious)
+        lock_of = states.locked(tmp_path / "state") if lock.name == "lock" else inputs._alone(tmp_path / "inputs.lock")
+        with pytest.raises(errors.UserError, match="delete it and run again"), lock_of:
+            pass
+    assert precious.read_text() == "process 12 on elsewhere"
+
+
+@pytest.fixture
+def innocent():
+    process = subprocess.Popen(["sleep", "300"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("text", ["process {innocent} on {here}", "process {innocent} on {here}, Slurm job 7"])
+def test_a_process_that_got_the_number_of_an_ended_one_is_not_signalled(tmp_path, innocent, text):
+    """A run was killed, its number is used again, and something else holds its lock."""
+    (tmp_path / "lock").write_text(text.format(innocent=innocent.pid, here=HERE))
+    with open(tmp_path / "lock") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        with pytest.raises(errors.UserError, match="nothing was stopped"), states.locked(tmp_path, minutes=0.01):
+            pass
+    assert innocent.poll() is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["process 0 on {here}", "process 1 on {here}", "process -1 on {here}", "process ١٢ on {here}", "process 0 on far, Slurm job 7"]
+    + ["process 5 on far, Slurm job 0", "process 5 on far, Slurm job 777", "process 5 on far, Slurm job 7; scancel 1"],
+)
+def test_no_number_of_a_lock_signals_more_than_the_run(tmp_path, monkeypatch, text):
+    """0 and -1 are whole groups of processes, 1 is the system's first process, and a job may be any job of the account."""
+    calls = []
+
+    def run(command, **options):
+        calls.append(command)
+        return subprocess.CompletedProcess(command, 0, "RUNNING\n" if command[-1] == "%T" else f"{os.getuid()} /elsewhere\n", "")
+
+    monkeypatch.setattr(states.os, "kill", lambda *arguments: calls.append(["kill", *arguments]))
+    monkeypatch.setattr(states.subprocess, "run", run)
+    (tmp_path / "lock").write_text(text.format(here=HERE))
+    with open(tmp_path / "lock") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        with pytest.raises(errors.UserError), states.locked(tmp_path, minutes=0.01):
+            pass
+    assert [call for call in calls if call[0] in ("kill", "scancel")] == []

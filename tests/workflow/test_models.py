@@ -1,6 +1,7 @@
 """Models from a hub in small (tests/hub.py), local folders and packages: held to inputs.lock, refused in one clear line."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import fetch_model
 from conftest import ROOT
 from hardgrpo.runtime import files, provenance
+from hardgrpo.runtime.errors import UserError
 from workplace import MODEL, REVISION, SMOLLM2, WANTED, assert_done, assert_refused, names
 
 
@@ -49,6 +52,12 @@ UNUSABLE = {
         lambda f: change_settings(f, "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Own", None]}),
         ["tokenizer_config.json", "auto_map"],
     ),
+    "code to generate with": (lambda f: change_settings(f, "generation_config.json", custom_generate="a/b"), ["custom_generate"]),
+    "code of a part": (
+        lambda f: change_settings(f, text_config={"auto_map": {"AutoModel": "own.Own"}}),
+        ["config.json", "auto_map"],
+    ),
+    "trust": (lambda f: change_settings(f, parts=[{"trust_remote_code": True}]), ["config.json", "trust_remote_code"]),
     "garbled config": (lambda f: (f / "config.json").write_text('{"model_type":'), ["config.json", "line 1", "not valid JSON"]),
     "a shard short": (lambda f: (f / "model-00002-of-00002.safetensors").unlink(), ["model-00002-of-00002.safetensors", "missing"]),
 }
@@ -66,16 +75,69 @@ def test_unusable_models_are_refused(work, model, case, kind):
         assert not any(path.endswith(".safetensors") for _, path in work.hub.requests), "weights were downloaded for nothing"
 
 
+@pytest.mark.parametrize(
+    "key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal", "experts_implementation"]
+)
+@pytest.mark.parametrize("value", ["evil/kernel", "flash_attention_2", {"text_config": "evil/kernel"}, ["evil/kernel"]])
+@pytest.mark.parametrize("depth", [0, 2])
+def test_settings_that_name_kernels_of_a_hub_are_refused(tmp_path, key, value, depth):
+    for harmless in (None, "eager", "sdpa", value):
+        settings = {"text_config": [{key: harmless}]} if depth else {key: harmless}
+        change_settings(tmp_path, **settings)
+        if harmless == value:
+            with pytest.raises(UserError, match=rf"config\.json asks for code .*{key}"):
+                fetch_model.check_settings("model m", tmp_path)
+        else:
+            fetch_model.check_settings("model m", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"use_kernels": True}, {"kernel_config": {"RMSNorm": "evil/kernel"}}, {"_kernels": ["evil/kernel"]}]
+)
+def test_settings_that_ask_for_kernels_are_refused(tmp_path, setting):
+    change_settings(tmp_path, vision_config=setting)
+    with pytest.raises(UserError, match="asks for code"):
+        fetch_model.check_settings("model m", tmp_path)
+
+
+def test_settings_that_only_sound_like_code_are_taken(tmp_path):
+    change_settings(
+        tmp_path, kernel_size=3, kernel=[3, 3], conv_kernel_dim=4, use_kernels=False, cache_implementation="hybrid", auto_map={}
+    )
+    (tmp_path / "vocab.json").write_text('{"auto_map": 7, "trust_remote_code": 8}')
+    fetch_model.check_settings("model m", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "config.json", "tokenizer.json", "chat_template.jinja"])
+@pytest.mark.parametrize("target", ["../secret", "/etc/passwd", "{here}/../secret"])
+def test_links_that_leave_a_models_folder_are_refused(work, model, name, target):
+    (work.folder / "secret").write_text("a private file")
+    (model / name).unlink(missing_ok=True)
+    (model / name).symlink_to(target.format(here=model))
+    done = work.model(source={"kind": "folder", "path": "model"})
+    assert_refused(done, name, "a link to", "outside")
+    assert not work.out.exists() and (work.folder / "secret").stat().st_nlink == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another account")
+def test_files_of_another_account_are_copied_and_get_no_second_name(work, model):
+    os.chown(model / "tokenizer.json", 65534, 65534)
+    assert_done(work.model(source={"kind": "folder", "path": "model"}))
+    assert (model / "tokenizer.json").stat().st_nlink == 1 and (model / "config.json").stat().st_nlink == 2
+
+
 def test_model_from_a_folder(work, model, tmp_path):
-    inner = tmp_path / "index" / "models" / "mine"  # below the folder that --data names
+    path = "models/snapshots/mine"  # below the folder that --data names, as in a hub's cache
+    inner, blobs = tmp_path / "index" / path, tmp_path / "index/models/blobs"
     shutil.copytree(model, inner)
-    (inner / "config.json").rename(tmp_path / "index" / "blob")
-    (inner / "config.json").symlink_to("../../blob")  # as in a hub's cache
-    assert_done(work.model("--data", "index", source={"kind": "folder", "path": "models/mine"}))
+    blobs.mkdir()
+    (inner / "config.json").rename(blobs / "0123")
+    (inner / "config.json").symlink_to("../../blobs/0123")
+    assert_done(work.model("--data", "index", source={"kind": "folder", "path": path}))
     assert names(work.out) == WANTED | {"manifest.json"}
     assert not any(path.is_symlink() for path in work.out.iterdir())
     assert (work.out / "model-00001-of-00002.safetensors").read_bytes() == b"first half"
-    assert provenance.check_manifest(work.out)["source"] == {"kind": "folder", "path": "models/mine", **HUB_KEYS}
+    assert provenance.check_manifest(work.out)["source"] == {"kind": "folder", "path": path, **HUB_KEYS}
     assert_done(work.model("--data", "index", source={"kind": "folder", "path": str(inner)}))
     assert not work.lock.exists() and not work.hub.requests and not work.leftovers()
     assert_refused(

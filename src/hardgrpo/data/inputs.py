@@ -10,7 +10,6 @@ import glob
 import hashlib
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.lock_files import open_lock
 
 SECTIONS = {"datasets": "dataset", "models": "model", "packages": "package", "problems": "problems of"}
 WHERE = "downloads run where the internet can be reached (on a cluster: the login node)"
@@ -128,7 +128,7 @@ def _alone(lock: Path) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     beside = lock.with_name(f".{lock.name}.busy")
     while True:
-        with open(beside, "a") as stream:
+        with open_lock(beside) as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX)
             except OSError as error:
@@ -207,12 +207,11 @@ def _explained(kind: str, name: str, revision: str, accept: str) -> Iterator[Non
         ) from None
     except errors.HFValidationError:
         raise UserError(f"{kind} '{name}': not a name that a hub knows; expected owner/name") from None
-    except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, errors.XetDownloadError, httpx2.TransportError) as error:
+    except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, errors.XetDownloadError, httpx2.RequestError) as error:
         if constants.is_offline_mode():
             raise UserError(f"{kind} {name}: HF_HUB_OFFLINE forbids downloads; unset it: {WHERE}") from None
         cause = str(error.__cause__ or error).strip().split("\n")[0]
-        reason = re.sub("//[^/@]*@", "//", f"{hub} ({cause})")  # without the password that HF_ENDPOINT may hold
-        raise UserError(f"{kind} {name}: cannot download from {reason}; {WHERE}") from None
+        raise UserError(f"{kind} {name}: cannot download from {hub} ({cause}); {WHERE}") from None
     except errors.HfHubHTTPError as error:
         status = error.response.status_code
         if status in (401, 403) and accept:
@@ -227,6 +226,10 @@ def _explained(kind: str, name: str, revision: str, accept: str) -> Iterator[Non
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise UserError(f"{kind} {name}: the download from {hub} failed ({str(error).splitlines()[0]}); run again") from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:  # a page of HTML, or JSON of another form
+        raise UserError(
+            f"{kind} {name}: {hub} does not answer as a hub ({str(error).splitlines()[0]}); check HF_ENDPOINT"
+        ) from None
 
 
 def _gated(name: str, accept: str, token: str | None) -> UserError:

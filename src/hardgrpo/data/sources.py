@@ -1,14 +1,13 @@
 """Read rows of local files and hub datasets, and turn a row of each known format into a problem."""
 
 import re
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardgrpo.data import spreadsheets
+from hardgrpo.data import dataset_folders, spreadsheets
 from hardgrpo.data.spreadsheets import inert, original  # noqa: F401 (programs take them from here)
-from hardgrpo.runtime import files, provenance
+from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError
 
 COLUMNS = {"question": "question", "answer": "answer", "tier": "tier", "id": "id"}
@@ -69,36 +68,7 @@ def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dic
         raise UserError(
             f"{folder}: expected a file, found a folder; name a file, or read a dataset's folder as `local` of a hub source"
         )
-    if folder.parts[0] == "results" and (folder / "manifest.json").is_file():  # downloaded by fetch_dataset.py
-        provenance.check_manifest(folder)
-    _check_card(folder)
-    import datasets  # only where a hub dataset is read
-
-    datasets.disable_progress_bars()
-    try:
-        # A cache of its own: the shared cache compares modification times and could return earlier rows.
-        with tempfile.TemporaryDirectory() as cache:
-            return list(datasets.load_dataset(str(folder), name=name, split=split, cache_dir=cache))
-    except (ValueError, FileNotFoundError, datasets.exceptions.DatasetsError) as error:
-        reason = " ".join(str(error).splitlines()[:2])
-        raise UserError(
-            f"{folder}: no split '{split}' of configuration '{name}' can be read ({reason}); correct the task's source"
-        ) from None
-
-
-def _check_card(folder: Path) -> None:
-    """Raise a `UserError` if a dataset's card names files outside of its folder, which `load_dataset` would read."""
-    card = folder / "README.md"
-    _, mark, rest = files.read_text(card).partition("---\n") if card.is_file() else ("", "", "")
-    about = files.parse_yaml(rest.partition("\n---")[0], card) if mark else None
-    left = [about.get("configs")] if isinstance(about, dict) else []
-    while left:
-        entry = left.pop()
-        left += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
-        if isinstance(entry, str) and ("://" in entry or entry.startswith(("/", "~")) or ".." in Path(entry).parts):
-            raise UserError(
-                f"{card}: '{entry}' in configs is a file outside of the dataset's folder; put its files into the folder"
-            )
+    return dataset_folders.read_rows(folder, name, split)
 
 
 def choose_rows(rows: list[dict], chosen: dict | None, path: str | Path) -> list[tuple[int, dict]]:

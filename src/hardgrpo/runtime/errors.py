@@ -1,6 +1,8 @@
 """Errors that a user can cause end a program with one clear line and exit status 1, without half-written files."""
 
 import errno
+import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -11,7 +13,7 @@ import hardgrpo
 class UserError(Exception):
     """Says where something is wrong, what was expected and what to do: one line, shown without a traceback. `more` are further lines.
 
-    A message may quote text that a model wrote, so control characters are escaped.
+    A message may quote text that a model wrote, so control characters are escaped, and an address, so its password is left out.
     """
 
     def __init__(self, message: object, *more: object):
@@ -47,15 +49,34 @@ def refuse_rows(row_errors: list[RowError]) -> None:
     raise UserError(f"{first}. {len(row_errors):,} rows are wrong: {', '.join(places)}{more}") from None
 
 
+SHORTEST_SECRET = 6  # characters; a shorter value would be found in ordinary words
 LONGEST_MESSAGE = 1500  # characters; the middle of a longer message is left out
 
 
 def shown(text: object) -> str:
-    """Text on one line, shortened to LONGEST_MESSAGE; control characters, bidirectional marks and surrogates as \\x1b, \\u202e."""
-    line = str(text)
+    """Text on one line, shortened to LONGEST_MESSAGE, without passwords; control characters, bidirectional marks and surrogates as
+    \\x1b, \\u202e."""
+    line = without_passwords(str(text))
     # repr escapes unprintable characters, but also backslashes and quotes: apply it to the unprintable ones alone.
     line = line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
     return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
+
+
+SECRET_NAMES = ("TOKEN", "API_KEY", "PASSWORD", "SECRET")  # of variables whose value is a secret
+IN_ADDRESS = re.compile(r"(?<=//)[^/\s'\"]*@")  # account and password
+
+
+def without_passwords(text: str) -> str:
+    """Text without account and password of addresses, and without the tokens and passwords of this process's environment."""
+    for name, value in os.environ.items():
+        if name.upper().endswith(SECRET_NAMES) and len(value) >= SHORTEST_SECRET:
+            text = text.replace(value, "...")
+        for address in value.split() if "@" in value and "//" in value else ():  # a password may hold what no address may
+            account = address.partition("//")[2].rpartition("@")[0]
+            for secret in (account, account.partition(":")[2]):
+                if len(secret) >= SHORTEST_SECRET:
+                    text = text.replace(secret, "...")
+    return IN_ADDRESS.sub("", text)
 
 
 def first_entries(entries: Sequence[str], number: int = 5) -> str:

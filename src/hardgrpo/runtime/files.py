@@ -344,9 +344,11 @@ def _converted(convert: Callable, cell: str):
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where that is impossible (another disk, another owner)."""
+    """Give a file of this account a second name; copy it where that is impossible (another disk), and copy files of other accounts."""
     source = source.resolve()  # a hub's cache holds symbolic links
     try:
+        if source.stat().st_uid != os.geteuid():
+            raise PermissionError
         os.link(source, target)
     except OSError:
         shutil.copyfile(source, target)

@@ -16,6 +16,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
+from hardgrpo.runtime import ownership
 from hardgrpo.runtime.errors import UserError
 
 # Variables that name the folders in which kernels are compiled and kept -> the part of this project's cache. By default they would be in
@@ -98,9 +99,9 @@ def _set_caches() -> None:
         try:
             if not chosen:
                 own.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if own.stat().st_uid != os.getuid() or own.stat().st_mode & 0o022:
+                if reason := ownership.problem(own):
                     raise UserError(
-                        f"{own} can be written by other users, and programs run what is compiled there; delete it, or set TMPDIR"
+                        f"{own} can be written by other users ({reason}), and programs run what is compiled there; delete it, or set TMPDIR"
                     )
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder) as file:

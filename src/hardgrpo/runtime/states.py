@@ -18,9 +18,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TextIO
 
+import psutil
+
 from hardgrpo.runtime import files, provenance, seals
 from hardgrpo.runtime.errors import Unreadable, UserError
 from hardgrpo.runtime.interruption import say
+from hardgrpo.runtime.lock_files import open_lock
 
 MODEL_FILES = (  # the files of a checkpoint that an evaluation needs
     "adapter_config.json",
@@ -149,7 +152,8 @@ def restore(state: Path) -> None:
 # --- the lock ------------------------------------------------------------------------------------------------------
 
 ALIVE = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")  # states of a job that may have processes
-HOLDER = re.compile(r"process (?P<process>\d+) on (?P<node>\S+?)(?:, Slurm job (?P<job>\d+))?")
+HOLDER = re.compile(r"process (?P<process>[1-9]\d*) on (?P<node>\S+?)(?:, Slurm job (?P<job>[1-9]\d*))?", re.ASCII)
+CLONE = Path(__file__).parents[3]
 
 
 @contextlib.contextmanager
@@ -195,7 +199,7 @@ def _try(state: Path) -> tuple[TextIO | None, str]:
     while True:
         state.mkdir(parents=True, exist_ok=True)
         try:
-            stream = open(state / "lock", "a+")
+            stream = open_lock(state / "lock")
         except FileNotFoundError:
             continue  # the holder has just removed the folder
         try:
@@ -259,16 +263,23 @@ def _ask_to_stop(state: Path, holder: str) -> None:
         raise UserError(f"{state}: '{holder}' is training this run, but names no process to stop; {remedy}")
     if found["node"] == os.uname().nodename:
         try:
-            os.kill(int(found["process"]), signal.SIGTERM)
-        except ProcessLookupError:
+            process = psutil.Process(int(found["process"]))
+            if int(found["process"]) == 1 or not _has_open(process, state / "lock"):
+                raise UserError(
+                    f"{state}: {holder} is in the lock, but it does not hold the lock, and another process does (the number may be used again,"
+                    f" or be of another container); nothing was stopped: find the process (fuser -v {state / 'lock'}), {remedy}"
+                )
+            process.send_signal(signal.SIGTERM)  # psutil refuses where the number is used again
+        except psutil.NoSuchProcess:
             pass  # it has just ended
-        except OSError as error:
-            raise UserError(
-                f"{state}: {holder} is training this run and cannot be asked to stop: {error.strerror}; {remedy}"
-            ) from None
+        except (psutil.Error, OSError) as error:
+            reason = getattr(error, "strerror", None) or "it belongs to another account"
+            raise UserError(f"{state}: {holder} is training this run and cannot be asked to stop: {reason}; {remedy}") from None
         return
     if not found["job"]:
         raise UserError(f"{state}: {holder} is training this run and cannot be stopped from {os.uname().nodename}; {remedy}")
+    if problem := _is_foreign(found["job"]):
+        raise UserError(f"{state}: {holder} is in the lock, but {problem}; nothing was stopped: {remedy}")
     command = ["scancel", "--signal=TERM", found["job"]]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -279,3 +290,30 @@ def _ask_to_stop(state: Path, holder: str) -> None:
         raise UserError(
             f"{state}: {holder} is training this run and cannot be asked to stop: {' '.join(command)}: {problem}; {remedy}"
         )
+
+
+def _has_open(process: psutil.Process, lock: Path) -> bool:
+    """Whether a process of this account has the lock file open, as the process that holds its lock has."""
+    if process.uids().real != os.getuid():
+        raise psutil.AccessDenied(process.pid)
+    for entry in process.open_files():
+        with contextlib.suppress(OSError):
+            if os.path.samefile(entry.path, lock):
+                return True
+    return False
+
+
+def _is_foreign(job: str) -> str | None:
+    """Why a Slurm job is not one of this account that was started in this clone; None if it is."""
+    try:
+        done = subprocess.run(["squeue", "-h", "-j", job, "-o", "%U %Z"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"squeue does not say whose job {job} is ({error})"
+    account, _, folder = next(iter(done.stdout.splitlines()), "").strip().partition(" ")
+    if done.returncode or not account:
+        return f"squeue does not say whose job {job} is"
+    if account != str(os.getuid()):
+        return f"job {job} belongs to another account"
+    if os.path.realpath(folder) not in (os.path.realpath("."), os.path.realpath(CLONE)):
+        return f"job {job} was started in another folder ({folder})"
+    return None

@@ -24,14 +24,13 @@ import runpy
 import select
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from hardgrpo.runtime import environments, errors
+from hardgrpo.runtime import environments, errors, ownership
 
 SOCKET = "HARDGRPO_WARM"  # FOLDER/PID: a folder that only this user can enter, and the process id of Snakemake
 OFF = "off"
@@ -86,8 +85,7 @@ def connect(path: Path, starts: bool = True) -> socket.socket | None:
     path = path.with_name(f"{path.name}-{hashlib.sha256(known.encode()).hexdigest()[:8]}")
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        folder = path.parent.lstat()
-        if not stat.S_ISDIR(folder.st_mode) or folder.st_uid != os.getuid() or folder.st_mode & 0o077:
+        if not path.parent.is_dir() or ownership.problem(path.parent, private=True):
             return None  # another user could have put a socket there
         connection = socket.socket(socket.AF_UNIX)
         with open(path.parent / "lock", "w") as lock:

@@ -1,0 +1,150 @@
+"""Read rows of a dataset's folder through the library `datasets`, which sees nothing but data files that are in the folder.
+
+A dataset's card may name any file or address, and columns that hold paths of images. So the library does not read the dataset's card: it
+reads a temporary folder with links to the data files, and with a card that holds the checked part of the dataset's card.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+import yaml
+
+from hardgrpo.runtime import errors, files, links, provenance
+from hardgrpo.runtime.errors import UserError
+
+CARD, CARD_FILES = "README.md", ("README.md", ".huggingface.yaml")  # what the second file says wins
+DATA_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".txt")
+NO_DATA = ("manifest.json", "config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json")
+# Keys of a configuration that choose or describe plain data. Other keys are options of readers, which may name files.
+PLAIN_OPTIONS = ("config_name", "default", "version", "description", "drop_labels", "sep", "delimiter", "header", "names")
+PLAIN_OPTIONS += ("encoding", "quotechar", "escapechar", "doublequote", "skip_blank_lines", "field", "sample_by", "keep_linebreaks")
+PATHS = ("data_files", "data_dir")
+
+
+def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
+    """The rows of a split of the configuration `name`; without a name, of the only or default configuration. Raise a `UserError` if
+    there is no such split, or if the dataset names a file outside of `folder`."""
+    if folder.parts[0] == "results" and (folder / "manifest.json").is_file():  # downloaded by fetch_dataset.py
+        provenance.check_manifest(folder)
+    import datasets  # only where a hub dataset is read
+
+    datasets.disable_progress_bars()
+    # A cache of its own: the shared cache compares modification times and could return earlier rows.
+    with tempfile.TemporaryDirectory() as temporary:
+        checked = Path(temporary) / "dataset"
+        checked.mkdir()
+        (checked / CARD).write_text(f"---\n{yaml.safe_dump(checked_card(folder))}---\n", encoding="utf-8")
+        for path in data_files(folder):
+            link = checked / path.relative_to(folder)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path.resolve())
+        try:
+            dataset = datasets.load_dataset(str(checked), name=name, split=split, cache_dir=str(Path(temporary) / "cache"))
+            # Not the library's values: a Parquet file may declare a column of text to be images, which it would open.
+            return dataset.with_format("arrow")[:].to_pylist()
+        except Exception as error:  # the library's readers raise errors of many kinds for damaged and hostile files
+            if errors.explain(error) is not None:
+                raise
+            reason = " ".join((str(error) or type(error).__name__).splitlines()[:2]).replace(str(checked), str(folder))
+            raise UserError(
+                f"{folder}: no split '{split}' of configuration '{name}' can be read ({reason}); correct the task's source"
+            ) from None
+
+
+def data_files(folder: Path) -> list[Path]:
+    """The data files of a folder, without hidden ones. Raise a `UserError` for a link that leaves the folder, and for an archive."""
+    paths = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(entry for entry in folders if not entry.startswith("."))
+        for entry in [*folders, *sorted(names)]:
+            path = Path(place) / entry
+            is_data = entry.lower().removesuffix(".gz").endswith(DATA_ENDINGS) and entry not in NO_DATA and entry[0] != "."
+            if entry in folders or is_data:
+                links.check_inside(path, folder)
+            if is_data and entry not in folders:
+                _check_data_file(path)
+                paths.append(path)
+    return paths
+
+
+def _check_data_file(path: Path) -> None:
+    from datasets.utils.extract import Extractor  # the library unpacks what looks like an archive, whatever its name
+
+    if not path.is_file():
+        raise UserError(f"{path}: not a regular file; put a data file in its place, or take it out of the dataset")
+    archive = Extractor.infer_extractor_format(path)
+    if archive not in (None, "gzip") or (archive == "gzip") != path.name.lower().endswith(".gz"):
+        raise UserError(f"{path}: its content is {archive or 'not gzip'}, which its name does not say; unpack it")
+
+
+def checked_card(folder: Path) -> dict:
+    """`configs` and `dataset_info` of a dataset's card. Raise a `UserError` if they name a file outside of the folder."""
+    card, places = {}, {}
+    for path in (folder / name for name in CARD_FILES):
+        if path.is_symlink() or path.exists():
+            links.check_inside(path, folder)
+            content = _content(path)
+            card |= content
+            places |= dict.fromkeys(content, path)
+    configs, infos = card.get("configs") or [], card.get("dataset_info") or []
+    infos = [infos] if isinstance(infos, dict) else infos
+    for key, entries in (("configs", configs), ("dataset_info", infos)):
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise UserError(f"{places[key]}: '{key}' is not a list of mappings; correct it")
+    for config in configs:
+        for key, value in config.items():
+            if key in PATHS:
+                _check_paths(value, places["configs"])
+            elif key == "features":
+                _check_features(value, places["configs"])
+            elif key not in PLAIN_OPTIONS:
+                raise UserError(f"{places['configs']}: '{key}' in configs is no option that can be used here; take it out")
+    for info in infos:
+        if info.get("features"):
+            _check_features(info["features"], places["dataset_info"])
+    infos = [{key: info[key] for key in ("config_name", "features") if info.get(key)} for info in infos]
+    infos = [info for info in infos if "features" in info]
+    return ({"configs": configs} if configs else {}) | ({"dataset_info": infos if len(infos) > 1 else infos[0]} if infos else {})
+
+
+def _content(path: Path) -> dict:
+    from huggingface_hub import repocard
+
+    text = files.read_text(path, encoding="utf-8-sig")
+    if path.name == CARD:
+        block = repocard.REGEX_YAML_BLOCK.search(text)
+        text = block[2] if block else ""
+    content = files.parse_yaml(text, path)
+    if content is not None and not isinstance(content, dict):
+        raise UserError(f"{path}: expected a mapping, found {type(content).__name__}; correct it")
+    return content or {}
+
+
+def _check_paths(value: object, card: Path) -> None:
+    left = [value]
+    while left:
+        entry = left.pop()
+        left += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        if isinstance(entry, str) and (":" in entry or entry.startswith(("/", "~", "\\")) or ".." in Path(entry).parts):
+            raise UserError(
+                f"{card}: '{entry}' in configs is a file outside of the dataset's folder; put its files into the folder"
+            )
+
+
+def _check_features(features: object, card: Path) -> None:
+    """Raise a `UserError` for columns that are neither text nor numbers nor lists or groups of these: images and sounds are paths."""
+    import datasets
+
+    plain = (datasets.Value, datasets.ClassLabel, datasets.List, datasets.LargeList, dict, list, tuple)
+    try:
+        left = [dict(datasets.Features._from_yaml_list(features))]
+    except Exception as error:  # the library raises errors of many kinds for what is no list of columns
+        raise UserError(f"{card}: its features cannot be read ({str(error) or type(error).__name__}); correct them") from None
+    while left:
+        entry = left.pop()
+        if not isinstance(entry, plain):
+            kind = type(entry).__name__
+            raise UserError(f"{card}: a column of kind '{kind}' in its features; expected text, numbers and lists: take it out")
+        left += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, (list, tuple)) else []
+        left += [entry.feature] if isinstance(entry, (datasets.List, datasets.LargeList)) else []

@@ -1,0 +1,28 @@
+"""Open lock files that no other account can hold, redirect or empty."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import TextIO
+
+from hardgrpo.runtime.errors import UserError
+
+
+def open_lock(path: str | Path) -> TextIO:
+    """Open a lock file for reading and appending, and create it closed to other accounts: whoever can read a file can hold its lock.
+
+    Raise a `UserError` for a link, for a file that has a second name, and for one that belongs to another account.
+    """
+    remedy = "delete it and run again"
+    try:
+        stream = open(path, "a+", encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600))
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UserError(f"{path}: a link is in the place of a lock file; {remedy}") from None
+    status = os.fstat(stream.fileno())
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_uid != os.geteuid():
+        stream.close()
+        raise UserError(f"{path}: not a lock file that this account has created (another owner, or a second name); {remedy}")
+    return stream
