@@ -175,6 +175,8 @@ def test_other_failures_are_no_refusals():
         ("sacct", True, "300 sec", "sacct"),
         ("sacct", False, "300 sec", "squeue"),
         ("squeue", False, "300 sec", "squeue"),
+        ("squeue", True, "300 sec", "squeue"),
+        ("squeue", True, "120 sec", "sacct"),
         ("sacct", False, "3600", "squeue"),
         ("sacct", False, "120 sec", "squeue forgets a job 120 s after the job's end"),
         ("sacct", False, None, "squeue forgets a job ? s"),

@@ -204,17 +204,18 @@ def check(requests: Iterable[Request], at_once: int) -> None:
         )
     requests, config = list(requests), read_config()
     partitions = read_partitions(*(_ask("scontrol", "-a", "-o", "show", what) for what in ("partition", "node")))
-    different = sorted(set(requests), key=str)
-    accounts = _accounts() if any(request.account for request in different) else None
-    found = problems(different, partitions, accounts) + extra_problems(different)
-    if accounts is None and any(request.account for request in different) and not _answers("sshare", "-U", "-n"):
-        found.append(
+    distinct = sorted(set(requests), key=str)
+    with_account = any(request.account for request in distinct)
+    accounts = _accounts() if with_account else None
+    lines = problems(distinct, partitions, accounts) + extra_problems(distinct)
+    if with_account and accounts is None and not _answers("sshare", "-U", "-n"):
+        lines.append(
             "slurm_account: this cluster lists no accounts (sacctmgr, sshare); remove slurm_account from slurm/config.yaml"
         )
     if re.search("limits|safe", config.get("AccountingStorageEnforce", "")):
-        found += limit_problems(requests, partitions, config.get("ClusterName", ""), at_once)
-    if found:
-        raise UserError("nothing was submitted, because the cluster cannot run all jobs:", *found)
+        lines += limit_problems(requests, partitions, config.get("ClusterName", ""), at_once)
+    if lines:
+        raise UserError("nothing was submitted, because the cluster cannot run all jobs:", *lines)
 
 
 def read_config() -> dict[str, str]:
@@ -290,28 +291,28 @@ def limit_problems(requests: list[Request], partitions: list[Partition], cluster
     ]
 
 
-def status_command(default: str, first_check: int) -> str:
-    """The command by which Snakemake's plugin learns the states of jobs: sacct, or squeue where the cluster keeps no accounts of jobs.
+LONGEST_BETWEEN_CHECKS = 200  # seconds between two questions of Snakemake's plugin about the states of jobs, with a margin
 
-    `first_check`: the profile's slurm-init-seconds-before-status-checks.
+
+def status_command(preferred: str, first_check: int) -> str:
+    """The command by which Snakemake's plugin learns the states of jobs: sacct or squeue, the preferred one if it works here.
+
+    `first_check`: the profile's slurm-init-seconds-before-status-checks. Raise a `UserError` if neither works.
     """
-    if default == "sacct" and _answers(
-        "sacct", "-X", "-n", "-P", "--clusters", "all", "--format=JobIDRaw,State", "--name=hardgrpo"
-    ):
-        return "sacct"
-    # squeue forgets a job MinJobAge after its end. The plugin asks every 3 minutes at the latest, and asks sacct all the same if
-    # MinJobAge is less than three times the first check.
+    # squeue forgets a job MinJobAge after its end. The plugin asks sacct all the same if MinJobAge is less than three first checks.
     age = re.match(r"\d+", read_config().get("MinJobAge", ""))
     needed = max(LONGEST_BETWEEN_CHECKS, 3 * first_check)
-    if age is None or int(age.group()) < needed:
-        raise UserError(
-            f"this cluster keeps no accounts of jobs (sacct), and its squeue forgets a job {age.group() if age else '?'} s after the job's"
-            f" end, so that Snakemake might wait for ever; ask the administrators for MinJobAge={needed} or for accounting"
-        )
-    return "squeue"
-
-
-LONGEST_BETWEEN_CHECKS = 200  # seconds, with a margin
+    works = {
+        "sacct": lambda: _answers("sacct", "-X", "-n", "-P", "--clusters", "all", "--format=JobIDRaw,State", "--name=hardgrpo"),
+        "squeue": lambda: age is not None and int(age.group()) >= needed,
+    }
+    for command in sorted(works, key=preferred.__ne__):
+        if works[command]():
+            return command
+    raise UserError(
+        f"this cluster keeps no accounts of jobs (sacct), and its squeue forgets a job {age.group() if age else '?'} s after the job's"
+        f" end, so that Snakemake might wait for ever; ask the administrators for MinJobAge={needed} or for accounting"
+    )
 
 
 def _answers(*command: str) -> bool:

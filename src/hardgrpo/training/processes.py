@@ -32,7 +32,7 @@ def launch(spec: recipes.Spec, hardware: recipes.Hardware, state: Path) -> int:
     import psutil  # comes with accelerate
 
     # torchrun starts the processes; accelerate, inside the trainer, finds them and reads its settings from the environment.
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(hardware.processes)]
+    command = [sys.executable, "-m", "hardgrpo.training.launcher", "--standalone", "--nproc_per_node", str(hardware.processes)]
     # After SIGTERM torchrun kills its processes within 30 seconds, but an update may take longer. So torchrun starts with SIGTERM
     # blocked, its processes unblock it, and this process sends it to them.
     command += ["--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT"]

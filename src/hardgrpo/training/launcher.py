@@ -1,0 +1,31 @@
+"""torchrun without its report: `python -m hardgrpo.training.launcher` takes the arguments of torchrun.
+
+A process that fails has shown its own error, and torchrun would add a traceback of itself. A process that a signal ends shows nothing: one
+line names the signal.
+"""
+
+import signal
+import sys
+
+from torch.distributed import run
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+MEMORY = "if memory ran out, take a machine with more, ask Slurm for more (set-resources train_grpo:mem_mb), or lower the model's micro_batch"
+
+
+def main() -> None:
+    try:
+        run.main()
+    except SignalException as error:
+        sys.exit(f"error: stopped by {error.sigval.name}; start the same command again to resume")
+    except ChildFailedError as error:
+        _, failure = error.get_first_failure()
+        if failure.exitcode >= 0:
+            sys.exit(failure.exitcode)
+        name = signal.Signals(-failure.exitcode).name
+        sys.exit(f"error: {name} ended a process of this training; {MEMORY}; start the same command again to resume")
+
+
+if __name__ == "__main__":
+    main()
