@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import getpass
 import http.server
 import importlib.util
 import json
@@ -147,6 +148,23 @@ def test_a_token_is_in_no_file_and_no_message(monkeypatch, tmp_path):
     offline = os.environ | {"HF_ENDPOINT": f"http://me:{token}@127.0.0.1:9", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=offline, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.startswith("error: ") and token not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
+    """torch makes `torchinductor_USER` on import, takes a folder of another account, and fails if a file has that name."""
+    program, temporary = tmp_path / "scripts/part/program.py", tmp_path / "tmp"
+    program.parent.mkdir(parents=True)
+    program.write_text("import hardgrpo, getpass, torch._dynamo.package\nimport trl\n")
+    temporary.mkdir()
+    names = [f"torchinductor_{getpass.getuser()}", "torchinductor_root", "torchinductor"]
+    for name in names:
+        (temporary / name).touch()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("TORCHINDUCTOR", "TRITON"))}
+    environment |= {"TMPDIR": str(temporary), "PYTHONPATH": str(ROOT / "src"), "HARDGRPO_WARM": "off"}
+    done = subprocess.run([sys.executable, program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in temporary.iterdir()} == set(names)
 
 
 ANSWERS = {  # repository: status, headers, body

@@ -139,18 +139,27 @@ def is_blank(cells: Iterable[object]) -> bool:
 
 # The start of a cell that a spreadsheet reads as a formula, perhaps after apostrophes of `inert`.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+# The same within a cell: a spreadsheet that takes ';' or tabs for the delimiter, or loses the quotes, starts a cell there.
+INNER_FORMULA = re.compile(r"(?<=[;\t\r\n])(['\"]*)([=+\-@\uff1d\uff0b\uff0d\uff20][^;\t\r\n]*)")
+START = "'\t\r\n"  # signs at the start of a cell after which FORMULA alone decides
 NUMBER = re.compile(r"[+-]?[\d.]+")
 
 
 def inert(cell: object) -> str:
-    """Prefix a cell that a spreadsheet would compute as a formula with an apostrophe, so that it is shown as text."""
+    """Prefix what a spreadsheet would compute as a formula with an apostrophe, so that it is shown as text."""
     text = str(cell)
-    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+    body = text.lstrip(START)
+    start = text[: len(text) - len(body)]
+    body = INNER_FORMULA.sub(lambda part: part[0] if not part[1] and NUMBER.fullmatch(part[2]) else f"'{part[0]}", body)
+    return f"'{start}{body}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else start + body
 
 
 def original(cell: str) -> str:
     """Undo `inert`."""
-    return cell[1:] if cell[:1] == "'" and FORMULA.match(cell, 1) else cell
+    body = cell.lstrip(START)
+    start = cell[: len(cell) - len(body)]
+    body = INNER_FORMULA.sub(lambda part: part[0].removeprefix("'"), body)
+    return start[1:] + body if cell[:1] == "'" and FORMULA.match(cell, 1) else start + body
 
 
 # An id as a spreadsheet shows it if it takes it for a number.

@@ -16,7 +16,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from hardgrpo.runtime import ownership
+from hardgrpo.runtime import ownership, user_settings
 from hardgrpo.runtime.errors import UserError
 
 # Variables that name the folders in which kernels are compiled and kept -> the part of this project's cache. By default they would be in
@@ -94,6 +94,7 @@ def _set_caches() -> None:
     own = base / f"hardgrpo-{os.getuid()}"
     for variable, part in CACHES.items():
         chosen = os.environ.get(variable)
+        chosen = None if chosen == str(user_settings.COMPILED_FOLDER) else chosen  # that of programs for CPUs
         folder = Path(chosen) if chosen else own / part
         named = f"{variable}={folder}" if chosen else f"{folder} (the folder for {variable})"
         try:

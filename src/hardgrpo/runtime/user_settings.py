@@ -1,5 +1,6 @@
 """Keep settings of the user's account and of environment modules out of the project's programs. Imports only what Python brings along."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ ROOT = Path(__file__).parents[3]
 KEEP_PYTHONPATH = "HARDGRPO_KEEP_PYTHONPATH"
 # Figures do not depend on the user's settings of Matplotlib, which may name a backend of Jupyter's or ask for TeX.
 MATPLOTLIB = {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
+# torch makes this folder on import, by default in /tmp under a name that other accounts can guess: a file of that name stops every program.
+COMPILED, COMPILED_FOLDER = "TORCHINDUCTOR_CACHE_DIR", ROOT / ".snakemake/cache/inductor"
 # Variables that change which modules Python finds, or what it does with them.
 PYTHON = ("PYTHONHOME", "PYTHONINSPECT", "PYTHONOPTIMIZE", "PYTHONPLATLIBDIR", "PYTHONSAFEPATH", "PYTHONSTARTUP", "PYTHONWARNINGS")
 
@@ -29,6 +32,11 @@ def ignore() -> None:
             os.environ["PYTHONPATH"] = os.pathsep.join(own)
     if (ROOT / "Snakefile").exists() and not has_cache():
         os.environ.update(XDG_CACHE_HOME=str(ROOT / ".snakemake/cache"), TRITON_HOME=str(ROOT / ".snakemake/cache"))
+
+    if (ROOT / "Snakefile").exists() and COMPILED not in os.environ:
+        with contextlib.suppress(OSError):  # a clone that cannot be written
+            os.makedirs(COMPILED_FOLDER, mode=0o700, exist_ok=True)
+            os.environ[COMPILED] = str(COMPILED_FOLDER)
 
 
 def has_cache() -> bool:

@@ -30,7 +30,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from hardgrpo.runtime import environments, errors, ownership
+from hardgrpo.runtime import environments, errors, ownership, user_settings
 
 SOCKET = "HARDGRPO_WARM"  # FOLDER/PID: a folder that only this user can enter, and the process id of Snakemake
 OFF = "off"
@@ -80,7 +80,10 @@ def connect(path: Path, starts: bool = True) -> socket.socket | None:
     """A connection to the server, which is started if it does not run yet and `starts` is True; None if there is none."""
     modules = os.pathsep.join(others(os.getenv("PYTHONPATH", "").split(os.pathsep)))
     read = os.environ | environments.OFFLINE | {"PYTHONPATH": modules}  # what `start` gives the server
-    settings = sorted((name, value) for name, value in read.items() if name.startswith(READ_WHEN_LOADED))
+    names = [
+        name for name in read if name.startswith(READ_WHEN_LOADED) and name != user_settings.COMPILED
+    ]  # a folder of each clone
+    settings = sorted((name, read[name]) for name in names)
     known = repr((sys.executable, settings, namespaces()))
     path = path.with_name(f"{path.name}-{hashlib.sha256(known.encode()).hexdigest()[:8]}")
     try:
