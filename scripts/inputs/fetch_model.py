@@ -100,7 +100,7 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     work = folder / "package"
     # Wheels only: pip runs the code of a source distribution.
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(work)]
-    command = [sys.executable, "-I", pip_settings.__file__, "download", *options, pinned]
+    command = [sys.executable, "-I", pip_settings.__file__, "download", *options, "--", pinned]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         told = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]

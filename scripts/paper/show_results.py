@@ -13,6 +13,11 @@ from operator import itemgetter
 from pathlib import Path
 
 
+def show(text: str = "") -> None:
+    """Print lines. A name from a table may hold control characters, which are shown by their numbers."""
+    print("\n".join(map(errors.shown, text.split("\n"))))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", required=True)
@@ -29,7 +34,7 @@ def main() -> None:
     if "gains" not in tables or not tables["gains"].is_file():
         return  # the run ended before the summaries
     if not files.read_rows(tables["gains"], {"task": str}):
-        print(f"\nStudy {args.study}: no trained runs; difficulties and subsets are in results/difficulty and results/subsets")
+        show(f"\nStudy {args.study}: no trained runs; difficulties and subsets are in results/difficulty and results/subsets")
         show_trajectories(tables["trajectories"])
         look_at(args.study, args.no_tex)
         return
@@ -45,26 +50,26 @@ def main() -> None:
     model *= len({row["model"] for row in own}) > 1  # a study of one model needs no column for it
     most = f"pass@{max((row['k'] for row in several.values()), default=1):.0f}"
 
-    print(
+    show(
         f"\nStudy {args.study}: gains over the base model in points with 95 % intervals; sampled at temperature 1, greedy, and in {most}\n"
     )
     head = f"{'model':<{model}.{model}}{'task':<{task}}{'policy':<{policy}}{'base % (greedy)':>15}  {'gain':<20}{'finishing':>9}{'correctness':>12}"
-    print(head + f"  {'greedy gain':<23}{most} gain\n" + "-" * (len(head) + 44))
+    show(head + f"  {'greedy gain':<23}{most} gain\n" + "-" * (len(head) + 44))
     for row in own:
         finishing, correctness = adding_up(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")])
         twin = greedy.get(key(row))
         base = points(row["base_accuracy"]) + (f" ({points(twin['base_accuracy'])})" if twin else "")
         others = (change_interval(*spread(one, "gain")) if one else "-" for one in (twin, several.get(key(row))))
-        print(
+        show(
             f"{row['model']:<{model}.{model}}{row['task']:<{task}}{row['policy']:<{policy}}{base:>15}  {change_interval(*spread(row, 'gain')):<20}"
             f"{change(finishing, '-'):>9}{change(correctness, '-'):>12}  " + "".join(f"{one:<23}" for one in others).rstrip()
         )
     seeds = gains[0]["seeds"]
     if seeds == 1:
-        print("\nOne seed: the intervals are over problems only and say nothing about another run.")
+        show("\nOne seed: the intervals are over problems only and say nothing about another run.")
     else:
         bases = "new base models of this kind, " if args.own_bases else ""
-        print(f"\n{seeds:.0f} seeds; the intervals cover {bases}new seeds and new problems.")
+        show(f"\n{seeds:.0f} seeds; the intervals cover {bases}new seeds and new problems.")
     if args.agreement:
         show_agreement(args.agreement)
     look_at(args.study, args.no_tex)
@@ -78,17 +83,17 @@ def show_trajectories(path: str | Path) -> None:
     if not rows:
         return
     head = f"{'model':<34}{'policy':<16}{'learnable':<20}{'all right':<20}{'all wrong':<20}"
-    print("\nGroups over the later epochs of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n")
-    print(head + "\n" + "-" * len(head))
+    show("\nGroups over the later epochs of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n")
+    show(head + "\n" + "-" * len(head))
     for row in rows:
         shares = (with_interval(*spread(row, name)) for name in ("mixed", "all_right", "all_wrong"))
-        print(f"{row['model']:<34}{row['policy']:<16}" + "".join(f"{share:<20}" for share in shares))
+        show(f"{row['model']:<34}{row['policy']:<16}" + "".join(f"{share:<20}" for share in shares))
 
 
 def look_at(study: str, no_tex: bool) -> None:
     """List the files to open."""
     paper = Path("paper") / study
-    print("\nLook at:")
+    show("\nLook at:")
     for path, what in [
         (paper / "paper.pdf", "the paper"),
         (paper / "verified.txt", "checks of the results, and which of them were skipped"),
@@ -99,9 +104,9 @@ def look_at(study: str, no_tex: bool) -> None:
         (paper / "claims.csv", "the papers' claims, each with its test and verdict"),
     ]:
         if path.exists():
-            print(f"  {path}  ({what})")
+            show(f"  {path}  ({what})")
     if no_tex and not (paper / "paper.pdf").exists():
-        print(f"  no PDF: {latex.INSTALL}, then: .venv/bin/snakemake paper --profile laptop --config study={study}")
+        show(f"  no PDF: {latex.INSTALL}, then: .venv/bin/snakemake paper --profile laptop --config study={study}")
 
 
 def read(path: str | Path, text: list[str], numbers: list[str]) -> list[dict]:
@@ -121,16 +126,16 @@ def show_agreement(path: str) -> None:
     if rows:
         show_compared(rows)
     else:
-        print("\nThe committed reference has no cell and seed of this study, so there is nothing to compare.")
+        show("\nThe committed reference has no cell and seed of this study, so there is nothing to compare.")
     both = [row for row in every if all(row["seeds"] + row[name] for name in ("seeds_only_here", "seeds_only_reference"))]
     alone = [row for row in every if row not in both]
     if alone:
         here = sum(row["seeds_only_here"] > 0 for row in alone)
-        print(f"Cells not compared: {here} only here, {len(alone) - here} only in the reference.")
+        show(f"Cells not compared: {here} only here, {len(alone) - here} only in the reference.")
     here, reference = (sum(row[name] > 0 for row in both) for name in ("seeds_only_here", "seeds_only_reference"))
     if here or reference:
-        print(f"Cells with seeds that were not compared, only here: {here}; only in the reference: {reference}.")
-    print(f"The table is in {path}.")
+        show(f"Cells with seeds that were not compared, only here: {here}; only in the reference: {reference}.")
+    show(f"The table is in {path}.")
 
 
 def show_compared(rows: list[dict]) -> None:
@@ -139,23 +144,23 @@ def show_compared(rows: list[dict]) -> None:
     widths = {name: 2 + max(len(row[name]) for row in [head, *rows]) for name in head}
     widths["model"] *= len({row["model"] for row in rows}) > 1
     names = lambda row: "".join(f"{row[name]:<{width}.{width}}" for name, width in widths.items())
-    print("\nAgreement with the committed reference: gains in points, difference with 95 % interval (same seeds and problems)\n")
+    show("\nAgreement with the committed reference: gains in points, difference with 95 % interval (same seeds and problems)\n")
     line = f"{names(head)}{'reference':>10}{'here':>8}  difference"
-    print(line + "\n" + "-" * (len(line) + 14))
+    show(line + "\n" + "-" * (len(line) + 14))
     for row in rows:
         gains = f"{change(row['gain_reference']):>10}{change(row['gain_here']):>8}"
-        print(f"{names(row)}{gains}  {change_interval(*spread(row, 'difference'))}")
-    print()
+        show(f"{names(row)}{gains}  {change_interval(*spread(row, 'difference'))}")
+    show()
     equal = not any(row["difference"] for row in rows)
     if equal:
-        print("Every gain equals that of the reference: this processor rounds like the one that computed it.")
+        show("Every gain equals that of the reference: this processor rounds like the one that computed it.")
     measured = [row for row in rows if row["difference_low"] is not None]
     if measured:
         out = sum(row["leaves_zero_out"] for row in measured)
         note = ", which is [0, 0] in each." if equal else "; by chance alone about one in twenty would."
-        print(f"The interval leaves zero out in {out:.0f} of {len(measured)} cells with an interval{note}")
+        show(f"The interval leaves zero out in {out:.0f} of {len(measured)} cells with an interval{note}")
     else:
-        print("One seed in common, so there are no intervals.")
+        show("One seed in common, so there are no intervals.")
 
 
 if __name__ == "__main__":

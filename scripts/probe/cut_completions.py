@@ -38,7 +38,8 @@ def main() -> None:
     provenance.check_manifest(args.model)
     from transformers import AutoTokenizer  # takes seconds, so after the check of the arguments
 
-    tokenizer = AutoTokenizer.from_pretrained(args.model, local_files_only=True)
+    with errors.while_loading(args.model):
+        tokenizer = AutoTokenizer.from_pretrained(args.model, local_files_only=True)
     if not args.graded:
         keys = {"id": (str, int), "completion": str, "tokens": int, "finish_reason": str}
         rows = files.read_jsonl(args.completions, keys | ({"sample": int} if args.samples else {}))

@@ -49,8 +49,11 @@ def main() -> None:
         args.stopped is not None,
     )
     problems = tasks.read_by_grader(problems, args.grader, args.problems)
-    rows = [difficulty.measure(problem, by_problem[problem["id"]], args.grader) for problem in problems]
-    graders.check_decided(sum(row["undecided"] for row in rows), sum(row["samples"] for row in rows), ", ".join(args.completions))
+    rows, undecided, total = [], 0, sum(len(by_problem[problem["id"]]) for problem in problems)
+    for problem in problems:
+        rows.append(difficulty.measure(problem, by_problem[problem["id"]], args.grader))
+        undecided += rows[-1]["undecided"]  # each takes most of a minute: stop once they are too many
+        graders.check_decided(undecided, total, ", ".join(args.completions))
     if args.held_out:
         by_number = {name: sorted(found, key=lambda one: one["sample"]) for name, found in by_problem.items()}
         rows = [

@@ -166,6 +166,9 @@ def test_archives_and_what_is_no_file_are_refused(folder):
     (folder / "train.csv").write_bytes(gzip.compress(b"question,answer\n"))
     is_refused(folder, "train.csv: its content is gzip")
     (folder / "train.csv").unlink()
+    (folder / "train.csv.gz").write_bytes(gzip.compress(b"question,answer\n" + b" " * 200_000_000))
+    is_refused(folder, "train.csv.gz: .* 100 times its size")
+    (folder / "train.csv.gz").unlink()
     os.mkfifo(folder / "train.csv")
     is_refused(folder, "train.csv: not a regular file")
 

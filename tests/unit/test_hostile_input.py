@@ -1,13 +1,17 @@
 """Hostile files, configurations, arguments and completions: 1,000 cases of `make fuzz`, and by name what cases have found."""
 
 import argparse
+import contextlib
 import csv
+import gzip
 import io
 import json
 import os
 import re
 import subprocess
 import sys
+import time
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -284,3 +288,41 @@ def test_no_part_of_a_cell_is_a_formula_whatever_delimiter_a_spreadsheet_takes(c
 @given(st.text(alphabet="=+-@;'\"\t\n\r1a ,\uff1d", max_size=12))
 def test_what_was_made_inert_comes_back(cell):
     assert sources.original(sources.inert(cell)) == cell
+
+
+@pytest.mark.parametrize("form", ["<<: [{nine}]", "? <<\n  : [{nine}]", "'<<': [{nine}]", "x: {{<<: [{nine}]}}\n  <<: [{nine}]"])
+def test_merge_keys_that_grow_tenfold_with_each_line_are_refused_at_once(tmp_path, form):
+    lines = ["a0: &a0 {x: 1, y: 2}"]
+    for level in range(1, 30):
+        lines.append(f"a{level}: &a{level}\n  " + form.format(nine=", ".join([f"*a{level - 1}"] * 9)))
+    (tmp_path / "x.yaml").write_text("\n".join(lines))
+    before = time.process_time()
+    with contextlib.suppress(UserError):  # quoted, '<<' is a key like others
+        files.read_yaml(tmp_path / "x.yaml")
+        assert form.startswith("'")
+    assert time.process_time() - before < 10
+
+
+def test_merge_keys_of_a_usual_size_and_many_keys_are_read(tmp_path):
+    lines = ["base: &base {a: 1, b: 2}"] + [f"k{number}: {{<<: *base, a: {number}}}" for number in range(5000)]
+    (tmp_path / "x.yaml").write_text("\n".join([*lines, "more: {" + ", ".join(f"n{number}: 1" for number in range(20_000)) + "}"]))
+    content = files.read_yaml(tmp_path / "x.yaml")
+    assert content["k7"] == {"a": 7, "b": 2} and len(content["more"]) == 20_000
+
+
+@pytest.mark.parametrize("members", [1, 40])
+def test_a_file_that_grows_a_thousandfold_is_refused_before_it_fills_the_memory(tmp_path, members):
+    part = gzip.compress(b'{"id": "a"}\n' + b" " * (200_000_000 // members), 9)
+    (tmp_path / "x.jsonl.gz").write_bytes(part * members)
+    tracemalloc.start()
+    with pytest.raises(UserError, match=r"x\.jsonl\.gz: .* 100 times its size"):
+        files.read_jsonl(tmp_path / "x.jsonl.gz", {})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000_000
+
+
+@pytest.mark.parametrize("rows", [1, 1000, 100_000])
+def test_repetitive_rows_of_a_usual_number_are_unpacked(tmp_path, rows):
+    files.write_jsonl(tmp_path / "x.jsonl.gz", [{"id": "the same text in every row " * 5}] * rows)
+    assert len(files.read_jsonl(tmp_path / "x.jsonl.gz", {"id": str})) == rows

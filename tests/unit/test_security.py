@@ -117,12 +117,24 @@ def test_no_value_of_the_configuration_reaches_a_shell(world):
 
 
 def test_text_is_no_command_of_tex_and_no_tag():
-    text = "\\input{/etc/passwd} $x$ 5% & #1 a_b ^ ~ {} \x1b[31m \x00 <script>alert('x')</script> \u202e"
+    text = "\\input{/etc/passwd} $x$ 5% & #1 a_b ^ ~ {} \x1b[31m \x00 <script>alert('x')</script> \u202e \u2028\u2029"
     escaped = latex.escape(text)
     for known in sorted(latex.CHARACTERS.values(), key=len, reverse=True):
         escaped = escaped.replace(known, "")
-    assert not set(escaped) & set("\\$%&#_^~{}\x1b\x00\u202e")
+    assert not set(escaped) & set("\\$%&#_^~{}\x1b\x00\u202e\u2028\u2029")
     assert not set(str(web.render(text))) & set("<>'\"")
+
+
+def test_every_page_has_a_policy_and_no_page_a_program_without_a_checksum():
+    templates = [path for path in (ROOT / "src").rglob("*.html") if "<head>" in path.read_text(encoding="utf-8")]
+    assert len(templates) >= 4
+    for path in templates:
+        text = path.read_text(encoding="utf-8")
+        (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', text)
+        rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+        assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'" and rules["img-src"] == "data:", path
+        assert ("<script" in text) == ("script-src" in rules) and "unsafe" not in rules.get("script-src", ""), path
+        assert text.index("Content-Security-Policy") < min(text.index(tag) for tag in ("<title>", "<style>")), path
 
 
 def test_files_follow_the_umask(tmp_path):

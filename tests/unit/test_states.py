@@ -84,7 +84,8 @@ def test_what_finished_runs_keep_is_forgotten_for_those_that_snakemake_has_seen_
     damaged.write_text(json.dumps({"state": ["abc"]})[:-1])
     states.forget([damaged, run.with_name("missing.json")], state.parent)
     assert len(list(state.parent.glob("*.finished"))) == 2
-    states.forget([damaged, run], state.parent)
+    files.write_json("results/training/other/provenance.json", {"state": ["abc"]})
+    states.forget([damaged, run, "results/training/other/provenance.json"], state.parent)
     assert list(state.parent.iterdir()) == [other]
 
 

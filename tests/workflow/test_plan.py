@@ -56,7 +56,7 @@ def test_the_bill_of_the_paper_counts_every_job_of_the_dry_run(paper):
     assert found["totals"]["cost"] == pytest.approx(2.5 * found["totals"]["gpu_hours"])
     assert found["totals"]["wall_hours"] >= found["totals"]["gpu_hours"] / 8
     stages = [job["name"].split()[0] for job in found["critical_path"]]
-    assert stages[:2] == ["fetch_model", "probe"] and {"train_grpo", "evaluate_run", "summarize"} < set(stages)
+    assert stages[:3] == ["fetch_model", "fit_prompts", "probe"] and {"train_grpo", "evaluate_run", "summarize"} < set(stages)
 
 
 def test_text_csv_json_and_page_have_the_same_numbers_from_program_and_workflow(world):

@@ -39,7 +39,7 @@ DRAWING = {f"plot_{name}" for name in OF_STUDY["mini"] - {"labels"} | {"transfer
     "compile_paper",
 }
 JUDGING = {"judge_claims", "verify"}  # cheap, from the committed summaries
-CHEAP = JUDGING | DRAWING | {"summarize", "compare_with_reference", "write_explorer"}
+CHEAP = JUDGING | DRAWING | {"compare_splits", "compare_pool", "summarize", "compare_with_reference", "write_explorer"}
 FOLLOWING = CHEAP - {"compile_paper", "compare_with_reference"}  # follow their code; these two only with TeX and with a reference
 TARGETS = {"all", "figures", "paper"}
 DRAWN = dict.fromkeys(("write_tables", "write_numbers", "summarize", "judge_claims", "verify", "write_explorer", "write_worth"), 1)

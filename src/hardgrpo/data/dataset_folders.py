@@ -76,6 +76,8 @@ def _check_data_file(path: Path) -> None:
     archive = Extractor.infer_extractor_format(path)
     if archive not in (None, "gzip") or (archive == "gzip") != path.name.lower().endswith(".gz"):
         raise UserError(f"{path}: its content is {archive or 'not gzip'}, which its name does not say; unpack it")
+    if archive:
+        files.read_text(path, errors="replace")  # refuses what grows without limit
 
 
 def checked_card(folder: Path) -> dict:

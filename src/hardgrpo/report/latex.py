@@ -19,8 +19,13 @@ MARKS = {"best": r"\textbf", "second": r"\underline"}
 
 
 def escape(text: str) -> str:
+    """Text that TeX prints as it is. Control characters become "?", and so do separators of lines, at which pdflatex stops."""
     return "".join(
-        CHARACTERS.get(character, character if unicodedata.category(character)[0] != "C" else "?") for character in str(text)
+        CHARACTERS.get(
+            character,
+            "?" if unicodedata.category(character) in ("Zl", "Zp") or unicodedata.category(character)[0] == "C" else character,
+        )
+        for character in str(text)
     )
 
 

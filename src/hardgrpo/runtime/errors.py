@@ -1,11 +1,13 @@
 """Errors that a user can cause end a program with one clear line and exit status 1, without half-written files."""
 
+import contextlib
 import errno
 import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 
 import hardgrpo
 
@@ -90,6 +92,7 @@ DISK_FULL_WORDS = ("No space left on device", "File too large", "Disk quota exce
 
 def run(main: Callable[[], None]) -> None:
     """Call a program's `main`. An error that a user can cause becomes one line on stderr and exit status 1."""
+    sys.excepthook = show_traceback
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # set in hardgrpo/__init__.py, while modules are loaded
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -107,6 +110,28 @@ def run(main: Callable[[], None]) -> None:
             raise
         sys.unraisablehook = lambda _: None  # exit handlers of libraries may fail for the same reason
         sys.exit(f"error: {message}")
+
+
+def show_traceback(kind: type, error: BaseException, where) -> None:
+    """A `sys.excepthook`: the traceback of a bug. It may quote what a model or dataset wrote, so each line is `shown`."""
+    for line in "".join(traceback.format_exception(kind, error, where)).splitlines():
+        print(shown(line), file=sys.stderr)
+
+
+@contextlib.contextmanager
+def while_loading(path: object) -> Iterator[None]:
+    """Turn errors of libraries that load the model in the folder `path` into a `UserError`: its files can be damaged in many ways."""
+    try:
+        yield
+    except (UserError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # errors of tokenizers in Rust are no `Exception`
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException" or explain(error) is not None:
+            raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(
+            f"{path}: the model, its tokenizer or chat template cannot be used ({type(error).__name__}: {reason}); fetch it again, or choose another"
+        ) from None
 
 
 # How torch and vLLM report that a GPU's memory is full.

@@ -14,12 +14,11 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import yaml
-
 from hardgrpo.runtime import seals
 from hardgrpo.runtime.errors import SICK_DISK, RowError, Unreadable, UserError, refuse_rows
 from hardgrpo.runtime.json_text import as_list, as_object, parse_json  # noqa: F401 (programs take them from here)
 from hardgrpo.runtime.seals import sha256
+from hardgrpo.runtime.yaml_text import parse_yaml
 
 Kinds = dict[str, type | tuple[type, ...]]  # key of a row: its type or types
 
@@ -93,7 +92,7 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
     data = read_bytes(path)
     try:
         if str(path).endswith(".gz"):
-            data = gzip.decompress(data)
+            data = decompressed(data, path)
         return data.decode(encoding, errors)
     except (EOFError, zlib.error, OSError) as error:
         raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again") from None
@@ -101,6 +100,24 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
         by_mark = " (UTF-16 by its mark)" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else ""
         by_excel = " (in Excel: CSV UTF-8)" if str(path).lower().endswith((".csv", ".tsv")) else ""
         raise UserError(f"{path}: byte {error.start}: not UTF-8 text{by_mark}; save the file as UTF-8{by_excel}") from None
+
+
+UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100  # a file may be unpacked to the first, or to the second times its size
+
+
+def decompressed(data: bytes, path: str | Path) -> bytes:
+    """The content of a gzip file. Raise a `UserError` as soon as the content is far larger than a file of text can be."""
+    most, parts, size = max(UNPACKED_BYTES, UNPACKED_TIMES * len(data)), [], 0
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+        while part := stream.read(2**20):
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise UserError(
+                    f"{path}: its {len(data):,} bytes are unpacked to more than {most:,}, {UNPACKED_TIMES} times its size: no file of text;"
+                    " unpack it by hand if you trust it"
+                )
+    return b"".join(parts)
 
 
 def read_user_text(path: str | Path) -> str:
@@ -183,45 +200,9 @@ def _json_row(text: str, path: str | Path, line: int, keys: Kinds, kinds: Kinds)
     return row
 
 
-class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
-    """Reads plain data and refuses duplicate keys, of which PyYAML silently drops all but the last."""
-
-    def construct_mapping(self, node, deep=False):
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        twice = next((key for number, key in enumerate(names) if key in names[:number] and key != "<<"), None)
-        if twice is not None:
-            raise yaml.MarkedYAMLError(problem=f"'{twice}' stands in a mapping twice", problem_mark=node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-LARGEST_YAML = 1_000_000  # entries, counted again for each alias
-
-
 def read_yaml(path: str | Path):
     """The content of a YAML file. Raise a `UserError` if it is invalid, or if aliases make it endless or huge."""
     return parse_yaml(read_text(path), path)
-
-
-def parse_yaml(text: str, path: str | Path):
-    """Parse the YAML text of the file `path`, which messages name."""
-    if "\0" in text:
-        raise UserError(f"{path}: null characters, as if UTF-16 text were read as UTF-8; save the file as UTF-8")
-    try:
-        content = yaml.load(text, _Yaml)
-    except yaml.YAMLError as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
-        raise UserError(f"{path}:{f' line {mark.line + 1}:' if mark else ''} not valid YAML ({problem}); correct it") from None
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # an impossible date; a list as a key; deep nesting
-        raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
-    if isinstance(content, dict) and "__use_yte__" in content:
-        raise UserError(f"{path}: '__use_yte__' has Snakemake run the file as a program; a configuration is plain data: remove it")
-    left, count = [content], 0
-    while left:
-        entry, count = left.pop(), count + 1
-        left += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
-        if count > LARGEST_YAML:
-            raise UserError(f"{path}: aliases (*) make it larger than {LARGEST_YAML:,} entries; write out what they repeat")
-    return content
 
 
 def _as_tuple(types) -> tuple:

@@ -137,7 +137,8 @@ def forget(written: Iterable[str | Path], folder: Path) -> None:
     kept = {path.stem: path for path in folder.glob("*.finished")}
     for path in written if kept else ():
         with contextlib.suppress(UserError):  # programs that read the run report the damage
-            shutil.rmtree(kept.get(files.read_json(path).get("state"), ""), ignore_errors=True)
+            state = files.read_json(path).get("state")
+            shutil.rmtree(kept.get(state, "") if isinstance(state, str) else "", ignore_errors=True)
 
 
 def restore(state: Path) -> None:

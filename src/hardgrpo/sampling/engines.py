@@ -15,7 +15,7 @@ import torch
 from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from hardgrpo.runtime import files
+from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError, first_entries, shown
 from hardgrpo.sampling import decoding
 from hardgrpo.sampling.requests import Completion, Request
@@ -65,7 +65,8 @@ def sample(
 
 def load_tokenizer(folder: str):
     """A model's tokenizer. Raise a `UserError` if it has no chat template."""
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")
+    with errors.while_loading(folder):
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")
     check_chat_template(tokenizer, folder)
     return tokenizer
 
@@ -76,9 +77,10 @@ def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
     for request in requests:
         key = tuple(message["content"] for message in request.messages)
         if key not in known:
-            known[key] = tokenizer.apply_chat_template(
-                list(request.messages), add_generation_prompt=True, return_dict=True, **chat
-            )["input_ids"]
+            with errors.while_loading(tokenizer.name_or_path):  # a template is a program
+                known[key] = tokenizer.apply_chat_template(
+                    list(request.messages), add_generation_prompt=True, return_dict=True, **chat
+                )["input_ids"]
     return [known[tuple(message["content"] for message in request.messages)] for request in requests]
 
 
@@ -106,7 +108,8 @@ def check_chat_template(tokenizer, folder: str) -> None:
 
 def longest_prompt(folder: str, max_tokens: int) -> int | None:
     """Tokens that a model's context leaves for the prompt beside a completion of `max_tokens`; None if the model states no context."""
-    context = getattr(AutoConfig.from_pretrained(folder, local_files_only=True), "max_position_embeddings", None)
+    with errors.while_loading(folder):
+        context = getattr(AutoConfig.from_pretrained(folder, local_files_only=True), "max_position_embeddings", None)
     return context - max_tokens if context else None
 
 
@@ -153,9 +156,10 @@ def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
 def load(folder: str):
     """The model in evaluation mode on the best device."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = AutoModelForCausalLM.from_pretrained(
-        folder, local_files_only=True, use_safetensors=True, dtype=torch.float32 if device == "cpu" else "auto"
-    )
+    with errors.while_loading(folder):
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, dtype=torch.float32 if device == "cpu" else "auto"
+        )
     return model.to(device).eval()
 
 

@@ -1,0 +1,59 @@
+"""Parse YAML as plain data, within limits, with errors that name the place."""
+
+import collections
+from pathlib import Path
+
+import yaml
+
+from hardgrpo.runtime.errors import UserError
+
+
+class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
+    """Reads plain data and refuses duplicate keys, of which PyYAML silently drops all but the last."""
+
+    def construct_mapping(self, node, deep=False):
+        names = collections.Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        twice = next((key for key, times in names.items() if times > 1 and key != "<<"), None)
+        if twice is not None:
+            raise yaml.MarkedYAMLError(problem=f"'{twice}' stands in a mapping twice", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
+    merged = 0
+
+    def flatten_mapping(self, node):
+        """Resolve merge keys (<<), whose number can grow tenfold with each line: count the entries before they are copied."""
+        for key, value in node.value:
+            for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                if key.tag == "tag:yaml.org,2002:merge" and isinstance(source, yaml.MappingNode):
+                    self.flatten_mapping(source)
+                    self.merged += len(source.value)
+            if self.merged > MOST_MERGED:
+                problem = f"merge keys (<<) make it larger than {MOST_MERGED:,} entries"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        super().flatten_mapping(node)
+
+
+LARGEST_YAML = 1_000_000  # entries, counted again for each alias
+MOST_MERGED = 100_000  # entries that merge keys copy
+
+
+def parse_yaml(text: str, path: str | Path):
+    """Parse the YAML text of the file `path`, which messages name."""
+    if "\0" in text:
+        raise UserError(f"{path}: null characters, as if UTF-16 text were read as UTF-8; save the file as UTF-8")
+    try:
+        content = yaml.load(text, _Yaml)
+    except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
+        raise UserError(f"{path}:{f' line {mark.line + 1}:' if mark else ''} not valid YAML ({problem}); correct it") from None
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # an impossible date; a list as a key; deep nesting
+        raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
+    if isinstance(content, dict) and "__use_yte__" in content:
+        raise UserError(f"{path}: '__use_yte__' has Snakemake run the file as a program; a configuration is plain data: remove it")
+    left, count = [content], 0
+    while left:
+        entry, count = left.pop(), count + 1
+        left += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        if count > LARGEST_YAML:
+            raise UserError(f"{path}: aliases (*) make it larger than {LARGEST_YAML:,} entries; write out what they repeat")
+    return content

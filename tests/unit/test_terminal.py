@@ -1,0 +1,96 @@
+"""Control characters of models, datasets and tables never reach the terminal, and damaged models end in one line."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import show_results
+from conftest import ROOT
+from hardgrpo.runtime.errors import UserError, while_loading
+
+HOSTILE = "a\x1b]0;PWN\x07\x9b31m\u202eb"
+PROGRAM = """
+from hardgrpo.runtime import errors
+def main():
+    {statement}
+errors.run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"raise ValueError({HOSTILE!r})",
+        f"raise KeyError({HOSTILE!r}) from ValueError({HOSTILE!r})",
+        f"raise ExceptionGroup({HOSTILE!r}, [ValueError({HOSTILE!r})])",
+        f"raise type({HOSTILE!r}, (Exception,), {{}})()",
+        f"error = ValueError('x'); error.add_note({HOSTILE!r}); raise error",
+        f"raise errors.UserError({HOSTILE!r})",
+    ],
+)
+def test_no_traceback_holds_a_control_character(tmp_path, statement):
+    (tmp_path / "program.py").write_text(PROGRAM.format(statement=statement), encoding="utf-8")
+    environment = {"PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1"}
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, env=environment, capture_output=True, check=False)
+    text = done.stderr.decode()
+    assert done.returncode == 1 and text.strip()
+    assert [line for line in text.splitlines() if not line.isprintable()] == [] and not set(text) & set("\x1b\x07\x9b\u202e")
+
+
+def test_a_name_of_a_table_is_shown_without_control_characters(capsys):
+    show_results.show(f"{HOSTILE:<20}1.0\nnext\tline")
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 2 and not set(printed) & set("\x1b\x07\x9b\u202e\t")
+    assert "print(" not in (ROOT / "scripts/paper/show_results.py").read_text().replace('print("\\n".join(map(errors.shown', "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda folder: (folder / "model.safetensors").write_bytes((2**63).to_bytes(8, "little") + b"{}"),
+            "model.safetensors|Safetensor",
+        ),
+        (
+            lambda folder: (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-90]),
+            "Safetensor",
+        ),
+        (lambda folder: change_config(folder, hidden_act="evil"), "KeyError"),
+        (lambda folder: change_config(folder, num_attention_heads=0), ""),
+        (lambda folder: change_config(folder, model_type=HOSTILE), "model_type|model type"),
+        (lambda folder: (folder / "config.json").write_text("[]"), ""),
+    ],
+)
+def test_a_hostile_model_is_one_line(tmp_path, change, words):
+    import transformers
+
+    from hardgrpo.sampling import engines
+
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1}
+    config = transformers.Qwen3Config(vocab_size=32, head_dim=8, **sizes)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    engines.load(str(tmp_path))
+    change(tmp_path)
+    with pytest.raises(UserError, match=words) as refused:
+        engines.load(str(tmp_path))
+    assert str(refused.value).startswith(f"{tmp_path}: ") and str(refused.value).isprintable()
+
+
+def change_config(folder, **settings) -> None:
+    (folder / "config.json").write_text(json.dumps(json.loads((folder / "config.json").read_text()) | settings))
+
+
+def test_what_a_library_raises_while_it_loads_is_one_line_and_an_interruption_is_none():
+    class PanicException(BaseException):
+        pass
+
+    for error in (ZeroDivisionError(), KeyError("x"), RecursionError(HOSTILE), PanicException("a\nb")):
+        with pytest.raises(UserError, match="^folder: ") as refused, while_loading("folder"):
+            raise error
+        assert "\n" not in str(refused.value)
+    for error in (KeyboardInterrupt(), SystemExit(3), UserError("mine"), MemoryError()):
+        with pytest.raises(type(error), match=str(error)), while_loading("folder"):
+            raise error
