@@ -109,6 +109,7 @@ rule subset:
     input:
         paths.chosen_rows(config),
         paths.compared(settings.sampled_as(config, config["subset"]["task"])),
+        pools.own_comparison(config, config["subset"]["task"]),
     message:
         "The subset of {config[subset][task]} is chosen"
 

@@ -12,11 +12,6 @@ def pool_questions(w):
     return pools.questions(config, w.model, w.task)
 
 
-def compared(task):
-    """The comparison that a pool waits for. `ancient`: a study with other tests leaves the pool as it is."""
-    return ancient(paths.compared(task)) if settings.has_train(task_of(task)) else []
-
-
 def test_problems(w):
     """The problems that a model is tested on."""
     return pools.problems(config, w.model, w.eval_task, "test")

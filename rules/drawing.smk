@@ -23,8 +23,7 @@ def summarized(w):
         return "`figures` and `paper` make no summaries: they draw finished ones"
     with_prompts = [with_prompt for _, _, with_prompt in paths.recorded_probes(config, w.study)]
     comparisons = pools.comparisons(config, w.study)
-    # `ancient`: made again for a study with other tests, and the same for each.
-    of_pools = [ancient(comparison["pool"]) for comparison in comparisons]
+    of_pools = [comparison["pool"] for comparison in comparisons]
     of_tests = [comparison["test"] for comparison in comparisons]
     return paths.results(config, w.study) + with_prompts + list(dict.fromkeys(of_tests + of_pools))
 

@@ -45,6 +45,7 @@ rule prepare_task:
         "results/tasks/{task}/{split}.jsonl",
     log:
         "results/logs/prepare_task/{task}.{split}.log",
+    priority: 100  # the comparison of the splits waits for it
     conda:
         CONDA["training"]
     container:
@@ -67,6 +68,8 @@ rule prepare_task:
         " --output {output} > {log} 2>&1"
 
 
+# First of all jobs that can run: it refuses test questions that the pool has, too. Its output is no input of what samples, because
+# another test must not sample the pool again.
 rule compare_splits:
     input:
         pool="results/tasks/{task}/train.jsonl",
@@ -76,6 +79,7 @@ rule compare_splits:
         "results/tasks/{task}/contamination.{test}.json",
     log:
         "results/logs/compare_splits/{task}/{test}.log",
+    priority: 100
     conda:
         CONDA["figures"]
     container:
@@ -90,34 +94,31 @@ rule compare_splits:
         " --contamination {params.contamination} --output {output[0]} > {log} 2>&1"
 
 
-# Nothing is sampled before a pool was compared with the tests of the study and with itself.
 rule compare_pool:
     input:
-        tests=lambda w: pools.compared(config, w.task),
-        pool=lambda w: paths.problems(w.task, "train") if pools.is_trained_on(config, w.task) else [],
+        "results/tasks/{task}/train.jsonl",
     output:
         "results/tasks/{task}/compared.csv",
         "results/tasks/{task}/compared.json",
     log:
         "results/logs/compare_pool/{task}.log",
+    priority: 100
     conda:
         CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
-        pool=lambda w, input: f"--pool {input.pool}" if input.pool else "",
         code=code("inputs/compare_splits.py"),
     message:
         "Compare the questions of the pool of {wildcards.task} with each other"
     shell:
-        "python scripts/inputs/compare_splits.py --task {wildcards.task} {params.pool} --output {output[0]} > {log} 2>&1"
+        "python scripts/inputs/compare_splits.py --task {wildcards.task} --pool {input} --output {output[0]} > {log} 2>&1"
 
 
 rule fit_prompts:
     input:
         problems="results/tasks/{task}/{split}.jsonl",
         model="results/models/{model}/manifest.json",
-        compared=lambda w: compared(w.task),
     output:
         "results/pools/{model}/{task}/{split}.jsonl",
     log:

@@ -117,7 +117,7 @@ STUDIES = {  # jobs by rule, counted by hand from the designs
     },
     "limits": {  # 3 models x 2 tasks x 3 policies x 3 seeds, each on 3 tests
         "fetch_dataset": 3, "fetch_model": 3, "prepare_task": 5, "probe": 24, "measure_difficulty": 6,
-        "compare_splits": 2 * 3, "compare_pool": 3, "fit_prompts": 3 * (2 + 3),
+        "compare_splits": 2 * 3, "compare_pool": 2, "fit_prompts": 3 * (2 + 3),
         "select_subset": 54, "write_spec": 54, "train_grpo": 54, "evaluate_base": 9, "evaluate_run": 162,
     },
 }  # fmt: skip

@@ -19,25 +19,10 @@ def questions(config: dict, base: str, task: str) -> str:
     return paths.pool(base, settings.sampled_as(config, task), "questions")
 
 
-def is_trained_on(config: dict, task: str) -> bool:
-    """Whether prompts of a task's pool are chosen here: by a study of models with weights, or by `snakemake subset`."""
-    chosen = settings.sampled_as(config, config["subset"]["task"])
-    return task == chosen or any(
-        settings.sampled_as(config, trained) == task for study in config["studies"] for trained, _ in _tested(config, study)
-    )
-
-
-def compared(config: dict, task: str) -> list[str]:
-    """Comparisons that a sampled task's pool waits for: with its own test, and with the tests of the configured study."""
-    if not is_trained_on(config, task):
-        return []
-    own = [task] if config["tasks"][task]["source"].get("test") else []
-    tests = [
-        settings.sampled_as(config, test)
-        for trained, test in _tested(config, config["study"])
-        if settings.sampled_as(config, trained) == task
-    ]
-    return [paths.contamination(task, test) for test in dict.fromkeys(own + tests)]
+def own_comparison(config: dict, task: str) -> list[str]:
+    """The comparison of a pool with the test split of the same task, if there is one."""
+    sampled = settings.sampled_as(config, task)
+    return [paths.contamination(sampled, sampled)] if config["tasks"][sampled]["source"].get("test") else []
 
 
 def comparisons(config: dict, study: str) -> list[dict]:
