@@ -97,6 +97,7 @@ def test_the_policies_of_the_configured_study_are_held_to_the_same(planned):
         "source": {"kind": "files", "train": "pool.csv", "test": "test.csv"},
         "test": {"samples": 1, "greedy": False, "seed": 2},
     }
+    pool(planned, name="test.csv", first=100)
     overlay(planned, {"rule": "hard", "budget": {"prompts": 30}}, task, study="mine", studies={"mine": study})
     (planned.folder / "subset.yaml").write_text(yaml.safe_dump({"subset": {"policy": "random"}}))
     done = planned.snakemake("-n", "--configfile", "my.yaml", "subset.yaml")

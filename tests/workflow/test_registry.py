@@ -57,7 +57,7 @@ def test_what_is_added_is_found_in_summaries_paper_and_report(finished):
     assert "largest gain" in (paper / "tables/best_gain.html").read_text()
     assert len((paper / "tables/best_gain.csv").read_text().splitlines()) == len(rows)
     assert len((paper / "figures/best.csv").read_text().splitlines()) == len(rows)
-    assert (paper / "verified.txt").read_text().startswith("Study mini: 15 passed")
+    assert (paper / "verified.txt").read_text().startswith("Study mini: 16 passed")
     if TEX and shutil.which("pdftotext"):
         text = subprocess.run(["pdftotext", str(paper / "paper.pdf"), "-"], capture_output=True, text=True, check=True).stdout
         assert "The largest gain of each test, in a new table." in " ".join(text.split())
