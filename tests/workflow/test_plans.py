@@ -359,6 +359,7 @@ def programs() -> dict[str, list]:
     module = lambda name: ROOT / f"src/hardgrpo/{name}.py"
     found["summarize"] += [module(f"analysis/{table.module}") for table in registry.SUMMARIES.values()]
     found["write_tables"] += [module(f"report/tables/{table.module}") for table in registry.TABLES.values()]
+    found["compare_pool"] = found["compare_splits"]
     figures = found.pop("draw_figure")
     return found | {f"plot_{name}": [*figures, module(f"report/figures/{name}")] for name in registry.FIGURES}
 
