@@ -75,8 +75,8 @@ rule compare_splits:
         pool="results/tasks/{task}/train.jsonl",
         problems="results/tasks/{test}/test.jsonl",
     output:
-        "results/tasks/{task}/contamination.{test}.csv",
-        "results/tasks/{task}/contamination.{test}.json",
+        questions="results/tasks/{task}/contamination.{test}.csv",
+        counts="results/tasks/{task}/contamination.{test}.json",
     log:
         "results/logs/compare_splits/{task}/{test}.log",
     priority: 100
@@ -91,15 +91,15 @@ rule compare_splits:
         "Compare the test questions of {wildcards.test} with the pool of {wildcards.task}"
     shell:
         "python scripts/inputs/compare_splits.py --task {wildcards.task} --pool {input.pool} --test {wildcards.test} --problems {input.problems}"
-        " --contamination {params.contamination} --output {output[0]} > {log} 2>&1"
+        " --contamination {params.contamination} --output {output.questions} > {log} 2>&1"
 
 
 rule compare_pool:
     input:
         "results/tasks/{task}/train.jsonl",
     output:
-        "results/tasks/{task}/compared.csv",
-        "results/tasks/{task}/compared.json",
+        questions="results/tasks/{task}/compared.csv",
+        counts="results/tasks/{task}/compared.json",
     log:
         "results/logs/compare_pool/{task}.log",
     priority: 100
@@ -112,7 +112,7 @@ rule compare_pool:
     message:
         "Compare the questions of the pool of {wildcards.task} with each other"
     shell:
-        "python scripts/inputs/compare_splits.py --task {wildcards.task} --pool {input} --output {output[0]} > {log} 2>&1"
+        "python scripts/inputs/compare_splits.py --task {wildcards.task} --pool {input} --output {output.questions} > {log} 2>&1"
 
 
 rule fit_prompts:
