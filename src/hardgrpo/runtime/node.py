@@ -90,7 +90,7 @@ def check_driver() -> None:
 def _set_caches() -> None:
     """Set the variables of CACHES that are not set to folders of this node. Raise a `UserError` for a folder that cannot be written."""
     base = Path(os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
-    own = base / f"hardgrpo-{os.getuid()}"
+    own = base / f"hardgrpo-kernels-{os.getuid()}"
     for variable, part in CACHES.items():
         chosen = os.environ.get(variable)
         folder = Path(chosen) if chosen else own / part
