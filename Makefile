@@ -16,7 +16,7 @@
 # ENVIRONMENTS=/shared/folder, with any target: environments are made there, and all clones with the same locks share them
 #                 (.environments remembers the folder). Only you and root may be able to write to it; ENVIRONMENTS_OWNER=ACCOUNT also trusts
 #                 the account that made the environments there
-# make gpu-check  the tests that need a GPU, on this machine's; with vLLM where .venv-gpu is made
+# make gpu-check  the first hour on GPUs: ten checks in order, numbers in results/gpu-check (FROM=3: from the third)
 # make readme     README's commands in an empty Debian (root and debootstrap; QUICK=1: set-up and dry-runs); DEBIAN=FOLDER is kept
 #
 # make locks      envs/*.lock again, from the pins in envs/*.txt (make locks UPGRADE=1: with newer versions of unpinned packages)
@@ -87,8 +87,8 @@ gpu: .venv-gpu/gpu.ready
 
 cluster: .venv/training.ready .venv-gpu/gpu.ready
 
-gpu-check: .venv/development.ready
-	.venv/bin/python -m pytest -m gpu -v -rP tests/gpu
+gpu-check: .venv/training.ready .venv-gpu/gpu.ready
+	.venv/bin/python scripts/maintenance/gpu_check.py $(if $(FROM),--from $(FROM))
 
 readme: .venv/training.ready
 	.venv/bin/python scripts/maintenance/follow_readme.py --root '$(DEBIAN)' $(if $(QUICK),--quick)

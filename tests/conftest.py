@@ -100,7 +100,7 @@ def pytest_report_header(config):
 LONGEST = ["slurm", "interruption", "plans", "small_study", "chaos", "bench", "adapters", "sharded", "online_interruption", "plan"]
 LONGEST += ["containers", "to_annotate", "supervised_study", "online_study", "early_stopping", "labels_study", "models"]
 LONGEST += ["recordings", "warm", "facts_study", "offline", "environments", "paper", "registry", "verify", "figures"]
-LONGEST += ["own_prompts", "early_probe", "cutting", "submission", "launcher", "start"]
+LONGEST += ["own_prompts", "early_probe", "cutting", "gpu_check", "submission", "launcher", "start"]
 
 
 def pytest_collection_modifyitems(config, items):

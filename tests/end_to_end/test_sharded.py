@@ -130,8 +130,10 @@ def test_killed_and_started_again_it_ends_with_the_same_weights(place, sharded):
         command = ["nice", "-n", "19", *place.command("killed"), *TWO]
         process = subprocess.Popen(command, cwd=place.folder, stdout=log, stderr=log, env=COLD | place.told("killed"))
         wait_for(lambda: any((path / "manifest.json").exists() for path in states(place.folder, "killed")), process)
-        for part in psutil.Process(process.pid).children(recursive=True):
+        parts = psutil.Process(process.pid).children(recursive=True)
+        for part in parts:
             part.kill()
+        psutil.wait_procs(parts, timeout=60)
         assert process.wait() == 1, (place.folder / "log").read_text()[-3000:]
     place.train("killed", *TWO, env=place.told("killed"))
     assert json.loads((place.folder / "killed/provenance.json").read_text())["resumed_from"] >= 2

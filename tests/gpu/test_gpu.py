@@ -1,5 +1,5 @@
-"""Small models through probing, GRPO with an adapter, interruption and evaluation: on one GPU (marker `gpu`), and the smallest on
-the CPU wherever the tests run. Each test prints what it measured; `make gpu-check` shows it."""
+"""The small study's model through probing, GRPO with an adapter, interruption and evaluation with both engines, on the CPU. On GPUs
+`make gpu-check` does so with real models."""
 
 import csv
 import gzip
@@ -13,27 +13,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import ROOT, path_of
+from conftest import path_of
 from hardgrpo.runtime import files
 from interrupted import contents, states, wait_for
 
 UPDATES, EVERY, SAMPLES = 6, 2, 4
-ARITHMETIC = """Alice has 4 pens. Alice finds 3 more. How many pens does Alice have? #### 7
-Eve has 9 cards. Eve loses 4 of them. How many cards does Eve have? #### 5
-{question} ####"""
 ENGINES = ["transformers", pytest.param("vllm", marks=pytest.mark.vllm)]
-PLACES = [
-    pytest.param(("tiny", 0), id="tiny-cpu"),
-    pytest.param(("tiny", 1), id="tiny-gpu", marks=pytest.mark.gpu),
-    pytest.param(("smollm2", 1), id="smollm2-gpu", marks=pytest.mark.gpu),
-]
 
 
 class Place:
-    """A folder with a model, problems for it and the number of GPUs that its programs may use."""
+    """A folder with problems for a model."""
 
-    def __init__(self, folder: Path, model: Path, prompt: str, gpus: int):
-        self.folder, self.model, self.prompt, self.gpus = folder, model, prompt, gpus
+    def __init__(self, folder: Path, model: Path):
+        self.folder, self.model = folder, model
         self.printed: dict[str, str] = {}  # by what was made
 
     def run(self, program: str, *arguments) -> str:
@@ -64,52 +56,36 @@ class Place:
 
     def sampling(self, engine: str, split: str) -> list:
         """Arguments that probe and evaluation have in common."""
-        found = ["--model", self.model, "--problems", f"{split}.jsonl", "--prompt", self.prompt, "--completion-tokens", 48]
-        return [*found, "--samples", SAMPLES, "--seed", 1, "--engine", engine, "--gpus", self.gpus]
+        found = ["--model", self.model, "--problems", f"{split}.jsonl", "--prompt", "{question}", "--completion-tokens", 48]
+        return [*found, "--samples", SAMPLES, "--seed", 1, "--engine", engine]
 
     def training(self, engine: str, name: str) -> list:
-        hardware = ["--gpus", 1, "--micro-batch", 12, "--vllm-memory", 0.3, "--vllm-sleep"] if self.gpus else []
-        return ["--spec", f"{engine}.yaml", "--output", name, "--state", f"{name}.state", *hardware]
+        return ["--spec", f"{engine}.yaml", "--output", name, "--state", f"{name}.state"]
 
 
-@pytest.fixture(scope="module", params=PLACES)
-def place(request, finished_world, tmp_path_factory) -> Place:
-    (name, gpus), folder = request.param, tmp_path_factory.mktemp("place")
-    results = finished_world.folder / "results"
-    small = name == "tiny"
+@pytest.fixture(scope="module")
+def place(finished_world, tmp_path_factory) -> Place:
+    folder, results = tmp_path_factory.mktemp("place"), finished_world.folder / "results"
     for split in ("train", "test"):
-        made = [
-            {"id": f"{split}{i}", "question": f"Bob has {i} nuts. Bob finds {i + 2} more. How many nuts does Bob have?", "answer": str(2 * i + 2)}
-            for i in range(24 if split == "train" else 8)
-        ]  # fmt: skip
-        rows = files.read_jsonl(results / f"tasks/swaps/{split}.jsonl", {"id": str}) if small else made
+        rows = files.read_jsonl(results / f"tasks/swaps/{split}.jsonl", {"id": str})
         files.write_jsonl(folder / f"{split}.jsonl", [{"tier": None, "source": "made"} | row for row in rows])
         if split == "train":
             ranked = [{"id": row["id"], "pass_rate": None, "rank": rank} for rank, row in enumerate(rows, start=1)]
             files.write_rows(folder / "subset.csv", ["id", "pass_rate", "rank"], ranked)
-    model = results / "models/tiny" if small else request.getfixturevalue("smollm2")
-    place = Place(folder, model, "{question}" if small else ARITHMETIC, gpus)
+    place = Place(folder, results / "models/tiny")
     spec = yaml.safe_load((results / "training/tiny/swaps/mini/hard/seed0/spec.yaml").read_text())
-    spec |= {"model_folder": str(model), "problems": "train.jsonl", "subset": "subset.csv", "prompt": place.prompt}
-    precision = "bf16" if gpus and not small else "fp32"
+    spec |= {"model_folder": str(place.model), "problems": "train.jsonl", "subset": "subset.csv"}
     for engine in ("transformers", "vllm"):
         spec["training"] |= {
-            "adapter": {"rank": 4, "alpha": 8, "dropout": 0.0}, "reward": "finished", "learning_rate": 1e-2 if small else 1e-3,
-            "updates": UPDATES, "checkpoint_every": EVERY, "base": precision, "precision": precision, "generation": engine,
+            "adapter": {"rank": 4, "alpha": 8, "dropout": 0.0}, "reward": "finished", "learning_rate": 1e-2,
+            "updates": UPDATES, "checkpoint_every": EVERY, "generation": engine,
         }  # fmt: skip
         (folder / f"{engine}.yaml").write_text(yaml.safe_dump(spec))
     return place
 
 
-def skip_without_vllm(place) -> None:
-    if place.gpus and not (ROOT / ".venv-gpu").exists():
-        pytest.skip("vLLM for GPUs is not installed (make gpu)")
-
-
 @pytest.fixture(scope="module", params=ENGINES)
-def engine(request, place) -> str:
-    if request.param == "vllm":
-        skip_without_vllm(place)
+def engine(request) -> str:
     return request.param
 
 
@@ -146,7 +122,7 @@ def test_an_adapter_is_trained(place, engine, trained):
 
 
 def test_killed_and_started_again_it_goes_on(place, engine, trained):
-    """With transformers on the CPU every file is the same; GPUs add up in another order, and vLLM draws other numbers."""
+    """With transformers every file is the same; vLLM draws other numbers."""
     name = f"{engine}-resumed"
     command = ["nice", "-n", "19", sys.executable, path_of("train_grpo"), *map(str, place.training(engine, name))]
     with open(place.folder / "killed.log", "w") as log:
@@ -161,7 +137,7 @@ def test_killed_and_started_again_it_goes_on(place, engine, trained):
     assert sorted(ours) == sorted(theirs) and len(updates(resumed)) == UPDATES
     other = [path for path in ours if ours[path] != theirs[path]]
     print("bit-identical to the run that was not killed" if not other else f"not bit-identical: {other}")
-    assert not other or engine == "vllm" or place.gpus
+    assert not other or engine == "vllm"
 
 
 def test_one_start_evaluates_the_base_and_every_adapter(place, engine):
@@ -177,7 +153,6 @@ def test_one_start_evaluates_the_base_and_every_adapter(place, engine):
 @pytest.mark.vllm
 def test_greedy_completions_of_the_engines_agree(place):
     """Other kernels round differently, and one other token changes the rest of a completion."""
-    skip_without_vllm(place)
     for engine in ("transformers", "vllm"):
         place.evaluated(engine)
     ours, theirs = (greedy(place.folder / f"{engine}.jsonl.gz") for engine in ("transformers", "vllm"))

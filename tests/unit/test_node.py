@@ -95,7 +95,7 @@ def there(tmp_path) -> Node:
 def test_with_all_that_is_needed_the_programs_go_on(there):
     for said in (there.train(), there.probe()):
         assert "no manifest.json" in said
-    kept = there.folder / f"hardgrpo-{os.getuid()}"
+    kept = there.folder / f"hardgrpo-kernels-{os.getuid()}"
     assert {path.name for path in kept.iterdir()} == set(node.CACHES.values()) and kept.stat().st_mode & 0o077 == 0
 
 
@@ -161,7 +161,7 @@ def test_a_cache_that_cannot_be_written_is_named(there, variable):
 
 
 def test_a_cache_that_others_can_write_is_not_used(there):
-    folder = there.folder / f"hardgrpo-{os.getuid()}"
+    folder = there.folder / f"hardgrpo-kernels-{os.getuid()}"
     folder.mkdir()
     folder.chmod(0o777)
     assert "can be written by other users" in there.train()

@@ -91,7 +91,7 @@ def check_driver() -> None:
 def _set_caches() -> None:
     """Set the variables of CACHES that are not set to folders of this node. Raise a `UserError` for a folder that cannot be written."""
     base = Path(os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
-    own = base / f"hardgrpo-{os.getuid()}"
+    own = base / f"hardgrpo-kernels-{os.getuid()}"
     for variable, part in CACHES.items():
         chosen = os.environ.get(variable)
         chosen = None if chosen == str(user_settings.COMPILED_FOLDER) else chosen  # that of programs for CPUs

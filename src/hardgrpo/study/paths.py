@@ -7,6 +7,7 @@ from hardgrpo.study import settings
 
 PUBLISHED = "results/published"  # the folder of published numbers, which no rule makes
 CALIBRATION = "results/calibration.json"  # of the cost model
+GPU_CHECK = "results/gpu-check"
 STATES = "results/state"  # the folder of the states of unfinished runs, and of the completions that later probes use
 
 

@@ -8,6 +8,7 @@ import os
 import time
 from pathlib import Path
 
+import torch
 from accelerate.utils import is_peft_model
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
@@ -181,11 +182,17 @@ class Watch(TrainerCallback):
         self.save_seconds = save_seconds
         self.save_began = self.save_ended = time.monotonic()
         self.has_warned = False
-        self.facts = {"arithmetic": arithmetic} if arithmetic else {}  # of every checkpoint, for its manifest
+        self.facts: dict = {"arithmetic": arithmetic} if arithmetic else {}  # of a checkpoint, for its manifest
 
     def on_train_begin(self, args, state, control, **_) -> None:
         interruption.save_first()
         self.save_began = self.save_ended = time.monotonic()
+
+    def on_pre_optimizer_step(self, args, state, control, **_) -> None:
+        """Note how much of the GPU is used after an update's last backward pass: torch keeps what the passes took."""
+        if args.device.type == "cuda":
+            free, total = torch.cuda.mem_get_info()
+            self.facts["gpu_gib"] = max(self.facts.get("gpu_gib", 0.0), round((total - free) / 2**30, 2))
 
     def on_step_end(self, args, state, control, **_) -> None:
         if self.processes.any(interruption.asked()):  # the signal may reach the processes in different updates

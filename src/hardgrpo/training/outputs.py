@@ -81,8 +81,8 @@ def export(spec: recipes.Spec, state: Path, output: Path, started: float, resume
         # Of this job alone, like `seconds`: a second round does not count the first.
         update_seconds=round(sum(time["seconds"] for time in own), 3),
         completion_tokens=round(sum(r["tokens_mean"] * r["rollouts"] for r in rows[done:])),
-        # Of the weights under the adapter after the last update: the checksum of the base, which training must not change.
-        **({"base_sha256": last_state["base_sha256"]} if "base_sha256" in last_state else {}),
+        # The checksum of the base under the adapter after the last update, which training must not change; GiB that updates used of a GPU.
+        **{name: last_state[name] for name in ("base_sha256", "gpu_gib") if name in last_state},
         state=state.name,
         # Tokens of worked solutions; GRPO trains on none.
         **({"solution_tokens": round(sum(r["tokens_mean"] * r["prompts"] for r in rows))} if supervised else {}),

@@ -1,0 +1,309 @@
+"""The checks of gpu_check.py, in their order. Each returns its numbers, or raises `Failed` with what must not be.
+
+Tolerances are those of arithmetic in bf16, whose steps are 1/256: log-probabilities of one token differ by about a hundredth between
+two ways of computing them. Numbers without a limit are there to be compared with the plan.
+"""
+
+from hardgrpo.data import tasks
+from hardgrpo.runtime import environments, files, node, provenance, warm
+from hardgrpo.study import settings
+
+import platform
+import shutil
+import signal
+import statistics
+import time
+from pathlib import Path
+
+from workbench import ROOT, Failed, Trained, Workbench
+
+TOKEN_DIFFERENCE = 0.03  # mean difference of a token's log-probability between vLLM and the trainer, before any update
+LATER_DIFFERENCE = 0.1  # the same after updates
+SCORE_DIFFERENCE = 0.05  # between vLLM with an adapter and transformers with it
+FIRST_KL = 1e-3  # of the untrained policy: it and the reference compute in batches of other shapes, so that it is not exactly 0
+SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
+COLD = {warm.SOCKET: warm.OFF}  # for a program whose processes are killed
+KERNEL = """
+import torch, triton, triton.language as tl
+@triton.jit
+def double(x, n: tl.constexpr):
+    at = tl.arange(0, n)
+    tl.store(x + at, 2 * tl.load(x + at))
+x = torch.ones(16, device="cuda")
+double[(1,)](x, 16)
+assert x.tolist() == [2.0] * 16
+"""
+
+
+def expect(holds: bool, reason: str, numbers: dict) -> None:
+    if not holds:
+        raise Failed(reason, numbers)
+
+
+def check_node(bench: Workbench) -> dict:
+    """The node: driver, libraries, compiler, caches, and a kernel that is compiled"""
+    numbers = {"python": platform.python_version(), "glibc": platform.libc_ver()[1], "cuda": node.cuda()}
+    numbers |= {"free_gib": round(shutil.disk_usage(bench.folder).free / 2**30), "nvcc": shutil.which("nvcc")}
+    node.check(compiles=True)
+    modules = ["torch", "transformers", "trl", "peft"]
+    if bench.gpus:
+        environments.check_gpus(bench.gpus)
+        node.check_driver()
+        modules += ["vllm", "bitsandbytes", "torchaudio", "torchvision"]
+        numbers["gpus"] = provenance.describe(time.time())["gpus"]
+        files.write_text(bench.folder / "kernel.py", KERNEL)
+        bench.run("kernel", bench.folder / "kernel.py")
+    files.write_text(bench.folder / "imports.py", f"import {', '.join(modules)}\n")
+    bench.run("imports", bench.folder / "imports.py")
+    return numbers
+
+
+def check_sampling(bench: Workbench) -> dict:
+    """Sampling: speed, and whether runs and vLLM's two model runners agree"""
+    numbers, drawn = {}, {}
+    ways = {"first": {}, "again": {}} | ({"v1_runner": {"VLLM_USE_V2_MODEL_RUNNER": "0"}} if bench.gpus else {})
+    for name, env in ways.items():
+        rows, facts = bench.probe(f"probe_{name}", bench.setting.small, **env)
+        drawn[name] = {(row["id"], row["sample"]): row for row in rows}
+        numbers[f"{name}_tokens_per_second"] = round(facts["completion_tokens"] / facts["work_seconds"], 1)
+        numbers[f"{name}_start_seconds"] = round(facts["seconds"] - facts["work_seconds"], 1)
+        numbers[f"{name}_log_probability"] = statistics.fmean(row["log_probability"] for row in rows)
+    first = drawn["first"]
+    for name in list(ways)[1:]:
+        same = sum(first[key]["completion"] == row["completion"] for key, row in drawn[name].items()) / len(first)
+        numbers[f"{name}_same_texts"] = round(same, 3)
+        difference = abs(numbers["first_log_probability"] - numbers[f"{name}_log_probability"])
+        expect(
+            difference < TOKEN_DIFFERENCE, f"{name}: completions are {difference:.3f} nats a token less likely than first", numbers
+        )
+    return numbers
+
+
+def check_training(bench: Workbench) -> dict:
+    """Training as written: the base under the adapter stays, and vLLM samples with the trainer's weights"""
+    recipe = bench.recipe("as_written", updates=6, checkpoint_every=2)
+    run = bench.train("trained", bench.setting.small, recipe)
+    numbers = measured(run) | {"base_before": checksum(bench, bench.setting.small, recipe["base"])}
+    numbers["base_after"] = run.facts["base_sha256"]
+    expect(numbers["base_before"] == numbers["base_after"], "the base under the adapter has changed", numbers)
+    expect(run.updates[0]["kl"] < FIRST_KL, "the first update has a KL: the reference is not the base", numbers)
+    check_differences(run, numbers)
+    if bench.gpus:
+        need = bench.expected_gib(bench.setting.small, recipe, 1)
+        numbers |= {"estimated_gib": round(need["total"], 1)}
+        numbers["estimated_update_gib"] = round(sum(need[name] for name in need if name not in ("vllm", "total")), 1)
+        expect(numbers["peak_gib"] < need["total"] + 2, "more memory is used than estimated", numbers)
+    return numbers
+
+
+def check_seeds(bench: Workbench) -> dict:
+    """Seeds: another seed samples other rollouts of the same prompt"""
+    recipe = bench.recipe("as_written", updates=1, checkpoint_every=1, group_size=8)
+    runs = [bench.train(f"seed{seed}", bench.setting.small, recipe, seed=seed, subset="one") for seed in (0, 1)]
+    of_rollouts = ("tokens_mean", "reward_mean", "correct_share", "truncated_share", "learnable_share")
+    first, second = ({name: run.updates[0][name] for name in of_rollouts} for run in runs)
+    numbers = {f"seed{seed}_{name}": value for seed, row in enumerate((first, second)) for name, value in row.items()}
+    expect(first != second, "two seeds sampled the same rollouts", numbers)
+    return numbers
+
+
+def check_interruption(bench: Workbench) -> dict:
+    """Interruption: a killed run goes on from its state, and how long a run takes to stop"""
+    whole = bench.trained("trained")
+    run, numbers = killed(bench, "killed", bench.setting.small, whole.facts["run"]["training"], after=4)
+    numbers |= {"next_loss": run.updates[4]["loss"], "next_loss_of_the_whole_run": whole.updates[4]["loss"]}
+    expect(run.facts["base_sha256"] == whole.facts["base_sha256"], "the base of the resumed run is another", numbers)
+    return numbers | stopped(bench, "stopped", bench.setting.small, whole.facts["run"]["training"])
+
+
+def check_large(bench: Workbench) -> dict:
+    """Large models: memory, vLLM's cache, and an adapter on fused layers in both engines"""
+    numbers = {}
+    for model in bench.setting.large:
+        run = bench.train(f"large_{model}", model, bench.recipe("as_written", updates=2, checkpoint_every=2))
+        log = bench.log(f"large_{model}")
+        cache = [line.split("KV cache size:")[1].split()[0] for line in log.splitlines() if "KV cache size:" in line]
+        numbers |= {f"{model}_{name}": value for name, value in measured(run).items()}
+        numbers[f"{model}_cache_tokens"] = cache[-1] if cache else None
+        check_differences(run, numbers)
+    if not bench.has_vllm:
+        return numbers | {"adapter_scores": "left out: vLLM is not installed"}
+    numbers |= score_adapter(bench, bench.setting.large[-1], run.checkpoint(2))
+    expect(
+        numbers["scores_differ"] < SCORE_DIFFERENCE,
+        "vLLM and transformers give tokens other probabilities with an adapter",
+        numbers,
+    )
+    says_something = numbers["adapter_changes"] > 3 * numbers["scores_differ"]
+    expect(says_something, "the adapter changes so little that its scores say nothing", numbers)
+    return numbers
+
+
+def check_four_bits(bench: Workbench) -> dict:
+    """Four bits: the adapter is trained in float32, also after a resume"""
+    from safetensors.torch import load_file
+
+    recipe = bench.recipe("as_released_july", updates=4, checkpoint_every=2)
+    whole = bench.train("four_bits", bench.setting.small, recipe)
+    resumed, numbers = killed(bench, "four_bits_killed", bench.setting.small, recipe, after=2)
+    loaded = {
+        (run.folder.name, step): load_file(run.checkpoint(step) / "adapter_model.safetensors")
+        for run in (whole, resumed)
+        for step in (2, 4)
+    }
+    numbers["types"] = sorted({str(weights.dtype) for tensors in loaded.values() for weights in tensors.values()})
+    expect(numbers["types"] == ["torch.float32"], "the adapter is not held in float32", numbers)
+    for run in (whole, resumed):
+        early, late = loaded[run.folder.name, 2], loaded[run.folder.name, 4]
+        changed = [(early[name] != late[name]).float().mean().item() for name in early if ".lora_A" in name]
+        numbers[f"{run.folder.name}_share_of_A_that_moves"] = round(statistics.fmean(changed), 3)
+    learned = any(row["grad_norm"] for row in whole.updates[2:])
+    expect(not learned or numbers["four_bits_share_of_A_that_moves"] > 0.5, "most of A does not move", numbers)
+    return numbers | {f"whole_{name}": value for name, value in measured(whole).items()}
+
+
+def check_evaluation(bench: Workbench) -> dict:
+    """Evaluation: adapters in one start, and whole checkpoints one after another in one process"""
+    run = bench.trained("trained")
+    rows = bench.evaluate("adapters", bench.setting.small, run.folder / "checkpoints", "--base")
+    numbers = {"starts": bench.log("adapters").count(f"engine {bench.engine} starts"), "completions": len(rows)}
+    expect(numbers["starts"] == 1, "the base and its adapters took more than one start", numbers)
+    folder = bench.folder / "whole"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for step in (1, 2):
+        (folder / f"step-{step}").symlink_to(Path(bench.model(bench.setting.small)).resolve())
+    files.write_json(folder / "manifest.json", {"steps": [1, 2]})
+    rows = bench.evaluate("whole_checkpoints", bench.setting.small, folder)
+    numbers |= {f"whole_{step}": sum(row["answered"] for row in rows if row["step"] == step) for step in (1, 2)}
+    return numbers | {"whole_starts": bench.log("whole_checkpoints").count(f"engine {bench.engine} starts")}
+
+
+def check_two_gpus(bench: Workbench) -> dict:
+    """Two GPUs: one engine on both, one run on both, and a run on one of several visible"""
+    if too_few := lacks_two_gpus(bench):
+        return too_few
+    recipe, numbers = bench.recipe("as_written", updates=2, checkpoint_every=2), {}
+    if bench.gpus:
+        rows, facts = bench.probe("probe_two", bench.setting.small, gpus=2)
+        numbers["two_tokens_per_second"] = round(facts["completion_tokens"] / facts["work_seconds"], 1)
+        one, _ = bench.probe("probe_one", bench.setting.small)
+        difference = abs(
+            statistics.fmean(row["log_probability"] for row in rows) - statistics.fmean(row["log_probability"] for row in one)
+        )
+        expect(difference < TOKEN_DIFFERENCE, "one engine on two GPUs says other things", numbers)
+        bench.train("visible", bench.setting.small, recipe)  # one GPU, though CUDA_VISIBLE_DEVICES may not be set
+    run = bench.train("two", bench.setting.small, recipe, gpus=2)
+    check_differences(run, numbers | measured(run))
+    return numbers | measured(run) | stopped(bench, "two_stopped", bench.setting.small, recipe | {"updates": 6}, gpus=2)
+
+
+def check_sharded(bench: Workbench) -> dict:
+    """All weights on two GPUs: the reference, memory, a save, a resume, and the test of what is saved"""
+    if too_few := lacks_two_gpus(bench):
+        return too_few
+    recipe = bench.recipe("as_written_full", updates=4, checkpoint_every=2)
+    run, numbers = killed(bench, "sharded", bench.setting.small, recipe, after=2, gpus=2)
+    numbers |= measured(run)
+    expect(run.updates[0]["kl"] < FIRST_KL, "the first update has a KL: the reference is not the base", numbers)
+    if bench.gpus:
+        expect("sharded over them" in bench.log("sharded"), "the weights are not sharded", numbers)
+        numbers["estimated_gib"] = round(bench.expected_gib(bench.setting.small, recipe, 2)["total"], 1)
+        expect(numbers["peak_gib"] < numbers["estimated_gib"] + 2, "more memory is used than estimated", numbers)
+    rows = bench.evaluate("sharded_tested", bench.setting.small, run.folder / "checkpoints")
+    return numbers | {"answered": sum(row["answered"] for row in rows), "tested": len(rows)}
+
+
+CHECKS = [
+    check_node, check_sampling, check_training, check_seeds, check_interruption, check_large, check_four_bits, check_evaluation, check_two_gpus,
+    check_sharded,
+]  # fmt: skip
+
+
+def lacks_two_gpus(bench: Workbench) -> dict | None:
+    if not bench.gpus:
+        return None  # two processes on the CPU
+    import torch
+
+    visible = torch.cuda.device_count()
+    return {"left_out": f"needs two GPUs, and {visible} is visible"} if visible < 2 else None
+
+
+def measured(run: Trained) -> dict:
+    """Numbers of a run: memory, times, and how far vLLM and the trainer differ."""
+    first, last = run.updates[0], run.updates[-1]
+    numbers = {"peak_gib": run.peak_gib, "update_gib": run.facts.get("gpu_gib"), "seconds": run.facts["seconds"]}
+    numbers |= {"update_seconds": run.facts["update_seconds"], "first_kl": first["kl"]}
+    for name in ("logp_difference_mean", "importance_ratio_mean", "masked_share"):
+        if name in first:
+            numbers |= {f"first_{name}": first[name], f"last_{name}": last[name]}
+    return numbers
+
+
+def check_differences(run: Trained, numbers: dict) -> None:
+    """Raise `Failed` if vLLM does not sample with the weights that are trained."""
+    for row, limit in ((run.updates[0], TOKEN_DIFFERENCE), (run.updates[-1], LATER_DIFFERENCE)):
+        difference = row.get("logp_difference_mean") or 0.0
+        reason = f"update {row['step']:.0f}: log-probabilities of vLLM and the trainer differ by {difference:.3f}, expected below {limit}"
+        expect(difference < limit, reason, numbers)
+
+
+def checksum(bench: Workbench, model: str, base: str) -> str:
+    return bench.run("checksum", SCORING, "checksum", bench.model(model), base).strip().splitlines()[-1]
+
+
+def killed(bench: Workbench, name: str, model: str, recipe: dict, after: int, **options) -> tuple[Trained, dict]:
+    """(a run that was killed once `after` updates were saved, and started again, and how it went)."""
+    for path in (bench.folder / name, bench.folder / f"{name}.state"):
+        shutil.rmtree(path, ignore_errors=True)
+    with bench.started(name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD) as process:
+        bench.until(process, lambda: bench.saved(name) >= after, f"{after} updates were saved")
+    run = bench.train(name, model, recipe, fresh=False, **options)
+    numbers = {"resumed_from": run.facts["resumed_from"]}
+    expect(run.facts["resumed_from"] >= after, "the killed run did not go on from its state", numbers)
+    return run, numbers
+
+
+def stopped(bench: Workbench, name: str, model: str, recipe: dict, **options) -> dict:
+    """Seconds from SIGTERM to the end of a run, whose state is saved then. Slurm kills after 30 (KillWait)."""
+    shutil.rmtree(bench.folder / f"{name}.state", ignore_errors=True)
+    with bench.started(name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD) as process:
+        bench.until(process, lambda: bench.saved(name) >= 2, "two updates were saved")
+        saved, began = bench.saved(name), time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        status = process.wait()
+    numbers = {"seconds_to_stop": round(time.monotonic() - began, 1), "saved_then": bench.saved(name)}
+    is_saved = status == 1 and bench.saved(name) >= saved
+    expect(is_saved or (bench.folder / name / "provenance.json").exists(), "SIGTERM did not save the state", numbers)
+    return numbers
+
+
+def score_adapter(bench: Workbench, model: str, folder: Path) -> dict:
+    """Mean differences of a token's log-probability: between vLLM and transformers, and between the base and the adapter."""
+    adapter = bench.folder / "adapter"
+    shutil.rmtree(adapter, ignore_errors=True)
+    bench.run("adapter", SCORING, "adapter", folder, adapter)
+    tokenized = bench.folder / "tokenized.json"
+    questions = [problem["question"] for problem in tasks.read_problems(bench.folder / "test.jsonl")[:8]]
+    from hardgrpo.sampling import engines
+    from hardgrpo.sampling.requests import Request
+
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(bench.model(model), local_files_only=True)
+    requests = [Request(tuple(tasks.messages(bench.task["prompt"], question)), 1, 0.0) for question in questions]
+    prompts = engines.tokenize(tokenizer, requests, settings.chat(bench.config, model))
+    job = {"model": bench.model(model), "adapter": str(adapter), "prompts": prompts, "tokens": 40, "gpus": bench.gpus}
+    files.write_json(tokenized, job)
+    answer = bench.folder / "spoken.json"
+    bench.run("speak", SCORING, "speak", tokenized, answer)
+    bench.run("score", SCORING, "score", tokenized, answer)
+    spoken, scores = files.read_json(answer)["spoken"], files.read_json(f"{answer}.scores")
+    by_vllm = {name: [row for _, row in rows] for name, rows in zip(("base", "adapter"), spoken)}
+    gaps = [apart(by_vllm[name], scores[name]) for name in by_vllm]
+    return {"scores_differ": max(gaps), "adapter_changes": apart(scores["base"], scores["changed"])}
+
+
+def apart(rows: list[list[float]], others: list[list[float]]) -> float:
+    """The mean absolute difference of numbers in two lists of lists."""
+    return statistics.fmean(abs(x - y) for row, other in zip(rows, others) for x, y in zip(row, other))

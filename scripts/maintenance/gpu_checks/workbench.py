@@ -1,0 +1,291 @@
+"""What the checks of gpu_check.py work with: a model, problems, and the programs, whose output goes to logs."""
+
+from hardgrpo.data import tasks
+from hardgrpo.runtime import environments, files, warm
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import memory, paths, settings
+from hardgrpo.training import outputs
+
+import contextlib
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[3]
+PROBLEMS = 64
+
+
+class Failed(Exception):
+    """A check found what must not be. `numbers` are those that it measured before."""
+
+    def __init__(self, reason: str, numbers: dict | None = None):
+        super().__init__(reason)
+        self.numbers = numbers or {}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Models, task and machine of the checks. `changes` are made to every recipe."""
+
+    small: str
+    large: tuple[str, ...]
+    task: str
+    gpus: int
+    changes: dict = field(default_factory=dict)
+
+
+REAL = Setting("qwen3-4b", ("qwen3-14b", "phi-4"), "gsm8k", gpus=1)
+
+
+def stand_in() -> Setting:
+    """As much of the same as a CPU can do, with the model and a task of a finished miniature: beside vLLM or in 4 bits where these packages
+    are installed."""
+    task = next((task for task in ("arithmetic", "swaps") if Path(paths.problems(task, "train")).exists()), "arithmetic")
+    changes = {"prompts_per_update": 4, "group_size": 4, "reward": "finished", "optimiser": "adamw", "learning_rate": 1e-3}
+    return Setting("tiny", ("tiny",), task, gpus=0, changes=changes)
+
+
+class Workbench:
+    """`folder` holds logs and outputs of the checks, which later checks read."""
+
+    def __init__(self, setting: Setting, folder: Path):
+        self.setting, self.folder = setting, folder
+        self.config = files.read_yaml("config.yaml")
+        self.gpus, self.task = setting.gpus, self.config["tasks"][setting.task]
+        folder.mkdir(parents=True, exist_ok=True)
+
+    # --- what is here ------------------------------------------------------------------------------------------------------
+
+    def base(self, name: str) -> str:
+        """The name of a model's weights: its own, or those of its first replicate."""
+        own = settings.own_base(name, 0)
+        return own if not Path(paths.model_folder(name)).exists() and Path(paths.model_folder(own)).exists() else name
+
+    def model(self, name: str) -> str:
+        return paths.model_folder(self.base(name))
+
+    def problems(self, split: str) -> Path:
+        """The first problems of a split, and with `train` their subset."""
+        rows = files.read_jsonl(paths.problems(self.setting.task, split), {"id": str, "question": str})[:PROBLEMS]
+        path = self.folder / f"{split}.jsonl"
+        files.write_jsonl(path, rows)
+        for name, chosen in (
+            (("subset", rows), ("one", [max(rows, key=lambda row: len(row["question"]))])) if split == "train" else ()
+        ):
+            ranked = [{"id": row["id"], "pass_rate": None, "rank": rank} for rank, row in enumerate(chosen, start=1)]
+            files.write_rows(self.folder / f"{name}.csv", ["id", "pass_rate", "rank"], ranked)
+        return path
+
+    def check_inputs(self) -> None:
+        """Raise a `UserError` if a model or the problems are not here."""
+        needed = [f"{self.model(name)}/manifest.json" for name in dict.fromkeys((self.setting.small, *self.setting.large))]
+        for path in needed + [paths.problems(self.setting.task, split) for split in ("train", "test")]:
+            if not Path(path).exists():
+                raise UserError(f"{path} is not here; get it where there is internet: snakemake inputs --config study=paper")
+        for split in ("train", "test"):
+            tasks.read_problems(self.problems(split))
+
+    @property
+    def has_vllm(self) -> bool:
+        return self.gpus > 0 or environments.choose("auto", 0) == "vllm"
+
+    @property
+    def engine(self) -> str:
+        return "vllm" if self.has_vllm else "transformers"
+
+    def recipe(self, name: str, **changes) -> dict:
+        """A recipe of config.yaml for these checks."""
+        recipe = {"adapter": None} | self.config["recipes"][name] | self.setting.changes | changes
+        if not self.has_vllm and recipe["generation"] == "vllm":
+            recipe["generation"] = "transformers"
+        if not self.has_vllm and recipe["base"] == "nf4":  # bitsandbytes is in vLLM's environments
+            recipe["base"] = "bf16"
+        return recipe
+
+    # --- programs ----------------------------------------------------------------------------------------------------------
+
+    def run(self, name: str, program: Path | str, *arguments, **env: str) -> str:
+        """What a program prints, which also goes to NAME.log. It must succeed."""
+        with self.started(name, program, *arguments, **env) as process:
+            status = process.wait()
+        said = self.log(name)
+        if status:
+            lines = said.strip().splitlines() or [f"exit status {status}"]
+            raise Failed(f"{self.folder / name}.log ends with: {lines[-1]}")
+        return said
+
+    @contextlib.contextmanager
+    def started(self, name: str, program: Path | str, *arguments, **env: str) -> Iterator[subprocess.Popen]:
+        """A program that runs; its output goes to NAME.log. Its processes end with the block."""
+        path = program if isinstance(program, Path) else next(ROOT.glob(f"scripts/*/{program}.py"))
+        known = (
+            os.environ | {"VLLM_LOGGING_LEVEL": "INFO"} | environments.ALLOCATOR | ({warm.SOCKET: warm.OFF} if self.gpus else {})
+        )
+        known["PYTHONPATH"] = os.pathsep.join(filter(None, [str(environments.SOURCE), os.environ.get("PYTHONPATH")]))
+        command = [sys.executable, str(path), *map(str, arguments)]
+        with open(self.folder / f"{name}.log", "w") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=known | env)
+        try:
+            yield process
+        finally:
+            self.kill(process)
+
+    def kill(self, process: subprocess.Popen) -> None:
+        """End a program and all that it started, without a signal that it could handle."""
+        import psutil  # comes with accelerate
+
+        with contextlib.suppress(psutil.NoSuchProcess):
+            parts = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
+            for part in parts:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    part.kill()
+            psutil.wait_procs(parts, timeout=60)  # until they are gone they hold the run's lock
+        process.wait()
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    def probe(self, name: str, model: str, gpus: int | None = None, **env: str) -> tuple[list[dict], dict]:
+        """(completions with their log-probabilities, provenance) of a probe."""
+        output = self.folder / f"{name}.jsonl.gz"
+        arguments = [*self.sampling(model, "train", gpus), "--samples", 5, "--provenance", self.folder / f"{name}.json"]
+        self.run(name, "probe", *arguments, "--output", output, **env)
+        rows = files.read_jsonl(output, {"id": str, "sample": int, "completion": str, "tokens": int, "log_probability": float})
+        return rows, files.read_json(self.folder / f"{name}.json")
+
+    def evaluate(self, name: str, model: str, checkpoints: Path, *arguments) -> list[dict]:
+        """The graded completions of an evaluation."""
+        output = self.folder / f"{name}.csv.gz"
+        more = ["--checkpoints", checkpoints, "--grader", self.task["grader"], "--samples", 1, "--greedy", *arguments]
+        self.run(
+            name,
+            "evaluate",
+            *self.sampling(model, "test"),
+            *more,
+            "--output",
+            output,
+            "--completions",
+            self.folder / f"{name}.jsonl.gz",
+        )
+        return files.read_rows(output, {"step": int, "decoding": str, "answered": int, "correct": int, "tokens": int})
+
+    def sampling(self, model: str, split: str, gpus: int | None = None) -> list:
+        """Arguments that probe and evaluation have in common."""
+        chat = json.dumps(settings.chat(self.config, model))
+        found = [
+            "--model",
+            self.model(model),
+            "--problems",
+            self.folder / f"{split}.jsonl",
+            "--prompt",
+            self.task["prompt"],
+            "--seed",
+            1,
+        ]
+        found += ["--completion-tokens", self.task["completion_tokens"], "--engine", self.engine, "--chat", chat]
+        return [*found, "--gpus", self.gpus if gpus is None else gpus]
+
+    # --- trainings ---------------------------------------------------------------------------------------------------------
+
+    def training(self, name: str, model: str, recipe: dict, seed: int = 0, subset: str = "subset", gpus: int | None = None) -> list:
+        """Arguments of a training, whose specification is written here."""
+        run = settings.Run(model, self.setting.task, "gpu_check", "random", seed, self.base(model))
+        config = self.config | {"recipes": self.config["recipes"] | {"gpu_check": recipe}}
+        spec = paths.specification(config, run) | {
+            "problems": str(self.folder / "train.jsonl"),
+            "subset": str(self.folder / f"{subset}.csv"),
+        }
+        files.write_text(self.folder / f"{name}.yaml", yaml.safe_dump(spec))
+        found = ["--spec", self.folder / f"{name}.yaml", "--output", self.folder / name, "--state", self.folder / f"{name}.state"]
+        count = self.gpus if gpus is None else gpus
+        if not self.gpus:
+            return found + ["--processes", max(1, count), "--micro-batch", 4]
+        entry = settings.training_gpus(self.config, model, "as_written" if recipe["adapter"] else "as_written_full") | {
+            "count": count
+        }
+        need = memory.training_memory(self.config["models"][model]["shape"], recipe, self.task["completion_tokens"], entry)
+        found += ["--gpus", count, "--micro-batch", entry["micro_batch"], "--vllm-memory", entry["vllm_memory"]]
+        return found + ["--gpu-gib", math.ceil(need["total"])] + ["--vllm-sleep"] * entry["vllm_sleep"]
+
+    def expected_gib(self, model: str, recipe: dict, gpus: int) -> dict[str, float]:
+        """What the estimate of memory says."""
+        entry = settings.training_gpus(self.config, model, "as_written" if recipe["adapter"] else "as_written_full") | {
+            "count": gpus
+        }
+        return memory.training_memory(self.config["models"][model]["shape"], recipe, self.task["completion_tokens"], entry)
+
+    def train(self, name: str, model: str, recipe: dict, fresh: bool = True, **options) -> "Trained":
+        """Train a run, from the start or (`fresh` False) from the state that is here."""
+        if fresh:
+            for path in (self.folder / name, self.folder / f"{name}.state"):
+                shutil.rmtree(path, ignore_errors=True)
+        with PeakMemory(self.gpus) as peak:
+            self.run(name, "train_grpo", *self.training(name, model, recipe, **options))
+        return self.trained(name, peak.gib)
+
+    def trained(self, name: str, peak_gib: float | None = None) -> "Trained":
+        folder = self.folder / name
+        if not (folder / "provenance.json").exists():
+            raise UserError(f"{folder} is not here; start with the check that makes it: --from 3")
+        facts = files.read_json(folder / "provenance.json")
+        columns = dict.fromkeys(["step", *outputs.columns_of(facts["run"]["training"])], float)
+        return Trained(folder, files.read_rows(folder / "updates.csv", columns), facts, peak_gib)
+
+    def until(self, process: subprocess.Popen, condition: Callable[[], bool], what: str) -> None:
+        while not condition():
+            if process.poll() is not None:
+                raise Failed(f"the training ended before {what}")
+            time.sleep(0.01)
+
+    def saved(self, name: str) -> int:
+        """The number of updates in the newest complete checkpoint of a run's state."""
+        found = (self.folder / f"{name}.state").glob("*/checkpoint-*/manifest.json")
+        return max((int(path.parent.name.split("-")[1]) for path in found), default=0)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished run: its log, its provenance, and the most memory that was used of a GPU meanwhile."""
+
+    folder: Path
+    updates: list[dict[str, float]]
+    facts: dict
+    peak_gib: float | None
+
+    def checkpoint(self, step: int) -> Path:
+        return self.folder / f"checkpoints/step-{step}"
+
+
+class PeakMemory:
+    """The most memory in GiB that is used of a GPU inside the block, as nvidia-smi says five times a second; None without GPUs."""
+
+    def __init__(self, gpus: int):
+        self.gib, self.ended = (0.0 if gpus else None), threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self) -> None:
+        command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+        while not self.ended.wait(0.2):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            used = [float(line) for line in done.stdout.split() if line.replace(".", "").isdigit()]
+            self.gib = max([self.gib, *(round(mib / 1024, 2) for mib in used)])
+
+    def __enter__(self) -> "PeakMemory":
+        if self.gib is not None:
+            self.thread.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.ended.set()
+        if self.gib is not None:
+            self.thread.join()

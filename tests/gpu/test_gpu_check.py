@@ -1,0 +1,60 @@
+"""`make gpu-check`: its ten checks on the CPU with a small model, and where there are GPUs as they are meant."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT, World, path_of
+
+CHECKS = 10
+
+
+def check(folder, *arguments: str, **env: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, path_of("gpu_check"), *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=os.environ | env)
+
+
+def rows(world: World) -> list[dict]:
+    return json.loads((world.folder / "results/gpu-check/numbers.json").read_text())["checks"]
+
+
+# Without vLLM, whose starts would take minutes; tests/end_to_end/test_vllm.py and test_sharded.py train beside it.
+NO_VLLM = {"HARDGRPO_VLLM_PYTHON": "/nowhere/python"}
+
+
+@pytest.mark.slow
+def test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers(finished):
+    done = check(finished.folder, "--stand-in", **NO_VLLM)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    written = rows(finished)
+    assert [row["check"] for row in written] == list(range(1, CHECKS + 1)) and not [row for row in written if "failed" in row]
+    assert written[2]["numbers"]["base_before"] == written[2]["numbers"]["base_after"]
+    assert written[4]["numbers"]["resumed_from"] >= 4 and written[6]["numbers"]["types"] == ["torch.float32"]
+    assert all(f"check {number} of {CHECKS}" in done.stdout for number in range(1, CHECKS + 1))
+
+    moved = lambda text: text.replace(written[2]["numbers"]["base_after"], "0" * 64)  # as if the base had moved
+    finished.edit("results/gpu-check/trained/provenance.json", moved)
+    done = check(finished.folder, "--stand-in", "--from", "5", **NO_VLLM)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("error: check 5 (Interruption") and "the base of the resumed run is another" in done.stderr
+    assert [row["check"] for row in rows(finished)] == [1, 2, 3, 4, 5], "later checks are not done"
+    assert rows(finished)[4]["failed"] and rows(finished)[4]["numbers"]["resumed_from"] >= 4
+
+
+def test_what_a_check_needs_is_named(world):
+    world.clear()
+    done = check(world.folder, "--stand-in", **NO_VLLM)
+    assert done.returncode == 1 and "manifest.json is not here" in done.stderr and "snakemake inputs" in done.stderr
+    done = check(world.folder, **NO_VLLM)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "is not installed" in done.stderr and "make gpu" in done.stderr
+    for number in ("0", "11"):
+        assert "expected a number from 1 to 10" in check(world.folder, "--stand-in", "--from", number, **NO_VLLM).stderr
+
+
+@pytest.mark.gpu
+def test_the_checks_pass_on_this_machine_s_gpus():
+    done = check(ROOT)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
