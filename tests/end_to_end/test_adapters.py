@@ -11,10 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
+from transformers import AutoModelForCausalLM
 
 from conftest import path_of
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.training import base_weights
 from interrupted import often, wait_for
 
 UPDATES = 6
@@ -75,6 +78,10 @@ def test_a_checkpoint_is_an_adapter_and_small(clean, folder):
         "v_proj",
     ]
     assert (step / "adapter_model.safetensors").exists() and not (step / "model.safetensors").exists()
+    base = AutoModelForCausalLM.from_pretrained(folder / "results/models/tiny", dtype=torch.float32)
+    assert json.loads((clean / "provenance.json").read_text())["base_sha256"] == base_weights.checksum(base), (
+        "training left the base"
+    )
     assert updates(clean)[0]["kl"] == "0.0" and float(updates(clean)[-1]["kl"]) > 0, "the reference is the base without adapter"
 
 
