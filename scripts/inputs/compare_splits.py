@@ -20,7 +20,7 @@ COLUMNS = ["split", "id", "other_split", "other_id", "match", "shared_ngrams"]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", required=True, help="name of the task that is trained on")
-    parser.add_argument("--pool", help="its train split; without it there is nothing to compare")
+    parser.add_argument("--pool", required=True, help="its train split")
     parser.add_argument("--test", help="name of the task that is tested")
     parser.add_argument("--problems", help="its test split")
     parser.add_argument("--contamination", choices=["refuse", "report"], default="refuse", help="what to do with equal questions")
@@ -28,7 +28,7 @@ def main() -> None:
     args = parser.parse_args()
 
     files.named(args.output)
-    pool = tasks.read_problems(args.pool, needs_answer=False) if args.pool else []
+    pool = tasks.read_problems(args.pool, needs_answer=False)
     rows, counts = of_test(args, pool, tasks.read_problems(args.problems)) if args.test else of_pool(args.task, pool)
     files.write_json(Path(args.output).with_suffix(".json"), counts)
     files.write_rows(args.output, COLUMNS, rows)

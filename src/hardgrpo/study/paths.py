@@ -25,7 +25,7 @@ def contamination(task: str, test: str, kind: str = "csv") -> str:
 
 
 def compared(task: str, kind: str = "csv") -> str:
-    """The questions that a pool has twice; as JSON their numbers. Made after all comparisons of the pool with tests."""
+    """The questions that a pool has twice, and those that are near another; as JSON their numbers."""
     return f"results/tasks/{task}/compared.{kind}"
 
 
