@@ -9,7 +9,7 @@ from pathlib import Path
 from hardgrpo.data import generated, sources, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import RowError, UserError, refuse_rows, shown
+from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows, shown
 
 UNGRADED_SHARE = tasks.UNREADABLE_SHARE  # at most this share of solutions may be graded wrong; they are left out
 
@@ -54,7 +54,7 @@ def graded_right(solved: list[tuple[dict, str]], grader: str, path: str | Path) 
     """The rows of `solutions.jsonl`: solutions that the grader finds right. Print the others; raise a `UserError` if they exceed 1 %."""
     wrong = [problem for problem, text in solved if not graders.grade(grader, text, problem["answer"]).correct]
     if wrong:
-        named = ", ".join(f"'{p['id']}' ({p['answer'][:30]})" for p in wrong[:5]) + (", ..." if len(wrong) > 5 else "")
+        named = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in wrong])
         what = (
             f"{path}: grader '{grader}' does not find the worked solution of {len(wrong)} of {len(solved)} problems right: {named}"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from hardgrpo.data import generated, sources, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import RowError, UserError, refuse_rows, shown
+from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows, shown
 
 SPLITS = ("train", "test")
 # Keys of a source that hold lists of numbers.
@@ -26,9 +26,7 @@ UNREADABLE_SHARE = 0.01  # up to this share of reference answers may be unreadab
 def prepare(task: str, source: dict, split: str, paths: list[str], labelled: bool = True) -> list[dict]:
     """The problems of one split. `source` is the task's `source` in config.yaml, without the other split; `paths` are the files or
     dataset folders of its parts, in order."""
-    if source.get("kind") == "generated":
-        return generate_problems(task, source, split)
-    return [problem for problem, _, _ in with_rows(task, source, split, paths, labelled)]
+    return prepare_with_places(task, source, split, paths, labelled)[0]
 
 
 def prepare_with_places(
@@ -112,7 +110,7 @@ def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[
     unreadable = [p for p in problems if not graders.readable(grader, p["answer"])]
     if not unreadable:
         return problems
-    named = ", ".join(f"'{p['id']}' ({p['answer'][:30]})" for p in unreadable[:5]) + (", ..." if len(unreadable) > 5 else "")
+    named = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in unreadable])
     what = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {named}"
     if len(unreadable) > UNREADABLE_SHARE * len(problems):
         commas = any(spreadsheets.DECIMAL_COMMA.fullmatch(p["answer"].strip()) for p in unreadable)

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 from trl import SFTConfig, SFTTrainer
 
 from hardgrpo.data import solutions, tasks
-from hardgrpo.runtime.errors import UserError, shown
+from hardgrpo.runtime.errors import UserError, first_entries, shown
 from hardgrpo.runtime.interruption import say
 from hardgrpo.training import base_weights, processes, recipes
 
@@ -81,7 +81,7 @@ def texts(spec: recipes.Spec, problems: dict, chosen: list[str], tokenizer) -> d
         found[identity] = {"input_ids": asked + solution, "completion_mask": [0] * len(asked) + [1] * len(solution)}
     for left_out, why in ((without, "have no worked solution"), (long, f"have one of more than {spec.completion_tokens} tokens")):
         if left_out:
-            named = ", ".join(left_out[:5]) + (", ..." if len(left_out) > 5 else "")
+            named = first_entries(left_out)
             say(f"warning: {len(left_out)} of {len(chosen)} chosen prompts {why}: {shown(named)}; they are left out")
     if not found:
         raise UserError(
