@@ -231,7 +231,7 @@ def test_equal_questions_with_other_answers_are_an_error_that_names_the_rows(tmp
     rows = [(f"Question {i % 5}?", str(i)) for i in range(20)]
     done = prepare(tmp_path, rows, "--grader", "number_lenient", split=split)
     assert done.returncode == 1 and not (tmp_path / "P.jsonl").exists()
-    for words in ("15 questions", "mine.csv", "row 2 ('0')", "row 7 ('5')", ", ..."):
+    for words in ("15 pairs", "mine.csv", "row 2 ('0')", "row 7 ('5')", ", ..."):
         assert words in done.stderr, done.stderr
     assert done.stderr.count("\n") == 1
 

@@ -53,10 +53,10 @@ def normalized(question: str) -> str:
 
 
 def matches(questions: Sequence[str], others: Sequence[str] | None = None) -> list[Match]:
-    """The best match among `others` of each question that has one: an equal question, else the one with the most shared n-grams.
+    """At most one match for each question: an equal question of `others` if there is one, otherwise the one that shares the most n-grams.
 
-    Without `others`, each question is compared with those before it. A question without a shared n-gram has no match. Equal matches
-    come first, then by falling share.
+    Without `others`, each question is compared with the questions before it. A question that shares no n-gram has no match. Equal
+    matches come first, then the others by falling share.
     """
     equal = _equal(questions, others)
     near: dict[int, Match] = {}
@@ -86,10 +86,10 @@ def _equal(questions: Sequence[str], others: Sequence[str] | None) -> dict[int, 
 def without_repetitions(
     problems: list[dict], places: dict[str, str], same_answer: Callable[[str | None, str | None], bool]
 ) -> tuple[list[dict], list[tuple[str, str]]]:
-    """(problems with the first of equal questions alone, (id of each problem that is left out, id of the one that stays)).
+    """(problems with only the first of each set of equal questions, pairs (id of a removed problem, id of the first one)).
 
-    `places` says where each id stands. The row of a problem that stays lists the others as `repeated_as`. Raise a `UserError` that names
-    the places of equal questions whose answers differ.
+    `places` maps each id to its file and row, for messages. The row of a first problem lists the removed ids as `repeated_as`. Raise a
+    `UserError` that names the places of equal questions whose answers differ.
     """
     first_of: dict[str, dict] = {}
     repeated, contradictions = [], []
@@ -103,17 +103,17 @@ def without_repetitions(
         repeated.append((problem["id"], first["id"]))
     if contradictions:
         raise UserError(
-            f"{len(contradictions)} questions have another answer in another row: {first_entries(contradictions)};"
-            " correct the answers, or take rows out"
+            f"{len(contradictions)} pairs of equal questions have different answers: {first_entries(contradictions)};"
+            " correct the answers, or remove rows"
         )
-    others: dict[str, list[str]] = {}
-    for identity, first_id in repeated:
-        others.setdefault(first_id, []).append(identity)
-    left_out = {identity for identity, _ in repeated}
+    removed_ids: dict[str, list[str]] = {}
+    for removed_id, first_id in repeated:
+        removed_ids.setdefault(first_id, []).append(removed_id)
+    removed = {removed_id for removed_id, _ in repeated}
     distinct = [
-        problem | ({"repeated_as": others[problem["id"]]} if problem["id"] in others else {})
+        problem | ({"repeated_as": removed_ids[problem["id"]]} if problem["id"] in removed_ids else {})
         for problem in problems
-        if problem["id"] not in left_out
+        if problem["id"] not in removed
     ]
     return distinct, repeated
 

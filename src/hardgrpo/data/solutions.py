@@ -54,10 +54,8 @@ def graded_right(solved: list[tuple[dict, str]], grader: str, path: str | Path) 
     """The rows of `solutions.jsonl`: solutions that the grader finds right. Print the others; raise a `UserError` if they exceed 1 %."""
     wrong = [problem for problem, text in solved if not graders.grade(grader, text, problem["answer"]).correct]
     if wrong:
-        named = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in wrong])
-        what = (
-            f"{path}: grader '{grader}' does not find the worked solution of {len(wrong)} of {len(solved)} problems right: {named}"
-        )
+        examples = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in wrong])
+        what = f"{path}: grader '{grader}' does not find the worked solution of {len(wrong)} of {len(solved)} problems right: {examples}"
         if len(wrong) > UNGRADED_SHARE * len(solved):
             raise UserError(f"{what}; choose another grader for the task or correct the solutions")
         print(f"warning: {shown(what)}; they are left out", flush=True)

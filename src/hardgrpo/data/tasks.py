@@ -110,8 +110,10 @@ def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[
     unreadable = [p for p in problems if not graders.readable(grader, p["answer"])]
     if not unreadable:
         return problems
-    named = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in unreadable])
-    what = f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {named}"
+    examples = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in unreadable])
+    what = (
+        f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {examples}"
+    )
     if len(unreadable) > UNREADABLE_SHARE * len(problems):
         commas = any(spreadsheets.DECIMAL_COMMA.fullmatch(p["answer"].strip()) for p in unreadable)
         point = " (a decimal comma: write a decimal point)" if commas else ""

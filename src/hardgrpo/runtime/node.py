@@ -43,8 +43,8 @@ def check(compiles: bool) -> None:
 
 def cuda() -> str | None:
     """The version of CUDA that this Python's torch is built for, without importing it; None for a build for CPUs."""
-    found = importlib.util.find_spec("torch")
-    path = Path(found.origin).with_name("version.py") if found and found.origin else None
+    torch_spec = importlib.util.find_spec("torch")
+    path = Path(torch_spec.origin).with_name("version.py") if torch_spec and torch_spec.origin else None
     text = path.read_text(encoding="utf-8") if path and path.exists() else ""
     version = re.search(r"^cuda\b[^=\n]*= *'([0-9.]+)'", text, re.MULTILINE)
     return version[1] if version else None
@@ -96,7 +96,7 @@ def _set_caches() -> None:
         chosen = os.environ.get(variable)
         chosen = None if chosen == str(user_settings.COMPILED_FOLDER) else chosen  # that of programs for CPUs
         folder = Path(chosen) if chosen else own / part
-        named = f"{variable}={folder}" if chosen else f"{folder} (the folder for {variable})"
+        cache = f"{variable}={folder}" if chosen else f"{folder} (the folder for {variable})"
         try:
             if not chosen:
                 own.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def _set_caches() -> None:
                 file.write(b"x")
         except OSError as error:
             raise UserError(
-                f"{named} cannot be written: {error.strerror}; kernels are compiled there: set {variable if chosen else 'TMPDIR'} to a folder"
+                f"{cache} cannot be written: {error.strerror}; kernels are compiled there: set {variable if chosen else 'TMPDIR'} to a folder"
                 " that can, on a local disk of the node if it has one"
             ) from None
         os.environ[variable] = str(folder)
@@ -119,9 +119,9 @@ def _check_compiler(folder: Path) -> None:
     """Raise a `UserError` if no C file can be compiled against Python's headers and loaded from a folder, as Triton does."""
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     if not compiler or not shutil.which(compiler):
-        named = f"CC is {compiler}, which is not there" if compiler else "neither gcc nor clang is there"
+        problem = f"CC is {compiler}, which is not there" if compiler else "neither gcc nor clang is there"
         raise UserError(
-            f"a C compiler is needed on this node to compile kernels ({named}): load one for every job, such as precommand: module load gcc in"
+            f"a C compiler is needed on this node to compile kernels ({problem}): load one for every job, such as precommand: module load gcc in"
             " slurm/config.yaml, or run jobs in containers (--sdm apptainer, docs/containers.md)"
         )
     headers = sysconfig.get_paths("posix_prefix")["include"]

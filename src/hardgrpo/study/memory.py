@@ -84,9 +84,9 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
     layer += sum(outputs for _, outputs in _linear(shape)) if adapter else 0
     # The input of each layer. Autocast leaves it in float32 where the weights are; in shards they are bf16 before a layer computes.
     autocast = not adapter and count <= 1 and recipe["base"] == "fp32" and recipe["precision"] == "bf16"
-    kept = tokens * (shape["layers"] * shape["hidden_size"] * (4.0 if autocast else width) + layer * width)
+    activation_bytes = tokens * (shape["layers"] * shape["hidden_size"] * (4.0 if autocast else width) + layer * width)
     if autocast:  # it keeps a copy in bf16 of each weight for the forward pass
-        kept += parameters(shape) * 2.0
+        activation_bytes += parameters(shape) * 2.0
     # The last hidden states of the completions with their gradient in float32, a tile of scores, and if the output layer is trained its
     # gradient in float32.
     head = rows * completion_tokens * shape["hidden_size"] * (width + 4.0) + TILE * width
@@ -108,7 +108,7 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
         "optimiser": trained * OPTIMISER_BYTES[recipe["optimiser"]],
         "reference": reference,
         "reward model": reward_model,
-        "activations": kept + head + gathered,
+        "activations": activation_bytes + head + gathered,
         "context": CONTEXT_BYTES,
     }
     need = {name: size / GIB for name, size in need.items()}

@@ -81,8 +81,8 @@ def texts(spec: recipes.Spec, problems: dict, chosen: list[str], tokenizer) -> d
         found[identity] = {"input_ids": asked + solution, "completion_mask": [0] * len(asked) + [1] * len(solution)}
     for left_out, why in ((without, "have no worked solution"), (long, f"have one of more than {spec.completion_tokens} tokens")):
         if left_out:
-            named = first_entries(left_out)
-            say(f"warning: {len(left_out)} of {len(chosen)} chosen prompts {why}: {shown(named)}; they are left out")
+            examples = first_entries(left_out)
+            say(f"warning: {len(left_out)} of {len(chosen)} chosen prompts {why}: {shown(examples)}; they are left out")
     if not found:
         raise UserError(
             f"{spec.solutions}: none of the {len(chosen)} chosen prompts has a worked solution of at most {spec.completion_tokens}"
