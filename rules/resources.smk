@@ -86,7 +86,7 @@ def check_cluster(jobs):
     if command != entries.status_command:
         logger.info(f"The states of jobs come from {command}, because {entries.status_command} does not answer.")
         entries.status_command = command
-    submission.Patience(workflow.scheduler._executor, seconds)
+    submission.SubmissionRetrier(workflow.scheduler._executor, seconds)
 
 
 def request_of(job):

@@ -159,7 +159,7 @@ FAILED = "SLURM sbatch failed. The error message was '{}'.\n    sbatch call:\n  
 )
 def test_which_refusals_may_pass(reason, passes):
     refusal = submission.refusal(FAILED.format(reason))
-    assert submission.is_for_now(refusal) == passes and "\n" not in refusal and "comment" not in refusal
+    assert submission.is_temporary(refusal) == passes and "\n" not in refusal and "comment" not in refusal
 
 
 def test_other_failures_are_no_refusals():

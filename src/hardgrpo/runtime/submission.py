@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 # What sbatch says while a limit on jobs in the queue is reached, or the controller does not answer.
-FOR_NOW = (
+TEMPORARY = (
     r"(?:Max|Grp)SubmitJob",
     r"^Batch job submission failed: Job violates accounting/QOS policy",  # without the name of another limit before it
     "temporarily unable to accept job",
@@ -25,7 +25,7 @@ FOR_NOW = (
     "authentication credential",
     "Protocol authentication error",
 )
-LONGEST_SILENCE = 600  # seconds between two messages
+WARNING_INTERVAL_SECONDS = 600
 
 
 def refusal(message: str) -> str | None:
@@ -34,42 +34,46 @@ def refusal(message: str) -> str | None:
     return "; ".join(line.removeprefix("sbatch: error: ").strip() for line in text[1].splitlines()) if text else None
 
 
-def is_for_now(reason: str) -> bool:
+def is_temporary(reason: str) -> bool:
     """Whether the same submission may succeed later."""
-    return any(re.search(words, reason) for words in FOR_NOW)
+    return any(re.search(words, reason) for words in TEMPORARY)
 
 
-class Patience:
-    """Lets an executor of the plugin submit a job again `pause` seconds after a refusal that may pass, until Slurm takes the job or
-    Snakemake ends. A job that Slurm refuses for good has failed, without a further try."""
+class SubmissionRetrier:
+    """Changes an executor of the plugin: it submits a job again `retry_seconds` after a temporary refusal, until Slurm takes the job or
+    Snakemake ends. A permanent refusal fails the job without retries."""
 
-    def __init__(self, executor, pause: float):
-        self.executor, self.pause = executor, pause
-        self.ending, self.last_message = threading.Event(), -LONGEST_SILENCE
-        self.report, executor._report_job_error_threadsafe = executor._report_job_error_threadsafe, self.submit_again_or_report
-        executor.cancel, executor.shutdown = self.stop_before(executor.cancel), self.stop_before(executor.shutdown)
+    def __init__(self, executor, retry_seconds: float):
+        self.executor, self.retry_seconds = executor, retry_seconds
+        self.shutting_down = threading.Event()
+        self.last_warning_time = -WARNING_INTERVAL_SECONDS
+        self.report = executor._report_job_error_threadsafe
+        executor._report_job_error_threadsafe = self.submit_again_or_report
+        executor.cancel = self.stop_retries_before(executor.cancel)
+        executor.shutdown = self.stop_retries_before(executor.shutdown)
 
     def submit_again_or_report(self, job_info, message: str) -> None:
         reason = refusal(message)
-        if reason and is_for_now(reason) and not self.executor.workflow.scheduler._user_kill:
-            self.tell(reason)
-            if not self.ending.wait(self.pause):
+        if reason and is_temporary(reason) and not self.executor.workflow.scheduler._user_kill:
+            self.warn(reason)
+            if not self.shutting_down.wait(self.retry_seconds):
                 with contextlib.suppress(RuntimeError):  # Snakemake has just ended
                     self.executor._job_submission_executor.submit(self.executor.run_job, job_info.job)
             return
         if reason:
+            # Use up the restarts, so that Snakemake does not retry.
             job_info.job.attempt = max(job_info.job.attempt, job_info.job.restart_times + 1)
         self.report(job_info, message)
 
-    def tell(self, reason: str) -> None:
-        if time.monotonic() - self.last_message >= LONGEST_SILENCE:
-            self.last_message = time.monotonic()
-            again = f"jobs wait and are submitted again every {self.pause:g} s"
+    def warn(self, reason: str) -> None:
+        if time.monotonic() - self.last_warning_time >= WARNING_INTERVAL_SECONDS:
+            self.last_warning_time = time.monotonic()
+            again = f"jobs wait and are submitted again every {self.retry_seconds:g} s"
             self.executor.logger.warning(f"Slurm takes no further job at present ({reason}): {again}.")
 
-    def stop_before(self, end: Callable[[], None]) -> Callable[[], None]:
+    def stop_retries_before(self, end: Callable[[], None]) -> Callable[[], None]:
         def stop_and_end() -> None:
-            self.ending.set()
+            self.shutting_down.set()
             self.executor._job_submission_executor.shutdown(wait=False, cancel_futures=True)
             end()
 
