@@ -62,12 +62,14 @@ def score(job: str, answer: str) -> None:
     import torch
 
     def scored(model, rows: list) -> list[list[float]]:
-        found = []
+        log_probabilities = []
         for prompt, (tokens, _) in zip(asked["prompts"], rows):
             with torch.inference_mode():
                 logits = model(torch.tensor([prompt + tokens], device=model.device)).logits[0, len(prompt) - 1 : -1].float()
-            found.append(logits.log_softmax(-1).gather(1, torch.tensor(tokens, device=model.device)[:, None])[:, 0].tolist())
-        return found
+            log_probabilities.append(
+                logits.log_softmax(-1).gather(1, torch.tensor(tokens, device=model.device)[:, None])[:, 0].tolist()
+            )
+        return log_probabilities
 
     scores = {}
     for adapter, model in engines.with_adapters(engines.load(asked["model"]), [None, asked["adapter"]]):

@@ -118,23 +118,23 @@ class Workbench:
         """What a program prints, which also goes to NAME.log. It must succeed."""
         with self.started(name, program, *arguments, **env) as process:
             status = process.wait()
-        said = self.log(name)
+        output = self.log(name)
         if status:
-            lines = said.strip().splitlines() or [f"exit status {status}"]
+            lines = output.strip().splitlines() or [f"exit status {status}"]
             raise Failed(f"{self.folder / name}.log ends with: {lines[-1]}")
-        return said
+        return output
 
     @contextlib.contextmanager
     def started(self, name: str, program: Path | str, *arguments, **env: str) -> Iterator[subprocess.Popen]:
         """A program that runs; its output goes to NAME.log. Its processes end with the block."""
         path = program if isinstance(program, Path) else next(ROOT.glob(f"scripts/*/{program}.py"))
-        known = (
+        environment = (
             os.environ | {"VLLM_LOGGING_LEVEL": "INFO"} | environments.ALLOCATOR | ({warm.SOCKET: warm.OFF} if self.gpus else {})
         )
-        known["PYTHONPATH"] = os.pathsep.join(filter(None, [str(environments.SOURCE), os.environ.get("PYTHONPATH")]))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(environments.SOURCE), os.environ.get("PYTHONPATH")]))
         command = [sys.executable, str(path), *map(str, arguments)]
         with open(self.folder / f"{name}.log", "w") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=known | env)
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment | env)
         try:
             yield process
         finally:
@@ -182,7 +182,7 @@ class Workbench:
     def sampling(self, model: str, split: str, gpus: int | None = None) -> list:
         """Arguments that probe and evaluation have in common."""
         chat = json.dumps(settings.chat(self.config, model))
-        found = [
+        arguments = [
             "--model",
             self.model(model),
             "--problems",
@@ -192,8 +192,8 @@ class Workbench:
             "--seed",
             1,
         ]
-        found += ["--completion-tokens", self.task["completion_tokens"], "--engine", self.engine, "--chat", chat]
-        return [*found, "--gpus", self.gpus if gpus is None else gpus]
+        arguments += ["--completion-tokens", self.task["completion_tokens"], "--engine", self.engine, "--chat", chat]
+        return [*arguments, "--gpus", self.gpus if gpus is None else gpus]
 
     # --- trainings ---------------------------------------------------------------------------------------------------------
 
@@ -206,16 +206,23 @@ class Workbench:
             "subset": str(self.folder / f"{subset}.csv"),
         }
         files.write_text(self.folder / f"{name}.yaml", yaml.safe_dump(spec))
-        found = ["--spec", self.folder / f"{name}.yaml", "--output", self.folder / name, "--state", self.folder / f"{name}.state"]
+        arguments = [
+            "--spec",
+            self.folder / f"{name}.yaml",
+            "--output",
+            self.folder / name,
+            "--state",
+            self.folder / f"{name}.state",
+        ]
         count = self.gpus if gpus is None else gpus
         if not self.gpus:
-            return found + ["--processes", max(1, count), "--micro-batch", 4]
+            return arguments + ["--processes", max(1, count), "--micro-batch", 4]
         entry = settings.training_gpus(self.config, model, "as_written" if recipe["adapter"] else "as_written_full") | {
             "count": count
         }
         need = memory.training_memory(self.config["models"][model]["shape"], recipe, self.task["completion_tokens"], entry)
-        found += ["--gpus", count, "--micro-batch", entry["micro_batch"], "--vllm-memory", entry["vllm_memory"]]
-        return found + ["--gpu-gib", math.ceil(need["total"])] + ["--vllm-sleep"] * entry["vllm_sleep"]
+        arguments += ["--gpus", count, "--micro-batch", entry["micro_batch"], "--vllm-memory", entry["vllm_memory"]]
+        return arguments + ["--gpu-gib", math.ceil(need["total"])] + ["--vllm-sleep"] * entry["vllm_sleep"]
 
     def expected_gib(self, model: str, recipe: dict, gpus: int) -> dict[str, float]:
         """What the estimate of memory says."""
@@ -249,8 +256,8 @@ class Workbench:
 
     def saved(self, name: str) -> int:
         """The number of updates in the newest complete checkpoint of a run's state."""
-        found = (self.folder / f"{name}.state").glob("*/checkpoint-*/manifest.json")
-        return max((int(path.parent.name.split("-")[1]) for path in found), default=0)
+        manifests = (self.folder / f"{name}.state").glob("*/checkpoint-*/manifest.json")
+        return max((int(path.parent.name.split("-")[1]) for path in manifests), default=0)
 
 
 @dataclass(frozen=True)
