@@ -227,7 +227,12 @@ def test_the_password_of_a_hub_is_in_no_message_whatever_the_hub_answers(tmp_pat
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         address = f"http://me:{password}@127.0.0.1:{server.server_address[1]}"
-        environment = os.environ | {"HF_ENDPOINT": address, "PYTHONPATH": str(ROOT / "src"), "HF_TOKEN": "hf_SECRETTOKEN"}
+        environment = os.environ | {
+            "HF_ENDPOINT": address,
+            "HF_HUB_OFFLINE": "0",  # the hub of this test is on this machine
+            "HF_TOKEN": "hf_SECRETTOKEN",
+            "PYTHONPATH": str(ROOT / "src"),
+        }
         command = [sys.executable, "-c", ASK, *ANSWERS]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         server.shutdown()
