@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "src"))
 
 from hardgrpo.runtime import files, user_settings  # noqa: E402
 from hardgrpo.runtime.errors import UserError  # noqa: E402
+from hardgrpo.study import load  # noqa: E402
 
 user_settings.ignore()
 
@@ -34,6 +35,12 @@ except UserError as error:
 
 
 configfile: "config.yaml"
+
+
+try:
+    config.update(load.complete(config))
+except UserError as error:
+    raise WorkflowError(str(error))
 
 
 report: "rules/report/workflow.rst"

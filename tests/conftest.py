@@ -22,6 +22,7 @@ from hypothesis import settings
 import forked
 import slurm_cluster
 from hardgrpo.runtime import environments, seals, warm
+from hardgrpo.study import load
 
 settings.register_profile("busy", deadline=None)  # a machine under load is no counterexample
 settings.load_profile("busy")
@@ -56,6 +57,7 @@ def path_of(name: str) -> str:
 PARTS = [
     "Snakefile",
     "config.yaml",
+    "config",
     "rules",
     "scripts",
     "src",
@@ -158,7 +160,8 @@ class World:
                 shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.pyc.*"), dirs_exist_ok=True)
             elif source.exists():
                 shutil.copy2(source, target)
-        self.edit("config.yaml", lambda text: text.replace("study: paper", "study: mini", 1))
+        # On a cluster, too, a world runs the study that its config.yaml names.
+        self.edit("slurm/config.yaml", lambda text: re.sub("(?m)^configfile: .*\n", "", text))
 
     @classmethod
     def at(cls, folder: Path) -> "World":
@@ -186,10 +189,11 @@ class World:
                 shutil.rmtree(path)
 
     def configure(self, change) -> None:
-        """Change config.yaml as a dictionary, in place."""
-        path = self.folder / "config.yaml"
-        config = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
+        """Change the configuration as a dictionary, in place. Afterwards config.yaml holds all of it."""
+        config = load.read(self.folder)
         change(config)
+        shutil.rmtree(self.folder / "config", ignore_errors=True)
+        path = self.folder / "config.yaml"
         path.write_text(yaml.dump(config, Dumper=yaml.CSafeDumper, sort_keys=False), encoding="utf-8")
 
     def snakemake(self, *arguments: str, profile: str = "laptop", env: dict | None = None) -> subprocess.CompletedProcess:
@@ -232,7 +236,7 @@ def shrink(config: dict) -> None:
     config["policies"]["hard"]["budget"] = config["policies"]["random"]["budget"] = 0.25
     config["studies"]["mini"].update(
         tasks=["swaps"],
-        policies=["hard", "random"],
+        arms=[{"policy": ["hard", "random"], "recipe": "mini"}],
         seeds=[0],
         also_tested_on={"swaps": ["swaps_hard"]},
         weaker_signal=["swaps"],

@@ -31,7 +31,13 @@ class Made:
 
     def __init__(self, folder, seeds=(0, 1), policies=("hard", "easy"), tests=("t", "u")):
         self.folder, self.tests = folder, tests
-        plan = {"title": TITLE, "models": ["m"], "tasks": ["t"], "policies": list(policies), "recipes": ["r"], "seeds": list(seeds)}
+        plan = {
+            "title": TITLE,
+            "models": ["m"],
+            "tasks": ["t"],
+            "arms": [{"policy": list(policies), "recipe": ["r"]}],
+            "seeds": list(seeds),
+        }
         plan["also_tested_on"] = {"t": list(tests[1:])}
         self.config = {"studies": {"s": plan}, "tasks": {test: {} for test in tests}, "models": {"m": {"source": {"kind": "hub"}}}}
         self.places = ["m/base"] + [f"m/t/r/{policy}/seed{seed}" for policy in policies for seed in seeds]

@@ -54,7 +54,7 @@ def write(config: dict, study: str, folder) -> None:
                 keys | {"minus": minus, "seed": seed, "lead": chance.gauss(0, 0.03)} | known for minus in ("random", "easy")
             ]
         policy, _, recipe = arm.partition(", ")
-        for minus in plan["policies"] if policy == "hard" else ():
+        for minus in settings.policies_of(plan) if policy == "hard" else ():
             other = f"{minus}, {recipe}" if recipe else minus
             if minus != "hard" and (model, task, test, other) in cells:
                 lead = (
@@ -80,7 +80,7 @@ def write(config: dict, study: str, folder) -> None:
         for seed in plan["seeds"]:
             tables["parity"].append(keys | {"seed": seed, "updates": 300, "prompts": 2400, "rollouts": 19200})
     for model, prompts in paths.followed(config, study):
-        for policy in plan["policies"]:
+        for policy in settings.policies_of(plan):
             for stretch in (None, *range(1, 11)):
                 mixed, wrong = chance.uniform(0.1, 0.6), chance.uniform(0.0, 0.4)
                 begin, end = (0.0, 1.0) if stretch is None else ((stretch - 1) / 10, stretch / 10)
@@ -91,7 +91,7 @@ def write(config: dict, study: str, folder) -> None:
     for model, task in dict.fromkeys((settings.model_of(base), task) for base, task, _ in paths.probed(config, study)):
         pool = [{"model": model, "task": task, "group": "pool", "pass_rate": n / 10, "problems": 100} for n in range(11)]
         tables["difficulty"] += pool
-        for policy in plan["policies"]:
+        for policy in settings.policies_of(plan):
             asked = config["policies"][policy]
             share = asked.get("budget", 1)
             facts = {"rule": asked["rule"], "budget": asked.get("budget"), "pool": 1100, "prompts": 1100 * share, "seeds": seeds}

@@ -4,7 +4,7 @@ import copy
 import functools
 from pathlib import Path
 
-import yaml
+from hardgrpo.study import load
 
 ROOT = Path(__file__).parents[1]
 
@@ -16,4 +16,4 @@ def config() -> dict:
 
 @functools.cache
 def parsed() -> dict:
-    return yaml.load((ROOT / "config.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)  # eight times as fast as safe_load
+    return load.read(ROOT)

@@ -12,6 +12,7 @@ from hardgrpo.analysis import cells as cells_of_study
 from hardgrpo.analysis import statistics
 from hardgrpo.report import plotting
 from hardgrpo.runtime import errors, files
+from hardgrpo.study import load
 from variance_components import COLUMNS, OWN, PARTS, estimate, matrix_of, text_of
 
 import argparse
@@ -20,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import yaml
 from scipy import stats
 
 ROOT = Path(__file__).parents[2]
@@ -305,7 +305,7 @@ def main() -> None:
         raise errors.UserError(f"--studies is {args.studies}, expected at least 1")
 
     if args.estimate:
-        config = yaml.safe_load(files.read_text(ROOT / "config.yaml"))
+        config = load.read(ROOT)
         if args.estimate not in config["studies"]:
             raise errors.UserError(f"--estimate {args.estimate}: no such study; config.yaml has {', '.join(config['studies'])}")
         rows = rounded(estimate(cells_of_study.load_cells(config, args.estimate)))

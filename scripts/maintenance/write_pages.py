@@ -9,15 +9,13 @@ this program would write.
 """
 
 from hardgrpo.runtime import errors, files, seals
-from hardgrpo.study import paths
+from hardgrpo.study import load, paths
 from pages import configuration, costs, found, gpus, imports, recommended, recorded, results, studies, tables
 
 import argparse
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-
-import yaml
 
 ROOT = Path(__file__).parents[2]
 FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFERENCE) | {
@@ -72,7 +70,7 @@ def committed(root: Path) -> list[Path]:
 
 def pages(root: Path) -> dict[str, str]:
     """The text of every page with generated blocks, with new text in these blocks."""
-    config = yaml.safe_load(files.read_text(root / "config.yaml"))
+    config = load.read(root)
     texts = {name: files.read_text(root / name) for name, _ in BLOCKS}
     for (name, block), make in BLOCKS.items():
         texts[name] = filled(texts[name], block, make(root, config), name)

@@ -8,10 +8,11 @@ Without calibration a plan uses the constants of src/hardgrpo/planning/durations
 
 from hardgrpo.planning import calibration, durations
 from hardgrpo.runtime import errors, files
-from hardgrpo.study import paths
+from hardgrpo.study import load, paths
 
 import argparse
 import statistics
+from pathlib import Path
 
 
 def main() -> None:
@@ -25,7 +26,7 @@ def main() -> None:
     parser.add_argument("--check", type=int, metavar="SEED", help="write nothing: predict the other seeds from this one")
     args = parser.parse_args()
 
-    config = files.read_yaml(args.config)
+    config = load.complete(files.read_yaml(args.config), Path(args.config).parent)
     gpu = args.gpu or config["plan"]["gpu"]
     measured = calibration.read_measured(args.results)
     if not measured:

@@ -14,7 +14,7 @@ detectable.csv (the smallest effects that the design would find), power.csv (the
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import calibration, durations, labels, plan_page, plans, power
 from hardgrpo.runtime import errors, files
-from hardgrpo.study import paths
+from hardgrpo.study import paths, settings
 
 import argparse
 import json
@@ -128,8 +128,8 @@ def overrides(args: argparse.Namespace, config: dict) -> dict:
     if args.seeds:
         changes["studies"] = {config["study"]: {"seeds": list(range(args.seeds))}}
     if args.completion_tokens:
-        tested = [test for tests in study.get("also_tested_on", {}).values() for test in tests]
-        limits = limits_of(args.completion_tokens, config, [*study["tasks"], *tested])
+        tested = [test for model, task in settings.pairs(config, study) for test in settings.eval_tasks(study, task, model)]
+        limits = limits_of(args.completion_tokens, config, list(dict.fromkeys([*study["tasks"], *tested])))
         changes["tasks"] = {task: {"completion_tokens": limit} for task, limit in limits.items()}
     return changes
 

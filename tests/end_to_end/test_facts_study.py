@@ -14,7 +14,10 @@ def with_facts(config: dict) -> None:
     config["studies"]["mini"].update(
         models=["tiny", "knowing"],
         tasks=["swaps", "facts"],
-        exclude=[{"model": "tiny", "task": "facts"}, {"model": "knowing", "task": "swaps"}],
+        arms=[
+            {"policy": ["hard", "random"], "recipe": "mini", "models": "tiny", "tasks": "swaps"},
+            {"policy": ["hard", "random"], "recipe": "mini", "models": "knowing", "tasks": "facts"},
+        ],
     )
 
 
@@ -47,7 +50,11 @@ def test_a_study_of_facts_alone(beside, tmp_path):
     world = beside.copy(tmp_path / "world")
     world.configure(
         lambda config: config["studies"]["mini"].update(
-            models=["knowing"], tasks=["facts"], exclude=[], also_tested_on={}, weaker_signal=[]
+            models=["knowing"],
+            tasks=["facts"],
+            arms=[{"policy": ["hard", "random"], "recipe": "mini"}],
+            also_tested_on={},
+            weaker_signal=[],
         )
     )
     assert "plot_tiers" not in (planned := world.plan()) and "plot_accuracy" in planned, "there are no tiers to draw"

@@ -46,11 +46,10 @@ def study(finished_world, tmp_path_factory):
         config["recipes"]["mini_majority"] = config["recipes"]["mini"] | {"reward": "majority"}
         config["recipes"]["mini_rest"] = config["recipes"]["mini"] | {"majority_share": 0.5}
         config["studies"]["mini"].update(
-            policies=list(POLICIES),
-            recipes=["mini", "mini_majority", "mini_rest"],
-            exclude=[
-                {"recipe": "mini_majority", "policy": [name for name in POLICIES if name != "random"]},
-                {"recipe": "mini_rest", "policy": [name for name in POLICIES if name != "agreement_lowest"]},
+            arms=[
+                {"policy": list(POLICIES), "recipe": "mini"},
+                {"policy": "random", "recipe": "mini_majority"},
+                {"policy": "agreement_lowest", "recipe": "mini_rest"},
             ],
             held_constant=["updates", "rollouts"],
             also_tested_on={},

@@ -43,7 +43,7 @@ def with_inputs(world) -> World:
 
 def test_a_study_is_made_without_a_network_and_asks_for_none(with_inputs, tmp_path):
     env, calls = recorded(tmp_path / "recorder")
-    with_inputs.configure(lambda config: config["studies"]["mini"].update(policies=["hard"]))
+    with_inputs.configure(lambda config: config["studies"]["mini"].update(arms=[{"policy": "hard", "recipe": "mini"}]))
     done = run(with_inputs, env, *TABLES)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert wanted(calls) == []

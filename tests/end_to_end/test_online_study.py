@@ -36,9 +36,7 @@ def study(finished_world, tmp_path_factory):
         config["recipes"] |= {name: mini | keys for name, keys in RECIPES.items()}
         config["policies"]["agreement_in_rounds"] |= {"rule": "highest", "budget": {"prompts": 15}}
         config["studies"]["mini"].update(
-            policies=["all", "agreement_in_rounds"],
-            recipes=list(RECIPES),
-            exclude=[{"policy": "agreement_in_rounds", "recipe": [name for name in RECIPES if name != "small_plain"]}],
+            arms=[{"policy": "all", "recipe": list(RECIPES)}, {"policy": "agreement_in_rounds", "recipe": "small_plain"}],
             held_constant=["rollouts"],
             also_tested_on={},
             weaker_signal=[],
@@ -132,7 +130,7 @@ def test_a_pool_without_a_mixed_group_ends_with_one_line(study, tmp_path):
             "temperature": 1.0e-6,
             "selector": {"kind": "dynamic", "most_steps": 2},
         }
-        config["studies"]["mini"].update(recipes=["small_dynamic"], policies=["all"], exclude=[])
+        config["studies"]["mini"].update(arms=[{"policy": "all", "recipe": "small_dynamic"}])
 
     world.configure(ask)
     done = world.snakemake()

@@ -8,7 +8,7 @@ def own(config: dict) -> None:
     for task in ("swaps", "swaps_once"):  # one takes the other's probe
         config["tasks"][task]["probe"]["held_out"] = 2
     config["recipes"]["mini"].update(updates=2, checkpoint_every=2)
-    config["studies"]["mini"].update(policies=["hard"], seeds=[0, 3], also_tested_on={}, weaker_signal=[])
+    config["studies"]["mini"].update(arms=[{"policy": "hard", "recipe": "mini"}], seeds=[0, 3], also_tested_on={}, weaker_signal=[])
 
 
 def test_replicates_with_bases_of_their_own(finished):

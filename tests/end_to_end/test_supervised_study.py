@@ -26,7 +26,9 @@ def study(finished_world, tmp_path_factory):
 
     def add(config):
         config["recipes"]["mini_sft"].update(updates=4, prompts_per_update=3, checkpoint_every=2)
-        config["studies"]["mini"].update(recipes=["mini", "mini_sft"], held_constant=["updates", "prompts"])
+        config["studies"]["mini"].update(
+            arms=[{"policy": ["hard", "random"], "recipe": ["mini", "mini_sft"]}], held_constant=["updates", "prompts"]
+        )
 
     world.configure(add)
     world.planned = world.plan()
@@ -88,7 +90,7 @@ def test_what_runs_spend_and_hold_constant_is_compared_across_objectives(study, 
 
 def test_a_study_on_worked_solutions_alone_is_summarised_and_drawn(study, tmp_path):
     world = study.copy(tmp_path / "world")
-    world.configure(lambda config: config["studies"]["mini"].update(recipes=["mini_sft"]))
+    world.configure(lambda config: config["studies"]["mini"].update(arms=[{"policy": ["hard", "random"], "recipe": "mini_sft"}]))
     done = world.snakemake()
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     assert "train_grpo" not in done.stdout + done.stderr

@@ -40,7 +40,9 @@ def one_task(config: dict) -> None:
     config["recipes"]["mini"].update(updates=4, prompts_per_update=4, group_size=4, checkpoint_every=2, learning_rate=5e-3)
     config["recipes"]["mini"]["adapter"] = {"rank": 4, "alpha": 16, "dropout": 0.0}
     config["studies"] = {"mini": config["studies"]["mini"]}  # the others ask for what this model is not shown
-    config["studies"]["mini"].update(tasks=["arithmetic"], policies=["random"], seeds=[0], also_tested_on={}, weaker_signal=[])
+    config["studies"]["mini"].update(
+        tasks=["arithmetic"], arms=[{"policy": "random", "recipe": "mini"}], seeds=[0], also_tested_on={}, weaker_signal=[]
+    )
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,7 @@ def test_recorded_completions_come_with_their_texts(world, watched):
         config["models"]["mine"] = {"source": {"kind": "recorded", "recordings": recordings}}
         letters = {"source": {"kind": "files", "test": "mine/base.jsonl"}}
         config["tasks"]["letters"] = config["tasks"]["shuffled_objects_seven"] | letters
-        config["studies"]["recordings"].update(models=["mine"], tasks=["letters"], policies=["all"])
+        config["studies"]["recordings"].update(models=["mine"], tasks=["letters"], arms=[{"policy": "all"}])
 
     world.configure(configure)
     done = world.snakemake("explorer", "--config", "study=recordings")

@@ -78,7 +78,7 @@ def test_policies_that_differ_in_the_budget_share_a_line():
         "low": {"rule": "lowest", "by": "agreement", "budget": 0.05}, "half": {"rule": "nearest_half", "budget": 0.1},
         "half_by_small": {"rule": "nearest_half", "budget": 0.1, "probed_by": "small"},
     }  # fmt: skip
-    config = {"policies": named, "studies": {"s": {"policies": list(named)}}}
+    config = {"policies": named, "studies": {"s": {"arms": [{"policy": list(named)}]}}}
     assert conditions.lines(config, "s") == {name: "random" if name == "random_2" else name for name in named}
 
 
@@ -86,5 +86,5 @@ def test_policies_that_differ_in_the_budget_share_a_line():
 def test_the_largest_budget_does_not_hang_on_the_order_of_its_keys(order):
     money = lambda price: dict([("money", 100), ("label_price", price)][::order])
     named = {"few": {"rule": "random", "budget": money(9)}, "many": {"rule": "random", "budget": money(2)}}
-    config = {"policies": named, "studies": {"s": {"policies": list(named)}}}
+    config = {"policies": named, "studies": {"s": {"arms": [{"policy": list(named)}]}}}
     assert conditions.lines(config, "s") == {"few": "many", "many": "many"}

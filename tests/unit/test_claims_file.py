@@ -36,7 +36,7 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
 def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims):
     for study, plan in CONFIG["studies"].items():
         arms = list(dict.fromkeys(settings.arm(plan, run) for run in paths.runs(CONFIG, study)))
-        also = plan.get("also_compared", [])
+        also = settings.also_compared(plan)
         cells_of_study = [
             SimpleNamespace(
                 policy=arm, seeds=[0], compared_with=[one for pair in also if arm in pair for one in pair if one != arm]

@@ -38,7 +38,7 @@ def test_generated_parts_are_what_the_program_writes(name, written):
 
 @pytest.mark.slow
 def test_the_program_fills_a_page_whose_numbers_are_old(tmp_path):
-    for name in ("README.md", "config.yaml", "docs", "src", "scripts", "results", "paper"):
+    for name in ("README.md", "config.yaml", "config", "docs", "src", "scripts", "results", "paper"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "README.md").unlink()
     (tmp_path / "README.md").write_text(re.sub(r"\d\.\d", "0.0", (ROOT / "README.md").read_text(encoding="utf-8")))
@@ -224,7 +224,7 @@ def test_example_of_a_rule(world):
 @pytest.mark.slow
 def test_example_of_a_recipe(world):
     apply(world, example("recipe"))
-    world.configure(lambda config: config["studies"]["mini"].update(recipes=["mini", "mini_kl"]))
+    world.configure(lambda config: config["studies"]["mini"]["arms"][0].update(recipe=["mini", "mini_kl"]))
     world.clear()
     assert world.plan()["train_grpo"] == 30  # 5 policies, 3 seeds, 2 recipes
 

@@ -196,6 +196,9 @@ def test_a_study_of_facts_alone_has_no_figure_of_tiers():
     config["studies"]["look_up"] = study | {
         "models": ["tiny", "knowing"],
         "tasks": ["swaps", "facts"],
-        "exclude": [{"model": "tiny", "task": "facts"}, {"model": "knowing", "task": "swaps"}],
+        "arms": [
+            {"policy": "hard", "recipe": "mini", "models": "tiny", "tasks": "swaps"},
+            {"policy": "hard", "recipe": "mini", "models": "knowing", "tasks": "facts"},
+        ],
     }
     assert drawn(config, "look_up"), "of swaps"

@@ -21,6 +21,7 @@ from hardgrpo.report import plotting, registry
 from hardgrpo.report.figures import ahead
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import settings
 
 CONFIG = shipped.config()
 MINI = ROOT / "results/reference/mini_reference"
@@ -134,7 +135,7 @@ def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, m
     paired.loc[0, ["policy", "minus"]] = paired.loc[0, ["minus", "policy"]].to_list()  # the other way round
     paired.to_csv(folder / "differences.csv", index=False)
     drawn, rows = draw("ahead", "variants", folder, tmp_path, monkeypatch)
-    assert set(rows.recipe.fillna("")) == {"", *CONFIG["studies"]["variants"]["recipes"][1:]}
+    assert set(rows.recipe.fillna("")) == {"", *settings.recipes_of(CONFIG["studies"]["variants"])[1:]}
     assert set(rows[rows.recipe.isna()].minus) == {"random", "hard_solvable", "nearest_half"}
     assert set(rows[rows.recipe.notna()].minus) == {"random"}
     last, first = rows[rows.step == rows.step.max()], paired.loc[0]
@@ -142,7 +143,7 @@ def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, m
     assert (turned.lead, turned.lead_low) == pytest.approx((-float(first.difference), -float(first.difference_high)))
     assert heights(drawn.axes, "points") == pytest.approx(sorted(100 * rows.lead))
     titles = [axis.get_title() for axis in drawn.axes]
-    assert len(titles) == len(CONFIG["studies"]["variants"]["recipes"]) and "gsm8k, dr_grpo" in titles[1]
+    assert len(titles) == len(settings.recipes_of(CONFIG["studies"]["variants"])) and "gsm8k, dr_grpo" in titles[1]
 
 
 def test_models_have_marks_of_their_own_where_there_are_several(tables, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import shipped
 from hardgrpo.data import generated, sources, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import settings
 
 CONFIG = shipped.config()
 GENERATED = {name: task for name, task in CONFIG["tasks"].items() if task["source"]["kind"] == "generated"}
@@ -25,7 +26,10 @@ def draw(family, seed, length):
 
 
 def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_split_has_its_size():
-    studied = [set(study["tasks"]).union(*study.get("also_tested_on", {}).values()) for study in CONFIG["studies"].values()]
+    studied = [
+        {test for model, task in settings.pairs(CONFIG, study) for test in settings.eval_tasks(study, task, model)}
+        for study in CONFIG["studies"].values()
+    ]
     questions = {}
     for name, task in GENERATED.items():
         seen = {}

@@ -18,7 +18,9 @@ from hardgrpo.data import generated, steps, tasks
 from hardgrpo.runtime import files
 
 CONFIG = {
-    "studies": {"hand": {"models": ["m"], "tasks": ["t"], "policies": ["hard", "easy"], "recipes": ["r"], "seeds": [0, 1]}},
+    "studies": {
+        "hand": {"models": ["m"], "tasks": ["t"], "arms": [{"policy": ["hard", "easy"], "recipe": ["r"]}], "seeds": [0, 1]}
+    },
     "models": {"m": {"source": {"kind": "pretrain", "seed": "own"}}},
     "tasks": {"t": {"completion_tokens": 8, "test": {"reach": {"samples": 3, "seed": 1}}}},
 }

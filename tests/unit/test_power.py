@@ -20,7 +20,7 @@ def needed(study: str, config: dict = CONFIG) -> list[dict]:
 def test_what_a_design_can_detect_by_hand():
     config = {
         "studies": {
-            "s": {"models": ["m"], "tasks": ["t"], "policies": ["a", "b"], "recipes": ["r"], "seeds": [0, 1, 2]}
+            "s": {"models": ["m"], "tasks": ["t"], "arms": [{"policy": ["a", "b"], "recipe": ["r"]}], "seeds": [0, 1, 2]}
             | {"also_tested_on": {"t": ["u"]}}
         },
         "models": {"m": {"source": {"kind": "folder"}}},
@@ -41,14 +41,15 @@ def test_what_a_design_can_detect_by_hand():
     assert found[0] > 1.7 * found[1] > 1.7 * 1.5 * found[2], "seeds buy most"
     assert of(1)[0]["difference"] < found[0], "one seed: of these runs alone, and said to be"
     assert rows[0]["primary"] == rows[0]["difference"], "two policies, one task: one comparison"
-    four = of(3, policies=["a", "b", "c", "d"])[0]
+    four = of(3, arms=[{"policy": ["a", "b", "c", "d"], "recipe": "r"}])[0]
     by_hand = 13.89**2 * 2 * (0.02**2 + 0.15 / 4 / 500) / 3 + (stats.norm.isf(0.025 / 6) + stats.norm.ppf(0.8)) ** 2 * 0.02 / 500
     assert four["difference"] == pytest.approx(by_hand**0.5, rel=1e-3), "after Holm's correction for six pairs"
     assert four["primary"] == rows[0]["primary"] and four["gain"] == rows[0]["gain"]
+    two = {"arms": [{"policy": ["a", "b"], "recipe": ["r", "q"]}]}
     # a and b by each of two recipes, and each policy between the recipes: four of the six pairs
-    assert power.pairs_compared(config, config["studies"]["s"] | {"recipes": ["r", "q"]}) == 4
-    named = {"recipes": ["r", "q"], "also_compared": [["b, q", "a"]]}
-    assert power.pairs_compared(config, config["studies"]["s"] | named) == 5, "a pair that is compared all the same"
+    assert power.pairs_compared(config, config["studies"]["s"] | two) == 4
+    also = {"also_compared": [[{"policy": "b", "recipe": "q"}, {"policy": "a", "recipe": "r"}]]}
+    assert power.pairs_compared(config, config["studies"]["s"] | two | also) == 5, "a pair that is compared all the same"
 
 
 def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it():

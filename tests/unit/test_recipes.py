@@ -229,7 +229,7 @@ def test_weights_and_adapter_are_counted_as_they_are():
 
 
 def test_a_run_that_cannot_fit_is_refused_before_it_is_planned():
-    config = copy.deepcopy(CONFIG)
+    config = copy.deepcopy(CONFIG) | {"study": "paper"}
     config["models"]["qwen3-14b"]["gpus"]["adapter"] |= {"vllm_memory": 0.9, "vllm_sleep": False}
     with pytest.raises(UserError, match=r"models.qwen3-14b.gpus.adapter: recipe as_written on gsm8k needs about .*vllm 71.*lower"):
         checks.check(config, "config.yaml")

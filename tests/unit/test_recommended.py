@@ -16,7 +16,7 @@ POLICIES = {
     "all": {"rule": "all"},
 }
 RECIPES = {"short": {"updates": 5}, "long": {"updates": 9}, "short_curve": {"updates": 5, "checkpoint_every": 1}}
-CONFIG = {"policies": POLICIES, "recipes": RECIPES, "studies": {"s": {"recipes": ["short", "long"]}}}
+CONFIG = {"policies": POLICIES, "recipes": RECIPES, "studies": {"s": {"arms": [{"policy": "random", "recipe": ["short", "long"]}]}}}
 COLUMNS = ["model", "task", "eval_task", "policy", "minus", "difference", "difference_low", "difference_high", "p", "seeds"]
 
 

@@ -17,21 +17,21 @@ def study_of(name, **changes):
     return copy.deepcopy(CONFIG["studies"][name]) | changes
 
 
-def test_runs_are_all_combinations_without_those_excluded():
+def test_runs_are_the_combinations_of_each_arm():
     study = study_of("truncation")
     runs = settings.runs(CONFIG, study)
     combinations = {
         Run("qwen3-4b", task, recipe, policy, seed, "qwen3-4b")
         for task in study["tasks"]
-        for recipe in study["recipes"]
-        for policy in study["policies"]
+        for recipe in ("as_written", "finish_only")
+        for policy in ("hard", "random", "easy")
         for seed in study["seeds"]
         if recipe == "as_written" or task == "gsm8k"
     }
     assert len(runs) == 36 and set(runs) == combinations
 
 
-def test_a_pair_that_is_excluded_has_no_runs_no_subsets_and_is_not_tested():
+def test_a_model_without_an_arm_on_a_task_has_no_runs_no_subsets_and_no_tests_there():
     runs = settings.runs(CONFIG, study_of("paper"))
     assert not [run for run in runs if (run.model, run.task) == ("llama-3.1-8b-instruct", "shuffled_objects")]
     assert len(runs) == 7 * 4 * 3
@@ -40,30 +40,35 @@ def test_a_pair_that_is_excluded_has_no_runs_no_subsets_and_is_not_tested():
 
 
 @pytest.mark.parametrize(
-    ("entry", "left"),
+    ("arm", "expected"),
     [
-        ({"policy": "easy"}, {("one", "hard"), ("two", "hard")}),
-        ({"recipe": "two"}, {("one", "hard"), ("one", "easy")}),
-        ({"recipe": "two", "policy": ["easy", "random"]}, {("one", "hard"), ("one", "easy"), ("two", "hard")}),
-        ({"recipe": "two", "task": "arithmetic"}, {("one", "hard"), ("one", "easy"), ("two", "hard"), ("two", "easy")}),
-        ({"tested_on": "swaps_hard"}, {("one", "hard"), ("one", "easy"), ("two", "hard"), ("two", "easy")}),
-        ({"model": ["tiny"]}, set()),
+        (
+            {"policy": ["hard", "easy"], "recipe": ["one", "two"]},
+            {("one", "hard"), ("one", "easy"), ("two", "hard"), ("two", "easy")},
+        ),
+        ({"policy": "hard", "recipe": ["one", "two"]}, {("one", "hard"), ("two", "hard")}),
+        ({"policy": "hard", "recipe": "one", "models": "tiny", "tasks": ["swaps"]}, {("one", "hard")}),
+        ({"policy": "hard", "recipe": "one", "models": "small"}, set()),
+        ({"policy": "hard", "recipe": "one", "tasks": "arithmetic"}, set()),
     ],
 )
-def test_an_entry_of_exclude_takes_out_what_matches_all_of_it(entry, left):
-    study = study_of("mini", tasks=["swaps"], policies=["hard", "easy"], recipes=["one", "two"], seeds=[0], exclude=[entry])
-    assert {(run.recipe, run.policy) for run in settings.runs(CONFIG, study)} == left
+def test_an_arm_trains_every_combination_of_its_names(arm, expected):
+    study = study_of("mini", tasks=["swaps"], arms=[arm], seeds=[0])
+    assert {(run.recipe, run.policy) for run in settings.runs(CONFIG, study)} == expected
 
 
-def test_several_entries_of_exclude_each_take_something_out():
-    study = {"exclude": [{"model": "a", "task": ["s", "t"]}, {"policy": "easy"}]}
-    assert settings.is_excluded(study, model="a", task="t") and settings.is_excluded(study, model="b", task="t", policy="easy")
-    assert not settings.is_excluded(study, model="b", task="t") and not settings.is_excluded(study, model="a", task="u")
-    assert not settings.is_excluded(study, "t", model="a", task="t"), "what says nothing of tests leaves tests alone"
-    assert not settings.is_excluded({}, model="a")
+def test_an_arm_is_found_by_any_of_its_names():
+    study = {
+        "arms": [{"policy": "hard", "recipe": "x", "models": "a", "tasks": ["s", "t"]}, {"policy": "easy", "recipe": ["x", "y"]}]
+    }
+    assert settings.has_arm(study, model="a", task="t", policy="hard") and settings.has_arm(
+        study, model="b", policy="easy", recipe="y"
+    )
+    assert not settings.has_arm(study, model="b", policy="hard") and not settings.has_arm(study, policy="hard", recipe="y")
+    assert settings.policies_of(study) == ["hard", "easy"] and settings.recipes_of(study) == ["x", "y"]
 
 
-def test_tests_are_the_task_itself_and_others_that_are_not_excluded():
+def test_tests_are_the_task_itself_and_others_for_the_models_that_they_name():
     study = study_of("paper")
     assert settings.eval_tasks(study, "gsm8k", "qwen3-4b") == ["gsm8k", "aime2025"]
     for model in ("qwen3-14b", "phi-4", "llama-3.1-8b-instruct"):
@@ -75,12 +80,14 @@ def test_tests_are_the_task_itself_and_others_that_are_not_excluded():
 
 
 def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first():
-    study = {"recipes": ["as_written", "finish_only"]}
+    study = {"arms": [{"policy": "hard", "recipe": ["as_written", "finish_only"]}]}
     named = {
         recipe: settings.arm(study, Run("m", "t", recipe, "hard", 0, "m")) for recipe in ("as_written", "finish_only", "recorded")
     }
     assert named == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
-    assert settings.arm({}, Run("m", "t", "recorded", "all", 0, "m")) == "all", "recordings name no recipes"
+    assert settings.arm({"arms": [{"policy": "hard"}]}, Run("m", "t", "recorded", "all", 0, "m")) == "all", (
+        "recordings name no recipes"
+    )
     for name, plan in CONFIG["studies"].items():
         runs = settings.runs(CONFIG, plan)
         assert len({(run.model, run.task, settings.arm(plan, run), run.seed) for run in runs}) == len(runs), name
@@ -107,14 +114,17 @@ def test_of_a_policy_in_two_rounds_what_both_chose_is_summarised():
 def test_inputs_hold_the_model_that_chooses_for_another():
     config = copy.deepcopy(CONFIG)
     config["policies"]["half_by_small"]["probed_by"] = "qwen2.5-0.5b-instruct"
-    config["studies"]["budget"]["policies"] += ["half_by_small"]
+    config["studies"]["budget"]["arms"] += [{"policy": "half_by_small", "recipe": "as_written"}]
     wanted = paths.inputs(config, "budget")
     assert [f"results/models/{name}/manifest.json" in wanted for name in ("qwen3-4b", "qwen2.5-0.5b-instruct")] == [True, True]
 
 
 def test_each_recipe_is_billed_for_its_own_gpus():
     found = settings.prices(CONFIG, "variants")["gpus"]["qwen3-4b"]
-    assert list(found) == CONFIG["studies"]["variants"]["recipes"] and (found["as_written"], found["as_written_full"]) == (1, 2)
+    assert list(found) == settings.recipes_of(CONFIG["studies"]["variants"]) and (
+        found["as_written"],
+        found["as_written_full"],
+    ) == (1, 2)
     assert settings.prices(CONFIG, "recordings")["gpus"] == {"qwen3-4b-recorded": {}, "qwen3-14b-recorded": {}}
     prices = {"gpu_hour": 2.5, "gpus": {"m": found}, "label": {}}
     numbers = dict.fromkeys(("gain", "finishing", "correctness"), 0.1)

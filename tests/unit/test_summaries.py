@@ -24,10 +24,8 @@ STUDY = {
     "title": "By hand",
     "models": ["m"],
     "tasks": ["t"],
-    "policies": ["all", "low"],
-    "recipes": ["slow", "fast"],
+    "arms": [{"policy": ["all", "low"], "recipe": "slow"}, {"policy": "low", "recipe": "fast"}],
     "seeds": [0, 1],
-    "exclude": [{"recipe": "fast", "policy": "all"}],
 }
 HAND = {
     "studies": {"hand": STUDY},
@@ -129,7 +127,10 @@ def test_when_a_run_is_as_accurate_as_all_prompts_are_at_the_end_by_hand(tmp_pat
 
 def test_without_a_run_on_all_prompts_nothing_is_reached(tmp_path):
     runs = {path: correct for path, correct in RUNS.items() if "/low/" in path}
-    assert accuracy.catches_up(cells(tmp_path, runs=runs, study=STUDY | {"policies": ["low"], "exclude": []})) == []
+    assert (
+        accuracy.catches_up(cells(tmp_path, runs=runs, study=STUDY | {"arms": [{"policy": "low", "recipe": ["slow", "fast"]}]}))
+        == []
+    )
 
 
 def test_checkpoints_that_only_some_seeds_have_do_not_count(tmp_path):
@@ -214,7 +215,7 @@ def test_every_split_adds_up_to_its_gain(tmp_path_factory, outcomes):
         ]
         files.write_rows(folder / "results/evaluation" / path, evaluations.COLUMNS, rows)
 
-    study = STUDY | {"policies": ["all"], "recipes": ["slow"], "exclude": []}
+    study = STUDY | {"arms": [{"policy": "all", "recipe": "slow"}]}
     write("m/base/t.csv.gz", 0, outcomes[0])
     write("m/t/slow/all/seed0/t.csv.gz", 5, outcomes[1])
     write("m/t/slow/all/seed1/t.csv.gz", 5, outcomes[0][::-1])
@@ -246,7 +247,9 @@ def spent(monkeypatch, updates, held_constant):
     )
     facts = {"policy": {"rule": "all"}, "pool": 40, "prompts": 40}
     monkeypatch.setattr(training.files, "read_json", lambda path: facts)
-    return training.parity(updates, STUDY | {"recipes": ["slow"], "held_constant": held_constant})
+    return training.parity(
+        updates, STUDY | {"arms": [{"policy": ["all", "low"], "recipe": "slow"}], "held_constant": held_constant}
+    )
 
 
 def test_what_training_cost_is_told_by_policy(monkeypatch):
@@ -330,7 +333,7 @@ def test_rollouts_of_runs_that_choose_while_training_add_up():
                 [64, 8, 0, 2, 1],
                 [0, 0, 64, 0, 1],
             ]
-    (row,) = online.rollouts(updates, STUDY | {"recipes": ["slow"]})
+    (row,) = online.rollouts(updates, STUDY | {"arms": [{"policy": ["all", "low"], "recipe": "slow"}]})
     assert row == {"model": "m", "task": "t", "policy": "low", "sampling_steps": 3, "updates": 2, "generated": 192, "kept": 104} | {
         "replayed": 8, "thrown_away": 88, "labels": 10, "thrown_away_share": 88 / 192, "seeds": 2
     }  # fmt: skip

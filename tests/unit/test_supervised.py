@@ -47,7 +47,7 @@ def test_a_run_on_worked_solutions_names_them_and_its_hash_follows(tmp_path):
 def with_study(change) -> dict:
     config = copy.deepcopy(CONFIG)
     config["studies"]["both"] = config["studies"]["mini"] | {
-        "recipes": ["mini_100", "mini_sft"],
+        "arms": [{"policy": ["hard", "random"], "recipe": ["mini_100", "mini_sft"]}],
         "held_constant": ["updates", "prompts"],
     }
     change(config)
@@ -61,10 +61,10 @@ def with_study(change) -> dict:
         (lambda c: c["recipes"]["mini_sft"].update(objective="sfr"), "recipes.mini_sft.objective: 'sfr' is not one of"),
         (lambda c: c["recipes"]["mini"].pop("group_size"), "recipes.mini: 'group_size' is missing, which GRPO needs"),
         (
-            lambda c: c["studies"]["paper"].update(recipes=["sft"]),
-            "studies.paper.tasks: task 'shuffled_objects' has no worked solutions, which recipe 'sft' trains on.*exclude the pair",
+            lambda c: c["studies"]["paper"]["arms"][0].update(recipe="sft"),
+            "studies.paper.tasks: task 'shuffled_objects' has no worked solutions, which recipe 'sft' trains on.*other `tasks`",
         ),
-        (lambda c: c["studies"]["truncation"].update(recipes=["sft"], tasks=["shuffled_objects_1000"], also_tested_on={}), "no worked solutions"),
+        (lambda c: c["studies"]["truncation"].update(arms=[{"policy": "hard", "recipe": "sft"}], tasks=["shuffled_objects_1000"], also_tested_on={}), "no worked solutions"),
     ],
 )  # fmt: skip
 def test_what_a_recipe_cannot_do_is_said_before_anything_runs(change, words):
@@ -76,9 +76,7 @@ def test_both_objectives_share_a_study():
     config = with_study(lambda config: None)
     checks.check(config, "config.yaml")
     assert len({run.recipe for run in paths.runs(config, "both")}) == 2
-    excluded = {"task": ["shuffled_objects"], "recipe": "sft"}
-    config["studies"]["paper"]["recipes"].append("sft")
-    config["studies"]["paper"]["exclude"].append(excluded)
+    config["studies"]["paper"]["arms"].append({"policy": "hard", "recipe": "sft", "tasks": "gsm8k"})
     checks.check(config, "config.yaml")
 
 

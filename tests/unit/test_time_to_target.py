@@ -59,7 +59,9 @@ def time_to_target(plain: np.ndarray, other: np.ndarray) -> list[dict]:
     for recipe, kept in (("slow", np.nan), ("fast", 40.0)):
         for seed in seeds:
             updates[Run("m", "t", recipe, "all", seed, "m")] = pd.DataFrame({"rollouts": [64.0] * 10, "kept": [kept] * 10})
-    return online.time_to_target([cell("all", plain), cell("all, fast", other)], updates, {"recipes": ["slow", "fast"]})
+    return online.time_to_target(
+        [cell("all", plain), cell("all, fast", other)], updates, {"arms": [{"policy": "all", "recipe": ["slow", "fast"]}]}
+    )
 
 
 def test_the_first_time_that_a_curve_reaches_a_target_by_hand():

@@ -163,7 +163,7 @@ def test_what_cannot_be_planned_is_said_in_words(world, arguments, words):
 
 
 def test_a_study_for_more_gpus_than_there_are_is_refused(world):
-    world.configure(lambda config: config["studies"]["paper"].update(recipes=["as_written_full"]))
+    world.configure(lambda config: [arm.update(recipe="as_written_full") for arm in config["studies"]["paper"]["arms"]])
     assert "needs 8 GPUs at once, and the plan has 4" in plan(world, "--study", "paper", "--gpus", "4", fails=True)["error"]
 
 

@@ -194,7 +194,7 @@ def test_jobs_ask_for_the_gpus_that_their_model_needs(world):
         "--gpus 1 --micro-batch 8 --vllm-memory 0.5 --vllm-sleep",
         "--gpus 1 --micro-batch 16 --vllm-memory 0.35 --vllm-sleep",
     }
-    full = lambda config: config["studies"]["paper"].update(recipes=["as_written_full"])
+    full = lambda config: [arm.update(recipe="as_written_full") for arm in config["studies"]["paper"]["arms"]]
     world.configure(full)
     done = world.snakemake("-n", "--printshellcmds", "--config", "study=paper", profile="slurm")
     assert set(re.findall(r"train_grpo.py .*? --gpus (\d+)", done.stdout + done.stderr)) == {"2", "4", "8"}
@@ -255,7 +255,7 @@ def test_an_edit_of_the_statistics_plans_the_summary_and_what_is_drawn_from_it(f
 
 
 def test_another_policy_plans_its_own_runs_and_what_is_drawn_from_them(finished):
-    finished.configure(lambda config: config["studies"]["mini"]["policies"].append("easy"))
+    finished.configure(lambda config: config["studies"]["mini"]["arms"].append({"policy": "easy", "recipe": "mini"}))
     assert jobs(finished.plan()) == {
         "select_subset": 1,
         "write_spec": 1,

@@ -92,7 +92,7 @@ def test_a_budget_that_a_known_pool_cannot_fill_is_refused_when_planned(planned,
 
 
 def test_the_policies_of_the_configured_study_are_held_to_the_same(planned):
-    study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "policies": ["random", "own"], "recipes": ["mini"], "seeds": [0]}  # fmt: skip
+    study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "arms": [{"policy": ["random", "own"], "recipe": ["mini"]}], "seeds": [0]}  # fmt: skip
     task = TASK | {
         "source": {"kind": "files", "train": "pool.csv", "test": "test.csv"},
         "test": {"samples": 1, "greedy": False, "seed": 2},

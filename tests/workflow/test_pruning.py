@@ -39,7 +39,7 @@ def test_what_another_study_has_yet_to_evaluate_is_kept(finished):
     def share(config):
         keep_last(config)
         config["studies"]["other"] = config["studies"]["mini"] | {
-            "policies": ["hard"],
+            "arms": [{"policy": "hard", "recipe": "mini"}],
             "also_tested_on": {"swaps": ["swaps_hard", "arithmetic_hard"]},
         }
 

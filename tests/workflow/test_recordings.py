@@ -44,7 +44,7 @@ def configure(config):
             "recordings": {"letters": {"probe": "mine/base.jsonl", "base": "mine/base.jsonl", "runs": runs}},
         }
     }
-    config["studies"]["recordings"].update(models=["mine"], tasks=["letters"], policies=["hard", "all"])
+    config["studies"]["recordings"].update(models=["mine"], tasks=["letters"], arms=[{"policy": ["hard", "all"]}])
     config["policies"]["hard"]["budget"] = 0.2
 
 

@@ -98,7 +98,13 @@ def test_a_policy_that_needs_answers_is_refused_where_there_are_none(unanswered,
 
 
 def test_training_on_prompts_without_answers_is_refused_before_anything_is_done(unanswered):
-    study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "policies": ["half"], "recipes": ["mini"], "seeds": [0]}
+    study = {
+        "title": "Mine",
+        "models": ["mine"],
+        "tasks": ["mine"],
+        "arms": [{"policy": ["half"], "recipe": ["mini"]}],
+        "seeds": [0],
+    }
     (unanswered.folder / "study.yaml").write_text(yaml.safe_dump({"study": "own", "studies": {"own": study}}))
     done = unanswered.snakemake("-n", "--configfile", "my.yaml", "study.yaml")
     said = done.stdout + done.stderr
@@ -169,7 +175,13 @@ def annotated(unanswered, tmp_path_factory) -> World:
     world.ids = files.read_rows(world.folder / "results/subsets/mine/mine/half/seed3.csv", {"id": str})
     world.ids = [row["id"] for row in world.ids]
     fill_in(world, dict.fromkeys(world.ids[1:], "red"))
-    study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "policies": ["annotated"], "recipes": ["mini"], "seeds": [0]}
+    study = {
+        "title": "Mine",
+        "models": ["mine"],
+        "tasks": ["mine"],
+        "arms": [{"policy": ["annotated"], "recipe": ["mini"]}],
+        "seeds": [0],
+    }
     task = {"annotated": "filled in.jsonl", "test": {"samples": 2, "greedy": False, "seed": 2}}
     recipe = {"updates": 4, "prompts_per_update": 3, "group_size": 4, "checkpoint_every": 2}
     overlay = {"study": "own", "studies": {"own": study}, "tasks": {"mine": task}, "recipes": {"mini": recipe}}
@@ -212,7 +224,7 @@ def test_a_changed_answer_trains_again_and_nothing_else_does(annotated, tmp_path
 
 
 def test_a_labelled_policy_on_such_a_task_is_refused(annotated):
-    overlay = {"studies": {"own": {"policies": ["random"]}}}
+    overlay = {"studies": {"own": {"arms": [{"policy": "random", "recipe": "mini"}]}}}
     (annotated.folder / "labelled.yaml").write_text(yaml.safe_dump(overlay))
     done = annotated.snakemake("-n", "--configfile", "my.yaml", "study.yaml", "labelled.yaml")
     said = done.stdout + done.stderr

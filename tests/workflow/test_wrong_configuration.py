@@ -14,8 +14,7 @@ SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
 
 # A recipe that sorts by pass rates needs a policy that knows them.
 BY_RATE = {
-    "recipes": ["mini_by_rate"],
-    "policies": ["agreement_lowest"],
+    "arms": [{"policy": "agreement_lowest", "recipe": "mini_by_rate"}],
     "models": ["tiny"],
     "tasks": ["swaps"],
     "seeds": [0],
@@ -57,10 +56,10 @@ def break_(path, value):
         (break_("study", "minni"), ["study", "unknown study 'minni'", "did you mean 'mini'"]),
         (break_("studies/mini/models", ["tinny"]), ["studies.mini.models", "unknown model 'tinny'", "did you mean 'tiny'"]),
         (break_("studies/mini/tasks", ["swap"]), ["studies.mini.tasks", "unknown task 'swap'", "did you mean 'swaps'"]),
-        (break_("studies/mini/policies", ["hrad"]), ["studies.mini.policies", "unknown policy 'hrad'", "did you mean 'hard'"]),
+        (break_("studies/mini/arms/0/policy", ["hrad"]), ["studies.mini.arms", "unknown policy 'hrad'", "did you mean 'hard'"]),
         (
-            break_("studies/mini/recipes", ["as_writen"]),
-            ["studies.mini.recipes", "unknown recipe 'as_writen'", "did you mean 'as_written'"],
+            break_("studies/mini/arms/0/recipe", ["as_writen"]),
+            ["studies.mini.arms", "unknown recipe 'as_writen'", "did you mean 'as_written'"],
         ),
         (
             break_("tasks/swaps_tight/completion_tokens", 192),
@@ -97,7 +96,7 @@ def break_(path, value):
             ["recipes.mini_rest.majority_share", "0.95 of 8 prompts an update are 8"],
         ),
         (break_("recipes/mini/learning_rate", float("nan")), ["recipes.mini.learning_rate: nan is no number"]),
-        (break_("studies/mini/recipes", ["mini", "mini"]), ["studies.mini.recipes", "a name stands here twice"]),
+        (break_("studies/mini/arms/0/recipe", ["mini", "mini"]), ["studies.mini.arms[0]", "tiny, arithmetic, hard, mini", "twice"]),
         (break_("recipes/mini/temperature", float("inf")), ["recipes.mini.temperature: inf is no number"]),
         (break_("studies/mini/seeds", [0, 2**32]), ["studies.mini.seeds.1", "4294967296 is greater than the maximum"]),
         (break_("tasks/swaps/prompt", "\0{question}"), ["tasks.swaps.prompt", "a character that no file or program takes"]),
@@ -128,7 +127,7 @@ def break_(path, value):
         ),
         (
             by_rate,
-            ["studies.by_rate.policies", "'agreement_lowest' goes by agreement, so that its prompts have no pass rates"],
+            ["studies.by_rate.arms", "'agreement_lowest' goes by agreement, so that its prompts have no pass rates"],
         ),
         (
             break_("studies/mini_online/tasks", ["facts"]),
@@ -142,32 +141,32 @@ def break_(path, value):
         ),
         (
             break_("recipes/mini_rounds/checkpoint_every", 50),
-            ["studies.mini_online.policies", "annotates in two rounds, and recipe 'mini_rounds' has 50 updates, half of which"],
+            ["studies.mini_online.arms", "annotates in two rounds, and recipe 'mini_rounds' has 50 updates, half of which"],
         ),
         (
             break_("recipes/mini_rounds/adapter", {"rank": 8, "alpha": 16, "dropout": 0.0}),
-            ["studies.mini_online.policies", "trains an adapter, from which a second round cannot start"],
+            ["studies.mini_online.arms", "trains an adapter, from which a second round cannot start"],
         ),
         (
             break_("recipes/mini_rounds/beta", 0.1),
-            ["studies.mini_online.policies", "has beta 0.1: its KL term would compare the second round to the half-trained model"],
+            ["studies.mini_online.arms", "has beta 0.1: its KL term would compare the second round to the half-trained model"],
         ),
         (break_("policies/half_by_small/probed_by", "smal"), ["policies.half_by_small.probed_by", "did you mean 'small'"]),
         (
             break_("policies/half_by_small/probed_by", "wordy"),
             [
-                "studies.mini_labels.policies",
+                "studies.mini_labels.arms",
                 "'half_by_small' is probed by 'wordy', which has not learned task 'swaps'",
-                "exclude the pair",
+                "give its arm other `tasks`",
             ],
         ),
         (
             break_("policies/half_by_small/probed_by", "qwen3-4b-recorded"),
-            ["studies.mini_labels.policies", "of which no completions of the pool of 'swaps' are recorded"],
+            ["studies.mini_labels.arms", "of which no completions of the pool of 'swaps' are recorded"],
         ),
         (
             break_("policies/half_by_small/probed_by", "qwen2.5-math-1.5b-trajectory"),
-            ["studies.mini_labels.policies", "a trajectory, whose prompts have no texts"],
+            ["studies.mini_labels.arms", "a trajectory, whose prompts have no texts"],
         ),
         (break_("policies/hard/budget", {"prompt": 50}), ["policies.hard.budget", "unknown key 'prompt'; did you mean 'prompts'?"]),
         (
@@ -175,8 +174,8 @@ def break_(path, value):
             ["policies.hard.budget", "needs the answers of the whole pool before it chooses", "by"],
         ),
         (
-            break_("studies/mini/policies", ["hard_by_tight"]),
-            ["studies.mini.policies", "whose problems are not those of 'arithmetic'"],
+            break_("studies/mini/arms/0/policy", ["hard_by_tight"]),
+            ["studies.mini.arms", "whose problems are not those of 'arithmetic'"],
         ),
         (
             break_("tasks/facts/source/train", 600),
@@ -222,25 +221,36 @@ def break_(path, value):
             break_("studies/mini/also_tested_on", {"arithmetic": ["facts"]}),
             ["studies.mini.also_tested_on", "model 'tiny' was never shown the facts of task 'facts'", "demonstrations"],
         ),
-        (break_("studies/mini/recipes", None), ["studies.mini", "'recipes' is missing"]),
+        (break_("studies/mini/arms/0/recipe", None), ["studies.mini.arms[0]", "'recipe' is missing"]),
         (break_("studies/mini/seeds", [0, 1, 1]), ["studies.mini.seeds", "not distinct"]),
         (
             break_("studies/mini/also_tested_on", {"arithmetic": ["nowhere"]}),
             ["also_tested_on.arithmetic", "unknown task 'nowhere'"],
         ),
         (
-            break_("studies/paper/exclude/0/model", "qwen"),
-            ["studies.paper.exclude.0.model", "'qwen' is not one of the study's models"],
+            break_("studies/paper/arms/0/models", "qwen"),
+            ["studies.paper.arms[0].models", "'qwen' is not one of the study's models"],
         ),
         (
-            break_("studies/mini/also_compared", [["hard", "easy, mini_curve"]]),
-            [
-                "studies.mini.also_compared[0]",
-                "the study trains nothing as 'easy, mini_curve'",
-                "its first recipe trains on ('mini')",
-            ],
+            break_(
+                "studies/mini/also_compared",
+                [[{"policy": "hard", "recipe": "mini"}, {"policy": "easy", "recipe": "mini_curve"}]],
+            ),
+            ["studies.mini.also_compared[0]", "policy 'easy' and recipe 'mini_curve'"],
         ),
-        (break_("studies/paper/exclude/0/modle", "qwen"), ["studies.paper.exclude.0", "modle", "did you mean 'model'"]),
+        (break_("studies/paper/arms/0/modle", "qwen"), ["studies.paper.arms.0", "modle", "did you mean 'models'"]),
+        (
+            break_("studies/mini/arms", [{"policy": ["hard", "easy"], "recipe": "mini"}, {"policy": "easy", "recipe": "mini"}]),
+            ["studies.mini.arms[1]", "tiny, arithmetic, easy, mini", "in arms[0], too"],
+        ),
+        (
+            break_("studies/mini/arms/0/models", "small"),
+            ["studies.mini.arms[0].models", "'small' is not one of the study's models"],
+        ),
+        (
+            break_("studies/paper/arms", [{"policy": "hard", "recipe": "as_written", "tasks": "gsm8k"}]),
+            ["no arm has task 'shuffled_objects'"],
+        ),
         (break_("studies/paper/weaker_signal", ["x"]), ["studies.paper.weaker_signal", "neither a task nor a model"]),
         (break_("studies/paper/tasks", ["gsm8k", "aime2025"]), ["studies.paper.tasks", "'aime2025' has no train split"]),
         (break_("subset/task", "aime2025"), ["subset.task", "no train split to choose from"]),
@@ -261,8 +271,8 @@ def break_(path, value):
         (break_("recipes/lora_slm/adapter/rnak", 8), ["recipes.lora_slm.adapter", "rnak", "did you mean 'rank'"]),
         (break_("policies/low_tiers/highest_tier", None), ["policies.low_tiers", "needs 'highest_tier'"]),
         (
-            break_("studies/paper/exclude/1", {"tested_on": "aime2025", "policy": "hard"}),
-            ["studies.paper.exclude.1", "not for a policy or recipe"],
+            break_("studies/paper/also_tested_on/gsm8k", [{"task": "aime2025", "models": "qwen"}]),
+            ["studies.paper.also_tested_on.gsm8k", "'qwen' is not a model of this study"],
         ),
         (
             break_("tasks/math/source/columns", {"question": "q"}),
@@ -291,13 +301,16 @@ def break_(path, value):
         ),
         (break_("models/qwen2.5-math-1.5b-trajectory/source/origin", None), ["source", "'origin' is missing", "its licence"]),
         (break_("studies/trajectories/tasks", ["swaps"]), ["studies.trajectories.tasks", "neither tasks nor runs; write []"]),
-        (break_("studies/trajectories/recipes", ["mini"]), ["studies.trajectories.recipes", "neither tasks nor runs; remove it"]),
         (
-            break_("studies/trajectories/policies", ["low_tiers"]),
-            ["studies.trajectories.policies", "'low_tiers' needs more than the pass rates"],
+            break_("studies/trajectories/arms/0/recipe", ["mini"]),
+            ["studies.trajectories.arms[0].recipe", "neither tasks nor runs; remove it"],
+        ),
+        (
+            break_("studies/trajectories/arms/0/policy", ["low_tiers"]),
+            ["studies.trajectories.arms", "'low_tiers' needs more than the pass rates"],
         ),
         *(
-            (break_("studies/trajectories/policies", [name]), [f"'{name}' needs more than the pass rates", "take it out"])
+            (break_("studies/trajectories/arms/0/policy", [name]), [f"'{name}' needs more than the pass rates", "take it out"])
             for name in ("hard_by_tight", "half_by_small", "agreement_lowest", "annotated")
         ),
         (
@@ -327,12 +340,15 @@ def test_a_wrong_configuration_names_file_and_place(change, words):
         assert word in message, message
 
 
-def test_models_that_learned_different_tasks_share_a_study_if_the_other_pairs_are_excluded():
+def test_models_that_learned_different_tasks_share_a_study_if_each_has_arms_of_its_own():
     config = copy.deepcopy(CONFIG)
-    apart = [{"model": "tiny", "task": "facts"}, {"model": "knowing", "task": ["swaps", "arithmetic"]}]
-    config["studies"]["mini"].update(models=["tiny", "knowing"], tasks=["swaps", "arithmetic", "facts"], exclude=apart)
+    arms = [
+        {"policy": "hard", "recipe": "mini", "models": "tiny", "tasks": ["swaps", "arithmetic"]},
+        {"policy": "hard", "recipe": "mini", "models": "knowing", "tasks": "facts"},
+    ]
+    config["studies"]["mini"].update(models=["tiny", "knowing"], tasks=["swaps", "arithmetic", "facts"], arms=arms)
     checks.check(config, "config.yaml")
-    config["studies"]["mini"]["exclude"] = apart[:1]
+    del arms[1]["tasks"]
     with pytest.raises(UserError, match="model 'knowing' has not learned task 'swaps'"):
         checks.check(config, "config.yaml")
 

@@ -5,13 +5,12 @@ They are sums over the jobs of a stage: with two cores, which run two jobs at on
 """
 
 from benchmarks import ROOT, Skipped, row
+from hardgrpo.study import load
 
 import json
 import re
 from collections import defaultdict
 from pathlib import Path
-
-import yaml
 
 STAGES = {  # by rule; rules plot_* are `figures`, all others `the rest`
     "pretrain_model": "pretraining",
@@ -38,7 +37,7 @@ def run(options) -> list[dict]:
 
 def seconds_by_stage(clone: Path) -> dict[str, float]:
     """{stage: seconds of its jobs, added up} of study mini in a clone, longest first."""
-    seeds = yaml.safe_load((clone / "config.yaml").read_text(encoding="utf-8"))["studies"]["mini"]["seeds"]
+    seeds = load.read(clone)["studies"]["mini"]["seeds"]
     jobs = {}
     for path in (clone / ".snakemake/metadata").rglob("*"):
         try:

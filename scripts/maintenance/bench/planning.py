@@ -6,12 +6,11 @@ Measured in processor time, which is the same on a busy machine. The baseline is
 import benchmarks
 from benchmarks import compared, snakemake
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import load
 
 import functools
 import json
 from pathlib import Path
-
-import yaml
 
 EMPTY = 'rule all:\n    shell: "true"\n'
 
@@ -19,7 +18,7 @@ EMPTY = 'rule all:\n    shell: "true"\n'
 def run(options) -> list[dict]:
     with benchmarks.copy() as folder:
         (folder / "empty.smk").write_text(EMPTY)
-        seeds = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))["studies"]["paper"]["seeds"]
+        seeds = load.read(folder)["studies"]["paper"]["seeds"]
         (folder / "more.json").write_text(json.dumps({"studies": {"paper": {"seeds": list(range(10 * len(seeds)))}}}))
         start = functools.partial(seconds, folder, "-n", "--quiet", "all", "--snakefile", "empty.smk")
         plan = functools.partial(seconds, folder, "-n", "--quiet", "all", "--config", "study=paper")

@@ -3,7 +3,7 @@
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, files, warm
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import memory, paths, settings
+from hardgrpo.study import load, memory, paths, settings
 from hardgrpo.training import outputs
 
 import contextlib
@@ -60,7 +60,7 @@ class Workbench:
 
     def __init__(self, setting: Setting, folder: Path):
         self.setting, self.folder = setting, folder
-        self.config = files.read_yaml("config.yaml")
+        self.config = load.read()
         self.gpus, self.task = setting.gpus, self.config["tasks"][setting.task]
         folder.mkdir(parents=True, exist_ok=True)
 

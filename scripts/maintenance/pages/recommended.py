@@ -15,7 +15,7 @@ from hardgrpo.analysis import statistics
 from hardgrpo.analysis.formats import change
 from hardgrpo.analysis.formats import change_interval as spread
 from hardgrpo.selection import policies
-from hardgrpo.study import paths
+from hardgrpo.study import paths, settings
 from pages import results
 
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.Data
     """The leads of one study, with its tables `differences`, `spent` and `gains`."""
     labels = {(row.model, row.task, row.policy): row.labels for row in spent.itertuples()}
     gained = {(row.model, row.task, row.policy): row.gain for row in results.at_home(gains).itertuples()}
-    first = config["studies"][study].get("recipes", [""])[0]
+    first = next(iter(settings.recipes_of(config["studies"][study])), "")
     found = []
     for (model, task), rows in differences[differences.task == differences.eval_task].groupby(["model", "task"], sort=False):
         for budget, recipe, names in cases(config, [*rows.policy, *rows.minus]):

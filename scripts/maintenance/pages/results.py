@@ -172,7 +172,7 @@ def limits(config: dict, tables: dict[str, pd.DataFrame]) -> list[str]:
 def variants(config: dict, tables: dict[str, pd.DataFrame]) -> list[str]:
     """Other recipes and other choices on one task, and three policies on facts."""
     gains, differences = at_home(tables["gains"]), at_home(tables["differences"])
-    first, *others = config["studies"][VARIANTS]["recipes"]
+    first, *others = settings.recipes_of(config["studies"][VARIANTS])
     (seeds,), (problems,) = gains.seeds.unique(), gains.problems.unique()
     lines = [
         f"## {HEADINGS[VARIANTS]}",
@@ -233,7 +233,7 @@ def online(root: Path, config: dict) -> list[str]:
     """Gains at equal rollouts, what they took, and the claims that the study decides."""
     tables = read(root, ONLINE, "spent", "rollouts", "time_to_target", "chosen")
     gains, differences, found = at_home(tables["gains"]), at_home(tables["differences"]), judged(root, config, ONLINE)["claims"]
-    first = config["studies"][ONLINE]["recipes"][0]
+    first = settings.recipes_of(config["studies"][ONLINE])[0]
     lines = [
         f"## {HEADINGS[ONLINE]}",
         "",

@@ -4,21 +4,16 @@ from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job
 from hardgrpo.study import paths, settings
 
-import re
 from pathlib import Path
-
-# A study's name in config.yaml, and the comment on its line: what the study asks.
-ASKED = re.compile(r"^  (\w+):(?: &\w+)? # (.+)$", re.MULTILINE)
 
 
 def table(root: Path, config: dict) -> str:
-    asked = dict(ASKED.findall((root / "config.yaml").read_text(encoding="utf-8").split("\nstudies:\n")[1]))
-    lines = ["| study | title | what it asks | trains on | runs | GPU-hours | summaries |", "|---|---|---|---|---|---|---|"]
+    lines = ["| study | title | question | trains on | runs | GPU-hours | summaries |", "|---|---|---|---|---|---|---|"]
     for name, study in config["studies"].items():
         committed = "committed" if (root / paths.reference(name) / "gains.csv").is_file() else ""
         runs = len(paths.runs(config, name))
         lines.append(
-            f"| `{name}` | {study['title']} | {asked.get(name, '')} | {trained_on(config, study)} | {runs} | {gpu_hours(config, name)} | {committed} |"
+            f"| `{name}` | {study['title']} | {study.get('question', '')} | {trained_on(config, study)} | {runs} | {gpu_hours(config, name)} | {committed} |"
         )
     return "\n".join(lines)
 

@@ -98,7 +98,7 @@ def load_cells(config: dict, study: str) -> list[Cell]:
     for run in paths.runs(config, study):
         groups.setdefault((run.model, run.task, settings.arm(config["studies"][study], run)), []).append(run)
     read = functools.cache(lambda what, test: evaluations.read(paths.evaluation(what, test)))
-    cells, also = [], config["studies"][study].get("also_compared", [])
+    cells, also = [], settings.also_compared(config["studies"][study])
     for (model, task, policy), replicates in groups.items():
         for test in paths.eval_tasks(config, study, task, model):
             bases = list(dict.fromkeys(run.base for run in replicates))

@@ -44,7 +44,7 @@ def pairs_compared(config: dict, plan: dict) -> int:
     arms: dict[tuple, set] = {}
     for run in settings.runs(config, plan):
         arms.setdefault((run.model, run.task), set()).add(settings.arm(plan, run))
-    named = [set(pair) for pair in plan.get("also_compared", [])]
+    named = [set(pair) for pair in settings.also_compared(plan)]
     compared = lambda pair: set(pair) in named or settings.alike(*pair)
     return max((sum(map(compared, combinations(found, 2))) for found in arms.values()), default=0)
 
@@ -69,7 +69,11 @@ def needed(config: dict, study: str, claims: list[dict], published: list[dict], 
     plan, rows = config["studies"][study], []
     for claim in claims:
         pair = (claim.get("policy"), claim.get("minus"))
-        if claim["test"] != "difference" or claim.get("tested", "same") != "same" or not set(pair) <= set(plan["policies"]):
+        if (
+            claim["test"] != "difference"
+            or claim.get("tested", "same") != "same"
+            or not set(pair) <= set(settings.policies_of(plan))
+        ):
             continue
         comparisons = len(plan["tasks"]) if claim.get("primary") else 1
         for model, task in settings.pairs(config, plan):
@@ -110,7 +114,7 @@ def _seeds(config: dict, test: str, effect: float, comparisons: int) -> int | No
 
 def _cost(config: dict, plan: dict, model: str, task: str, pair: tuple[str, str], gpu: str) -> float:
     """GPU-hours of one seed's runs of two policies, with their evaluation on the task itself."""
-    recipe = plan["recipes"][0]
+    recipe = settings.recipes_of(plan)[0]
     jobs = [
         durations.Job(
             rule, model=settings.base_of(config, model, 0), task=task, recipe=recipe, policy=policy, seed=0, eval_task=task

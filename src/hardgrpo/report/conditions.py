@@ -32,13 +32,13 @@ def has_reach(config: dict, study: str) -> bool:
 
 def has_leads(config: dict, study: str) -> bool:
     """Whether there are more than three base models, with `hard` trained beside another policy."""
-    bases, arms = {run.base for run in paths.runs(config, study)}, set(config["studies"][study]["policies"])
+    bases, arms = {run.base for run in paths.runs(config, study)}, set(settings.policies_of(config["studies"][study]))
     return trained(config, study) and len(bases) > 3 and "hard" in arms and len(arms) > 1
 
 
 def is_compared(config: dict, study: str) -> bool:
     """Whether `hard` is trained beside another policy."""
-    arms = set(config["studies"][study]["policies"])
+    arms = set(settings.policies_of(config["studies"][study]))
     return trained(config, study) and "hard" in arms and len(arms) > 1
 
 
@@ -49,7 +49,7 @@ def has_tiers(config: dict, study: str) -> bool:
 
 def has_budgets(config: dict, study: str) -> bool:
     """Whether a rule chooses subsets of more than one size."""
-    named = [config["policies"][name] for name in config["studies"][study]["policies"]]
+    named = [config["policies"][name] for name in settings.policies_of(config["studies"][study])]
     pairs = {(policy["rule"], str(policy["budget"])) for policy in named if "budget" in policy and "probed_on" not in policy}
     return trained(config, study) and len(pairs) > len({rule for rule, _ in pairs})
 
@@ -66,11 +66,11 @@ def lines(config: dict, study: str) -> dict[str, str]:
             return False, -(budget["prompts"] if "prompts" in budget else budget["money"] / budget["label_price"])
         return True, -budget
 
-    chosen = sorted(config["studies"][study]["policies"], key=size)
+    chosen = sorted(settings.policies_of(config["studies"][study]), key=size)
     most: dict[str, str] = {}
     for name in chosen:
         most.setdefault(way(name), name)
-    return {name: most[way(name)] for name in config["studies"][study]["policies"]}
+    return {name: most[way(name)] for name in settings.policies_of(config["studies"][study])}
 
 
 def has_labels(config: dict, study: str) -> bool:
@@ -85,7 +85,7 @@ def has_labels(config: dict, study: str) -> bool:
         for run in paths.runs(config, study)
         if run.recipe in config["recipes"]
     }
-    by = {config["policies"][name].get("by", "pass_rate") for name in plan["policies"] if name in config["policies"]}
+    by = {config["policies"][name].get("by", "pass_rate") for name in settings.policies_of(plan) if name in config["policies"]}
     differ = len(needs) > 1 and by != {"pass_rate"}
     return trained(config, study) and differ and not chooses_while_training(config, study)
 

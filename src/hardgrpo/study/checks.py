@@ -7,7 +7,7 @@ from pathlib import Path
 from hardgrpo.data import generated
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import pools, recipe_checks, schema, study_checks
+from hardgrpo.study import old_form, pools, recipe_checks, schema, study_checks
 from hardgrpo.study.settings import (
     ABOUT_CHAT,
     NOT_OF_A_TEMPLATE,
@@ -29,6 +29,9 @@ DEMONSTRATIONS = {
 
 def check(config: dict, name: str) -> None:
     """Raise a `UserError` for the first mistake in the configuration; `name` is its file."""
+    studies = config.get("studies")
+    if translation := old_form.explain(studies) if isinstance(studies, dict) else []:
+        raise UserError(f"{name}: {translation[0]}", *translation[1:])
     violated = schema.violation(config)
     if violated is not None:
         raise UserError(f"{name}: {violated}")

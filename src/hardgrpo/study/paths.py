@@ -188,7 +188,7 @@ def of_study(config: dict, study: str) -> dict:
 
 def _by_signals(config: dict, study: str) -> dict[str, dict]:
     """The study's policies by a measure other than the pass rate: {name: their `by` and `rounds`}."""
-    named = {name: config.get("policies", {}).get(name, {}) for name in config["studies"][study]["policies"]}
+    named = {name: config.get("policies", {}).get(name, {}) for name in settings.policies_of(config["studies"][study])}
     kept = lambda policy: {key: policy[key] for key in ("by", "rounds") if key in policy}
     return {name: kept(policy) for name, policy in named.items() if policy.get("by", "pass_rate") != "pass_rate"}
 
@@ -274,12 +274,12 @@ def subsets(config: dict, study: str) -> list[str]:
     """The JSON files that say how each subset was chosen; the subset is the CSV file beside it. With a policy in two rounds, a
     run's subset is that of its second round, which includes the first."""
     plan = config["studies"][study]
-    twice = [name for name in plan["policies"] if settings.in_rounds(config.get("policies", {}).get(name, {}))]
+    twice = [name for name in settings.policies_of(plan) if settings.in_rounds(config.get("policies", {}).get(name, {}))]
     once = [
         subset(base, task, policy, seed, "json")
         for base, task, seeds in probed(config, study)
-        for policy in plan["policies"]
-        if policy not in twice and not settings.is_excluded(plan, model=settings.model_of(base), task=task, policy=policy)
+        for policy in settings.policies_of(plan)
+        if policy not in twice and settings.has_arm(plan, model=settings.model_of(base), task=task, policy=policy)
         for seed in seeds
     ]
     return once + [training(run, "second.json") for run in runs(config, study) if run.policy in twice]

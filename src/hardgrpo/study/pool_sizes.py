@@ -38,7 +38,7 @@ def of_task(config: dict, task: str, targets: Collection[str]) -> dict[str, dict
     chosen, study = config["subset"], config["studies"][config["study"]]
     names = [chosen["policy"]] if "subset" in targets and chosen["task"] == task else []
     if (not targets or "all" in targets) and task in study["tasks"]:
-        names += [name for name in study["policies"] if not settings.is_excluded(study, policy=name, task=task)]
+        names += [name for name in settings.policies_of(study) if settings.has_arm(study, policy=name, task=task)]
     return {name: config["policies"][name] for name in names if "budget" in config["policies"][name]}
 
 

@@ -89,7 +89,7 @@ def probing_base(config: dict, model: str, policy: dict, seed: int) -> str:
 def probing_models(config: dict, study: dict) -> set[str]:
     """The models by whose completions a study's policies choose."""
     return set(study["models"]) | {
-        by for name in study["policies"] if (by := config["policies"].get(name, {}).get("probed_by")) is not None
+        by for name in policies_of(study) if (by := config["policies"].get(name, {}).get("probed_by")) is not None
     }
 
 
@@ -217,22 +217,29 @@ def listed(value) -> list:
     return value if isinstance(value, list) else [value]
 
 
-def is_excluded(study: dict, tested_on: str | None = None, **run: str) -> bool:
-    """Whether an entry of `exclude` leaves out a run (model, task, policy, recipe), or with `tested_on` the test of a (model, task) on
-    another task. An entry matches only if all its keys are given here."""
-    for entry in study.get("exclude", []):
-        if ("tested_on" in entry) != (tested_on is not None):
-            continue
-        asked = run | ({"tested_on": tested_on} if tested_on else {})
-        if all(asked.get(key) in listed(value) for key, value in entry.items()):
-            return True
-    return False
+def policies_of(study: dict) -> list[str]:
+    """The names of a study's policies, in the order of its arms."""
+    return list(dict.fromkeys(policy for arm in study["arms"] for policy in listed(arm["policy"])))
+
+
+def recipes_of(study: dict) -> list[str]:
+    """The names of a study's recipes, in the order of its arms; the first is the one that figures do not name. Empty where nothing is
+    trained."""
+    return list(dict.fromkeys(recipe for arm in study["arms"] for recipe in listed(arm.get("recipe", []))))
+
+
+def has_arm(study: dict, **names: str) -> bool:
+    """Whether an arm of a study has all of these: `model`, `task`, `policy`, `recipe`. An arm without `models` or `tasks` has all of them."""
+    keys = {"model": "models", "task": "tasks", "policy": "policy", "recipe": "recipe"}
+    return any(
+        all(keys[kind] not in arm or name in listed(arm[keys[kind]]) for kind, name in names.items()) for arm in study["arms"]
+    )
 
 
 def eval_tasks(study: dict, task: str, model: str) -> list[str]:
     """The tasks on which a model's runs of `task` are tested: first `task` itself."""
-    others = study.get("also_tested_on", {}).get(task, [])
-    return [task] + [other for other in others if not is_excluded(study, other, model=model, task=task)]
+    tests = [{"task": test} if isinstance(test, str) else test for test in study.get("also_tested_on", {}).get(task, [])]
+    return [task] + [test["task"] for test in tests if model in listed(test.get("models", model))]
 
 
 def pairs(config: dict, study: dict) -> list[tuple[str, str]]:
@@ -241,7 +248,7 @@ def pairs(config: dict, study: dict) -> list[tuple[str, str]]:
         (model, task)
         for model in study["models"]
         for task in study["tasks"]
-        if not is_excluded(study, model=model, task=task)
+        if has_arm(study, model=model, task=task)
         and (not is_recorded(config, model) or task in config["models"][model]["source"]["recordings"])
     ]
 
@@ -256,9 +263,9 @@ def runs(config: dict, study: dict) -> list[Run]:
             continue
         found += [
             run_of(config, model, task, recipe, policy, seed)
-            for recipe in study["recipes"]
-            for policy in study["policies"]
-            if not is_excluded(study, model=model, task=task, policy=policy, recipe=recipe)
+            for recipe in recipes_of(study)
+            for policy in policies_of(study)
+            if has_arm(study, model=model, task=task, policy=policy, recipe=recipe)
             for seed in study["seeds"]
         ]
     return found
@@ -266,7 +273,17 @@ def runs(config: dict, study: dict) -> list[Run]:
 
 def arm(study: dict, run: Run) -> str:
     """The name of a run's arm in tables and figures: its policy, and its recipe if that is not the study's first."""
-    return run.policy if run.recipe in ("recorded", study.get("recipes", [""])[0]) else f"{run.policy}, {run.recipe}"
+    return arm_name(study, run.policy, run.recipe)
+
+
+def arm_name(study: dict, policy: str, recipe: str) -> str:
+    """The name of an arm in tables and figures: its policy, and its recipe if that is not the study's first."""
+    return policy if recipe in ("recorded", *recipes_of(study)[:1]) else f"{policy}, {recipe}"
+
+
+def also_compared(study: dict) -> list[tuple[str, str]]:
+    """Pairs of arms that are compared although both policy and recipe differ."""
+    return [tuple(arm_name(study, arm["policy"], arm["recipe"]) for arm in pair) for pair in study.get("also_compared", [])]
 
 
 def pretraining(config: dict, base: str) -> dict:
@@ -336,9 +353,9 @@ def prices(config: dict, study: str) -> dict:
     in the study's order of recipes; and the price of a label, for policies whose budget names one. Policy `annotated` has the price
     of the policy of `subset`, which chose the prompts to annotate."""
     plan = config["studies"][study]
-    gpus = lambda model: {recipe: training_gpus(config, model, recipe)["count"] for recipe in plan.get("recipes", [])}
+    gpus = lambda model: {recipe: training_gpus(config, model, recipe)["count"] for recipe in recipes_of(plan)}
     chosen_by = lambda name: config["subset"]["policy"] if config["policies"].get(name, {}).get("rule") == "annotated" else name
-    budgets = {name: config["policies"].get(chosen_by(name), {}).get("budget") for name in plan["policies"]}
+    budgets = {name: config["policies"].get(chosen_by(name), {}).get("budget") for name in policies_of(plan)}
     return {
         "gpu_hour": config["plan"]["price"],
         "gpus": {model: gpus(model) for model in plan["models"]},
@@ -351,10 +368,12 @@ def prices(config: dict, study: str) -> dict:
 def described(config: dict, study: str) -> dict:
     """The design of a study, for the text of its paper. It comes from the configuration, not from results."""
     plan = config["studies"][study]
-    recipe = config["recipes"].get(plan.get("recipes", [""])[0], {})
+    recipe = config["recipes"].get(recipes[0], {}) if (recipes := recipes_of(plan)) else {}
     first = config["tasks"][plan["tasks"][0]] if plan["tasks"] else {}
     trajectories = [config["models"][model]["source"] for model in plan["models"] if is_trajectory(config, model)]
-    budgets = {budget for policy in plan["policies"] if isinstance(budget := config["policies"][policy].get("budget"), float | int)}
+    budgets = {
+        budget for policy in policies_of(plan) if isinstance(budget := config["policies"][policy].get("budget"), float | int)
+    }
     return {
         "study": study,
         "title": plan["title"],
@@ -366,8 +385,8 @@ def described(config: dict, study: str) -> dict:
         "held_constant": plan.get("held_constant", []),
         "weaker_signal": plan.get("weaker_signal", []),
         "graders": sorted({config["tasks"][task]["grader"] for task in plan["tasks"]}),
-        "policies": plan["policies"],
-        "rules": sorted({config["policies"][policy]["rule"] for policy in plan["policies"]}),
+        "policies": policies_of(plan),
+        "rules": sorted({config["policies"][policy]["rule"] for policy in policies_of(plan)}),
         "seeds": len(plan["seeds"]),
         "budgets": sorted({min(budgets), max(budgets)}) if budgets else [],
         "probe_samples": first.get("probe", {}).get("samples"),
@@ -378,7 +397,7 @@ def described(config: dict, study: str) -> dict:
         "greedy": first.get("test", {}).get("greedy", False) and not is_recorded(config, plan["models"][0]),
         "completion_tokens": {task: config["tasks"][task]["completion_tokens"] for task in plan["tasks"]},
         "recipe": recipe,
-        "other_recipes": {name: differing(config["recipes"][name], recipe) for name in plan.get("recipes", [])[1:]},
+        "other_recipes": {name: differing(config["recipes"][name], recipe) for name in recipes[1:]},
         "chosen_from": sorted({source["chosen_from"] for source in trajectories}),  # epochs; empty unless models are trajectories
         "origins": [source["origin"] for source in trajectories],
     }

@@ -1,0 +1,77 @@
+"""Read the configuration: the catalogue in config/, and over it config.yaml and the files of the user.
+
+config/tasks.yaml, models.yaml, policies.yaml and recipes.yaml hold one section each, config/studies/NAME.yaml one study. A folder without
+config/ has everything in config.yaml.
+"""
+
+import copy
+import difflib
+from pathlib import Path
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+
+SECTIONS = ("tasks", "models", "policies", "recipes")  # whose entries may say `extends`
+
+
+def read(folder: str | Path = ".") -> dict:
+    """The configuration in a folder, without files of the user. Raise a `UserError` for a file that is no valid YAML."""
+    return complete(files.read_yaml(Path(folder) / "config.yaml"), folder)
+
+
+def complete(config: dict, folder: str | Path = ".") -> dict:
+    """The catalogue in config/ of a folder, with `config` laid over it and `extends` resolved.
+
+    An entry of the catalogue extends the catalogue's own entries, so that a change of `config` to one entry changes no other. Raise a
+    `UserError` for a file that is no valid YAML and for an entry that extends none.
+    """
+    return resolve(lay_over(resolve(_catalogue(Path(folder) / "config"), "config"), config), "config.yaml")
+
+
+def lay_over(base: dict, changes: dict) -> dict:
+    """A copy of `base` in which `changes` replaces values and adds entries, mapping by mapping. As Snakemake's --configfile does."""
+    merged = dict(base)
+    for key, value in changes.items():
+        is_nested = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = lay_over(merged[key], value) if is_nested else copy.deepcopy(value)
+    return merged
+
+
+def resolve(config: dict, name: str) -> dict:
+    """A copy of a configuration in which entries that extend another hold its values, too. `name` is what messages call it."""
+    resolved = dict(config)
+    for section in SECTIONS:
+        entries = config.get(section)
+        if isinstance(entries, dict):
+            resolved[section] = {key: _resolve(entries, key, f"{name}: {section}", ()) for key in entries}
+    return resolved
+
+
+def _resolve(entries: dict, key: str, place: str, extending: tuple[str, ...]):
+    entry = entries[key]
+    if not isinstance(entry, dict) or "extends" not in entry:
+        return entry
+    base, changes = entry["extends"], {name: value for name, value in entry.items() if name != "extends"}
+    if key in extending:
+        raise UserError(
+            f"{place}.{extending[0]}.extends: {' -> '.join((*extending, key))} is a circle; let one of them stand alone"
+        )
+    if not isinstance(base, str) or base not in entries:
+        close = difflib.get_close_matches(str(base), entries, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else "name another entry of the section"
+        raise UserError(f"{place}.{key}.extends: there is no '{base}'; {hint}")
+    resolved = _resolve(entries, base, place, (*extending, key))
+    return lay_over(resolved, changes) if isinstance(resolved, dict) else changes
+
+
+def _catalogue(folder: Path) -> dict:
+    catalogue: dict = {}
+    for section in SECTIONS:
+        path = folder / f"{section}.yaml"
+        if path.is_file():
+            content = files.read_yaml(path)
+            if not isinstance(content, dict) or set(content) != {section} or not isinstance(content[section], dict):
+                raise UserError(f"{path}: expected one key, `{section}`, and below it an entry for each name")
+            catalogue |= content
+    studies = {path.stem: files.read_yaml(path) for path in sorted((folder / "studies").glob("*.yaml"))}
+    return catalogue | ({"studies": studies} if studies else {})

@@ -1,0 +1,90 @@
+"""Translate studies of the first form, a product of `policies` and `recipes` with exceptions in `exclude`, into arms."""
+
+import yaml
+
+from hardgrpo.study.settings import listed
+
+KEYS = ("policies", "recipes", "exclude")  # of a study in the old form
+
+
+def is_old(study: object) -> bool:
+    pairs = study.get("also_compared") or [] if isinstance(study, dict) else []
+    return isinstance(study, dict) and (
+        not set(KEYS).isdisjoint(study) or any(isinstance(arm, str) for pair in pairs for arm in pair)
+    )
+
+
+def explain(studies: dict) -> list[str]:
+    """What to write instead of the studies that have the old form: lines, of which all but the first are YAML. Empty if none has it."""
+    translated = {name: translate(study) for name, study in studies.items() if is_old(study)}
+    if not translated:
+        return []
+    names = ", ".join(f"studies.{name}" for name in translated)
+    text = yaml.safe_dump({"studies": translated}, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+    return [f"{names}: a study lists `arms`, no longer `policies`, `recipes` and `exclude`; write instead:", *text.splitlines()]
+
+
+def translate(study: dict) -> dict:
+    """A study with the same runs and tests in the form of today. Keys of the old form that are left out count as empty."""
+    new = {key: value for key, value in study.items() if key not in (*KEYS, "arms", "also_tested_on", "also_compared")}
+    if "policies" in study:
+        new["arms"] = _arms(study)
+    if "also_tested_on" in study:
+        new["also_tested_on"] = {
+            task: [_test(study, task, test) for test in tests] for task, tests in study["also_tested_on"].items()
+        }
+        new["also_tested_on"] = {task: [test for test in tests if test] for task, tests in new["also_tested_on"].items()}
+        new["also_tested_on"] = {task: tests for task, tests in new["also_tested_on"].items() if tests}
+    if "also_compared" in study:
+        first = (study.get("recipes") or ["NAME"])[0]
+        new["also_compared"] = [
+            [{"policy": arm.partition(", ")[0], "recipe": arm.partition(", ")[2] or first} for arm in pair]
+            for pair in study["also_compared"]
+        ]
+    return new
+
+
+def _arms(study: dict) -> list[dict]:
+    models, tasks, recipes = study.get("models", []), study.get("tasks") or [None], study.get("recipes") or [None]
+    choices: dict[tuple, list] = {}  # (the policies of each recipe, tasks where they are the same) -> models
+    for model in models:
+        tasks_of: dict[tuple, list] = {}
+        for task in tasks:
+            policies_of_recipes = tuple(
+                tuple(policy for policy in study["policies"] if not _is_excluded(study, model, task, policy, recipe))
+                for recipe in recipes
+            )
+            tasks_of.setdefault(policies_of_recipes, []).append(task)
+        for policies_of_recipes, same_tasks in tasks_of.items():
+            choices.setdefault((policies_of_recipes, tuple(same_tasks)), []).append(model)
+    arms = []
+    for (policies_of_recipes, same_tasks), same_models in choices.items():
+        for policies in dict.fromkeys(filter(None, policies_of_recipes)):
+            same_recipes = [recipe for recipe, names in zip(recipes, policies_of_recipes) if names == policies]
+            arms.append({"policy": list(policies), "recipe": same_recipes, "models": same_models, "tasks": list(same_tasks)})
+    return [_short(arm, models, tasks) for arm in arms]
+
+
+def _short(arm: dict, models: list, tasks: list) -> dict:
+    """An arm without keys that say nothing."""
+    short = {"policy": arm["policy"]} | ({} if arm["recipe"] == [None] else {"recipe": arm["recipe"]})
+    short |= ({} if arm["models"] == models else {"models": arm["models"]}) | (
+        {} if arm["tasks"] == tasks else {"tasks": arm["tasks"]}
+    )
+    return {key: value[0] if len(value) == 1 else value for key, value in short.items()}
+
+
+def _test(study: dict, task: str, test: str) -> str | dict | None:
+    """An entry of `also_tested_on`; None if no model's runs of the task are tested on it."""
+    models = [model for model in study.get("models", []) if not _is_excluded(study, model, task, tested_on=test)]
+    if models == study.get("models", []):
+        return test
+    return {"task": test, "models": models} if models else None
+
+
+def _is_excluded(study: dict, model, task, policy=None, recipe=None, tested_on=None) -> bool:
+    values = {"model": model, "task": task, "policy": policy, "recipe": recipe, "tested_on": tested_on}
+    return any(
+        ("tested_on" in entry) == (tested_on is not None) and all(values.get(key) in listed(names) for key, names in entry.items())
+        for entry in study.get("exclude") or []
+    )
