@@ -124,12 +124,21 @@ def disk_full(workflow: Workflow, rng: random.Random) -> bool:
 
 
 def no_memory(workflow: Workflow, rng: random.Random) -> bool:
-    """One process can get little more memory than it has (RLIMIT_AS)."""
+    """One process can get little more memory than it has (RLIMIT_AS).
+
+    OpenBLAS asks for memory again and again without end if it gets none while it is loaded. So the process is killed after a while, as a
+    system without memory would do.
+    """
     pid = one_of(workflow, rng)
     with contextlib.suppress(ProcessLookupError, FileNotFoundError, TypeError):
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + rng.choice((0, 1 << 20, 1 << 24))
         resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
+        end = time.monotonic() + 15
+        while workflow.running() and pid in workflow.members():
+            if time.monotonic() > end:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.2)
         return True
     return False
 

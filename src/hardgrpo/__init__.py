@@ -1,6 +1,7 @@
 """The library. A program that is interrupted while it still loads modules, or has no memory for them, ends at once, without a traceback;
 `errors.run` then takes over."""
 
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -9,9 +10,13 @@ from hardgrpo.runtime import user_settings
 
 # Words of the system, of C++ and of Python, in errors of many kinds.
 NO_MEMORY = ("Cannot allocate memory", "failed to map segment", "bad_alloc", "can't allocate memory", "can't start new thread")
+# Words of Python where a library in C failed without a reason: under a limit of memory, an allocation whose failure nobody reported.
+NO_REASON = ("error return without exception set", "without setting an exception")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, SystemError) and any(words in str(error) for words in NO_REASON):
+        return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
     return isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)
 
 

@@ -1,6 +1,7 @@
 """Every program of scripts/ is run to its end: by a rule of the small study that the tests make, or by a test that is named here."""
 
 import os
+import resource
 import re
 import shutil
 import signal
@@ -125,6 +126,28 @@ def test_a_program_does_not_use_the_modules_of_another_python(variables, tmp_pat
     paths = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"}
     done = subprocess.run([sys.executable, program], env=os.environ | paths | variables, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"{ROOT / 'src'}\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [(1 << 40, "error: more memory is asked for than there is"), (resource.RLIM_INFINITY, "SystemError: error return without")],
+)
+def test_a_library_in_c_that_fails_without_a_reason_had_no_memory_where_memory_is_limited(limit, words):
+    code = """
+from hardgrpo.runtime import errors
+def main(): raise SystemError("error return without exception set")
+errors.run(main)"""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, hard)),
+    )
+    assert done.returncode == 1 and words in done.stderr
+    assert ("Traceback" in done.stderr) == (limit == resource.RLIM_INFINITY), done.stderr
 
 
 def test_a_program_whose_memory_ends_says_so_in_one_line(tmp_path):
