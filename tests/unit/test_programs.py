@@ -1,8 +1,8 @@
 """Every program of scripts/ is run to its end: by a rule of the small study that the tests make, or by a test that is named here."""
 
 import os
-import resource
 import re
+import resource
 import shutil
 import signal
 import subprocess
