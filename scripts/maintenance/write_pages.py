@@ -27,7 +27,7 @@ FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFE
 
 # File and name of each generated block, and the function (root, config) -> text that makes it.
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
-    ("README.md", "found"): found.in_five_lines,
+    ("README.md", "found"): found.in_three_lines,
     ("docs/results.md", "found"): lambda root, config: found.numbered(
         [recommended.in_short(root, config), *found.in_short(root, config)]
     ),

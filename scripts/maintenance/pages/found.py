@@ -1,4 +1,4 @@
-"""The findings, from the committed summaries of the reference studies: five lines for README.md, and a longer one for each question for
+"""The findings, from the committed summaries of the reference studies: three lines for README.md, and a longer one for each question for
 docs/results.md, which names the population that it holds for."""
 
 from hardgrpo.analysis import leads
@@ -30,37 +30,31 @@ OTHERS = {  # claims of the study of choosing while training, as leads, by what 
 }
 
 
-def in_five_lines(root: Path, config: dict) -> str:
-    """The findings of README.md, and what their numbers are."""
-    tables, limited = results.read(root, REFERENCE), results.read(root, TRUNCATION)
+def in_three_lines(root: Path, config: dict) -> str:
+    """The answer of README.md: a line for each question, and whom the numbers are about."""
+    limited = results.read(root, TRUNCATION)
     tight, ample = tight_and_ample(config, limited["gains"], "gain")
     finishing, _ = tight_and_ample(config, limited["parts"], "finishing")
-    kinds = tables["kinds"][tables["kinds"].tier.isna()]
-    best = at_home(kinds).loc[at_home(kinds).gain.idxmax()]
-    parts = zip(KINDS, adding_up(best.gain, [best[name] for name in KINDS]))
-    made_of = ", ".join(f"{name.replace('_', ' ')} {change(part)}" for name, part in parts)
-    most, least = (recorded.split(root).iloc[place] for place in (-1, 0))
+    leads_over_random = recommended.leads(root, config)
+    better, undecided, worse = recommended.totals(leads_over_random)
     dynamic = primary(results.judged(root, config, ONLINE)["claims"], "DAPO")
     lines = [
-        f"**Which tenth?** {recommended.in_one_line(root, config)} [The rule and every case](docs/which-prompts.md)",
-        f"**The hardest tenth less a random one**: {primary(results.of_papers(root, config), 'HE')}; where the base model is most often"
-        f" confidently wrong, {confidently_wrong(root)}. [Claims](docs/results.md#findings)",
-        f"**What a gain is made of**: the largest (picked as such), *{best.policy}* on {best.task}, is {spread(best.gain, best.gain_low, best.gain_high)}: {made_of}."
-        f" [All gains](docs/{results.anchor(REFERENCE)})",
-        f"**A completion limit alone can make a gain**: under a tight one *hard* gains {tight}, of which finishing is {finishing}; the same runs"
-        f" tested with room gain {ample}. Completions that HE released: {recorded.told(most)}; {recorded.told(least)}. [Limits](docs/{results.anchor(TRUNCATION)})",
-        f"**Choosing while training**: dynamic sampling (DAPO) less plain GRPO with as many rollouts: {dynamic}."
-        f" [Other selectors](docs/{results.anchor(ONLINE)})",
+        f"**The hardest tenth or a random tenth?** The hardest less a random one: {primary(results.of_papers(root, config), 'HE')}. Of"
+        f" {len(leads_over_random)} comparisons of a policy with a random choice of as many prompts, {better} were better, {undecided} undecided,"
+        f" {worse} worse ([every case](docs/which-prompts.md)).",
+        f"**What is a gain made of?** With a tight completion limit *hard* gains {tight}, of which finishing is {finishing}; tested with room"
+        f" to finish, the same models gain {ample} ([limits](docs/{results.anchor(TRUNCATION)})).",
+        f"**Choosing prompts while training?** Dynamic sampling, which DAPO claims to be better, less plain GRPO with as many rollouts: {dynamic}"
+        f" ([other selectors](docs/{results.anchor(ONLINE)})).",
     ]
-    seeds = [one.seeds for one in recommended.leads(root, config)]
-    compared = f"{min(seeds)} to {max(seeds)}"
-    replicates, fewer = (at_home(of["gains"]).seeds.iloc[0] for of in (tables, limited))
+    seeds = [lead.seeds for lead in leads_over_random]
+    replicates = f"{min(seeds)} to {max(seeds)}"
     return "\n".join(
         [
             numbered(lines),
             "",
-            f"Points of accuracy on new problems, with 95 % intervals. All but those of HE's completions (one run each) are about small base models that are"
-            f" pretrained here: {compared} replicates each in line 1, {fewer} for the limit, {replicates} elsewhere. [Verdicts](docs/glossary.md#verdict) come after Holm's correction over the tasks.",
+            f"Points of accuracy on new problems, with 95 % intervals, for small models that are pretrained here ({replicates} replicates)."
+            " They show what can happen and say nothing about large models.",
         ]
     )
 
