@@ -21,13 +21,14 @@ from hardgrpo.runtime import cluster, environments, files, states, submission, w
 from hardgrpo.runtime import code as code_files  # noqa: E402
 from hardgrpo.runtime.errors import UserError  # noqa: E402
 from hardgrpo.selection import policies  # noqa: E402
-from hardgrpo.study import checks, claim_conditions, memory, paths, pool_sizes, pools, settings  # noqa: E402
+from hardgrpo.study import checks, claim_conditions, load, memory, paths, pool_sizes, pools, settings  # noqa: E402
 
 # `--config update_inputs=true` arrives as text.
 config["update_inputs"] = {"true": True, "false": False}.get(config.get("update_inputs"), config.get("update_inputs"))
 
 try:
-    checks.check(config, ", ".join(os.path.relpath(name) for name in workflow.configfiles))
+    given = [Path(os.path.relpath(name)) for name in workflow.configfiles]
+    checks.check(config, ", ".join(map(str, given)), [*load.sources(), *given])
     checks.check_writable("results", "paper")
 except UserError as error:
     raise WorkflowError(str(error))

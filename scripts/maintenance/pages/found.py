@@ -2,7 +2,6 @@
 docs/results.md, which names the population that it holds for."""
 
 from hardgrpo.analysis import leads
-from hardgrpo.analysis.formats import adding_up, change
 from hardgrpo.analysis.formats import change_interval as spread
 from hardgrpo.study import paths
 from pages import recommended, recorded, results

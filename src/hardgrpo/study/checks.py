@@ -1,13 +1,13 @@
 """Check config.yaml beyond its schema: names that must exist, keys that exclude each other, tasks that a model cannot do."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from hardgrpo.data import generated
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import old_form, pools, recipe_checks, schema, study_checks
+from hardgrpo.study import load, old_form, pools, recipe_checks, schema, study_checks
 from hardgrpo.study.settings import (
     ABOUT_CHAT,
     NOT_OF_A_TEMPLATE,
@@ -27,16 +27,16 @@ DEMONSTRATIONS = {
 }
 
 
-def check(config: dict, name: str) -> None:
-    """Raise a `UserError` for the first mistake in the configuration; `name` is its file."""
+def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
+    """Raise a `UserError` for the first mistake in the configuration. It names the file and line of `sources` that has it, else `name`."""
     studies = config.get("studies")
     if translation := old_form.explain(studies) if isinstance(studies, dict) else []:
         raise UserError(f"{name}: {translation[0]}", *translation[1:])
     violated = schema.violation(config)
     if violated is not None:
-        raise UserError(f"{name}: {violated}")
+        raise UserError(f"{load.locate(violated.partition(': ')[0], list(sources)) or name}: {violated}")
     for place, problem in _contradictions(config):
-        raise UserError(f"{name}: {place}: {problem}")
+        raise UserError(f"{load.locate(place, list(sources)) or name}: {place}: {problem}")
 
 
 def check_writable(*folders: str) -> None:

@@ -6,7 +6,10 @@ config/ has everything in config.yaml.
 
 import copy
 import difflib
+import re
 from pathlib import Path
+
+import yaml
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -75,3 +78,55 @@ def _catalogue(folder: Path) -> dict:
             catalogue |= content
     studies = {path.stem: files.read_yaml(path) for path in sorted((folder / "studies").glob("*.yaml"))}
     return catalogue | ({"studies": studies} if studies else {})
+
+
+def sources(folder: str | Path = ".") -> list[Path]:
+    """The files of the catalogue in a folder."""
+    config = Path(folder) / "config"
+    return [path for path in (config / f"{section}.yaml" for section in SECTIONS) if path.is_file()] + sorted(
+        (config / "studies").glob("*.yaml")
+    )
+
+
+def locate(place: str, paths: list[Path]) -> str | None:
+    """FILE:LINE of a place in the configuration, such as "studies.paper.arms[0].recipe"; None if no file has its first two keys.
+
+    Of several files that have it, the one that has the most of it, and then the last one: files of the user come last in `paths`.
+    """
+    best, depth = None, 1
+    for path in paths:
+        prefix = f"studies.{path.stem}." if path.parent.name == "studies" else ""
+        if not f"{place}.".startswith(prefix):
+            continue
+        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        line, steps = _descend(node, place.removeprefix(prefix.rstrip(".")).lstrip("."))
+        steps += 2 if prefix else 0
+        if steps > 1 and steps >= depth:
+            best, depth = f"{path}:{line}", steps
+    return best
+
+
+def _descend(node: yaml.Node | None, place: str) -> tuple[int, int]:
+    """(line of the innermost node on the way to a place, number of steps to it)."""
+    line, steps = 1, 0
+    while place and node is not None:
+        child, length = _child(node, place)
+        if child is None:
+            break
+        key, node = child
+        line, steps, place = key.start_mark.line + 1, steps + 1, place[length:].lstrip(".")
+    return line, steps
+
+
+def _child(node: yaml.Node, place: str) -> tuple[tuple[yaml.Node, yaml.Node] | None, int]:
+    """((key, value) of the entry with which a place begins, length of its name there); (None, 0) if there is none."""
+    if isinstance(node, yaml.SequenceNode) and (number := re.match(r"\[?(\d+)\]?", place)) and int(number[1]) < len(node.value):
+        item = node.value[int(number[1])]
+        return (item, item), number.end()
+    if isinstance(node, yaml.MappingNode):
+        # A name may have dots, as in qwen2.5-3b-instruct: take the longest that fits.
+        fitting = [entry for entry in node.value if re.match(re.escape(str(entry[0].value)) + r"(?=[.\[]|$)", place)]
+        if fitting:
+            entry = max(fitting, key=lambda entry: len(str(entry[0].value)))
+            return entry, len(str(entry[0].value))
+    return None, 0
