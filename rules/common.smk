@@ -71,7 +71,7 @@ if os.getenv(warm.SOCKET) != warm.OFF:
     here = workflow.local_exec and workflow.is_main_process
     os.environ[warm.SOCKET] = os.getenv(warm.SOCKET, warm.place()) if here else warm.OFF
 
-# Programs import the package of this clone, even if their environment (a container, conda, one shared by clones) has another.
+# Programs import the package of this clone, even if their environment (a container, one shared by clones) has another.
 source = os.path.join(workflow.basedir, "src")
 if source not in os.getenv("PYTHONPATH", "").split(os.pathsep):
     os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [source, os.getenv("PYTHONPATH")])))
