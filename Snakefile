@@ -152,10 +152,8 @@ onstart:
     limit = workflow.scheduling_settings.max_jobs_per_timespan
     if limit and (limit.max_jobs, limit.timespan) == (100, 1):  # the default; a limit that the user sets stays
         workflow.scheduler.job_rate_limiter = None
-    if workflow.executor_plugin.name != "touch":
-        if UNRECORDED:
-            raise WorkflowError(UNRECORDED)
-        LAYOUT.touch()
+    if UNRECORDED and workflow.executor_plugin.name != "touch":
+        raise WorkflowError(UNRECORDED)
     if CONTAINERS and any(job.container_img_url for job in workflow.dag.needrun_jobs()):
         try:
             images.check()

@@ -22,12 +22,10 @@ def check_refused_and_kept(world: World, *words: str) -> None:
     """A run is refused with these words; after what the message says, everything is taken as it is."""
     done = world.snakemake()
     said = done.stdout + done.stderr
-    assert done.returncode != 0 and "earlier version" not in said and "--touch" in said
+    assert done.returncode != 0 and "--touch" in said
     assert [part for part in words if part not in said] == []
-    assert not (world.folder / ".snakemake/layout-4").exists()
     kept = world.snakemake("--touch")
     assert kept.returncode == 0, kept.stderr
-    (world.folder / ".snakemake/layout-4").touch()
     assert world.plan().keys().isdisjoint(TRAINS)
 
 

@@ -336,23 +336,6 @@ def test_what_is_drawn_is_a_choice_that_is_said(finished):
     assert "draw: 'latest' is not one of" in said("draw=latest")
 
 
-def test_runs_of_an_earlier_version_are_not_made_again_unasked(finished):
-    """Its programs stood in other folders: to Snakemake every finished job is one of other code."""
-    marker = finished.folder / ".snakemake/layout-4"
-    assert marker.exists()
-    marker.unlink()
-    finished.edit(
-        "rules/training.smk", lambda text: text.replace("scripts/training/train_grpo.py", "scripts/training/./train_grpo.py")
-    )
-    assert "train_grpo" in finished.plan(), "as after the programs had moved"
-    done = finished.snakemake()
-    assert done.returncode != 0 and "made by an earlier version of this project" in done.stdout + done.stderr
-    kept = finished.snakemake("--touch")
-    assert kept.returncode == 0, kept.stderr
-    marker.touch()
-    assert finished.plan() == {}
-
-
 def programs() -> dict[str, list]:
     """{rule: its program, and the modules that the program finds by name in the registry}."""
     found = {path.stem: [path] for path in (ROOT / "scripts").glob("*/*.py")}
