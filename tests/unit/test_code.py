@@ -109,20 +109,6 @@ def test_a_figure_follows_its_own_module_and_the_style_of_figures():
     assert not {"trainer.py", "tiers.py"} & followed
 
 
-WRITTEN = ["Snakefile", "Makefile", "*.smk", "*.py", "*.md", "*.yaml", "*.js", "*.html", "*.css", "*.tex", "*.def", "*.sh"]
-# config.yaml is one file, so that everything a user sets is in one place; the other two are generated.
-LONGER = {"config.yaml", "docs/configuration.md", "docs/results.md"}
-
-
-@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
-def test_no_written_file_is_longer_than_400_lines():
-    listed = subprocess.run(["git", "ls-files", "-z", *WRITTEN], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    paths = [ROOT / name for name in listed.split("\0") if name and name not in LONGER]
-    lines = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in paths if path.exists()}
-    assert len(lines) > 100
-    assert {path: count for path, count in lines.items() if count > 400} == {}
-
-
 FOLLOWING = re.compile(r"""\bcode\(\s*["']([\w/]+\.py)["']""")
 CHECKS = ["test_summaries", "test_raw_files"]  # verify.py gives them to pytest by their names
 NAMED = {  # modules that a program finds by their names in the registry, as in rules/*.smk

@@ -76,7 +76,7 @@ def break_(path, value):
         ),
         (
             break_("tasks/swaps_once/probe/seed", 7),
-            ["tasks.swaps_once.probe.seed", "probe"],
+            ["tasks.swaps_once.probe.seed", "'swaps'"],
         ),
         (
             break_("tasks/swaps/test/reach", {"samples": 64, "seed": 2}),
@@ -138,7 +138,7 @@ def break_(path, value):
         (break_("policies/agreement_in_rounds/rounds", 3), ["policies.agreement_in_rounds.rounds", "2"]),
         (
             break_("policies/agreement_in_rounds/probed_by", "small"),
-            ["policies.agreement_in_rounds.probed_by", "probed"],
+            ["policies.agreement_in_rounds.probed_by", "trained"],
         ),
         (
             break_("recipes/mini_rounds/checkpoint_every", 50),
