@@ -100,7 +100,6 @@ format: .venv/development.ready
 
 locks: .venv/development.ready
 	.venv/bin/python scripts/maintenance/write_locks.py $(if $(UPGRADE),--upgrade)
-	.venv/bin/python scripts/maintenance/write_conda.py
 
 # An environment is rebuilt when its lock changes or ENVIRONMENTS changes; then `moved` forces the rebuild with a phony prerequisite.
 moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIRONMENTS)),.)" || echo again)

@@ -154,14 +154,13 @@ if RAISES:
 
 onstart:
     # Remove Snakemake's default limit of 100 job starts a second. It starts a timer after each finished job, and each timer starts
-    # another one a second later (9.27, scheduling/job_scheduler.py): after 365 jobs the timers took a third of a core.
+    # another one a second later (9.27, scheduling/job_scheduler.py): after 365 jobs the timers took a third of a core. The option
+    # --max-jobs-per-timespan, also in a profile, cannot say "no limit": with a limit of any size, timers run and delay the exit.
     limit = workflow.scheduling_settings.max_jobs_per_timespan
     if limit and (limit.max_jobs, limit.timespan) == (100, 1):  # the default; a limit that the user sets stays
         workflow.scheduler.job_rate_limiter = None
-    if workflow.executor_plugin.name != "touch":
-        if UNRECORDED:
-            raise WorkflowError(UNRECORDED)
-        LAYOUT.touch()
+    if UNRECORDED and workflow.executor_plugin.name != "touch":
+        raise WorkflowError(UNRECORDED)
     if CONTAINERS and any(job.container_img_url for job in workflow.dag.needrun_jobs()):
         try:
             images.check()

@@ -33,20 +33,13 @@ try:
 except UserError as error:
     raise WorkflowError(str(error))
 
-LAYOUT = Path(".snakemake/layout-4")  # exists if this version made the results here, or the user kept them
-
 
 def explain_results():
-    """Why Snakemake would not take the results that are here as they are, and what to do; None if this version made them here.
-
-    Earlier versions had the programs in other folders, another command to write the settings of a base model, or sampled a pool that no
-    job had compared with its tests. Snakemake takes this for a change of code or inputs and would run every job of their results again.
-    """
-    if LAYOUT.exists() or not any(Path().glob(paths.model_folder("*/manifest.json"))):
+    """Why results that are here cannot be used as they are, and what to do; None if Snakemake has records of how they were made."""
+    recorded = any(any(Path(".snakemake", folder).glob("*")) for folder in ("metadata", "incomplete"))
+    if recorded or not any(Path().glob(paths.model_folder("*/manifest.json"))):
         return None
-    if any(Path(".snakemake/metadata").glob("*")):
-        reason = "results/ was made by an earlier version of this project: Snakemake would run every job again"
-    elif links := [path for path in (Path("results"), *Path("results").iterdir()) if path.is_symlink()]:
+    if links := [path for path in (Path("results"), *Path("results").iterdir()) if path.is_symlink()]:
         reason = (
             f"{links[0]} is a link to {links[0].resolve()}, and Snakemake has no record here of how the files there were made. Never run"
             " two clones on it at a time: they do not see each other's locks"
@@ -57,8 +50,8 @@ def explain_results():
             " it may run every job again, and would not see that settings differ"
         )
     return (
-        f"{reason}. To keep the runs, call .venv/bin/snakemake --touch --profile laptop --config study=NAME for each study that was run,"
-        f" then touch {LAYOUT}. To run again what Snakemake takes for outdated, only touch {LAYOUT}"
+        f"{reason}. To keep the runs, call .venv/bin/snakemake --touch --profile laptop --config study=NAME for each study that was run."
+        " To compute them again, move the files or links out of results/"
     )
 
 
@@ -72,7 +65,7 @@ if os.getenv(warm.SOCKET) != warm.OFF:
     here = workflow.local_exec and workflow.is_main_process
     os.environ[warm.SOCKET] = os.getenv(warm.SOCKET, warm.place()) if here else warm.OFF
 
-# Programs import the package of this clone, even if their environment (a container, conda, one shared by clones) has another.
+# Programs import the package of this clone, even if their environment (a container, one shared by clones) has another.
 source = os.path.join(workflow.basedir, "src")
 if source not in os.getenv("PYTHONPATH", "").split(os.pathsep):
     os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [source, os.getenv("PYTHONPATH")])))

@@ -21,8 +21,6 @@ rule evaluate_base:
     wildcard_constraints:
         model=any_of(WEIGHTED),
         eval_task=any_of(SAMPLED),
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
@@ -96,8 +94,6 @@ rule cut_evaluation:
         model=any_of(WEIGHTED),
         what=r"base|reach|.+/seed\d+",
         eval_task=any_of(CUT),
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     params:
@@ -119,8 +115,6 @@ rule prune_checkpoints:
         "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/pruned.json",
     log:
         "results/logs/prune_checkpoints/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -143,8 +137,6 @@ rule grade_recorded_base:
         "results/logs/grade_recording/{model}/base/{eval_task}.log",
     wildcard_constraints:
         model=any_of(RECORDED),
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     params:

@@ -17,8 +17,6 @@ rule write_explorer:
         ),
     log:
         "results/logs/write_explorer/{study}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:

@@ -20,8 +20,6 @@ for figure, entry in registry.FIGURES.items():
         log:
             f"results/logs/plot_{figure}/{{study}}.log",
         localrule: True
-        conda:
-            CONDA["figures"]
         container:
             IMAGE["figures"]
         params:

@@ -24,8 +24,6 @@ rule fetch_dataset:
         owner="[^/@]+?",
         dataset="[^/@]+",
         revision="[0-9a-f]{40}",
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
@@ -46,8 +44,6 @@ rule prepare_task:
     log:
         "results/logs/prepare_task/{task}.{split}.log",
     priority: 100  # the comparison of the splits waits for it
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
@@ -80,8 +76,6 @@ rule compare_splits:
     log:
         "results/logs/compare_splits/{task}/{test}.log",
     priority: 100
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -103,8 +97,6 @@ rule compare_pool:
     log:
         "results/logs/compare_pool/{task}.log",
     priority: 100
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -127,8 +119,6 @@ rule fit_prompts:
         model=any_of(WEIGHTED),
         task=any_of(SAMPLED),
         split="train|test",
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     params:
@@ -149,8 +139,6 @@ rule remove_answers:
         "results/tasks/{task}/questions.jsonl",
     log:
         "results/logs/remove_answers/{task}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     message:
@@ -178,8 +166,6 @@ rule read_annotated:
         "results/tasks/{task}/annotated.jsonl",
     log:
         "results/logs/read_annotated/{task}.log",
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     params:
@@ -200,8 +186,6 @@ rule write_solutions:
         "results/tasks/{task}/solutions.jsonl",
     log:
         "results/logs/write_solutions/{task}.log",
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     params:
@@ -223,8 +207,6 @@ rule fetch_model:
         "results/logs/fetch_model/{model}.log",
     wildcard_constraints:
         model=any_of(FETCHED),
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
@@ -246,8 +228,6 @@ rule pretrain_settings:
         "results/logs/pretrain_settings/{model}.log",
     wildcard_constraints:
         model=any_of(PRETRAINED),
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -269,8 +249,6 @@ rule pretrain_model:
     wildcard_constraints:
         model=any_of(PRETRAINED),
     priority: 1  # all other jobs of this base model wait for it
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     resources:

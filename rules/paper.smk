@@ -28,8 +28,6 @@ rule write_tables:
         captions="paper/{study}/captions.tex",
     log:
         "results/logs/write_tables/{study}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -51,8 +49,6 @@ rule write_numbers:
         origins="paper/{study}/numbers.csv",
     log:
         "results/logs/write_numbers/{study}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -71,8 +67,6 @@ rule write_worth:
         report("paper/{study}/worth.html", caption="report/worth.rst", category="Results", labels={"file": "was it worth it?"}),
     log:
         "results/logs/write_worth/{study}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -97,8 +91,6 @@ rule verify:
         ),
     log:
         "results/logs/verify/{study}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -118,8 +110,6 @@ rule verify:
 rule intact:
     log:
         "results/logs/intact/intact.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     message:
@@ -138,8 +128,6 @@ rule compile_paper:
         report("paper/{study}/paper.pdf", caption="report/paper.rst", category="Paper", labels={"file": "the paper"}),
     log:
         "results/logs/compile_paper/{study}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -159,8 +147,6 @@ rule write_crate:
         "paper/{study}/crate.zip",
     log:
         "results/logs/write_crate/{study}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:

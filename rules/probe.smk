@@ -22,8 +22,6 @@ rule probe:
     wildcard_constraints:
         model=any_of(WEIGHTED),
         task=any_of(SAMPLED),
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
@@ -58,8 +56,6 @@ rule probe_early:
     wildcard_constraints:
         model=any_of(STOPPED[:1]),
         task=any_of(STOPPED[1:]),
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
@@ -92,8 +88,6 @@ rule cut_probe:
     wildcard_constraints:
         model=any_of(WEIGHTED),
         task=any_of(CUT),
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     params:
@@ -116,8 +110,6 @@ rule import_recording:
         "results/logs/import_recording/{model}/{task}.log",
     wildcard_constraints:
         model=any_of(RECORDED),
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     params:
@@ -138,8 +130,6 @@ rule measure_difficulty:
         "results/logs/measure_difficulty/{model}/{task}.log",
     wildcard_constraints:
         task=any_of(config["tasks"]),
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     params:
@@ -177,8 +167,6 @@ rule measure_signals:
         "results/signals/{model}/{task}.csv",
     log:
         "results/logs/measure_signals/{model}/{task}.log",
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     params:
@@ -202,8 +190,6 @@ rule import_trajectory:
     wildcard_constraints:
         model=any_of(TRAJECTORIES),
         task=any_of(source["prompts"] for source in TRAJECTORIES.values()),
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     params:

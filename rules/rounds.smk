@@ -54,8 +54,6 @@ rule probe_again:
         "results/logs/probe_again/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
     wildcard_constraints:
         policy=any_of(IN_ROUNDS),
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     resources:
@@ -85,8 +83,6 @@ rule measure_again:
         "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/signals.csv",
     log:
         "results/logs/measure_again/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     params:
@@ -111,8 +107,6 @@ rule select_again:
         "results/logs/select_again/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
     wildcard_constraints:
         policy=any_of(IN_ROUNDS),
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:

@@ -1,11 +1,9 @@
-# Container images for `--sdm apptainer`, and conda environments for `--sdm conda`. Without --sdm Snakemake ignores both, and jobs run in
-# the environments of the Makefile.
+# Container images for `--sdm apptainer`. Without --sdm Snakemake ignores them, and jobs run in the environments of the Makefile.
 
 from hardgrpo.runtime import images
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 IMAGE = images.PATHS
-CONDA = {name: f"{workflow.basedir}/envs/{name}.yaml" for name in IMAGE}  # for `--sdm conda`
 CONTAINERS = DeploymentMethod.APPTAINER in getattr(workflow.deployment_settings, "deployment_method", ())
 
 if CONTAINERS:

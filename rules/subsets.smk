@@ -15,8 +15,6 @@ rule select_subset:
         facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",
     log:
         "results/logs/select_subset/{model}/{task}/{policy}/seed{seed}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -38,8 +36,6 @@ rule annotate_sample:
         "results/subsets/{model}/{task}/{policy}/seed{seed}.sample.csv",
     log:
         "results/logs/annotate_sample/{model}/{task}/{policy}/seed{seed}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -63,8 +59,6 @@ rule export_subset:
     wildcard_constraints:
         what="rows|to_annotate",
         kind="csv|tsv|jsonl",
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     params:

@@ -14,8 +14,6 @@ rule summarize:
         [f"results/summaries/{{study}}/{table}.csv" for table in registry.SUMMARIES],
     log:
         "results/logs/summarize/{study}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -38,8 +36,6 @@ rule judge_claims:
         [f"paper/{{study}}/{table}.csv" for table in registry.JUDGED],
     log:
         "results/logs/judge_claims/{study}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -60,8 +56,6 @@ rule compare_with_reference:
         "results/agreement/{study}.csv",
     log:
         "results/logs/compare_with_reference/{study}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:

@@ -12,8 +12,6 @@ rule write_spec:
         "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/spec.yaml",
     log:
         "results/logs/write_spec/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
-    conda:
-        CONDA["figures"]
     container:
         IMAGE["figures"]
     params:
@@ -38,8 +36,6 @@ rule train_grpo:
         provenance="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/provenance.json",
     log:
         "results/logs/train_grpo/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
-    conda:
-        CONDA["training"]
     container:
         IMAGE["training"]
     resources:

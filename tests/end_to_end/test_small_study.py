@@ -58,7 +58,7 @@ def test_every_kind_of_file_is_there_with_its_columns(finished_world):
 
 
 def test_what_snakemake_keeps_of_a_file_is_small(finished_world):
-    """It reads a record of every file before each plan, and a record holds the file of the conda environment."""
+    """Snakemake reads a record of every file before each plan."""
     records = [path for path in (finished_world.folder / ".snakemake/metadata").rglob("*") if path.is_file()]
     assert len(records) > 100 and max(path.stat().st_size for path in records) < 50_000
 

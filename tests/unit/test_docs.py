@@ -144,11 +144,6 @@ def apply(world, *diffs: str) -> None:
         subprocess.run(command, cwd=world.folder, input=diff, text=True, check=True)
 
 
-def test_examples_are_short():
-    diffs = [diff for _, diff in EXAMPLES if diff]
-    assert len(diffs) >= 5 and max(len(diff.splitlines()) for diff in diffs) <= 15
-
-
 def test_the_configurations_of_own_prompts_are_planned(world):
     answered, unanswered, study, selector = re.findall(r"^```yaml\n(.*?)^```", OWN_PROMPTS, re.MULTILINE | re.DOTALL)
     for name, example in {

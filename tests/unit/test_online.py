@@ -162,9 +162,7 @@ def test_a_pool_without_a_signal_ends_with_one_line(training):
 
 
 def test_a_run_that_never_updates_the_policy_is_an_error(training):
-    with pytest.raises(
-        UserError, match=r"in all 2 sampling steps of the run nothing was left to train on, so that no weight was updated; choose"
-    ):
+    with pytest.raises(UserError, match="2 sampling steps.*no weight was updated"):
         training(never, 2, {"kind": "dynamic", "most_steps": 3})
 
 
@@ -232,7 +230,5 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
     )
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups"):  # before the pool is embedded
         trained.trainer(spec, {}, {"one": {"prompt": "2 + 2"}}, None, {})
-    with pytest.raises(
-        UserError, match=r"selector.buffer: 100000 groups of 8 completions of 250 tokens take .* GiB, more than half of the 1.0 GiB"
-    ):
+    with pytest.raises(UserError, match=r"selector.buffer: 100000 groups.* 1.0 GiB"):
         trained.check_memory(recipe, 250, 250, {"replay": 4, "buffer": 100_000})

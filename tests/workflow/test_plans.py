@@ -7,9 +7,11 @@ import shutil
 
 import pytest
 
+import shipped
 from conftest import ROOT, planned
 from hardgrpo.report import registry
 from hardgrpo.runtime import code
+from hardgrpo.study import settings
 
 FIGURES = {"accuracy", "parts", "difficulty", "pipeline", "tiers"}  # what every study with runs on public or generated tasks shows
 TRAINED = FIGURES | {"learnable", "groups", "lengths"}
@@ -72,94 +74,44 @@ def test_the_miniature_is_planned_job_by_job(world):
     } | DRAWN | {f"plot_{name}": 1 for name in OF_STUDY["mini"]}  # fmt: skip
 
 
-STUDIES = {  # jobs by rule, counted by hand from the designs
-    "paper": {  # 3 models x 2 tasks and Llama on GSM8K = 7 pairs, x 4 policies x 3 seeds
-        "fetch_dataset": 3, "fetch_model": 4, "prepare_task": 5,
-        "compare_splits": 2 + 1, "compare_pool": 2,  # AIME follows training on GSM8K
-        "fit_prompts": 7 * 2 + 1,
-        "probe": 4 * 4 + 3,  # GSM8K in 4 shards
-        "measure_difficulty": 7, "select_subset": 84, "write_spec": 84, "train_grpo": 84,
-        "evaluate_base": 7 + 1,  # and Qwen3-4B on AIME
-        "evaluate_run": 84 + 12,  # and Qwen3-4B's GSM8K runs on AIME
-    },
-    "released": {
-        "fetch_dataset": 2, "fetch_model": 4, "prepare_task": 4, "compare_splits": 2, "compare_pool": 2, "fit_prompts": 7 * 2,
-        "probe": 19, "measure_difficulty": 7,
-        "select_subset": 84, "write_spec": 84, "train_grpo": 84, "evaluate_base": 7, "evaluate_run": 84,
-    },
-    "released_later": {  # as released, with other policies
-        "fetch_dataset": 2, "fetch_model": 4, "prepare_task": 4, "compare_splits": 2, "compare_pool": 2, "fit_prompts": 7 * 2, "probe": 19, "measure_difficulty": 7,
-        "select_subset": 84, "write_spec": 84, "train_grpo": 84, "evaluate_base": 7, "evaluate_run": 84,
-    },
-    "base_wrong": {  # 3 models x 3 seeds x (5 policies on GSM8K and 4 on shuffled objects)
-        "fetch_dataset": 2, "fetch_model": 3,
-        "prepare_task": 2 + 2,  # the pool of GSM8K as if tried once is that of GSM8K
-        "compare_splits": 2, "compare_pool": 2, "fit_prompts": 3 * 2 * 2,
-        "probe": 12 + 3, "cut_probe": 12, "measure_difficulty": 3 * 3,
-        "select_subset": 81, "write_spec": 81, "train_grpo": 81, "evaluate_base": 6, "evaluate_run": 81,
-    },
-    "variants": {  # 4 policies by the paper's recipe, 2 of them by 5 others, x 3 seeds
-        "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 2, "write_solutions": 1, "probe": 4, "measure_difficulty": 1,
-        "compare_splits": 1, "compare_pool": 1, "fit_prompts": 2,
-        "select_subset": 12, "write_spec": 42, "train_grpo": 42, "evaluate_base": 1, "evaluate_run": 42,
-    },
-    "truncation": {  # 3 conditions x 3 policies x 3 seeds, and 3 x 3 rewarded for finishing
+def test_a_study_of_truncation_is_planned_job_by_job(world):
+    """Three limits, each tested on its own and with room; completions are cut instead of sampled where a longer limit has them."""
+    plan = jobs(world.plan("--config", "study=truncation", profile="slurm"))
+    assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
         "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 7, "probe": 12, "measure_difficulty": 3,
         "compare_splits": 3 + 2, "compare_pool": 3, "fit_prompts": 3 * 2,  # two conditions are also tested with room
         "select_subset": 27, "write_spec": 36, "train_grpo": 36, "evaluate_base": 3,
         "evaluate_run": 18 * 2 + 9 * 1 + 9 * 2,  # on the own condition and with room
         "cut_evaluation": 1 + 18 + 9,  # base; what was trained at 250 and at 1,024 tokens, tested with room and cut
-    },
-    "budget": {  # 5, 10, 25 and 50 % of two policies, and all
-        "fetch_dataset": 1, "fetch_model": 1, "prepare_task": 2, "probe": 4, "measure_difficulty": 1,
-        "compare_splits": 1, "compare_pool": 1, "fit_prompts": 2,
-        "select_subset": 27, "write_spec": 27, "train_grpo": 27, "evaluate_base": 1, "evaluate_run": 27,
-    },
-    "limits": {  # 3 models x 2 tasks x 3 policies x 3 seeds, each on 3 tests
-        "fetch_dataset": 3, "fetch_model": 3, "prepare_task": 5, "probe": 24, "measure_difficulty": 6,
-        "compare_splits": 2 * 3, "compare_pool": 2, "fit_prompts": 3 * (2 + 3),
-        "select_subset": 54, "write_spec": 54, "train_grpo": 54, "evaluate_base": 9, "evaluate_run": 162,
-    },
-}  # fmt: skip
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize("study", [pytest.param(s, marks=pytest.mark.slow) if s == "released_later" else s for s in STUDIES])
-def test_each_study_of_the_papers_is_planned_job_by_job(world, study):
+CONFIG = shipped.config()
+WITH_RUNS = [name for name, study in CONFIG["studies"].items() if study.get("recipes")]
+QUICK = {"paper", "base_wrong", "variants", "limits", "mini_variants"}
+
+
+@pytest.mark.parametrize("study", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in WITH_RUNS])
+def test_a_study_is_planned_with_one_job_for_each_part_of_its_design(world, study):
+    """A training for each run, an evaluation for each base model or run and test, a subset for each pool, policy and seed."""
+    world.clear()
     plan = world.plan("--config", f"study={study}", profile="laptop" if study == "limits" else "slurm")
-    assert jobs(plan) == STUDIES[study] | DRAWN | {f"plot_{name}": 1 for name in OF_STUDY[study]}
+    design = CONFIG["studies"][study]
+    runs = settings.runs(CONFIG, design)
+    tests = {(test, run) for run in runs for test in settings.eval_tasks(design, run.task, run.model)}
+    evaluations = len(tests) + len({(test, run.base) for test, run in tests})
+    subsets = {(run.base, run.task, run.policy, run.seed) for run in runs}
+    assert plan["train_grpo"] == plan["write_spec"] == len(runs) > 0
+    assert plan["evaluate_base"] + plan["evaluate_run"] + plan.get("cut_evaluation", 0) == evaluations
+    assert plan["select_subset"] + plan.get("select_again", 0) == len(subsets) + plan.get("train_first_round", 0)
+    assert jobs(plan).items() >= DRAWN.items()
+    if study in OF_STUDY:
+        assert {rule.removeprefix("plot_") for rule in plan if rule.startswith("plot_")} == OF_STUDY[study]
 
 
 @pytest.mark.slow
 def test_a_cluster_and_a_laptop_plan_the_same_jobs(world):
     assert world.plan("--config", "study=paper") == world.plan("--config", "study=paper", profile="slurm")
-
-
-def test_the_variants_in_miniature_are_planned_job_by_job(world):
-    world.clear()
-    plan = jobs(world.plan("--config", "study=mini_variants"))
-    assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
-        "prepare_task": 8,  # train and test of swaps and facts, and what must not be shown
-        "compare_splits": 2, "compare_pool": 2, "fit_prompts": 10 * 2,
-        "write_solutions": 1, "pretrain_settings": 10, "pretrain_model": 10,  # 5 base models of each kind
-        "probe": 10, "cut_probe": 5, "measure_difficulty": 15, "evaluate_base": 10, "sample_reach": 10,
-        "select_subset": 5 * (10 + 3),
-        "write_spec": 115, "train_grpo": 5 * (10 + 5 * 2 + 3), "evaluate_run": 115,  # swaps by 6 recipes, facts by the first
-    }  # fmt: skip
-
-
-@pytest.mark.slow
-def test_what_to_annotate_in_miniature_is_planned_job_by_job(world):
-    world.clear()
-    plan = jobs(world.plan("--config", "study=mini_labels"))
-    assert {rule: count for rule, count in plan.items() if not rule.startswith("plot_") and rule not in DRAWN} == {
-        "prepare_task": 6, "compare_splits": 2, "compare_pool": 2,
-        "fit_prompts": 50 + 30,  # the pools of three models, and the tests of the two that are trained
-        "remove_pool_answers": 30, "remove_answers": 2, "pretrain_settings": 30, "pretrain_model": 30,  # tiny, small and misled
-        "probe": 50, "measure_difficulty": 50, "measure_signals": 30, "evaluate_base": 30, "sample_reach": 30,
-        "annotate_sample": 30,
-        "select_subset": 10 * (16 + 16 + 7),  # both tasks; the third base model is asked for fewer choices
-        "write_spec": 450, "train_grpo": 10 * (2 * 18 + 9), "evaluate_run": 450,  # and two recipes with fewer labels
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -177,8 +129,9 @@ INPUTS = ("fetch_dataset", "fetch_model", "prepare_task")
 @pytest.mark.parametrize("study", ["paper", "base_wrong", "variants"])
 def test_inputs_are_all_that_a_study_needs_of_the_internet(world, study):
     """On the login node before anything is submitted; what is computed (pretraining, too) is not among them."""
-    plan = world.plan("inputs", "--config", f"study={study}", profile="slurm")
-    assert plan == {rule: count for rule, count in STUDIES[study].items() if rule in INPUTS} | {"inputs": 1}
+    whole, plan = (world.plan(target, "--config", f"study={study}", profile="slurm") for target in ("all", "inputs"))
+    assert plan == {rule: count for rule, count in whole.items() if rule in INPUTS} | {"inputs": 1}
+    assert plan.keys() == {*INPUTS, "inputs"}
 
 
 def test_the_inputs_of_the_miniature_are_its_problems(world):
@@ -334,23 +287,6 @@ def test_what_is_drawn_is_a_choice_that_is_said(finished):
     assert "drawn from results/reference/mini." in said(), "summaries that are not complete are not drawn"
     assert "no complete summaries of study mini; run it" in said("draw=computed")
     assert "draw: 'latest' is not one of" in said("draw=latest")
-
-
-def test_runs_of_an_earlier_version_are_not_made_again_unasked(finished):
-    """Its programs stood in other folders: to Snakemake every finished job is one of other code."""
-    marker = finished.folder / ".snakemake/layout-4"
-    assert marker.exists()
-    marker.unlink()
-    finished.edit(
-        "rules/training.smk", lambda text: text.replace("scripts/training/train_grpo.py", "scripts/training/./train_grpo.py")
-    )
-    assert "train_grpo" in finished.plan(), "as after the programs had moved"
-    done = finished.snakemake()
-    assert done.returncode != 0 and "made by an earlier version of this project" in done.stdout + done.stderr
-    kept = finished.snakemake("--touch")
-    assert kept.returncode == 0, kept.stderr
-    marker.touch()
-    assert finished.plan() == {}
 
 
 def programs() -> dict[str, list]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.runtime.lock_files import open_lock
+from hardgrpo.runtime.lock_files import is_current, open_lock
 
 SECTIONS = {"datasets": "dataset", "models": "model", "packages": "package", "problems": "problems of"}
 WHERE = "downloads run where the internet can be reached (on a cluster: the login node)"
@@ -136,20 +136,13 @@ def _alone(lock: Path) -> Iterator[None]:
                     f"{lock}: cannot be locked against other processes ({error.strerror}); its file system needs flock"
                 ) from None
             # The previous holder may have removed this file after it was opened here; then open the new one.
-            if not _is_open(stream, beside):
+            if not is_current(stream, beside):
                 continue
             try:
                 yield
             finally:
                 beside.unlink(missing_ok=True)
             return
-
-
-def _is_open(stream, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def be_quiet() -> None:

@@ -26,3 +26,11 @@ def open_lock(path: str | Path) -> TextIO:
         stream.close()
         raise UserError(f"{path}: not a lock file that this account has created (another owner, or a second name); {remedy}")
     return stream
+
+
+def is_current(stream: TextIO, path: str | Path) -> bool:
+    """Whether an open lock file is still the file at `path`, which its previous holder may have removed."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False

@@ -23,7 +23,7 @@ import psutil
 from hardgrpo.runtime import files, provenance, seals
 from hardgrpo.runtime.errors import Unreadable, UserError
 from hardgrpo.runtime.interruption import say
-from hardgrpo.runtime.lock_files import open_lock
+from hardgrpo.runtime.lock_files import is_current, open_lock
 
 MODEL_FILES = (  # the files of a checkpoint that an evaluation needs
     "adapter_config.json",
@@ -212,7 +212,7 @@ def _try(state: Path) -> tuple[TextIO | None, str]:
                 f"{state}: this file system has no locks ({error.strerror}), so a second process on the run would go unnoticed; name a"
                 " folder on another file system with --state (a cluster's scratch or home folder)"
             ) from None
-        if _is_current(stream, state / "lock"):
+        if is_current(stream, state / "lock"):
             break
         stream.close()
     written = HOLDER.fullmatch(holder := _read(stream, close=False))
@@ -232,14 +232,6 @@ def _read(stream: TextIO, close: bool = True) -> str:
     if close:
         stream.close()
     return text
-
-
-def _is_current(stream: TextIO, path: Path) -> bool:
-    """Whether an open file is still the file at `path`. A run that finishes removes its lock file."""
-    try:
-        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _is_running(job: str) -> bool:
