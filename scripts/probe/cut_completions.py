@@ -35,6 +35,8 @@ def main() -> None:
     if (args.samples is None) != (args.of is None) or args.samples and args.graded:
         parser.error("--samples and --of belong together, and are for a probe")
 
+    if args.grader:
+        graders.check_grader(args.grader, args.completions)
     provenance.check_manifest(args.model)
     from transformers import AutoTokenizer  # takes seconds, so after the check of the arguments
 
