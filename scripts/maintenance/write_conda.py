@@ -25,7 +25,7 @@ done
 
 def script(name: str, root: Path = ROOT) -> str:
     """The text of the script for an environment, by its name."""
-    locks = [images.BUILD, images.LOCKS[name]]
+    locks = [*images.FIRST, images.LOCKS[name]]
     checksums = "\n".join(f"# {hashlib.sha256((root / lock).read_bytes()).hexdigest()} {lock}" for lock in locks)
     return SCRIPT.format(name=name, checksums=checksums, locks=" ".join(locks))
 

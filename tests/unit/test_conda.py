@@ -41,7 +41,7 @@ def test_an_environment_gets_the_packages_of_the_image_with_their_checksums(name
     installed = [
         line.replace("/opt/hardgrpo/", "envs/").split(maxsplit=1)[1] for line in image.splitlines() if " pip install" in line
     ]
-    assert asked == installed and len(asked) == 2 and all("--require-hashes" in line for line in asked)
+    assert asked == installed and len(asked) == 3 and all("--require-hashes" in line for line in asked)
     (folder / "fails").touch()
     assert deploy(folder, name) != 0
 
