@@ -38,6 +38,8 @@ PATIENCE_SECONDS = 90.0  # wall time, for a helper that makes no progress
 # Processor time that all questions of a program may take: so much, and so much more for each question. The mean over answers of MATH-500 was
 # 0.013 s. The share of undecided completions that graders.UNDECIDED_SHARE allows takes less, too.
 ALLOWED_SECONDS, ALLOWED_SECONDS_EACH = 600.0, 0.25
+# Variables that the helper gets: what Python and its libraries need, and no token. It works on texts that a model wrote.
+NEEDED = re.compile(r"PATH|HOME|USER|LOGNAME|LANG|TZ|TMPDIR|PYTHON\w*|(LC|LD|DYLD)_\w+")
 START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system is slow
 
 
@@ -194,6 +196,7 @@ def _running_helper() -> subprocess.Popen:
     if _helper is None:
         check_installed()
         source = str(Path(__file__).resolve().parents[2])
+        needed = {name: value for name, value in os.environ.items() if NEEDED.fullmatch(name)}
         # -P: do not import from the working folder. The fixed hash seed gives SymPy's sets the same order in every run.
         fixed = {"PYTHONHASHSEED": "0", "SYMPY_USE_CACHE": "yes", "SYMPY_GROUND_TYPES": "python"}
         paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -203,7 +206,7 @@ def _running_helper() -> subprocess.Popen:
             # Slurm sends SIGTERM to every process of a job step, but the last update before the end still needs the helper.
             held_back = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             try:
-                _helper = subprocess.Popen(command, env=os.environ | fixed | {"PYTHONPATH": paths}, **pipes)
+                _helper = subprocess.Popen(command, env=needed | fixed | {"PYTHONPATH": paths}, **pipes)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, held_back)
             ready = _read_line(_helper, START_SECONDS)
