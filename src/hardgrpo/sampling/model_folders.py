@@ -25,13 +25,14 @@ from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError
 
 MIB = 2**20
-# Largest files, in MiB; the largest tokenizer.json that we know of has 33, the longest chat template less than .1
-MOST_MIB = {"tokenizer.json": 200, "vocab.json": 200, "merges.txt": 200, "chat_template.jinja": 1, "*.json": 32}
+# Largest files, in MiB
+MOST_MIB = {"tokenizer.json": 200, "vocab.json": 200, "merges.txt": 200, "chat_template.jinja": 1, "*.json": 100}
 LEAST_LAYERS = 1000  # a model may ask for so many layers, however few tensors it has
-LAYERS = re.compile(r"(?:n|num|encoder|decoder)_(?:\w+_)?(?:layers?|blocks?|experts?)", re.IGNORECASE)
+LAYERS = re.compile(r"(?:\w+_)?(?:n|num|encoder|decoder)_(?:\w+_)?(?:layers?|blocks?|experts?)", re.IGNORECASE)
 LONGEST_TOKEN, MOST_TIMES = 10_000, 1000  # characters; how many times longer all replacements together may make a text
 MEMORY_BYTES = 2 << 30  # that template and tokenizer may take for prompts
-SECONDS, SECONDS_PER_CHARACTER = 20.0, 2e-5  # of processor time for prompts: about a hundred times what they usually take
+# Processor time for prompts: so much, and more for each prompt and character. A prompt of 111 characters took 0.0002 s.
+SECONDS, SECONDS_PER_PROMPT, SECONDS_PER_CHARACTER = 20.0, 5e-3, 2e-5
 MOST_ADDED, MOST_GROWTH = 100_000, 10  # tokens of a prompt: so many, and so many more for each character
 SAFE = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False}
 Conversation = list[dict[str, str]]
@@ -144,7 +145,7 @@ def text(tokenizer, conversation: Conversation, where: str) -> str:
 def _applied(apply: Callable[[Conversation], bytes], where: str, conversations: list[Conversation]) -> list[bytes]:
     """What `apply` returns for each conversation, in a child process."""
     characters = sum(len(message["content"]) for conversation in conversations for message in conversation)
-    seconds = SECONDS + SECONDS_PER_CHARACTER * characters
+    seconds = SECONDS + SECONDS_PER_PROMPT * len(conversations) + SECONDS_PER_CHARACTER * characters
     context = multiprocessing.get_context("fork")  # the tokenizer is loaded already
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_send, args=(sender, apply, conversations, seconds), daemon=True)
