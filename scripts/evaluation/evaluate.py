@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--completions", required=True, help="their texts, JSON Lines")
     args = parser.parse_args()
 
-    graders.check_grader(args.grader)
+    graders.check_grader(args.grader, args.output)
     programs.start(args)
     problems = tasks.read_by_grader(tasks.read_problems(args.problems), args.grader, args.problems)
     folders = find_checkpoints(Path(args.checkpoints)) if args.checkpoints else {}

@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--completions", required=True, help="their texts, JSON Lines")
     args = parser.parse_args()
 
-    graders.check_grader(args.grader)
+    graders.check_grader(args.grader, *args.recordings)
     problems = tasks.read_problems(args.problems)
     graded = tasks.read_by_grader(problems, args.grader, args.problems)
     if len(args.steps) != len(args.recordings):

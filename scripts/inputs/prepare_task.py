@@ -36,7 +36,7 @@ def main() -> None:
     args = parser.parse_args()
 
     if args.grader:
-        graders.check_grader(args.grader)
+        graders.check_grader(args.grader, f"task {args.task}")
 
     problems, places = tasks.prepare_with_places(args.task, args.source, args.split, args.files, not args.unlabelled)
     if args.source["kind"] == "hub":

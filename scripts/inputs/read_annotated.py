@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    graders.check_grader(args.grader)
+    graders.check_grader(args.grader, args.annotated)
 
     pool = tasks.read_problems(args.problems, needs_answer=False)
     filled = annotations.read(args.annotated, args.column, pool, args.grader, args.problems)

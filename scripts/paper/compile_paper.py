@@ -33,12 +33,14 @@ def main() -> None:
         undated = r"\ifdefined\pdftrailerid \pdftrailerid{}\pdfinfoomitdate=1 \fi"
         wrapper.write_text(f"{undated}\\def\\study{{{args.study}}}\\input{{main.tex}}\n", encoding="utf-8")
         if shutil.which("latexmk"):
-            command = ["latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "-halt-on-error", f"-outdir={build}", str(wrapper)]
+            options = ["-latexoption=-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error"]
+            command = ["latexmk", "-norc", "-pdf", *options, f"-outdir={build}", str(wrapper)]
         elif shutil.which("tectonic"):
             command = [
                 "tectonic",
                 "-X",
                 "compile",
+                "--untrusted",
                 "-Z",
                 f"search-path={Path(args.paper).absolute()}",
                 f"--outdir={build}",

@@ -7,7 +7,7 @@ Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate has an action of the 
 the times in its provenance.json. Runs whose files are not here (the summaries may be committed ones) are left out.
 """
 
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors, files, links
 
 import argparse
 import datetime
@@ -45,6 +45,9 @@ def main() -> None:
     parser.add_argument("--runs", nargs="*", default=[], type=Path, help="folders of its runs; those without files are left out")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
+    for path in (*args.files, *args.rules, *args.runs):
+        if path.is_absolute() or ".." in path.parts:
+            raise errors.UserError(f"{path}: a crate holds files of this folder alone; name it by its path from here")
     for path in args.files:
         if not path.is_file():
             raise errors.UserError(
@@ -58,6 +61,9 @@ def main() -> None:
         *args.files,
         *(folder / name for folder in runs for name in OF_A_RUN),
     ]
+    for path in packed:
+        # `results` and the folders in it may be links that you made; a link below them may have come with somebody's files.
+        links.check_inside(path, Path(*path.parts[:-1][:2]))
     with files.atomic(args.output) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as crate:
         # Without the time of packing, equal results give equal crates.
         crate.writestr(

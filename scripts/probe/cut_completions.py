@@ -35,11 +35,12 @@ def main() -> None:
     if (args.samples is None) != (args.of is None) or args.samples and args.graded:
         parser.error("--samples and --of belong together, and are for a probe")
 
+    if args.grader:
+        graders.check_grader(args.grader, args.completions)
     provenance.check_manifest(args.model)
-    from transformers import AutoTokenizer  # takes seconds, so after the check of the arguments
+    from hardgrpo.sampling import model_folders  # takes seconds, so after the check of the arguments
 
-    with errors.while_loading(args.model):
-        tokenizer = AutoTokenizer.from_pretrained(args.model, local_files_only=True)
+    tokenizer = model_folders.load_tokenizer(args.model)
     if not args.graded:
         keys = {"id": (str, int), "completion": str, "tokens": int, "finish_reason": str}
         rows = files.read_jsonl(args.completions, keys | ({"sample": int} if args.samples else {}))

@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    graders.check_grader(args.grader)
+    graders.check_grader(args.grader, *args.completions)
     if args.stopped is not None and (args.samples is None or args.recorded or args.grade_prompt_too):
         raise errors.UserError("--stopped: expected --samples, and neither --recorded nor --grade-prompt-too; correct the command")
     problems = tasks.read_problems(args.problems)

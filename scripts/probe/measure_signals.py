@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    graders.check_grader(args.grader)
+    graders.check_grader(args.grader, *args.completions)
     questions = files.read_jsonl(args.questions, {"id": str, "question": str})
     for line, row in enumerate(questions, start=1):
         if "answer" in row:

@@ -46,7 +46,7 @@ def main() -> None:
         raise errors.UserError(
             "expected --samples and --batch of at least 1, and --confidence above 0.5, up to 1; correct the command"
         )
-    graders.check_grader(args.grader)
+    graders.check_grader(args.grader, args.output)
     # the pool is the problems that the grader can check, as in measure_difficulty.py
     problems = tasks.read_by_grader(tasks.read_problems(args.problems), args.grader, args.problems)
     wants = read_wants(args.stop_for, [problem["id"] for problem in problems], args.samples)

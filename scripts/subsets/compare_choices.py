@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
 
-    graders.check_grader(args.grader)
+    graders.check_grader(args.grader, *args.recording)
     if not 0 < args.budget <= 1 or args.draws < 1:
         raise errors.UserError(f"--budget {args.budget}, --draws {args.draws}: expected a share in (0, 1] and at least 1")
     others = args.probed_by or [None] * len(args.recording)

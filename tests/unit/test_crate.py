@@ -121,3 +121,42 @@ def test_crates_are_planned_from_committed_summaries_without_a_run(world):
 def test_a_crate_says_of_a_run_what_git_told(facts, words):
     description = write_crate.run_action(Path("results/training/run"), PROVENANCE | facts, {"@id": "#author"})["description"]
     assert description.startswith(words), description
+
+
+@pytest.fixture
+def outside(tmp_path_factory):
+    return tmp_path_factory.mktemp("outside")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "{outside}/private.csv",
+        "results/../../private.csv",
+        "results/reference/mini/link.csv",
+        "results/reference/mini/inner/private.csv",
+    ],
+)
+def test_a_crate_holds_no_file_from_outside(clone, outside, name):
+    (outside / "private.csv").write_text("private")
+    (clone / "results/reference/mini/link.csv").symlink_to(outside / "private.csv")
+    (clone / "results/reference/mini/inner").symlink_to(outside)
+    done = pack(clone, name.format(outside=outside))
+    assert done.returncode != 0 and done.stderr.startswith("error: ") and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "no such file" not in done.stderr and not (clone / "crate.zip").exists()
+
+
+def test_a_run_with_a_link_to_outside_is_not_packed(clone, outside):
+    run = clone / "results/training/tiny-seed0/arithmetic/mini/hard/seed0"
+    (outside / "private.csv").write_text("private")
+    (run / "updates.csv").unlink()
+    (run / "updates.csv").symlink_to(outside / "private.csv")
+    done = pack(clone, "results/reference/mini/gains.csv")
+    assert done.returncode != 0 and "updates.csv: a link to" in done.stderr and not (clone / "crate.zip").exists()
+
+
+@pytest.mark.parametrize("linked", ["results", "results/training", "results/reference"])
+def test_folders_of_results_on_another_disk_are_packed(clone, outside, linked):
+    (clone / linked).rename(outside / "disk")
+    (clone / linked).symlink_to(outside / "disk")
+    assert pack(clone, "results/reference/mini/gains.csv").returncode == 0 and (clone / "crate.zip").exists()

@@ -165,6 +165,17 @@ def test_the_memory_of_the_helper_is_limited():
     assert resource.prlimit(expressions._running_helper().pid, resource.RLIMIT_AS)[0] == expressions.MEMORY_BYTES
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="only Linux tells the environment of another process")
+def test_the_helper_has_no_token_in_its_environment(monkeypatch):
+    for name in ("HF_TOKEN", "OPENAI_API_KEY", "HTTPS_PROXY", "AWS_SECRET_ACCESS_KEY", "PIP_INDEX_URL", "TOKEN", "MYPATH"):
+        monkeypatch.setenv(name, "s3cret")
+    expressions._stop_helper()
+    assert expressions.equal("a+f", "f+a")
+    variables = dict(entry.split("=", 1) for entry in open(f"/proc/{expressions._helper.pid}/environ").read().split("\0") if entry)
+    assert "s3cret" not in variables.values() and {"PATH", "PYTHONPATH", "PYTHONHASHSEED"} <= set(variables)
+    expressions._stop_helper()
+
+
 def test_the_helper_is_silent_and_ends_with_its_process(tmp_path):
     code = (
         "from hardgrpo.grading import expressions as e; e.SECONDS = (0.3, 0.5)\n"

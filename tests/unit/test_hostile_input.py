@@ -193,6 +193,24 @@ def test_a_manifest_that_is_none_or_leaves_its_folder_is_refused(tmp_path, liste
         provenance.checkpoints(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["x.json", "inner/x.json"])
+def test_a_manifest_does_not_vouch_for_files_outside_of_its_folder(tmp_path, name):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x.json").write_text("private")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / name.split("/")[0]).symlink_to(tmp_path / "outside" / ("x.json" if "/" not in name else ""))
+    listed = {name: {"bytes": 7, "sha256": files.sha256(tmp_path / "outside/x.json")}}
+    (folder / "manifest.json").write_text(json.dumps({"files": listed}))
+    with pytest.raises(UserError, match="outside of"):
+        provenance.check_manifest(folder)
+    (tmp_path / "linked").symlink_to(folder)
+    (folder / name.split("/")[0]).unlink()
+    (folder / "inner").mkdir()
+    (folder / name).write_text("private")
+    assert provenance.check_manifest(tmp_path / "linked")["files"] == listed, "the folder itself may be on another disk"
+
+
 def test_other_state_files_that_are_none_are_refused(tmp_path):
     (tmp_path / "spec.yaml").write_text("model: 5\n")
     with pytest.raises(UserError, match="'model' is int, expected str"):

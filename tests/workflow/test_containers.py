@@ -27,7 +27,7 @@ def test_a_definition_installs_the_lock_of_its_environment_and_nothing_else(name
     recipe = parsed(name)
     assert re.fullmatch(r"python@sha256:[0-9a-f]{64}", recipe.fromHeader)
     copies = dict(line.split() for line in recipe.files)
-    assert list(copies) == [images.BUILD, images.LOCKS[name]]
+    assert list(copies) == [*images.FIRST, images.LOCKS[name]]
     installs = [line.split("install ")[1].split() for line in recipe.install if "pip" in line]
     assert [words[-2:] for words in installs] == [["-r", copy] for copy in copies.values()]
     assert all({"--require-hashes", "--no-deps", "--no-build-isolation"} <= set(words) for words in installs)

@@ -18,6 +18,7 @@ from conftest import ROOT, World
 pytestmark = pytest.mark.installs
 
 SETUPTOOLS = importlib.metadata.version("setuptools")  # with it the clone's own package is installed
+PIP = importlib.metadata.version("pip")
 
 
 class Clone(World):
@@ -28,6 +29,7 @@ class Clone(World):
         self.wheels = wheels
         for name in ("Makefile", "pyproject.toml"):
             shutil.copy2(ROOT / name, folder)
+        self.lock("pip", pip=PIP)
         self.lock("build", setuptools=SETUPTOOLS)
         for name in ("training", "gpu"):
             self.lock(name, tests_packages="1.0", setuptools=SETUPTOOLS)
@@ -62,11 +64,11 @@ def wheels(tmp_path) -> Path:
             wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tests-packages\nVersion: {version}\n")
             wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
             wheel.writestr(f"{info}/RECORD", "")
-    setuptools = importlib.metadata.distribution("setuptools")
-    with zipfile.ZipFile(folder / f"setuptools-{setuptools.version}-py3-none-any.whl", "w") as wheel:
-        for name in setuptools.files:
-            if name.suffix != ".pyc" and ".." not in name.parts:
-                wheel.write(setuptools.locate_file(name), name)
+    for package in map(importlib.metadata.distribution, ("pip", "setuptools")):
+        with zipfile.ZipFile(folder / f"{package.name}-{package.version}-py3-none-any.whl", "w") as wheel:
+            for name in package.files:
+                if name.suffix != ".pyc" and ".." not in name.parts:
+                    wheel.write(package.locate_file(name), name)
     return folder
 
 
@@ -81,9 +83,9 @@ def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     with concurrent.futures.ThreadPoolExecutor() as pool:  # two at once: one makes what the other waits for
         both = list(pool.map(lambda clone: clone.make("cluster", f"ENVIRONMENTS={shared}"), (first, third)))
     assert not any(done.returncode for done in both), "".join(done.stdout + done.stderr for done in both)
-    for lock in ("build", "training", "gpu"):
+    for lock in ("pip", "build", "training", "gpu"):
         made = sum(done.stdout.count(f"packages of envs/{lock}.lock") for done in both)
-        assert made == (2 if lock == "build" else 1), "for each of two environments"
+        assert made == (2 if lock in ("pip", "build") else 1), "for each of two environments"
     assert {path.name for path in shared.iterdir() if path.is_dir()} == set(first.names()) == set(third.names())
 
     # What was made plans a study for a cluster, and is what programs go on in on a node with GPUs.

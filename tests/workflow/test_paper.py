@@ -131,3 +131,13 @@ def test_the_paper_has_no_warnings_and_no_number_from_elsewhere(world, study):
     known = set(NUMBER.findall(" ".join(sources))) | set(map(str, range(60)))  # pages, tables, citations
     strange = {number for number in NUMBER.findall(plain) if number not in known}
     assert not {number for number in strange if not set(re.split("[.,]", number)) <= known}, strange
+
+
+@pytest.mark.tex
+def test_tex_runs_no_program(tmp_path):
+    (tmp_path / "paper/study").mkdir(parents=True)
+    text = r"\documentclass{article}\begin{document}\ifnum\pdfshellescape=0 a\else\errmessage{programs run}\fi\end{document}"
+    (tmp_path / "paper/main.tex").write_text(text)
+    command = [sys.executable, ROOT / "scripts/paper/compile_paper.py", "--study", "study", "--output", "paper.pdf"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and (tmp_path / "paper.pdf").exists(), done.stderr

@@ -12,7 +12,7 @@ from conftest import ROOT
 
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another account")
-LOCKS = ("figures", "build")
+LOCKS = ("figures", "build", "pip")
 
 
 class Clone:

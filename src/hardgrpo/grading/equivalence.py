@@ -14,6 +14,7 @@ import random
 import re
 import signal
 import sys
+import time
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -172,7 +173,7 @@ def _differ(a, b, vanishing: bool = False) -> bool:
 
 
 def answer_questions() -> None:
-    """Read one question per line and write one reply per line, until the asking process ends."""
+    """Read one question per line and write one reply per line, [verdict, seconds of processor time], until the asking process ends."""
     import resource
 
     import math_verify.parser  # noqa: F401  (before the memory limit)
@@ -192,13 +193,14 @@ def answer_questions() -> None:
     for line in sys.stdin:
         question = json.loads(line)
         restart(json.dumps(question | {"seconds": None}))
+        began = time.process_time()
         signal.setitimer(signal.ITIMER_PROF, question["seconds"])  # SIGPROF ends this process during any computation
         try:
             reply = _equivalent(*question["compare"]) if "compare" in question else _is_expression(question["parse"])
         except Exception:
             reply = False
         signal.setitimer(signal.ITIMER_PROF, 0)
-        print(json.dumps(reply), file=replies, flush=True)
+        print(json.dumps([reply, time.process_time() - began]), file=replies, flush=True)
 
 
 def _make_restart() -> Callable[[str], None]:

@@ -2,7 +2,8 @@ r"""Compare written expressions: numbers and words here, all others by Math-Veri
 
 Math-Verify may compute for ever on a model's text ('9^{9^{9^9}}'), and its own time limit works only in the main thread.
 It therefore runs in a helper process: equivalence.py as a program, with JSON Lines over pipes. Each process starts its helper with
-its first question, and a new one when a question has killed the helper. A comparison that kills two helpers is undecided.
+its first question, and a new one when a question has killed the helper. A comparison that kills two helpers is undecided. A program ends
+with an error if Math-Verify takes long for most of its questions: files of slow answers would keep it busy for days.
 """
 
 import atexit
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -30,8 +32,14 @@ from hardgrpo.grading.quantities import variables as variables
 from hardgrpo.runtime.errors import UserError
 
 LONGEST_EXPRESSION = 1000  # characters; longer texts are not read
+LONGEST_EXAMPLE = 200  # characters of an answer in the message about slow answers
 SECONDS = (5.0, 40.0)  # of processor time for a question, so that a busy machine gives the same grades; first and second try
 PATIENCE_SECONDS = 90.0  # wall time, for a helper that makes no progress
+# Processor time that all questions of a program may take: so much, and so much more for each question. The mean over answers of MATH-500 was
+# 0.013 s. The share of undecided completions that graders.UNDECIDED_SHARE allows takes less, too.
+ALLOWED_SECONDS, ALLOWED_SECONDS_EACH = 600.0, 0.25
+# Variables that the helper gets: what Python and its libraries need, and no token. It works on texts that a model wrote.
+NEEDED = re.compile(r"PATH|HOME|USER|LOGNAME|LANG|TZ|TMPDIR|PYTHON\w*|(LC|LD|DYLD)_\w+")
 START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system is slow
 
 
@@ -129,6 +137,32 @@ def parses(text: str) -> bool:
 
 # --- the helper process --------------------------------------------------------------------------------------------
 
+
+@dataclass
+class Usage:
+    """Processor time of the questions of this process, in seconds."""
+
+    subject: str = "grading"  # files whose answers are compared, for the message
+    questions: int = 0
+    seconds: float = 0.0
+    slowest: tuple[float, str] = (0.0, "")  # seconds and texts of the slowest question
+
+    def add(self, question: dict, seconds: float) -> None:
+        """Count a question. Raise a `UserError` if the questions took more than a program may take."""
+        self.questions += 1
+        self.seconds += seconds
+        texts = question.get("compare") or [question["parse"]]
+        self.slowest = max(self.slowest, (seconds, " against ".join(f"'{text[:LONGEST_EXAMPLE]}'" for text in reversed(texts))))
+        if self.seconds > ALLOWED_SECONDS + ALLOWED_SECONDS_EACH * self.questions:
+            raise UserError(
+                f"{self.subject}: stopped, because Math-Verify took {self.seconds:.0f} seconds of processor time for {self.questions}"
+                f" comparisons of answers; at most {ALLOWED_SECONDS:.0f} and {ALLOWED_SECONDS_EACH} more for each are allowed; the slowest"
+                f" took {self.slowest[0]:.0f} seconds: {self.slowest[1]}; remove completions with slow answers, raise"
+                " ALLOWED_SECONDS_EACH in src/hardgrpo/grading/expressions.py, or choose another grader for the task, and run again"
+            )
+
+
+usage = Usage()
 _helper: subprocess.Popen | None = None
 _lock = threading.Lock()
 
@@ -136,20 +170,25 @@ _lock = threading.Lock()
 def _ask(question: dict) -> bool | None:
     """The helper's reply. None if the question takes too long twice, or kills two helpers in a row."""
     with _lock:
+        total, verdict = 0.0, None
         for seconds in SECONDS:
             helper = _running_helper()
             try:
                 helper.stdin.write(json.dumps(question | {"seconds": seconds}).encode() + b"\n")
-                reply = _read_line(helper, PATIENCE_SECONDS)
+                line = _read_line(helper, PATIENCE_SECONDS)
             except BrokenPipeError:
-                reply = None
-            except BaseException:  # after an interrupt the late reply would be read_quantity as the next question's
+                line = b""
+            except BaseException:  # after an interrupt the late reply would be read as the next question's
                 _stop_helper()
                 raise
-            if reply:
-                return json.loads(reply)
+            if line:
+                verdict, processor_seconds = json.loads(line)
+                total += processor_seconds
+                break
+            total += seconds
             _stop_helper()
-    return None
+        usage.add(question, total)
+    return verdict
 
 
 def _running_helper() -> subprocess.Popen:
@@ -157,6 +196,7 @@ def _running_helper() -> subprocess.Popen:
     if _helper is None:
         check_installed()
         source = str(Path(__file__).resolve().parents[2])
+        needed = {name: value for name, value in os.environ.items() if NEEDED.fullmatch(name)}
         # -P: do not import from the working folder. The fixed hash seed gives SymPy's sets the same order in every run.
         fixed = {"PYTHONHASHSEED": "0", "SYMPY_USE_CACHE": "yes", "SYMPY_GROUND_TYPES": "python"}
         paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -166,7 +206,7 @@ def _running_helper() -> subprocess.Popen:
             # Slurm sends SIGTERM to every process of a job step, but the last update before the end still needs the helper.
             held_back = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             try:
-                _helper = subprocess.Popen(command, env=os.environ | fixed | {"PYTHONPATH": paths}, **pipes)
+                _helper = subprocess.Popen(command, env=needed | fixed | {"PYTHONPATH": paths}, **pipes)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, held_back)
             ready = _read_line(_helper, START_SECONDS)
@@ -211,8 +251,8 @@ def _stop_helper() -> int | None:
 
 def _leave_to_parent() -> None:
     """After a fork the child gets a new lock (another thread may have held the old one) and leaves the helper to the parent."""
-    global _helper, _lock
-    _lock = threading.Lock()
+    global _helper, _lock, usage
+    _lock, usage = threading.Lock(), Usage()
     if _helper is not None:
         helper, _helper = _helper, None
         helper.stdin.close()

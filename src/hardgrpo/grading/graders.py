@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from hardgrpo.grading import expressions, quantities
 from hardgrpo.grading.quantities import is_number as is_number  # whether a reference answer is exactly one number
-from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.errors import UserError, first_entries
 
 
 @dataclass(frozen=True)
@@ -199,9 +199,11 @@ GRADERS: dict[str, Grader] = {
 }
 
 
-def check_grader(name: str) -> None:
-    """Raise a `UserError` if there is no such grader, or if a package that it needs is not installed."""
+def check_grader(name: str, *paths: str) -> None:
+    """Raise a `UserError` if there is no such grader, or if a package that it needs is not installed. `paths` are the files that this
+    process grades; the error about grading that takes too long names them."""
     if name not in GRADERS:
         raise UserError(f"unknown grader '{name}'; expected one of {', '.join(GRADERS)}")
     if name.startswith("math"):
         expressions.check_installed()
+    expressions.usage.subject = first_entries(paths) or "grading"

@@ -53,6 +53,7 @@ def refuse_rows(row_errors: list[RowError]) -> None:
 
 SHORTEST_SECRET = 6  # characters; a shorter value would be found in ordinary words
 LONGEST_MESSAGE = 1500  # characters; the middle of a longer message is left out
+LONGEST_REASON = 500  # characters of a library's message about a model
 
 
 def shown(text: object) -> str:
@@ -118,8 +119,11 @@ def show_traceback(kind: type, error: BaseException, where) -> None:
         print(shown(line), file=sys.stderr)
 
 
+UNUSABLE, CHOOSE_ANOTHER = "the model, its tokenizer or chat template cannot be used", "fetch it again, or choose another"
+
+
 @contextlib.contextmanager
-def while_loading(path: object) -> Iterator[None]:
+def while_loading(path: object, problem: str = UNUSABLE, remedy: str = CHOOSE_ANOTHER) -> Iterator[None]:
     """Turn errors of libraries that load the model in the folder `path` into a `UserError`: its files can be damaged in many ways."""
     try:
         yield
@@ -128,10 +132,13 @@ def while_loading(path: object) -> Iterator[None]:
     except BaseException as error:  # errors of tokenizers in Rust are no `Exception`
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException" or explain(error) is not None:
             raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(
-            f"{path}: the model, its tokenizer or chat template cannot be used ({type(error).__name__}: {reason}); fetch it again, or choose another"
-        ) from None
+        raise unusable(path, type(error).__name__, str(error), problem, remedy) from None
+
+
+def unusable(path: object, kind: str, reason: str, problem: str = UNUSABLE, remedy: str = CHOOSE_ANOTHER) -> UserError:
+    """The error about a model whose files cannot be used. `kind` and `reason`: what a library raised, and its text."""
+    reason = " ".join(f"{kind}: {reason}".split())[:LONGEST_REASON].removesuffix(":")
+    return UserError(f"{path}: {problem} ({reason}); {remedy}")
 
 
 # How torch and vLLM report that a GPU's memory is full.

@@ -5,7 +5,7 @@ import os
 from hardgrpo.runtime.errors import UserError
 
 LOCKS = {"training": "envs/gpu.lock", "figures": "envs/figures.lock"}
-BUILD = "envs/build.lock"  # installed before an image's own lock
+FIRST = ("envs/pip.lock", "envs/build.lock")  # installed before an image's own lock
 PATHS = {name: f"envs/{name}.sif" for name in LOCKS}
 
 

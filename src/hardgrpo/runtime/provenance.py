@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path, PurePosixPath
 
-from hardgrpo.runtime import files
+from hardgrpo.runtime import files, links
 from hardgrpo.runtime.errors import UserError
 
 PACKAGES = (
@@ -81,8 +81,8 @@ def write_listing(folder: Path, listed: dict[str, dict], **facts) -> None:
 
 
 def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dict:
-    """Return the manifest of a model or checkpoint folder. Raise a `UserError` if a file is missing or differs from it. `part_of`: the
-    folder that the message says to delete, if not `folder`."""
+    """Return the manifest of a model or checkpoint folder. Raise a `UserError` if a file is missing, differs from it or is a link that
+    leaves the folder. `part_of`: the folder that the message says to delete, if not `folder`."""
     folder = Path(folder)
     remedy = f"delete {part_of or folder} and run again"
     path = folder / "manifest.json"
@@ -93,6 +93,7 @@ def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dic
         file = folder / name
         if not file.is_file():
             raise UserError(f"{file}: the file is missing; {remedy}")
+        links.check_inside(file, folder)
         if file.stat().st_size != entry["bytes"]:
             raise UserError(f"{file}: truncated: {file.stat().st_size} bytes, expected {entry['bytes']}; {remedy}")
         if files.sha256(file) != entry["sha256"]:

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError, first_entries, shown
-from hardgrpo.sampling import decoding
+from hardgrpo.sampling import decoding, model_folders
 from hardgrpo.sampling.requests import Completion, Request
 
 
@@ -64,24 +63,19 @@ def sample(
 
 
 def load_tokenizer(folder: str):
-    """A model's tokenizer. Raise a `UserError` if it has no chat template."""
-    with errors.while_loading(folder):
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")
+    """A model's tokenizer, which pads with its end token if it has no padding token. Raise a `UserError` if it has no chat template."""
+    tokenizer = model_folders.load_tokenizer(folder, padding_side="left")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
     check_chat_template(tokenizer, folder)
     return tokenizer
 
 
 def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
     """Token ids of each request's conversation, up to where the answer starts. Equal conversations are tokenized once."""
-    known: dict[tuple, list[int]] = {}
-    for request in requests:
-        key = tuple(message["content"] for message in request.messages)
-        if key not in known:
-            with errors.while_loading(tokenizer.name_or_path):  # a template is a program
-                known[key] = tokenizer.apply_chat_template(
-                    list(request.messages), add_generation_prompt=True, return_dict=True, **chat
-                )["input_ids"]
-    return [known[tuple(message["content"] for message in request.messages)] for request in requests]
+    conversations = {tuple(message["content"] for message in request.messages): list(request.messages) for request in requests}
+    ids = dict(zip(conversations, model_folders.token_ids(tokenizer, list(conversations.values()), chat)))
+    return [ids[tuple(message["content"] for message in request.messages)] for request in requests]
 
 
 def end_tokens(folder: str, tokenizer) -> list[int]:
@@ -92,6 +86,8 @@ def end_tokens(folder: str, tokenizer) -> list[int]:
         if (Path(folder) / name).exists():
             found = files.read_json(Path(folder) / name).get("eos_token_id")
             stated += found if isinstance(found, list) else [found]
+    if any(type(token) is not int for token in stated if token is not None):
+        raise UserError(f"{folder}: eos_token_id is {stated}, expected numbers of tokens; fetch the model again, or choose another")
     ends = sorted({token for token in stated if token is not None})
     if not ends:
         raise UserError(f"{folder}: neither configuration nor tokenizer says which token ends a completion; add eos_token_id")
@@ -108,13 +104,19 @@ def check_chat_template(tokenizer, folder: str) -> None:
 
 def longest_prompt(folder: str, max_tokens: int) -> int | None:
     """Tokens that a model's context leaves for the prompt beside a completion of `max_tokens`; None if the model states no context."""
-    with errors.while_loading(folder):
-        context = getattr(AutoConfig.from_pretrained(folder, local_files_only=True), "max_position_embeddings", None)
+    context = getattr(model_folders.load_config(folder), "max_position_embeddings", None)
     return context - max_tokens if context else None
 
 
 def check_context(folder: str, prompts: list[list[int]], max_tokens: int, ids: list[str] | None = None) -> None:
     """Raise a `UserError` if a prompt is too long; `ids` names them. The workflow leaves such prompts out before (fit_prompts.py)."""
+    config = model_folders.load_config(folder)
+    words = getattr(config.get_text_config(), "vocab_size", None)
+    if words is not None and (largest := max(map(max, prompts))) >= words:
+        raise UserError(
+            f"{folder}: the tokenizer makes token {largest} of a prompt, but the model has {words} tokens; fetch the model again, or choose"
+            " another"
+        )
     limit, length = longest_prompt(folder, max_tokens), max(map(len, prompts))
     if limit is not None and length > limit:
         too_long = [f"'{name}'" for name, prompt in zip(ids or [], prompts) if len(prompt) > limit]
@@ -147,7 +149,7 @@ def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
         raise UserError(f"{folder}: no {pattern}; expected weights as safetensors")
     shapes = {}
     for path in paths:
-        with safe_open(path, framework="pt") as stream:
+        with errors.while_loading(folder), safe_open(path, framework="pt") as stream:
             names = list(stream.keys())  # noqa: SIM118 (a handle, not a dictionary)
             shapes |= {name: stream.get_slice(name).get_shape() for name in names}
     return shapes
@@ -156,11 +158,10 @@ def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
 def load(folder: str):
     """The model in evaluation mode on the best device."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    with errors.while_loading(folder):
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, dtype=torch.float32 if device == "cpu" else "auto"
-        )
-    return model.to(device).eval()
+    model = model_folders.load_model(folder, dtype=torch.float32 if device == "cpu" else "auto").to(device).eval()
+    with errors.while_loading(folder), torch.inference_mode():  # some settings are first used here
+        model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device))
+    return model
 
 
 def with_adapters(model, adapters: list[str | None]) -> Iterator[tuple]:

@@ -26,7 +26,7 @@ from vllm.lora.request import LoRARequest  # noqa: E402
 from vllm.outputs import CompletionOutput  # noqa: E402
 from vllm.platforms import current_platform  # noqa: E402
 
-from hardgrpo.runtime.errors import UserError  # noqa: E402
+from hardgrpo.runtime.errors import UserError, while_loading  # noqa: E402
 from hardgrpo.runtime.files import read_json  # noqa: E402
 from hardgrpo.sampling.requests import AT_ONCE, Completion, Request  # noqa: E402
 
@@ -49,10 +49,11 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
     ranks = [read_json(Path(adapter) / "adapter_config.json")["r"] for adapter in adapters]
     room = 2 ** math.ceil(math.log2(max(8, *ranks, 1)))  # vLLM takes powers of two from 8
     lora = {"enable_lora": True, "max_lora_rank": room, "max_loras": 1, "max_cpu_loras": len(adapters)} if adapters else {}
-    return LLM(
-        model=folder, tokenizer=folder, trust_remote_code=False, seed=0, max_model_len=context, disable_log_stats=True,
-        **(on_cpu if cpu else on_gpu), **lora,
-    )  # fmt: skip
+    with while_loading(folder):
+        return LLM(
+            model=folder, tokenizer=folder, trust_remote_code=False, seed=0, max_model_len=context, disable_log_stats=True,
+            **(on_cpu if cpu else on_gpu), **lora,
+        )  # fmt: skip
 
 
 def prepare_for_training() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from accelerate.utils import is_peft_model
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig
 
 from hardgrpo.data import tasks
@@ -20,7 +20,7 @@ from hardgrpo.runtime import files, interruption, provenance, states
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.runtime.progress import Progress
-from hardgrpo.sampling import engines
+from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
 from hardgrpo.selection import signals
 from hardgrpo.study import paths, settings
@@ -46,8 +46,9 @@ def train(
     scheduled checkpoints a state is saved every `save_minutes`."""
     engines.fix_threads()
     recipe = spec.training
-    tokenizer = AutoTokenizer.from_pretrained(spec.model_folder, local_files_only=True)
+    tokenizer = model_folders.load_tokenizer(spec.model_folder)
     engines.check_chat_template(tokenizer, spec.model_folder)
+    engines.end_tokens(spec.model_folder, tokenizer)  # raises an error if there is none
     # A subset that another model's probe or nobody's probe chose may have prompts that are too long for this model.
     requests = [Request(tuple(tasks.messages(spec.prompt, problems[name]["question"])), spec.seed, 1.0) for name in chosen]
     prompts = engines.tokenize(tokenizer, requests, spec.chat)
@@ -82,7 +83,7 @@ def grpo_trainer(
     asked = {i: problems[i] for i in chosen} | rest
     pool = {i: {"prompt": tasks.messages(spec.prompt, one["question"]), "answer": one.get("answer")} for i, one in asked.items()}
     context = longest_prompt(tokenizer, list(pool.values()), spec.chat) + spec.completion_tokens
-    model = AutoModelForCausalLM.from_pretrained(spec.model_folder, **recipes.model_arguments(recipe))
+    model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
     arguments = {
         "model": model,
         "processing_class": tokenizer,
@@ -111,10 +112,7 @@ def rest_of_pool(spec: recipes.Spec, chosen: set[str]) -> dict[str, dict]:
 def longest_prompt(tokenizer, rows: list[dict], chat: dict) -> int:
     """Tokens of the longest prompt of a run, chat template included."""
     questions = {row["prompt"][0]["content"]: row["prompt"] for row in rows}
-    return max(
-        len(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True, **chat)["input_ids"])
-        for messages in questions.values()
-    )
+    return max(map(len, model_folders.token_ids(tokenizer, list(questions.values()), chat)))
 
 
 def reward_function(grader: str, recipe: dict, processes: int):

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hardgrpo.runtime import files
+from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.sampling import decoding
+from hardgrpo.sampling import decoding, model_folders
 from hardgrpo.selection import online, selectors
 from hardgrpo.training import groups, recipes
 from hardgrpo.training.process_rewards import ProcessRewards
@@ -229,7 +229,8 @@ def trainer(
             online.check_reference(chosen, len(ids))  # before the pool is embedded
             if hardware.gpus:
                 arguments["model"].to("cuda")
-            found = embeddings(arguments["model"], arguments["processing_class"], rows, spec.chat)
+            with errors.while_loading(spec.model_folder):
+                found = embeddings(arguments["model"], arguments["processing_class"], rows, spec.chat)
         selector = online.make(recipe, online.Pool(ids, measures, found), spec.seed)
     return OnlineTrainer(**arguments, rows=rows, selector=selector, recipe=recipe)
 
@@ -278,10 +279,7 @@ def check_memory(recipe: dict, prompt_tokens: int, completion_tokens: int, chose
 
 def embeddings(model, tokenizer, rows: dict[str, dict], chat: dict, batch_size: int = 64) -> np.ndarray:
     """The mean over a prompt's tokens of the model's last hidden states, standardised over the prompts: (prompts, width)."""
-    texts = [
-        tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True, **chat)["input_ids"]
-        for row in rows.values()
-    ]
+    texts = model_folders.token_ids(tokenizer, [row["prompt"] for row in rows.values()], chat)
     found, body = np.zeros((len(texts), model.config.hidden_size)), model.get_decoder()
     by_length = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     with torch.no_grad():

