@@ -20,14 +20,16 @@ pytestmark = pytest.mark.slow
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 
 
-def trained(tiny, folder, seed=0, watch=None, save_strategy="no", resume_from=None, **changes) -> Trainer:  # noqa: F811
+def trained(tiny, folder, seed=0, watch=None, save_strategy="no", resume_from=None, micro_batch=None, **changes) -> Trainer:  # noqa: F811
     """A trainer after a few updates of an adapter, whose prompts and their order are the same for every seed."""
     from trl import GRPOConfig
 
     recipe = SPEC.training | {"updates": 4, "checkpoint_every": 4, "prompts_per_update": 4, "group_size": 4, "learning_rate": 3e-2}
     recipe |= {"warmup_share": 0.0, "generation": "vllm", "base": "bf16", "precision": "bf16", "adapter": ADAPTER} | changes
     spec = recipes.Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12, "seed": seed})
-    arguments = recipes.trainer_arguments(spec, str(folder), recipes.Hardware(0, 1), 64) | {"save_strategy": save_strategy}
+    arguments = recipes.trainer_arguments(spec, str(folder), recipes.Hardware(0, 1, micro_batch), 64) | {
+        "save_strategy": save_strategy
+    }
     trainer = Trainer(
         model=AutoModelForCausalLM.from_pretrained(tiny[0], **recipes.model_arguments(recipe)),
         processing_class=tiny[1],
@@ -128,6 +130,18 @@ def test_without_a_correction_the_difference_to_vllm_is_logged_and_changes_no_gr
     assert logged[0] == pytest.approx(expected, abs=1e-4)
     expected |= {"logp_difference_mean": 0.2, "logp_difference_max": 0.2, "importance_ratio_mean": math.exp(0.2)}
     assert logged[1] == pytest.approx(expected, abs=1e-4)
+
+
+def test_no_gradient_is_clipped_in_an_update_that_follows_its_sampling(tiny, tmp_path, monkeypatch):  # noqa: F811
+    """TRL computes the probabilities of vLLM's rollouts before the update, in batches of other shapes. In bf16 the ratio to those of the
+    update is then not 1, and limits as narrow as GSPO's would drop completions by chance."""
+    StandIn.install(monkeypatch)
+    changes = {"loss": "grpo", "ratio": "sequence", "epsilon": 1e-9, "epsilon_high": 1e-9, "importance_correction": None}
+    trainer = trained(tiny, tmp_path, micro_batch=4, base="fp32", adapter=None, **changes)
+    updates = trainer.state.log_history[:-1]
+    assert [update["clip_ratio/region_mean"] for update in updates] == [0.0] * 4
+    assert all(update["grad_norm"] for update in updates)
+    assert all(update[outputs.LOGP_DIFFERENCE] > 0 for update in updates), "the difference to vLLM is measured all the same"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ class OnlineTrainer(Trainer):
         super().__init__(*args, **kwargs)
         self.rows, self.selector, self.recipe = rows, selector, recipe
         self.chosen = selectors.with_defaults(recipe) if selector else {}
+        self.is_off_policy = bool(self.chosen.get("replay"))
         self.pending: list[groups.Group] = []  # kept until an update is full
         self.buffer: list[groups.Group] = []  # to be replayed, the newest last
         self.known: set[str] = set()  # prompts sampled so far: each needs a label, unless the reward needs none

@@ -28,6 +28,8 @@ grpo_trainer.prepare_fsdp = processes.shard_reference
 class Trainer(GRPOTrainer):
     """`corrects`: whether the loss of vLLM's rollouts is weighted, as the recipe's importance_correction says."""
 
+    is_off_policy = False  # whether an update has rollouts that were sampled before an earlier update
+
     def __init__(self, *args, corrects: bool = True, **kwargs):
         super().__init__(*args, **kwargs)
         self.corrects = corrects
@@ -70,6 +72,10 @@ class Trainer(GRPOTrainer):
             weights = ratios if ratios.shape[1] == 1 else ratios[batch["completion_mask"].bool()]
             masked = self.accelerator.gather((weights == 0).float().mean())
             self._metrics["train"]["masked_share"].append(masked.mean().item())
+        if not self.is_off_policy:
+            # TRL computes vLLM's rollouts again before the update, in batches of other shapes. Rounding would take the ratio to these
+            # probabilities beyond a narrow limit. Without them the ratio is 1, as in rollouts of transformers.
+            batch.pop("old_per_token_logps", None)
         return batch
 
     def _sampling(self, rows: int) -> decoding.GlobalSampling:
