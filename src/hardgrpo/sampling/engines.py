@@ -68,7 +68,14 @@ def load_tokenizer(folder: str):
     with errors.while_loading(folder):
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, padding_side="left")
     check_chat_template(tokenizer, folder)
+    ensure_padding(tokenizer)
     return tokenizer
+
+
+def ensure_padding(tokenizer) -> None:
+    """Give a tokenizer without a padding token (Llama's) its end token as such, as TRL does. Padding is masked, so any token will do."""
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
 
 
 def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
