@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hardgrpo.runtime import replacements
+from hardgrpo.runtime.errors import UserError
 from hardgrpo.training import recipes
 
 LAUNCHED = "HARDGRPO_LAUNCHED"  # set in the processes that `launch` starts
@@ -86,6 +88,16 @@ def shard_reference(model, accelerator):
             fully_shard(module, **settings)
     fully_shard(model, **settings)
     return model.eval()
+
+
+def check_sharded(model) -> None:
+    """Raise a `UserError` if a layer of a reference policy is no group of its own, as `shard_reference` makes it."""
+    from torch.distributed.fsdp import FSDPModule
+    from trl import GRPOTrainer
+
+    layers = [module for module in model.modules() if type(module).__name__.removeprefix("FSDP") in (model._no_split_modules or ())]
+    if not all(isinstance(layer, FSDPModule) for layer in layers):
+        raise UserError(replacements.message(GRPOTrainer, "shares out the reference policy without prepare_fsdp"))
 
 
 class Processes:
