@@ -35,13 +35,16 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Setting:
-    """Models, task and machine of the checks. `changes` are made to every recipe."""
+    """Models, task and machine of the checks. `changes` are made to every recipe, `moving_*` to those that must move the policy in a few
+    updates: with the studies' rates a vLLM that never gets the trained weights would differ no more than by rounding."""
 
     small: str
     large: tuple[str, ...]
     task: str
     gpus: int
     changes: dict = field(default_factory=dict)
+    moving_adapter: dict = field(default_factory=lambda: {"learning_rate": 1e-3, "warmup_share": 0.0})
+    moving_full: dict = field(default_factory=lambda: {"learning_rate": 1e-4, "warmup_share": 0.0})
 
 
 REAL = Setting("qwen3-4b", ("qwen3-14b", "phi-4"), "gsm8k", gpus=1)
@@ -52,7 +55,8 @@ def stand_in() -> Setting:
     are installed."""
     task = next((task for task in ("arithmetic", "swaps") if Path(paths.problems(task, "train")).exists()), "arithmetic")
     changes = {"prompts_per_update": 4, "group_size": 4, "reward": "finished", "optimiser": "adamw", "learning_rate": 1e-3}
-    return Setting("tiny", ("tiny",), task, gpus=0, changes=changes)
+    moving = {"learning_rate": 3e-3, "warmup_share": 0.0}
+    return Setting("tiny", ("tiny",), task, gpus=0, changes=changes, moving_adapter=moving, moving_full=moving)
 
 
 class Workbench:
