@@ -76,3 +76,11 @@ def test_a_reference_policy_whose_layers_are_no_groups_is_refused():
     model._no_split_modules = ["Linear"]
     with pytest.raises(UserError, match="^trl .*GRPOTrainer shares out the reference policy without prepare_fsdp"):
         processes.check_sharded(model)
+
+
+def test_processes_of_runs_with_other_seeds_draw_other_numbers():
+    """Replicates of a study have the seeds 0, 1, 2; accelerate's seed + rank would be equal for some processes of two of them."""
+    seeds = {(seed, rank): processes.process_seed(seed, rank) for seed in range(100) for rank in range(16)}
+    assert len(set(seeds.values())) == len(seeds)
+    assert all(seeds[seed, 0] == seed for seed in range(100)), "a run of one process draws the numbers of its seed"
+    assert processes.process_seed(2**32 - 1, 3) < 2**32

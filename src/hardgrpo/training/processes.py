@@ -90,6 +90,12 @@ def shard_reference(model, accelerator):
     return model.eval()
 
 
+def process_seed(seed: int, rank: int) -> int:
+    """The seed of a process's random numbers: that of the run in the first process. accelerate would add the rank, so that the second process of
+    one run would draw the numbers of the first process of the run with the next seed."""
+    return (seed + rank * 2**20) % 2**32
+
+
 def check_sharded(model) -> None:
     """Raise a `UserError` if a layer of a reference policy is no group of its own, as `shard_reference` makes it."""
     from torch.distributed.fsdp import FSDPModule

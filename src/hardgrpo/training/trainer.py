@@ -37,10 +37,11 @@ class Trainer(GRPOTrainer):
         super().__init__(*args, **kwargs)
         self.corrects = corrects
         base_weights.train_in_float32(self.model)
-        if self.use_vllm:
-            set_seed(self.args.seed, device_specific=True)  # again: vLLM's start has set all generators to the rank
-            if is_peft_model(self.model):
-                replacements.replace(self.vllm_generation, "_iter_named_params", self._weights_for_vllm)
+        rank = self.accelerator.process_index
+        if self.use_vllm or rank:  # vLLM's start has set all generators to the rank, and TRL those of each process to seed + rank
+            set_seed(processes.process_seed(self.args.seed, rank))
+        if self.use_vllm and is_peft_model(self.model):
+            replacements.replace(self.vllm_generation, "_iter_named_params", self._weights_for_vllm)
         if self.is_fsdp_enabled and self.ref_model is not None:
             processes.check_sharded(self.ref_model)
 
