@@ -1,6 +1,8 @@
 """What the trainers replace in TRL and transformers is there; under another version that lacks it a run ends before it computes."""
 
 import inspect
+import itertools
+import shutil
 from types import ModuleType
 
 import pytest
@@ -80,7 +82,20 @@ def test_a_reference_policy_whose_layers_are_no_groups_is_refused():
 
 def test_processes_of_runs_with_other_seeds_draw_other_numbers():
     """Replicates of a study have the seeds 0, 1, 2; accelerate's seed + rank would be equal for some processes of two of them."""
-    seeds = {(seed, rank): processes.process_seed(seed, rank) for seed in range(100) for rank in range(16)}
-    assert len(set(seeds.values())) == len(seeds)
-    assert all(seeds[seed, 0] == seed for seed in range(100)), "a run of one process draws the numbers of its seed"
-    assert processes.process_seed(2**32 - 1, 3) < 2**32
+    numbers = [processes.process_seed(*key) for key in itertools.product(range(10), range(8), (0, 1, 100))]
+    assert len(set(numbers)) == len(numbers) and all(0 <= number < 2**32 for number in numbers)
+    assert all(processes.process_seed(seed, 0) == seed for seed in range(10)), "a run of one process draws the numbers of its seed"
+
+
+def test_a_run_that_resumes_with_another_number_of_processes_draws_new_numbers(tiny, tmp_path, monkeypatch):  # noqa: F811
+    """The random numbers of its processes were not saved. Those of the first updates would come again."""
+    StandIn.install(monkeypatch)
+    changes = {"updates": 4, "checkpoint_every": 2, "learning_rate": 1e-12}
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    first = trained(tiny, whole, save_strategy="steps", **changes).vllm_generation.llm.rollouts
+    shutil.copytree(whole / "checkpoint-2", resumed / "checkpoint-2")
+    (resumed / "checkpoint-2/rng_state.pth").rename(resumed / "checkpoint-2/rng_state_0.pth")
+    again = trained(tiny, resumed, save_strategy="steps", resume_from=resumed / "checkpoint-2", **changes)
+    rollouts = again.vllm_generation.llm.rollouts
+    assert len(first) == 64 and len(rollouts) == 32, "of four updates and of two"
+    assert rollouts[:16] != first[:16], "the same prompts and weights with the numbers of the first update"

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import hashlib
 import os
 import signal
 import subprocess
@@ -90,10 +91,12 @@ def shard_reference(model, accelerator):
     return model.eval()
 
 
-def process_seed(seed: int, rank: int) -> int:
-    """The seed of a process's random numbers: that of the run in the first process. accelerate would add the rank, so that the second process of
-    one run would draw the numbers of the first process of the run with the next seed."""
-    return (seed + rank * 2**20) % 2**32
+def process_seed(seed: int, rank: int, update: int = 0) -> int:
+    """The seed of the random numbers of a process from an update on: that of the run in the first process at the start. accelerate would add
+    the rank, so that the second process of one run would draw the numbers of the first process of the run with the next seed."""
+    if rank == update == 0:
+        return seed
+    return int.from_bytes(hashlib.sha256(f"process:{seed}:{rank}:{update}".encode()).digest()[:4])
 
 
 def check_sharded(model) -> None:

@@ -10,6 +10,8 @@ With one micro-batch an update has the same bits as TRL's; with several, the sam
 micro-batch beside the loss (entropy, clip ratios) is a mean over the computed micro-batches.
 """
 
+from pathlib import Path
+
 import torch
 from accelerate.utils import is_peft_model, set_seed
 from trl import GRPOTrainer
@@ -52,6 +54,15 @@ class Trainer(GRPOTrainer):
     @override
     def _build_accelerator_args(self, **kwargs):
         return super()._build_accelerator_args(**kwargs) | processes.sharding(self.args.bf16)
+
+    @override
+    def _load_rng_state(self, checkpoint):
+        super()._load_rng_state(checkpoint)
+        rank = self.accelerator.process_index
+        name = f"rng_state_{rank}.pth" if self.accelerator.num_processes > 1 else "rng_state.pth"
+        if checkpoint is not None and not (Path(checkpoint) / name).exists():
+            # Saved by another number of processes: without new numbers this process would draw those of the first updates again.
+            set_seed(processes.process_seed(self.args.seed, rank, self.state.global_step))
 
     @override
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
