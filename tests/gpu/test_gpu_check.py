@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from conftest import ROOT, World, path_of
+from conftest import ROOT, World, path_of, until
 
 CHECKS = 10
 
@@ -68,6 +68,21 @@ def test_a_vllm_that_never_gets_the_trained_weights_fails_a_check(first, last, k
     else:
         with pytest.raises(checks.Failed, match=reason):
             checks.check_sync(run, {})
+
+
+@pytest.mark.parametrize("visible, gib", [("1", 8.0), ("GPU-0,1", 8.0), ("", 64.0)])
+def test_memory_is_measured_of_the_gpus_of_the_job(visible, gib, tmp_path, monkeypatch):
+    """Without device cgroups nvidia-smi shows the GPUs of all jobs of a node."""
+    monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
+    import workbench
+
+    (tmp_path / "nvidia-smi").write_text('#!/bin/sh\ncase "$*" in *--id=*1*) echo 8192;; *) echo 8192; echo 65536;; esac\n')
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with workbench.PeakMemory(1) as peak:
+        until(lambda: peak.gib > 0)
+    assert peak.gib == gib
 
 
 def test_what_a_check_needs_is_named(world):

@@ -278,7 +278,8 @@ class Trained:
 
 
 class PeakMemory:
-    """The most memory in GiB that is used of a GPU inside the block, as nvidia-smi says five times a second; None without GPUs."""
+    """The most memory in GiB that is used of a GPU inside the block, as nvidia-smi says five times a second; None without GPUs. Where
+    CUDA_VISIBLE_DEVICES is set, only of the GPUs that it names: others may be in use by other jobs."""
 
     def __init__(self, gpus: int):
         self.gib, self.ended = (0.0 if gpus else None), threading.Event()
@@ -286,6 +287,8 @@ class PeakMemory:
 
     def _watch(self) -> None:
         command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+        if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+            command.append(f"--id={visible}")
         while not self.ended.wait(0.2):
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             used = [float(line) for line in done.stdout.split() if line.replace(".", "").isdigit()]
