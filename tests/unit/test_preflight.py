@@ -58,6 +58,7 @@ def test_a_time_limit_in_minutes(text, minutes):
         Request("train", "gpu", gpus=4, gpu_name="h100", cpus=48, mem_mb=512000, minutes=1440, constraint="hbm&ib"),
         Request("train", "gpu", gpus=15, mem_mb=1),  # of any kind
         Request("train", "sxm", gpus=8, gpu_name="nvidia_a100-sxm4-80gb"),
+        Request("train", "gpu", gpus=1, gpu_name="1g.10gb"),
         Request("train", "gpu,cpu", minutes=2880, cpus=64),
         Request("train", "gpu", constraint="[hbm*2&ib]"),  # more than this module understands is left to Slurm
     ],
@@ -74,6 +75,10 @@ def test_what_a_node_has_is_no_problem(request_):
         (Request("train", "gpu", gpus=5, gpu_name="h100"), "gpu: 5 h100 GPUs asked for on one node, at most 4 in partition gpu"),
         (Request("train", "gpu", gpus=1, gpu_name="v100"), "at most 0 in partition gpu; correct gpu_partition or gpu_name"),
         (Request("train", "gpu", gpus=1, gpu_name="v100"), "(kinds there: 1g.10gb, h100, nvidia_a100_80gb)"),
+        (
+            Request("train", "gpu", gpus=2, gpu_name="1g.10gb"),
+            "gpu: 2 slices 1g.10gb asked for, and CUDA shows a process one MIG slice",
+        ),
         (Request("train", "sxm", gpus=1, gpu_name="a+b"), "gpu_name: 'a+b' has characters that Snakemake's plugin refuses"),
         (Request("train", "cpu", gpus=1), "gpu: 1 GPUs asked for on one node, at most 0 in partition cpu"),
         (Request("train", "cpu", mem_mb=64000), "mem_mb: 64000 MB asked for on one node, at most 63000 in partition cpu"),
