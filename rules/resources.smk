@@ -37,6 +37,7 @@ GPU = durations.gpu_kind(CLUSTER.get("gpu_name", "")) or config["plan"]["gpu"]
 
 
 submission.start_without_arrays()
+submission.allow_dashes_in_gpu_names()
 
 
 def capped(minutes):

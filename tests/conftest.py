@@ -288,7 +288,7 @@ def slurm():
         shutil.rmtree(folder, ignore_errors=True)
 
 
-SITE = {"slurm_account": slurm_cluster.ACCOUNT, "slurm_partition": "cpu", "gpu_partition": "gpu", "gpu_name": "fake"}
+SITE = {"slurm_account": slurm_cluster.ACCOUNT, "slurm_partition": "cpu", "gpu_partition": "gpu", "gpu_name": slurm_cluster.GPU}
 
 
 def ask_for_gpus(config: dict) -> None:

@@ -21,6 +21,7 @@ PROGRAMS = ["munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld",
 PACKAGES = "munge slurmctld slurmd slurm-client slurmdbd mariadb-server"
 ACCOUNT = "study"
 NODES = ("node1", "node2")
+GPU = "nvidia_fake-sxm4-80gb"  # as Slurm names what it detects itself
 
 SLURM_CONF = """\
 ClusterName=test
@@ -60,8 +61,8 @@ SlurmctldLogFile={base}/log/slurmctld.log
 SlurmdLogFile={base}/log/slurmd.%n.log
 SlurmctldDebug=info
 SlurmdDebug=info
-NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={node1_port} CPUs=6 RealMemory=128000 Gres=gpu:fake:1 State=UNKNOWN
-NodeName=node2 NodeHostname={host} NodeAddr=127.0.0.1 Port={node2_port} CPUs=6 RealMemory=128000 Gres=gpu:fake:1 State=UNKNOWN
+NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={node1_port} CPUs=6 RealMemory=128000 Gres=gpu:{gpu}:1 State=UNKNOWN
+NodeName=node2 NodeHostname={host} NodeAddr=127.0.0.1 Port={node2_port} CPUs=6 RealMemory=128000 Gres=gpu:{gpu}:1 State=UNKNOWN
 PartitionName=cpu Nodes=node[1-2] Default=YES MaxTime=2-00:00:00 DefaultTime=10 State=UP
 PartitionName=gpu Nodes=node[1-2] MaxTime=1-00:00:00 DefaultTime=10 State=UP PriorityTier=1
 PartitionName=urgent Nodes=node[1-2] MaxTime=60 DefaultTime=10 State=UP PriorityTier=10
@@ -128,14 +129,14 @@ class Cluster:
         for name in ("munge", "database", "state", "spool.node1", "spool.node2", "log", "bin"):
             (self.base / name).mkdir(parents=True, exist_ok=True)
         names = ("controller_port", "node1_port", "node2_port", "accounting_port", "database_port")
-        told = dict(zip(names, free_ports(5))) | {"base": self.base, "host": socket.gethostname().split(".")[0]}
+        told = dict(zip(names, free_ports(5))) | {"base": self.base, "host": socket.gethostname().split(".")[0], "gpu": GPU}
         for node in NODES:
             device = self.base / f"{node}.gpu"
             if not device.exists():
                 os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))  # like /dev/null: slurmd needs a device file
         told["accounting"] = ACCOUNTING_CONF.format(**told) if self.accounting else ""
         self.write("slurm.conf", SLURM_CONF.format(**told))
-        gres = "".join(f"NodeName={node} Name=gpu Type=fake File={self.base}/{node}.gpu\n" for node in NODES)
+        gres = "".join(f"NodeName={node} Name=gpu Type={GPU} File={self.base}/{node}.gpu\n" for node in NODES)
         self.write("gres.conf", f"AutoDetect=off\n{gres}")
         self.write("slurmdbd.conf", DATABASE_CONF.format(**told), 0o600)
         self.write("bin/srun", f'#!/bin/sh\nSLURM_CONF={self.base}/slurm.conf exec {find("srun")} "$@"\n', 0o755)

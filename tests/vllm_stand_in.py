@@ -47,7 +47,8 @@ class StandIn:
                 token = torch.multinomial(logps.exp(), 1)
                 scores.append({token.item(): SimpleNamespace(rank=1, logprob=logps[token].item() + self.offset)})
                 row = torch.cat([row, token[None]], dim=1)
-                if token.item() in self.model.generation_config.eos_token_id:
+                ends = getattr(sampling_params, "stop_token_ids", [])
+                if token.item() in [*self.model.generation_config.eos_token_id, *ends]:
                     break
             tokens = row[0, len(prompt["prompt_token_ids"]) :].tolist()
             self.rollouts.append(tokens)

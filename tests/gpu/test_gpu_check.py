@@ -4,10 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from conftest import ROOT, World, path_of
+from conftest import ROOT, World, path_of, until
 
 CHECKS = 10
 
@@ -42,6 +43,46 @@ def test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers(finished
     assert done.stderr.startswith("error: check 5 (Interruption") and "the base of the resumed run is another" in done.stderr
     assert [row["check"] for row in rows(finished)] == [1, 2, 3, 4, 5], "later checks are not done"
     assert rows(finished)[4]["failed"] and rows(finished)[4]["numbers"]["resumed_from"] >= 4
+
+
+@pytest.mark.parametrize(
+    "first, last, kl, reason",
+    [
+        (0.0070, 0.0079, 0.0281, None),  # measured with model `tiny`, as all of these
+        (0.0070, 0.1959, 0.0394, "vLLM does not get the weights"),  # it got them before the first update alone
+        (0.0070, 0.0593, 0.0036, "vLLM does not get the weights"),
+        (0.0070, 0.0066, 0.00002, "moved too little to tell"),  # at as_written's rate it never got them either
+        (None, None, 0.0281, None),  # without vLLM
+    ],
+)
+def test_a_vllm_that_never_gets_the_trained_weights_fails_a_check(first, last, kl, reason, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
+    import checks
+
+    rows = [{"logp_difference_mean": first, "kl": 0.0}, {"logp_difference_mean": last, "kl": kl}]
+    if first is None:
+        rows = [{"kl": row["kl"]} for row in rows]
+    run = SimpleNamespace(updates=rows)
+    if reason is None:
+        checks.check_sync(run, {})
+    else:
+        with pytest.raises(checks.Failed, match=reason):
+            checks.check_sync(run, {})
+
+
+@pytest.mark.parametrize("visible, gib", [("1", 8.0), ("GPU-0,1", 8.0), ("", 64.0)])
+def test_memory_is_measured_of_the_gpus_of_the_job(visible, gib, tmp_path, monkeypatch):
+    """Without device cgroups nvidia-smi shows the GPUs of all jobs of a node."""
+    monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
+    import workbench
+
+    (tmp_path / "nvidia-smi").write_text('#!/bin/sh\ncase "$*" in *--id=*1*) echo 8192;; *) echo 8192; echo 65536;; esac\n')
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with workbench.PeakMemory(1) as peak:
+        until(lambda: peak.gib > 0)
+    assert peak.gib == gib
 
 
 def test_what_a_check_needs_is_named(world):

@@ -275,7 +275,7 @@ def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(on
 
 REFUSED = {  # how the world is made impossible: the site's entries, arguments; what is said of it
     "more GPUs than a node has": ({}, ["--set-resources", "train_grpo:gpu=3"],
-        r"rule train_grpo: gpu: 3 fake GPUs asked for on one node, at most 1 in partition gpu; .*kinds there: fake"),
+        r"rule train_grpo: gpu: 3 nvidia_fake-sxm4-80gb GPUs asked for on one node, at most 1 in partition gpu; .*kinds there: nvidia_fake-sxm4-80gb"),
     "another kind of GPU": ({"gpu_name": "h100"}, [],
         r"rule probe: gpu: 1 h100 GPUs asked for on one node, at most 0 in partition gpu; correct gpu_partition or gpu_name"),
     "more memory": ({}, ["--set-resources", "evaluate_run:mem_mb=999999"],

@@ -1,7 +1,9 @@
 """Training beside vLLM, with a stand-in for vLLM: what the engine gets, what the trainer keeps, and what random numbers it draws."""
 
+import json
 import math
 import shutil
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +13,9 @@ from test_recipes import SPEC
 from test_trainer import long, rows, tiny  # noqa: F401 (a fixture)
 from transformers import AutoModelForCausalLM, TrainerCallback
 
-from hardgrpo.training import groups, outputs, recipes
+from hardgrpo import sampling
+from hardgrpo.sampling import engines
+from hardgrpo.training import groups, loop, outputs, recipes
 from hardgrpo.training.loop import Watch
 from hardgrpo.training.trainer import Trainer
 from vllm_stand_in import StandIn
@@ -20,14 +24,16 @@ pytestmark = pytest.mark.slow
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
 
 
-def trained(tiny, folder, seed=0, watch=None, save_strategy="no", resume_from=None, **changes) -> Trainer:  # noqa: F811
+def trained(tiny, folder, seed=0, watch=None, save_strategy="no", resume_from=None, micro_batch=None, **changes) -> Trainer:  # noqa: F811
     """A trainer after a few updates of an adapter, whose prompts and their order are the same for every seed."""
     from trl import GRPOConfig
 
     recipe = SPEC.training | {"updates": 4, "checkpoint_every": 4, "prompts_per_update": 4, "group_size": 4, "learning_rate": 3e-2}
     recipe |= {"warmup_share": 0.0, "generation": "vllm", "base": "bf16", "precision": "bf16", "adapter": ADAPTER} | changes
     spec = recipes.Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12, "seed": seed})
-    arguments = recipes.trainer_arguments(spec, str(folder), recipes.Hardware(0, 1), 64) | {"save_strategy": save_strategy}
+    arguments = recipes.trainer_arguments(spec, str(folder), recipes.Hardware(0, 1, micro_batch), 64) | {
+        "save_strategy": save_strategy
+    }
     trainer = Trainer(
         model=AutoModelForCausalLM.from_pretrained(tiny[0], **recipes.model_arguments(recipe)),
         processing_class=tiny[1],
@@ -73,6 +79,32 @@ def test_the_base_stays_as_it_was_and_the_engine_gets_it_with_the_adapter_added(
             moved += not torch.equal(sent[plain], untouched[plain])
     assert moved == 14, "the adapter of every linear map has moved"
     assert not [weights for weights in trainer.model.parameters() if weights.requires_grad and weights.dtype != torch.float32]
+
+
+@pytest.mark.parametrize("generation", ["transformers", "vllm"])
+def test_rollouts_end_where_completions_of_probe_and_evaluation_end(tiny, tmp_path, monkeypatch, generation):  # noqa: F811
+    """Some models name a token that ends a completion in config.json alone, which neither TRL nor vLLM reads for that."""
+    StandIn.install(monkeypatch)
+    vllm_engine = SimpleNamespace(prepare_for_training=lambda: None)
+    monkeypatch.setitem(sys.modules, "hardgrpo.sampling.vllm_engine", vllm_engine)
+    monkeypatch.setattr(sampling, "vllm_engine", vllm_engine, raising=False)
+    folder, tokenizer = tmp_path / "model", tiny[1]
+    shutil.copytree(tiny[0], folder)
+    tokenizer.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": [*range(30, 60)]}))
+    ends = engines.end_tokens(str(folder), tokenizer)
+    assert {tokenizer.eos_token_id, 25, 45} < set(ends), "of tokenizer, generation_config.json and config.json"
+    recipe = SPEC.training | {"updates": 1, "checkpoint_every": 1, "generation": generation}
+    fields = {"model_folder": str(folder), "training": recipe, "completion_tokens": 12}
+    problems = {name: {"question": row["prompt"][0]["content"], "answer": "red"} for name, row in rows().items()}
+    arguments = (problems, [*problems], tokenizer, tmp_path / "state", recipes.Hardware(0, 1), "none")
+    trainer = loop.grpo_trainer(recipes.Spec(**{**vars(SPEC), **fields}), *arguments)
+    prompts = [tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"] for row in rows().values()]
+    completions, _ = trainer._generate_single_turn(prompts * 4, None, {}, 1)
+    assert any(tokens[-1] in range(30, 60) for tokens in completions)
+    for tokens in completions:
+        assert not set(tokens[:-1]) & set(ends) and (tokens[-1] in ends or len(tokens) == 12)
 
 
 def test_another_seed_samples_other_rollouts_and_the_same_seed_the_same(tiny, tmp_path, monkeypatch):  # noqa: F811
@@ -128,6 +160,18 @@ def test_without_a_correction_the_difference_to_vllm_is_logged_and_changes_no_gr
     assert logged[0] == pytest.approx(expected, abs=1e-4)
     expected |= {"logp_difference_mean": 0.2, "logp_difference_max": 0.2, "importance_ratio_mean": math.exp(0.2)}
     assert logged[1] == pytest.approx(expected, abs=1e-4)
+
+
+def test_no_gradient_is_clipped_in_an_update_that_follows_its_sampling(tiny, tmp_path, monkeypatch):  # noqa: F811
+    """TRL computes the probabilities of vLLM's rollouts before the update, in batches of other shapes. In bf16 the ratio to those of the
+    update is then not 1, and limits as narrow as GSPO's would drop completions by chance."""
+    StandIn.install(monkeypatch)
+    changes = {"loss": "grpo", "ratio": "sequence", "epsilon": 1e-9, "epsilon_high": 1e-9, "importance_correction": None}
+    trainer = trained(tiny, tmp_path, micro_batch=4, base="fp32", adapter=None, **changes)
+    updates = trainer.state.log_history[:-1]
+    assert [update["clip_ratio/region_mean"] for update in updates] == [0.0] * 4
+    assert all(update["grad_norm"] for update in updates)
+    assert all(update[outputs.LOGP_DIFFERENCE] > 0 for update in updates), "the difference to vLLM is measured all the same"
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,19 @@ def generate(tiny, wanted, max_tokens, batch=8):
     return engines.generate(model, tokenizer, engines.tokenize(tokenizer, wanted, {}), wanted, max_tokens, batch)
 
 
+@pytest.mark.parametrize("has_end", [True, False])
+def test_a_tokenizer_without_a_padding_token_samples_the_same(tiny, tmp_path, has_end):
+    """As Llama's; a few have no end token either, which the model's configuration then names."""
+    model, tokenizer = tiny
+    model.save_pretrained(tmp_path)
+    bare = copy.deepcopy(tokenizer)
+    bare.pad_token = None
+    bare.eos_token = bare.eos_token if has_end else None
+    bare.save_pretrained(tmp_path)
+    (completions,) = engines.sample("transformers", str(tmp_path), requests(1.0), 25, batch=5)
+    assert completions == generate(tiny, requests(1.0), 25, batch=5)
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_batches_do_not_matter(tiny, temperature):
     wanted = generate(tiny, requests(temperature), 25, batch=100)

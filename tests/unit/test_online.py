@@ -8,6 +8,8 @@ from test_trainer import Training, long, rows, same, tiny
 
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import online
+from hardgrpo.training.trainer import Trainer
+from vllm_stand_in import StandIn
 
 pytestmark = pytest.mark.slow
 __all__ = ["tiny"]  # the fixture
@@ -232,3 +234,15 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
         trained.trainer(spec, {}, {"one": {"prompt": "2 + 2"}}, None, {})
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups.* 1.0 GiB"):
         trained.check_memory(recipe, 250, 250, {"replay": 4, "buffer": 100_000})
+
+
+@pytest.mark.parametrize("replay", [0, 2])
+def test_beside_vllm_only_replayed_groups_have_the_probabilities_of_an_earlier_policy(training, monkeypatch, replay):
+    StandIn.install(monkeypatch)
+    batches, compute = [], Trainer._compute_loss
+    monkeypatch.setattr(
+        Trainer, "_compute_loss", lambda trainer, model, batch: batches.append(batch) or compute(trainer, model, batch)
+    )
+    run = training(selector={"kind": "beta", "replay": replay, "buffer": 8}, generation="vllm", updates=3)
+    assert (total(run, "replayed") > 0) == bool(replay) and len(batches) == 3
+    assert all(("old_per_token_logps" in batch) == bool(replay) for batch in batches)

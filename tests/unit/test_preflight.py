@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from conftest import path_of
-from hardgrpo.runtime import cluster, environments
+from hardgrpo.runtime import cluster, environments, submission
 from hardgrpo.runtime.cluster import Request
 from hardgrpo.runtime.errors import UserError
 
@@ -18,6 +18,7 @@ PARTITIONS = """\
 PartitionName=cpu AllowAccounts=ALL Default=YES MaxTime=2-00:00:00 Nodes=c[1-2] State=UP TotalNodes=2
 PartitionName=gpu AllowAccounts=ALL Default=NO MaxTime=1-00:00:00 Nodes=g[1-3] State=UP TotalNodes=3
 PartitionName=old AllowAccounts=ALL Default=NO MaxTime=UNLIMITED Nodes=g3 State=INACTIVE TotalNodes=1
+PartitionName=sxm AllowAccounts=ALL Default=NO MaxTime=1-00:00:00 Nodes=g4 State=UP TotalNodes=1
 """
 NODES = """\
 NodeName=c1 CPUEfctv=30 CPUTot=32 AvailableFeatures=(null) Gres=(null) RealMemory=64000 MemSpecLimit=1000 Partitions=cpu
@@ -25,6 +26,7 @@ NodeName=c2 CPUTot=64 AvailableFeatures=avx512 Gres=lustre:1 RealMemory=32000 Pa
 NodeName=g1 CPUTot=48 AvailableFeatures=hbm,ib Gres=gpu:h100:4(S:0-1) RealMemory=512000 Partitions=gpu
 NodeName=g2 CPUTot=16 AvailableFeatures=hbm Gres=gpu:nvidia_a100_80gb:8(IDX:0-7),gpu:1g.10gb:7 RealMemory=1024000 Partitions=gpu
 NodeName=g3 CPUTot=16 AvailableFeatures=(null) Gres=gpu:2 RealMemory=128000 Partitions=gpu,old State=DOWN
+NodeName=g4 CPUTot=64 AvailableFeatures=(null) Gres=gpu:nvidia_a100-sxm4-80gb:8(S:0-1),gpu:a+b:1 RealMemory=512000 Partitions=sxm
 """
 FOUND = cluster.read_partitions(PARTITIONS, NODES)
 
@@ -34,11 +36,12 @@ def problems(*requests, partitions=FOUND, accounts=None) -> list[str]:
 
 
 def test_slurms_words_are_read():
-    cpu, gpu, old = FOUND
+    cpu, gpu, old, sxm = FOUND
     assert (cpu.default, cpu.minutes, cpu.open) == (True, 2880, True)
     assert (gpu.default, gpu.minutes, old.minutes, old.open) == (False, 1440, math.inf, False)
     assert [(node.cpus, node.mem_mb) for node in cpu.nodes] == [(30, 63000), (64, 32000)]
     assert [node.gpus for node in gpu.nodes] == [{"h100": 4}, {"nvidia_a100_80gb": 8, "1g.10gb": 7}, {"": 2}]
+    assert sxm.nodes[0].gpus == {"nvidia_a100-sxm4-80gb": 8, "a+b": 1}
     assert gpu.nodes[0].features == {"hbm", "ib"} and gpu.nodes[2] is not None and old.nodes == (gpu.nodes[2],)
 
 
@@ -54,6 +57,8 @@ def test_a_time_limit_in_minutes(text, minutes):
         Request("probe", "cpu", cpus=64, mem_mb=32000, minutes=2880),
         Request("train", "gpu", gpus=4, gpu_name="h100", cpus=48, mem_mb=512000, minutes=1440, constraint="hbm&ib"),
         Request("train", "gpu", gpus=15, mem_mb=1),  # of any kind
+        Request("train", "sxm", gpus=8, gpu_name="nvidia_a100-sxm4-80gb"),
+        Request("train", "gpu", gpus=1, gpu_name="1g.10gb"),
         Request("train", "gpu,cpu", minutes=2880, cpus=64),
         Request("train", "gpu", constraint="[hbm*2&ib]"),  # more than this module understands is left to Slurm
     ],
@@ -70,6 +75,11 @@ def test_what_a_node_has_is_no_problem(request_):
         (Request("train", "gpu", gpus=5, gpu_name="h100"), "gpu: 5 h100 GPUs asked for on one node, at most 4 in partition gpu"),
         (Request("train", "gpu", gpus=1, gpu_name="v100"), "at most 0 in partition gpu; correct gpu_partition or gpu_name"),
         (Request("train", "gpu", gpus=1, gpu_name="v100"), "(kinds there: 1g.10gb, h100, nvidia_a100_80gb)"),
+        (
+            Request("train", "gpu", gpus=2, gpu_name="1g.10gb"),
+            "gpu: 2 slices 1g.10gb asked for, and CUDA shows a process one MIG slice",
+        ),
+        (Request("train", "sxm", gpus=1, gpu_name="a+b"), "gpu_name: 'a+b' has characters that Snakemake's plugin refuses"),
         (Request("train", "cpu", gpus=1), "gpu: 1 GPUs asked for on one node, at most 0 in partition cpu"),
         (Request("train", "cpu", mem_mb=64000), "mem_mb: 64000 MB asked for on one node, at most 63000 in partition cpu"),
         (Request("train", "cpu", cpus=65), "cpus_per_task: 65 CPUs asked for on one node, at most 64 in partition cpu"),
@@ -86,6 +96,31 @@ def test_what_no_node_has_is_said_with_what_there_is(request_, said):
     assert line.startswith("rule train: ") and said in line
 
 
+@pytest.mark.parametrize(
+    "resources, options",
+    [
+        ({"gpu": 2, "gpu_model": "nvidia_a100-sxm4-80gb"}, " --gpus=nvidia_a100-sxm4-80gb:2"),
+        ({"gpu": 1, "gpu_model": "a100-sxm4-40gb_1g.5gb"}, " --gpus=a100-sxm4-40gb_1g.5gb:1"),
+        ({"gpu": 1, "gpu_model": "h100"}, " --gpus=h100:1"),
+        ({"gpu": 1}, " --gpus=1"),
+        ({"gres": "lustre:1", "gpu": 1, "gpu_model": "a-b"}, " --gres=lustre:1 --gpus=a-b:1"),
+        ({}, ""),
+    ],
+)
+def test_snakemakes_plugin_requests_gpus_whose_name_has_a_dash(resources, options, monkeypatch):
+    import snakemake_executor_plugin_slurm as plugin
+
+    monkeypatch.setattr(plugin, "set_gres_string", plugin.set_gres_string)  # restored after the test
+    submission.allow_dashes_in_gpu_names()
+    assert plugin.set_gres_string(SimpleNamespace(resources=Resources(resources))) == options
+
+
+class Resources(dict):
+    """Resources as Snakemake's: by name and as attributes."""
+
+    __getattr__ = dict.get
+
+
 def test_one_line_for_a_rule_and_a_resource_with_the_largest_amount():
     lines = problems(*(Request("train", "cpu", mem_mb=mem) for mem in (70000, 90000, 80000)), Request("probe", "cpu", mem_mb=70000))
     assert [line.split(" MB")[0] for line in lines] == ["rule train: mem_mb: 90000", "rule probe: mem_mb: 70000"]
@@ -94,7 +129,7 @@ def test_one_line_for_a_rule_and_a_resource_with_the_largest_amount():
 def test_no_partition_and_no_default():
     (line,) = problems(Request("train"), partitions=FOUND[1:])
     assert (
-        "slurm_partition: not set, and the cluster has no default; set slurm_partition in slurm/config.yaml to one of gpu, old"
+        "slurm_partition: not set, and the cluster has no default; set slurm_partition in slurm/config.yaml to one of gpu, old, sxm"
         in line
     )
 
@@ -160,6 +195,34 @@ def test_the_grant_is_what_was_asked_for(environment):
         environments.granted_gpus(1)
     environment()
     assert environments.granted_gpus(4) == 4, "no scheduler says anything: check_gpus looks at the machine"
+
+
+@pytest.mark.parametrize(
+    "entries, count",
+    [
+        ("0", 1),
+        ("3, 1", 2),
+        ("GPU-8d6e7a01-3f,GPU-1c", 2),
+        ("MIG-5c9b1d2e-77aa-5b1c-8f4b-0a6f2f1c9d10", 1),
+        ("MIG-5c9b,MIG-8f4b", 1),
+        ("MIG-GPU-5c9b/1/0,MIG-GPU-5c9b/2/0", 1),
+        ("NoDevFiles", 0),
+        ("-1", 0),
+        ("0,-1,1", 1),
+        ("", 0),
+    ],
+)
+def test_gpus_are_counted_as_cuda_shows_them(entries, count, environment):
+    """Slurm names the slices of a GPU by MIG UUIDs, and gives a job without GPUs the entry NoDevFiles."""
+    assert environments.visible_gpus(entries) == count
+    for rehearsal in ({}, {environments.REHEARSAL: "1"}):
+        environment(CUDA_VISIBLE_DEVICES=entries, **rehearsal)
+        with pytest.raises(
+            UserError, match="one MIG slice: ask for whole GPUs" if "MIG" in entries else "check partition and GPUs"
+        ):
+            environments.granted_gpus(count + 1)
+        if count:
+            assert environments.granted_gpus(count) == (0 if rehearsal else count)
 
 
 def test_a_rehearsal_checks_the_grant_and_computes_on_the_cpu(environment):

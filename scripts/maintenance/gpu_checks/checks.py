@@ -19,6 +19,8 @@ from workbench import ROOT, Failed, Trained, Workbench
 
 TOKEN_DIFFERENCE = 0.03  # mean difference of a token's log-probability between vLLM and the trainer, before any update
 LATER_DIFFERENCE = 0.1  # the same after updates
+GROWTH, ROUNDING = 1.5, 0.005  # of the mean difference, while the weights are trained: by this factor and as much more at most
+LEAST_KL = 0.005  # of the last update, so that a vLLM without the trained weights would exceed this growth
 SCORE_DIFFERENCE = 0.05  # between vLLM with an adapter and transformers with it
 FIRST_KL = 1e-3  # of the untrained policy: it and the reference compute in batches of other shapes, so that it is not exactly 0
 SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
@@ -81,13 +83,14 @@ def check_sampling(bench: Workbench) -> dict:
 
 def check_training(bench: Workbench) -> dict:
     """Training as written: the base under the adapter stays, and vLLM samples with the trainer's weights"""
-    recipe = bench.recipe("as_written", updates=6, checkpoint_every=2)
+    recipe = bench.recipe("as_written", updates=6, checkpoint_every=2, **bench.setting.moving_adapter)
     run = bench.train("trained", bench.setting.small, recipe)
     numbers = measured(run) | {"base_before": checksum(bench, bench.setting.small, recipe["base"])}
     numbers["base_after"] = run.facts["base_sha256"]
     expect(numbers["base_before"] == numbers["base_after"], "the base under the adapter has changed", numbers)
     expect(run.updates[0]["kl"] < FIRST_KL, "the first update has a KL: the reference is not the base", numbers)
     check_differences(run, numbers)
+    check_sync(run, numbers)
     if bench.gpus:
         need = bench.expected_gib(bench.setting.small, recipe, 1)
         numbers |= {"estimated_gib": round(need["total"], 1)}
@@ -183,7 +186,7 @@ def check_two_gpus(bench: Workbench) -> dict:
     """Two GPUs: one engine on both, one run on both, and a run on one of several visible"""
     if too_few := lacks_two_gpus(bench):
         return too_few
-    recipe, numbers = bench.recipe("as_written", updates=2, checkpoint_every=2), {}
+    recipe, numbers = bench.recipe("as_written", updates=6, checkpoint_every=2, **bench.setting.moving_adapter), {}
     if bench.gpus:
         rows, facts = bench.probe("probe_two", bench.setting.small, gpus=2)
         numbers["two_tokens_per_second"] = round(facts["completion_tokens"] / facts["work_seconds"], 1)
@@ -195,17 +198,20 @@ def check_two_gpus(bench: Workbench) -> dict:
         bench.train("visible", bench.setting.small, recipe)  # one GPU, though CUDA_VISIBLE_DEVICES may not be set
     run = bench.train("two", bench.setting.small, recipe, gpus=2)
     check_differences(run, numbers | measured(run))
-    return numbers | measured(run) | stopped(bench, "two_stopped", bench.setting.small, recipe | {"updates": 6}, gpus=2)
+    check_sync(run, numbers | measured(run))
+    return numbers | measured(run) | stopped(bench, "two_stopped", bench.setting.small, recipe, gpus=2)
 
 
 def check_sharded(bench: Workbench) -> dict:
     """All weights on two GPUs: the reference, memory, a save, a resume, and the test of what is saved"""
     if too_few := lacks_two_gpus(bench):
         return too_few
-    recipe = bench.recipe("as_written_full", updates=4, checkpoint_every=2)
+    recipe = bench.recipe("as_written_full", updates=4, checkpoint_every=2, **bench.setting.moving_full)
     run, numbers = killed(bench, "sharded", bench.setting.small, recipe, after=2, gpus=2)
     numbers |= measured(run)
     expect(run.updates[0]["kl"] < FIRST_KL, "the first update has a KL: the reference is not the base", numbers)
+    check_differences(run, numbers)
+    check_sync(run, numbers)
     if bench.gpus:
         expect("sharded over them" in bench.log("sharded"), "the weights are not sharded", numbers)
         numbers["estimated_gib"] = round(bench.expected_gib(bench.setting.small, recipe, 2)["total"], 1)
@@ -246,6 +252,22 @@ def check_differences(run: Trained, numbers: dict) -> None:
         difference = row.get("logp_difference_mean") or 0.0
         reason = f"update {row['step']:.0f}: log-probabilities of vLLM and the trainer differ by {difference:.3f}, expected below {limit}"
         expect(difference < limit, reason, numbers)
+
+
+def check_sync(run: Trained, numbers: dict) -> None:
+    """Raise `Failed` if vLLM's log-probabilities depart from the trainer's as the policy departs from the base, or if the policy departs too
+    little to tell."""
+    first, last = run.updates[0], run.updates[-1]
+    if "logp_difference_mean" not in last:  # without vLLM
+        return
+    before, after, kl = first["logp_difference_mean"], last["logp_difference_mean"], last["kl"]
+    reason = f"log-probabilities of vLLM and the trainer differ by {before:.3f} at first and by {after:.3f} at the end: vLLM does not get the weights"
+    expect(after < GROWTH * before + ROUNDING, reason, numbers)
+    expect(
+        kl > LEAST_KL,
+        f"the last update's KL is {kl:.4f}: the policy has moved too little to tell whether vLLM gets the weights",
+        numbers,
+    )
 
 
 def checksum(bench: Workbench, model: str, base: str) -> str:

@@ -35,13 +35,16 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Setting:
-    """Models, task and machine of the checks. `changes` are made to every recipe."""
+    """Models, task and machine of the checks. `changes` are made to every recipe, `moving_*` to those that must move the policy in a few
+    updates: with the studies' rates a vLLM that never gets the trained weights would differ no more than by rounding."""
 
     small: str
     large: tuple[str, ...]
     task: str
     gpus: int
     changes: dict = field(default_factory=dict)
+    moving_adapter: dict = field(default_factory=lambda: {"learning_rate": 1e-3, "warmup_share": 0.0})
+    moving_full: dict = field(default_factory=lambda: {"learning_rate": 1e-4, "warmup_share": 0.0})
 
 
 REAL = Setting("qwen3-4b", ("qwen3-14b", "phi-4"), "gsm8k", gpus=1)
@@ -52,7 +55,8 @@ def stand_in() -> Setting:
     are installed."""
     task = next((task for task in ("arithmetic", "swaps") if Path(paths.problems(task, "train")).exists()), "arithmetic")
     changes = {"prompts_per_update": 4, "group_size": 4, "reward": "finished", "optimiser": "adamw", "learning_rate": 1e-3}
-    return Setting("tiny", ("tiny",), task, gpus=0, changes=changes)
+    moving = {"learning_rate": 3e-3, "warmup_share": 0.0}
+    return Setting("tiny", ("tiny",), task, gpus=0, changes=changes, moving_adapter=moving, moving_full=moving)
 
 
 class Workbench:
@@ -274,7 +278,8 @@ class Trained:
 
 
 class PeakMemory:
-    """The most memory in GiB that is used of a GPU inside the block, as nvidia-smi says five times a second; None without GPUs."""
+    """The most memory in GiB that is used of a GPU inside the block, as nvidia-smi says five times a second; None without GPUs. Where
+    CUDA_VISIBLE_DEVICES is set, only of the GPUs that it names: others may be in use by other jobs."""
 
     def __init__(self, gpus: int):
         self.gib, self.ended = (0.0 if gpus else None), threading.Event()
@@ -282,6 +287,8 @@ class PeakMemory:
 
     def _watch(self) -> None:
         command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+        if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+            command.append(f"--id={visible}")
         while not self.ended.wait(0.2):
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             used = [float(line) for line in done.stdout.split() if line.replace(".", "").isdigit()]

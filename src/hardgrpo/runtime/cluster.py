@@ -121,6 +121,22 @@ def _problems(asked: Request, partitions: list[Partition], accounts: set[str] | 
                 f"no node {where} has '{asked.constraint}' (features: {has}); correct {entry} in slurm/config.yaml",
             )
             return
+    if asked.gpus and asked.gpu_name and not re.fullmatch(r"[A-Za-z0-9_.-]+", asked.gpu_name):
+        yield (
+            "gpu_name",
+            0,
+            f"'{asked.gpu_name}' has characters that Snakemake's plugin refuses (it takes letters, digits, '_', '.' and '-'); remove gpu_name from"
+            " slurm/config.yaml, and choose the nodes by gpu_constraint or gpu_partition",
+        )
+        return
+    if asked.gpus > 1 and re.search(r"\d+g\.\d+gb", asked.gpu_name or ""):
+        yield (
+            "gpu",
+            asked.gpus,
+            f"{asked.gpus} slices {asked.gpu_name} asked for, and CUDA shows a process one MIG slice; name whole GPUs in gpu_name in"
+            " slurm/config.yaml, or lower count of the model's gpus in config.yaml",
+        )
+        return
     kinds = ", ".join(sorted({kind for node in nodes for kind in node.gpus if kind}))
     limits = [
         (

@@ -96,7 +96,7 @@ def granted_gpus(asked: int) -> int:
     if not asked or rehearsal == "checked":  # the process that started this one has checked the GPUs
         return 0 if rehearsal else asked
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
-    granted = None if shown is None else len([entry for entry in shown.split(",") if entry.strip()])
+    granted = None if shown is None else visible_gpus(shown)
     if granted is None and rehearsal:
         raise UserError(
             f"GPUs asked for: {asked}, granted: unknown, CUDA_VISIBLE_DEVICES is not set ({REHEARSAL}={rehearsal}); run it in a job"
@@ -104,14 +104,29 @@ def granted_gpus(asked: int) -> int:
         )
     if granted is not None and granted < asked:
         raise UserError(
-            f"GPUs asked for: {asked}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{shown}'); check partition and GPUs of the job"
-            " (slurm/config.yaml), or set CUDA_VISIBLE_DEVICES to as many"
+            f"GPUs asked for: {asked}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{shown}'); "
+            + (
+                "CUDA shows a process one MIG slice: ask for whole GPUs, or lower count"
+                if "MIG-" in shown
+                else "check partition and GPUs of the job (slurm/config.yaml), or set CUDA_VISIBLE_DEVICES to as many"
+            )
         )
     if not rehearsal:
         return asked
     os.environ.update({REHEARSAL: "checked", "CUDA_VISIBLE_DEVICES": ""})
     print(f"rehearsal: {granted} GPUs granted, the CPU does the work", file=sys.stderr, flush=True)
     return 0
+
+
+def visible_gpus(entries: str) -> int:
+    """How many GPUs CUDA shows for a value of CUDA_VISIBLE_DEVICES: those before the first entry that names none (`-1`, or Slurm's `NoDevFiles`),
+    and one at most where the first entry is a MIG slice."""
+    count = 0
+    for entry in entries.split(","):
+        if not re.fullmatch(r"\d+|(GPU|MIG)-\S+", entry.strip()):
+            break
+        count += 1
+    return min(count, 1) if entries.strip().startswith("MIG-") else count
 
 
 def family(name: str) -> str | None:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 # What sbatch says while a limit on jobs in the queue is reached, or the controller does not answer.
 TEMPORARY = (
@@ -85,3 +86,21 @@ def start_without_arrays() -> None:
     plugin = sys.modules.get("snakemake_executor_plugin_slurm")
     if plugin and (size := getattr(plugin, "get_max_array_size", None)):
         plugin.get_max_array_size = lambda: most if (most := size()) >= 2 else 1000
+
+
+def allow_dashes_in_gpu_names() -> None:
+    """Let the plugin request GPUs whose kind has a dash in its name, as in the names that Slurm detects itself (nvidia_a100-sxm4-80gb). The plugin
+    would refuse each job when it submits the job."""
+    plugin = sys.modules.get("snakemake_executor_plugin_slurm")
+    if not plugin or not (options := getattr(plugin, "set_gres_string", None)):
+        return
+
+    def options_with_dash(job) -> str:
+        wants, name = job.resources.get, str(job.resources.get("gpu_model") or "")
+        plain = name.replace("-", "_")
+        resources = SimpleNamespace(
+            get=lambda key, default=None: plain if key == "gpu_model" and name else wants(key, default), gres=wants("gres")
+        )
+        return options(SimpleNamespace(resources=resources)).replace(f" --gpus={plain}:", f" --gpus={name}:")
+
+    plugin.set_gres_string = options_with_dash

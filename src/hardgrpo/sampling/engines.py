@@ -65,10 +65,15 @@ def sample(
 def load_tokenizer(folder: str):
     """A model's tokenizer, which pads with its end token if it has no padding token. Raise a `UserError` if it has no chat template."""
     tokenizer = model_folders.load_tokenizer(folder, padding_side="left")
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
     check_chat_template(tokenizer, folder)
+    ensure_padding(tokenizer)
     return tokenizer
+
+
+def ensure_padding(tokenizer) -> None:
+    """Give a tokenizer without a padding token (Llama's) its end token as such, as TRL does. Padding is masked, so any token will do."""
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
 
 
 def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:

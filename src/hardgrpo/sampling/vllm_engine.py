@@ -26,6 +26,7 @@ from vllm.lora.request import LoRARequest  # noqa: E402
 from vllm.outputs import CompletionOutput  # noqa: E402
 from vllm.platforms import current_platform  # noqa: E402
 
+from hardgrpo.runtime import replacements  # noqa: E402
 from hardgrpo.runtime.errors import UserError, while_loading  # noqa: E402
 from hardgrpo.runtime.files import read_json  # noqa: E402
 from hardgrpo.sampling.requests import AT_ONCE, Completion, Request  # noqa: E402
@@ -69,7 +70,7 @@ def prepare_for_training() -> None:
         def keep(layer, remove_weight: bool) -> None:
             layer.cpu_linear = torch.nn.functional.linear
 
-        utils.dispatch_cpu_unquantized_gemm = keep
+        replacements.replace(utils, "dispatch_cpu_unquantized_gemm", keep)
 
 
 def adapter_request(adapters: list[str], adapter: str | None) -> LoRARequest | None:

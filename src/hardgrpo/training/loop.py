@@ -49,6 +49,7 @@ def train(
     tokenizer = model_folders.load_tokenizer(spec.model_folder)
     engines.check_chat_template(tokenizer, spec.model_folder)
     engines.end_tokens(spec.model_folder, tokenizer)  # raises an error if there is none
+    engines.ensure_padding(tokenizer)
     # A subset that another model's probe or nobody's probe chose may have prompts that are too long for this model.
     requests = [Request(tuple(tasks.messages(spec.prompt, problems[name]["question"])), spec.seed, 1.0) for name in chosen]
     prompts = engines.tokenize(tokenizer, requests, spec.chat)
@@ -84,11 +85,17 @@ def grpo_trainer(
     pool = {i: {"prompt": tasks.messages(spec.prompt, one["question"]), "answer": one.get("answer")} for i, one in asked.items()}
     context = longest_prompt(tokenizer, list(pool.values()), spec.chat) + spec.completion_tokens
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
+    # TRL and vLLM do not read config.json's; probe and evaluation end a completion there, too.
+    ends = engines.end_tokens(spec.model_folder, tokenizer)
+    model.generation_config.eos_token_id = ends if len(ends) > 1 else ends[0]
+    trainer_arguments = recipes.trainer_arguments(spec, str(state), hardware, context, track)
+    if recipe["generation"] == "vllm":
+        trainer_arguments["generation_kwargs"] = {"stop_token_ids": ends}
     arguments = {
         "model": model,
         "processing_class": tokenizer,
         "reward_funcs": reward_function(spec.grader, recipe, hardware.processes),
-        "args": GRPOConfig(**recipes.trainer_arguments(spec, str(state), hardware, context, track)),
+        "args": GRPOConfig(**trainer_arguments),
         "peft_config": recipes.adapter_configuration(recipe),
         "corrects": bool(recipe.get("importance_correction")),
     }

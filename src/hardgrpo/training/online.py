@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from typing_extensions import override  # comes with torch
 
-from hardgrpo.runtime import errors, files
+from hardgrpo.runtime import errors, files, replacements
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import decoding, model_folders
 from hardgrpo.selection import online, selectors
@@ -20,6 +21,7 @@ from hardgrpo.training.trainer import Trainer
 STATE, GROUPS, PROCESS = "selector.json", "groups.state", "process.state"  # files of a checkpoint
 
 
+@replacements.checked
 class OnlineTrainer(Trainer):
     """`rows` are the pool's prompts as rows of TRL's dataset, by id; `selector` is one of `online.KINDS` or None, `recipe` the recipe."""
 
@@ -27,6 +29,7 @@ class OnlineTrainer(Trainer):
         super().__init__(*args, **kwargs)
         self.rows, self.selector, self.recipe = rows, selector, recipe
         self.chosen = selectors.with_defaults(recipe) if selector else {}
+        self.is_off_policy = bool(self.chosen.get("replay"))
         self.pending: list[groups.Group] = []  # kept until an update is full
         self.buffer: list[groups.Group] = []  # to be replayed, the newest last
         self.known: set[str] = set()  # prompts sampled so far: each needs a label, unless the reward needs none
@@ -37,6 +40,7 @@ class OnlineTrainer(Trainer):
 
     # --- a sampling step -----------------------------------------------------------------------------------------------
 
+    @override
     def _generate_and_score_completions(self, inputs):
         step, size, calls = self.state.global_step + 1, self.num_generations, []
         room = len(inputs) // size
@@ -69,6 +73,7 @@ class OnlineTrainer(Trainer):
                 self._metrics["train"][name] = [value]
         return batch
 
+    @override
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         by_function = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         self.rewards = by_function[:, 0].clone()
@@ -154,10 +159,12 @@ class OnlineTrainer(Trainer):
 
     # --- sampling, loss and log ----------------------------------------------------------------------------------------
 
+    @override
     def _sampling(self, rows: int):
         kept = self.max_completion_length if self.chosen.get("replay") else 0
         return decoding.GlobalSampling(rows, self.temperature, kept, self.accelerator.device)
 
+    @override
     def _compute_loss(self, model, inputs):
         if self.idle:  # no gradient at all: with a gradient of zero the optimiser would apply its momentum
             return torch.zeros((), device=self.accelerator.device, requires_grad=True)
@@ -177,6 +184,7 @@ class OnlineTrainer(Trainer):
 
     # --- checkpoints ---------------------------------------------------------------------------------------------------
 
+    @override
     def train(self, *args, **kwargs):
         """Raise a `UserError` at the end of a run that never updated the model: its checkpoints would be the base model."""
         done = super().train(*args, **kwargs)
@@ -188,6 +196,7 @@ class OnlineTrainer(Trainer):
             )
         return done
 
+    @override
     def _save_checkpoint(self, model, trial):
         super()._save_checkpoint(model, trial)
         folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
@@ -201,6 +210,7 @@ class OnlineTrainer(Trainer):
         if self.process:
             self.process.save(folder / PROCESS)
 
+    @override
     def _load_optimizer_and_scheduler(self, checkpoint):
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is None:

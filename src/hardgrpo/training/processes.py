@@ -2,12 +2,15 @@
 
 import contextlib
 import datetime
+import hashlib
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+from hardgrpo.runtime import replacements
+from hardgrpo.runtime.errors import UserError
 from hardgrpo.training import recipes
 
 LAUNCHED = "HARDGRPO_LAUNCHED"  # set in the processes that `launch` starts
@@ -86,6 +89,24 @@ def shard_reference(model, accelerator):
             fully_shard(module, **settings)
     fully_shard(model, **settings)
     return model.eval()
+
+
+def process_seed(seed: int, rank: int, update: int = 0) -> int:
+    """The seed of the random numbers of a process from an update on: that of the run in the first process at the start. accelerate would add
+    the rank, so that the second process of one run would draw the numbers of the first process of the run with the next seed."""
+    if rank == update == 0:
+        return seed
+    return int.from_bytes(hashlib.sha256(f"process:{seed}:{rank}:{update}".encode()).digest()[:4])
+
+
+def check_sharded(model) -> None:
+    """Raise a `UserError` if a layer of a reference policy is no group of its own, as `shard_reference` makes it."""
+    from torch.distributed.fsdp import FSDPModule
+    from trl import GRPOTrainer
+
+    layers = [module for module in model.modules() if type(module).__name__.removeprefix("FSDP") in (model._no_split_modules or ())]
+    if not all(isinstance(layer, FSDPModule) for layer in layers):
+        raise UserError(replacements.message(GRPOTrainer, "shares out the reference policy without prepare_fsdp"))
 
 
 class Processes:

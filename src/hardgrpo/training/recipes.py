@@ -137,7 +137,10 @@ def arithmetic(recipe: dict) -> str | None:
     """How this version computes a recipe that older versions computed differently; None for the other recipes. A run is not continued
     from a state of the other arithmetic."""
     if recipe.get("generation") == "vllm":
-        return "rollouts of vLLM follow the seed and have the weight of importance_correction, and the base under an adapter stays as it is"
+        return (
+            "rollouts of vLLM follow the seed and have the weight of importance_correction, no ratio of an update that follows its sampling is"
+            " clipped, and the base under an adapter stays as it is"
+        )
     return "the adapter on 4-bit weights is held in float32" if recipe["base"] == "nf4" else None
 
 

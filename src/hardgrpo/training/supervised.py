@@ -10,14 +10,17 @@ from pathlib import Path
 
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
+from typing_extensions import override  # comes with torch
 
 from hardgrpo.data import solutions, tasks
+from hardgrpo.runtime import replacements
 from hardgrpo.runtime.errors import UserError, first_entries, shown
 from hardgrpo.runtime.interruption import say
 from hardgrpo.sampling import model_folders
 from hardgrpo.training import base_weights, processes, recipes
 
 
+@replacements.checked
 class Trainer(SFTTrainer):
     """TRL's trainer, which also logs the prompts, tokens and seconds of an update."""
 
@@ -28,17 +31,21 @@ class Trainer(SFTTrainer):
         super().__init__(*args, **kwargs)
         base_weights.train_in_float32(self.model)
 
+    @override
     def _build_accelerator_args(self, **kwargs):
         return super()._build_accelerator_args(**kwargs) | processes.sharding(self.args.bf16)
 
+    @override
     def training_step(self, *args, **kwargs):
         self.began = self.began or time.perf_counter()
         return super().training_step(*args, **kwargs)
 
+    @override
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         self.trained_tokens = int(num_items_in_batch)
         return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
 
+    @override
     def log(self, logs: dict, start_time: float | None = None) -> None:
         if "loss" in logs:  # the entry at the end of training has none
             prompts = self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size

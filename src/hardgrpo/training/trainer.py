@@ -10,7 +10,7 @@ With one micro-batch an update has the same bits as TRL's; with several, the sam
 micro-batch beside the loss (entropy, clip ratios) is a mean over the computed micro-batches.
 """
 
-import functools
+from pathlib import Path
 
 import torch
 from accelerate.utils import is_peft_model, set_seed
@@ -18,32 +18,60 @@ from trl import GRPOTrainer
 from trl.models.utils import unwrap_model_for_generation
 from trl.trainer import grpo_trainer
 from trl.trainer.utils import pad, split_tensor_dict
+from typing_extensions import override  # comes with torch
 
+from hardgrpo.runtime import replacements
+from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import decoding
 from hardgrpo.training import base_weights, processes
 
-grpo_trainer.prepare_fsdp = processes.shard_reference
+replacements.replace(grpo_trainer, "prepare_fsdp", processes.shard_reference)
 
 
+@replacements.checked
 class Trainer(GRPOTrainer):
     """`corrects`: whether the loss of vLLM's rollouts is weighted, as the recipe's importance_correction says."""
+
+    is_off_policy = False  # whether an update has rollouts that were sampled before an earlier update
+    has_sent_weights = False  # whether vLLM has the weights of `_weights_for_vllm`
 
     def __init__(self, *args, corrects: bool = True, **kwargs):
         super().__init__(*args, **kwargs)
         self.corrects = corrects
         base_weights.train_in_float32(self.model)
-        if self.use_vllm:
-            set_seed(self.args.seed, device_specific=True)  # again: vLLM's start has set all generators to the rank
-            if is_peft_model(self.model):
-                self.vllm_generation._iter_named_params = functools.partial(base_weights.with_adapter, self.model)
+        rank = self.accelerator.process_index
+        if self.use_vllm or rank:  # vLLM's start has set all generators to the rank, and TRL those of each process to seed + rank
+            set_seed(processes.process_seed(self.args.seed, rank))
+        if self.use_vllm and is_peft_model(self.model):
+            replacements.replace(self.vllm_generation, "_iter_named_params", self._weights_for_vllm)
+        if self.is_fsdp_enabled and self.ref_model is not None:
+            processes.check_sharded(self.ref_model)
 
+    def _weights_for_vllm(self):
+        self.has_sent_weights = True
+        return base_weights.with_adapter(self.model)
+
+    @override
     def _build_accelerator_args(self, **kwargs):
         return super()._build_accelerator_args(**kwargs) | processes.sharding(self.args.bf16)
 
+    @override
+    def _load_rng_state(self, checkpoint):
+        super()._load_rng_state(checkpoint)
+        rank = self.accelerator.process_index
+        name = f"rng_state_{rank}.pth" if self.accelerator.num_processes > 1 else "rng_state.pth"
+        if checkpoint is not None and not (Path(checkpoint) / name).exists():
+            # Saved by another number of processes: without new numbers this process would draw those of the first updates again.
+            set_seed(processes.process_seed(self.args.seed, rank, self.state.global_step))
+
+    @override
     def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
         # Not under FSDP, where all processes need equally many forward passes, and not with dropout, which TRL also draws for ended rows.
         if self.use_vllm or self.is_fsdp_enabled or has_dropout(self.model):
-            return super()._generate_single_turn(prompt_ids, images, multimodal_fields, num_generations, has_tool_images)
+            sampled = super()._generate_single_turn(prompt_ids, images, multimodal_fields, num_generations, has_tool_images)
+            if self.use_vllm and is_peft_model(self.model) and not self.has_sent_weights:
+                raise UserError(replacements.message(self.vllm_generation, "sends vLLM its weights without _iter_named_params"))
+            return sampled
         prompts = [torch.tensor(ids, device=self.accelerator.device) for ids in prompt_ids]
         ids = pad(prompts, padding_value=self._tokenizer.pad_token_id, padding_side="left")
         mask = pad([torch.ones_like(prompt) for prompt in prompts], padding_value=0, padding_side="left")
@@ -61,6 +89,7 @@ class Trainer(GRPOTrainer):
             return completions, None
         return completions, [row[: len(tokens)] for row, tokens in zip(draw.log_probabilities.tolist(), completions)]
 
+    @override
     def _generate_and_score_completions(self, inputs):
         batch = super()._generate_and_score_completions(inputs)
         if "importance_sampling_ratio" in batch:
@@ -70,11 +99,16 @@ class Trainer(GRPOTrainer):
             weights = ratios if ratios.shape[1] == 1 else ratios[batch["completion_mask"].bool()]
             masked = self.accelerator.gather((weights == 0).float().mean())
             self._metrics["train"]["masked_share"].append(masked.mean().item())
+        if not self.is_off_policy:
+            # TRL computes vLLM's rollouts again before the update, in batches of other shapes. Rounding would take the ratio to these
+            # probabilities beyond a narrow limit. Without them the ratio is 1, as in rollouts of transformers.
+            batch.pop("old_per_token_logps", None)
         return batch
 
     def _sampling(self, rows: int) -> decoding.GlobalSampling:
         return decoding.GlobalSampling(rows, self.temperature)
 
+    @override
     def _prepare_inputs(self, generation_batch):
         fresh = self._step % self.args.steps_per_generation == 0 or self._buffered_inputs is None
         inputs = super()._prepare_inputs(generation_batch)
@@ -86,6 +120,7 @@ class Trainer(GRPOTrainer):
         self._buffered_inputs = [without_padding(batch) for batch in self._buffered_inputs]
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
+    @override
     def _compute_loss(self, model, inputs):
         more = self.beta != 0 or self.aux_loss_enabled or self._entropy_bonus_enabled
         # With several processes none may skip a pass that the others wait for.
