@@ -115,7 +115,7 @@ def checked_policy(policy) -> dict:
 
 def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, float | None]]:
     """Rows of a difficulty file, and pass rates by id; None where a probe that stopped early left samples out."""
-    columns = COLUMNS | ({"tier": float} if policy["rule"] in policies.TIERED else {})
+    columns = COLUMNS | ({"tier": float} if policies.is_by_tier(policy["rule"]) else {})
     difficulties = files.read_rows(path, columns, STOPPED | HELD_OUT)
     pass_rates: dict[str, float | None] = {}
     for number, row in enumerate(difficulties, start=2):
@@ -224,7 +224,7 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
         counts = [row["correct"], row["samples"], row["planned"], row["confidence"]]
         if None in counts or not 0 <= row["correct"] <= row["samples"] <= planned or counts[2:] != [planned, confidence]:
             raise errors.UserError(f"row {number}: correct, samples, planned or confidence do not fit each other; measure it again")
-    if policy["rule"] not in policies.BY_BOUNDS:
+    if not policies.RULES[policy["rule"]].by_bounds:
         raise errors.UserError(
             f"policy rule {policy['rule']} needs every pass rate, but not every prompt has all its samples: {remedy}"
         )

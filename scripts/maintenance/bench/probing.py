@@ -20,7 +20,7 @@ import numpy as np
 RECORDING = "recordings/shuffled_objects_seven/qwen3-4b/train.jsonl"
 SEEDS = range(10)  # orders of ties on the recording
 HARD, HARD_HALF = {"rule": "hard", "budget": 0.1}, {"rule": "hard", "budget": 0.5}
-SPLIT = [{"rule": rule, "threshold": 0.25} for rule in policies.SPLIT]
+SPLIT = [{"rule": rule, "threshold": 0.25} for rule in ("base_wrong", "base_right", "base_right_matched")]
 OTHERS = [{"rule": "easy", "budget": 0.1}, {"rule": "hard_solvable", "budget": 0.1}]
 
 

@@ -32,28 +32,6 @@ SECTIONS = {
     "study": "A study: `studies.NAME`",
 }
 
-# What each rule of a policy takes from the pool.
-TAKEN = {
-    "hard": "the lowest pass rates",
-    "easy": "the highest pass rates",
-    "middle": "pass rates nearest to the median, within the quartiles",
-    "random": "a random choice, another for each seed",
-    "hard_solvable": "the lowest pass rates above 0",
-    "lowest": "the lowest values of the measure `by`",
-    "highest": "the highest values of the measure `by`",
-    "nearest_half": "values nearest to 0.5 of the measure `by`, which is the pass rate unless it says otherwise",
-    "hard_by_order": "as `hard`, with ties in the order of the dataset: the same for all seeds, as HE's released code",
-    "easy_by_order": "as `easy`, with ties in the order of the dataset: the same for all seeds, as HE's released code",
-    "middle_by_rank": "the middle ranks of the pool, with ties in the order of the dataset: the same for all seeds, as HE's released code",
-    "random_42": "a random choice by NumPy's generator with seed 42: the same for all seeds, as HE's released code",
-    "base_wrong": "every pass rate below `threshold`",
-    "base_right": "every pass rate of `threshold` or above",
-    "base_right_matched": "of those of `base_right` as many as `base_wrong` takes, at random",
-    "low_tiers": "every problem of a tier up to `highest_tier`",
-    "low_tiers_matched": "as many of the whole pool as `low_tiers` takes, at random",
-    "all": "the whole pool",
-    "annotated": "the prompts of a task with `labelled: false` to which somebody has given answers",
-}
 LABELS = {"pool": "of the whole pool", "sample": "of a small sample", "none": "none"}
 
 
@@ -93,15 +71,15 @@ def rules() -> list[str]:
         "| rule | takes | needs | labels before |",
         "|---|---|---|---|",
     ]
-    for rule in policies.RULES:
-        needed = ", ".join(f"`{key}`" for key in sorted(policies.NEEDS.get(rule, ())))
-        lines.append(f"| `{rule}` | {TAKEN[rule]} | {needed} | {labels(rule)} |")
+    for name, rule in policies.RULES.items():
+        needed = ", ".join(f"`{key}`" for key in sorted(rule.needs))
+        lines.append(f"| `{name}` | {rule.takes} | {needed} | {labels(name)} |")
     return lines
 
 
 def labels(rule: str) -> str:
     """Whose labels a rule needs before it chooses, by the measures that it may go by."""
-    if rule not in policies.BY_MEASURE:
+    if not policies.RULES[rule].has_measure:
         return LABELS[policies.labels_before({"rule": rule})]
     found: dict[str, list[str]] = {}
     for measure in policies.SHARES if rule == "nearest_half" else policies.MEASURES:

@@ -272,7 +272,7 @@ def online(root: Path, config: dict) -> list[str]:
 def probed(config: dict, task: str, policy: str) -> int:
     """How many completions of every prompt of the pool a policy needs before it has chosen."""
     rule = config["policies"][policy]
-    return config["tasks"][task]["probe"]["samples"] * rule.get("rounds", 1) * (rule["rule"] not in policies.UNSEEING)
+    return config["tasks"][task]["probe"]["samples"] * rule.get("rounds", 1) * policies.RULES[rule["rule"]].needs_measure
 
 
 def share_of(until: dict) -> str:

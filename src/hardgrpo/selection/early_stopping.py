@@ -23,8 +23,8 @@ import numpy as np
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 
-SPLIT = policies.SPLIT
-RULES = policies.BY_BOUNDS
+RULES = [name for name, rule in policies.RULES.items() if rule.by_bounds]
+SPLIT = [name for name in RULES if policies.RULES[name].needs == ("threshold",)]
 DRAWS = 24  # of all remaining samples from the posterior, for each batch
 DRAWS_FOR_CONFIDENCE = 400  # the same, for the probability of membership
 LIKELY = 0.5  # a sample is taken if the proof needs it in at least this share of draws
@@ -64,7 +64,7 @@ def wanted(ids: list[str], samples: int, policy: dict, seed: int) -> Wanted:
             f"policy rule {rule} needs every pass rate, so its probe cannot stop early; take `stop` out of the task's probe, or choose"
             f" one of {', '.join(RULES)}"
         )
-    need = policies.NEEDS[rule]
+    need = set(policies.RULES[rule].needs)
     if set(policy) != {"rule", *need}:
         raise UserError(
             f"policy rule {rule}: expected {', '.join(need)} beside it, found {', '.join(set(policy) - {'rule'}) or 'nothing'}"

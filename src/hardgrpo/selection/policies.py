@@ -1,44 +1,22 @@
 """Selection policies: which prompts of a pool are worth training on, given the base model's pass rates or another measure.
 
 The *order* of a pool is by ascending pass rate, and ties are broken by a hash of (seed, id). `hard` takes its beginning and
-`easy` its end, so they are disjoint if the pool is large enough for both. `rule` and the other keys come from config.yaml:
-
-    hard, easy, middle, random, hard_solvable, nearest_half   need `budget`: a share, a number of prompts, or money
-    hard_by_order, easy_by_order, middle_by_rank, random_42   the same, as the first paper's released code chooses: ties in the
-                                                              order of the dataset, the same subset for all seeds
-    base_wrong, base_right, base_right_matched                need `threshold`: wrong means pass rate < threshold
-    lowest, highest                                           need `budget` and `by`, a measure of signals.py; nearest_half may have `by`
-    low_tiers, low_tiers_matched                              need `highest_tier`: low means a tier up to that one
-    all                                                       needs nothing
-    annotated                                                 needs nothing: the prompts that somebody has given answers to
+`easy` its end, so they are disjoint if the pool is large enough for both. `RULES` has every rule; `rule` and the other keys of a policy come
+from the configuration.
 """
 
 import functools
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median, quantiles
 
 from hardgrpo.runtime.errors import UserError
 
-RELEASED = ("hard_by_order", "easy_by_order", "middle_by_rank", "random_42")
-BY_MEASURE = ("lowest", "highest", "nearest_half")
-RANKED = ("hard", "easy", "middle", "random", "hard_solvable", *BY_MEASURE, *RELEASED)
-SPLIT = ("base_wrong", "base_right", "base_right_matched")
-TIERED = ("low_tiers", "low_tiers_matched")
-RULES = (*RANKED, *SPLIT, *TIERED, "all", "annotated")
-BY_BOUNDS = ("hard", "easy", "hard_solvable", *SPLIT)  # bounds of the pass rates can decide these, see early_stopping.py
-# These need no measure of the prompts, and so no answers before the choice.
-UNSEEING = ("random", "random_42", *TIERED, "all", "annotated")
 SIGNALS = ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")  # measured without answers: signals.py
 SHARES = ("pass_rate", "predicted", "agreement", "answered_share")  # measures in 0..1: one can be nearest to one half
 MEASURES = ("pass_rate", "predicted", *SIGNALS)
-NEEDS = (
-    dict.fromkeys(RANKED, {"budget"})
-    | dict.fromkeys(("lowest", "highest"), {"budget", "by"})
-    | dict.fromkeys(SPLIT, {"threshold"})
-    | dict.fromkeys(TIERED, {"highest_tier"})
-)
 
 A_BUDGET = "expected a share of the pool in (0, 1], {prompts: 50}, or {money: 100, label_price: 2}"
 
@@ -52,6 +30,37 @@ class Subset:
     tied_chosen: int  # how many of them were chosen
 
 
+@dataclass(frozen=True)
+class Pool:
+    """What a rule chooses from: the prompts whose measure is known, and the keys of the policy."""
+
+    measures: dict[str, float]  # id -> pass rate, or another measure, in the order of the dataset
+    seed: int
+    size: int  # prompts that the budget pays for; 0 without a budget
+    budget: float | dict | None
+    threshold: float | None
+    highest_tier: float | None
+    tiers: dict[str, float | None]
+
+    @functools.cached_property
+    def ids(self) -> list[str]:
+        """By ascending measure, ties in the seed's order."""
+        return ordered(self.measures, self.seed)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of a policy. A new rule is one entry of `RULES`."""
+
+    choose: Callable[[Pool], Subset]
+    takes: str  # from the pool, for docs/configuration.md
+    needs: tuple[str, ...] = ("budget",)  # keys of a policy
+    has_measure: bool = False  # whether a policy may say `by` which measure
+    needs_measure: bool = True  # False: chooses without any measure, and so before anything is sampled or annotated
+    by_bounds: bool = False  # whether bounds of the pass rates can decide it, see early_stopping.py
+    is_released: bool = False  # chooses as HE's released code: ties in the order of the dataset, the same for all seeds
+
+
 def halved(budget: float | dict) -> float | dict:
     """Half of a budget, rounded down where it is a number of prompts."""
     if not isinstance(budget, dict):
@@ -61,7 +70,7 @@ def halved(budget: float | dict) -> float | dict:
 
 def labels_before(policy: dict) -> str:
     """Whose answers must be known before a policy can choose: those of the `pool`, of a `sample` or of `none`."""
-    if policy["rule"] in UNSEEING:
+    if not RULES[policy["rule"]].needs_measure:
         return "none"
     return {"pass_rate": "pool", "predicted": "sample"}.get(policy.get("by", "pass_rate"), "none")
 
@@ -95,95 +104,175 @@ def select(
     Prompts whose measure is unknown (None) count in the pool and are never chosen. Rules by tier need `tiers` (id -> difficulty by the
     problem's own structure).
     """
-    if rule in RANKED and not is_budget(budget):
-        raise UserError(f"policy rule {rule}: budget is {budget}, {A_BUDGET}; correct it")
-    if rule in SPLIT and threshold is None:
-        raise UserError(f"policy rule {rule}: threshold is missing; say below which pass rate a prompt counts as wrong")
-    if rule in TIERED and highest_tier is None:
-        raise UserError(f"policy rule {rule}: highest_tier is missing; say up to which tier a prompt counts as low")
-    whole = len(pass_rates)
-    pass_rates = {i: value for i, value in pass_rates.items() if value is not None}
-    pool = ordered(pass_rates, seed)
-    rate = pass_rates.__getitem__
-    if rule == "all":
-        return _checked(Subset(pool, 0, 0), rule, "the pool is empty")
-    if rule in SPLIT:
-        wrong = [i for i in pool if rate(i) < threshold]
-        right = [i for i in pool if rate(i) >= threshold]
-        if rule == "base_wrong":
-            return _checked(Subset(wrong, 0, 0), rule, f"no pass rate is below {threshold}")
-        if rule == "base_right":
-            return _checked(Subset(right, 0, 0), rule, f"no pass rate reaches {threshold}")
-        if len(wrong) > len(right):
-            raise UserError(
-                f"policy rule base_right_matched: {len(wrong)} prompts are wrong but only {len(right)} right at threshold"
-                f" {threshold}; a subset of the same size cannot be had: lower the threshold"
-            )
-        matched = _shuffled(right, seed, "matched")[: len(wrong)]
-        return _checked(Subset(matched, len(right), len(matched)), rule, f"no pass rate is below {threshold}")
-
-    if rule in TIERED:
-        known = {i: (tiers or {}).get(i) for i in pool}
-        if all(tier is None for tier in known.values()):
-            raise UserError(f"policy rule {rule}: the problems have no tiers; choose a task that has, or another rule")
-        low = [i for i in pool if known[i] is not None and known[i] <= highest_tier]
-        why = f"no tier is {highest_tier} or lower"
-        if rule == "low_tiers":
-            return _checked(Subset(low, 0, 0), rule, why)
-        return _checked(Subset(_shuffled(pool, seed, "matched")[: len(low)], len(pool), len(low)), rule, why)
-
-    size = subset_size(budget, whole)
-    why = _less_than_one(budget, whole)
-    if rule in RELEASED:
-        return _checked(_as_released(pass_rates, rule, size), rule, why)
-    if rule == "random":
-        return _checked(Subset(_shuffled(pool, seed, "random")[:size], len(pool), size), rule, why)
-    if rule in ("hard", "lowest"):
-        candidates, key = pool, rate
-    elif rule in ("easy", "highest"):
-        candidates, key = pool[::-1], lambda i: -rate(i)
-    elif rule == "hard_solvable":
-        candidates, key = [i for i in pool if rate(i) > 0], rate
-    elif rule == "nearest_half":
-        key = lambda i: abs(rate(i) - 0.5)
-        # Rounded, so that 0.4 and 0.6 tie: their distances differ in the last bit.
-        distances = {value: round(abs(value - 0.5), 12) for value in set(pass_rates.values())}
-        candidates = sorted(pool, key=lambda i: (distances[rate(i)], tie_break(i, seed)))
-    elif rule == "middle":
-        centre, low, high = _quartiles(list(pass_rates.values()))
-        key = lambda i: abs(rate(i) - centre)
-        candidates = sorted((i for i in pool if low <= rate(i) <= high), key=lambda i: (key(i), tie_break(i, seed)))
-    else:
+    if rule not in RULES:
         raise UserError(f"unknown policy rule '{rule}'; expected one of {', '.join(RULES)}")
-    if size and len(candidates) < size:
-        raise UserError(
-            f"policy rule {rule}: budget {budget} asks for {size} prompts, but only {len(candidates)} qualify; lower the budget"
-        )
-    chosen = candidates[:size]
+    needs = RULES[rule].needs
+    if "budget" in needs and not is_budget(budget):
+        raise UserError(f"policy rule {rule}: budget is {budget}, {A_BUDGET}; correct it")
+    if "threshold" in needs and threshold is None:
+        raise UserError(f"policy rule {rule}: threshold is missing; say below which pass rate a prompt counts as wrong")
+    if "highest_tier" in needs and highest_tier is None:
+        raise UserError(f"policy rule {rule}: highest_tier is missing; say up to which tier a prompt counts as low")
+    size = subset_size(budget, len(pass_rates)) if "budget" in needs else 0
+    measures = {i: value for i, value in pass_rates.items() if value is not None}
+    pool = Pool(measures, seed, size, budget, threshold, highest_tier, tiers or {})
+    if "highest_tier" in needs and all(pool.tiers.get(i) is None for i in measures):
+        raise UserError(f"policy rule {rule}: the problems have no tiers; choose a task that has, or another rule")
+    if "budget" in needs and not size:
+        raise _empty(rule, _less_than_one(budget, len(pass_rates)))
+    try:
+        subset = RULES[rule].choose(pool)
+    except TooFew as error:
+        raise UserError(f"policy rule {rule}: {error}") from None
+    if not subset.ids:
+        side = "reaches" if rule == "base_right" else "is below"
+        bounds = {"threshold": f"no pass rate {side} {threshold}", "highest_tier": f"no tier is {highest_tier} or lower"}
+        raise _empty(rule, next((bounds[key] for key in needs if key in bounds), "the pool is empty"))
+    return subset
+
+
+class TooFew(Exception):
+    """Fewer prompts qualify than a rule is to choose."""
+
+
+def _first(pool: Pool, candidates: list[str], key: Callable[[str], float]) -> Subset:
+    """As many candidates as the budget pays for, from candidates by ascending `key`."""
+    if len(candidates) < pool.size:
+        raise TooFew(f"budget {pool.budget} asks for {pool.size} prompts, but only {len(candidates)} qualify; lower the budget")
+    chosen = candidates[: pool.size]
     tied = tied_chosen = 0
-    if 0 < size < len(candidates) and math.isclose(key(candidates[size]), key(chosen[-1]), abs_tol=1e-12):
+    if pool.size < len(candidates) and math.isclose(key(candidates[pool.size]), key(chosen[-1]), abs_tol=1e-12):
         at_boundary = [math.isclose(key(i), key(chosen[-1]), abs_tol=1e-12) for i in candidates]
-        tied, tied_chosen = sum(at_boundary), sum(at_boundary[:size])
-    return _checked(Subset(chosen, tied, tied_chosen), rule, why)
+        tied, tied_chosen = sum(at_boundary), sum(at_boundary[: pool.size])
+    return Subset(chosen, tied, tied_chosen)
 
 
-def _as_released(pass_rates: dict[str, float], rule: str, size: int) -> Subset:
-    """The first paper's later code: stable sorts of the dataset, the central ranks, and `shuffle(seed=42)` of `datasets`.
+def _lowest(pool: Pool) -> Subset:
+    return _first(pool, pool.ids, pool.measures.__getitem__)
 
-    No seed decides anything; `tied` counts the prompts at the edges of the choice that the dataset's order chose among.
-    """
+
+def _highest(pool: Pool) -> Subset:
+    return _first(pool, pool.ids[::-1], lambda i: -pool.measures[i])
+
+
+def _lowest_above_zero(pool: Pool) -> Subset:
+    return _first(pool, [i for i in pool.ids if pool.measures[i] > 0], pool.measures.__getitem__)
+
+
+def _nearest_half(pool: Pool) -> Subset:
+    # Rounded, so that 0.4 and 0.6 tie: their distances differ in the last bit.
+    distances = {value: round(abs(value - 0.5), 12) for value in set(pool.measures.values())}
+    candidates = sorted(pool.ids, key=lambda i: (distances[pool.measures[i]], tie_break(i, pool.seed)))
+    return _first(pool, candidates, lambda i: abs(pool.measures[i] - 0.5))
+
+
+def _middle(pool: Pool) -> Subset:
+    if not pool.ids:
+        return _first(pool, [], pool.measures.__getitem__)
+    centre, low, high = _quartiles(list(pool.measures.values()))
+    distance = lambda i: abs(pool.measures[i] - centre)
+    within = [i for i in pool.ids if low <= pool.measures[i] <= high]
+    return _first(pool, sorted(within, key=lambda i: (distance(i), tie_break(i, pool.seed))), distance)
+
+
+def _random(pool: Pool) -> Subset:
+    return Subset(_shuffled(pool.ids, pool.seed, "random")[: pool.size], len(pool.ids), pool.size)
+
+
+def _wrong(pool: Pool) -> Subset:
+    return Subset([i for i in pool.ids if pool.measures[i] < pool.threshold], 0, 0)
+
+
+def _right(pool: Pool) -> Subset:
+    return Subset([i for i in pool.ids if pool.measures[i] >= pool.threshold], 0, 0)
+
+
+def _right_matched(pool: Pool) -> Subset:
+    wrong, right = _wrong(pool).ids, _right(pool).ids
+    if len(wrong) > len(right):
+        raise TooFew(
+            f"{len(wrong)} prompts are wrong but only {len(right)} right at threshold {pool.threshold}; a subset of the same size"
+            " cannot be had: lower the threshold"
+        )
+    return Subset(_shuffled(right, pool.seed, "matched")[: len(wrong)], len(right), len(wrong))
+
+
+def _low_tiers(pool: Pool) -> Subset:
+    tier = pool.tiers.get
+    return Subset([i for i in pool.ids if tier(i) is not None and tier(i) <= pool.highest_tier], 0, 0)
+
+
+def _low_tiers_matched(pool: Pool) -> Subset:
+    size = len(_low_tiers(pool).ids)
+    return Subset(_shuffled(pool.ids, pool.seed, "matched")[:size], len(pool.ids), size)
+
+
+def _all(pool: Pool) -> Subset:
+    return Subset(pool.ids, 0, 0)
+
+
+def _random_42(pool: Pool) -> Subset:
+    """`shuffle(seed=42)` of `datasets`."""
     import numpy as np  # here, because every dry-run reads this module
 
-    pool, rate = list(pass_rates), pass_rates.__getitem__
-    if rule == "random_42":
-        return Subset([pool[i] for i in np.random.default_rng(42).permutation(len(pool))[:size]], len(pool), size)
-    by_rate = sorted(pool, key=rate if rule != "easy_by_order" else lambda i: -rate(i))
-    start = (len(pool) - size) // 2 if rule == "middle_by_rank" else 0
-    chosen = by_rate[start : start + size]
-    edges = {rate(i) for i in (chosen[:1] if start else []) + chosen[-1:]}
-    tied = [i for i in pool if rate(i) in edges]
-    tied_chosen = sum(rate(i) in edges for i in chosen)
-    return Subset(chosen, len(tied), tied_chosen) if tied_chosen < len(tied) else Subset(chosen, 0, 0)
+    ids = list(pool.measures)
+    return Subset([ids[i] for i in np.random.default_rng(42).permutation(len(ids))[: pool.size]], len(ids), pool.size)
+
+
+def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
+    """Stable sorts of the dataset, as in the first paper's later code. No seed decides anything; `tied` counts the prompts at the edges of
+    the choice that the dataset's order chose among."""
+    ids = list(pool.measures)
+    by_measure = sorted(ids, key=lambda i: sign * pool.measures[i])
+    start = (len(ids) - pool.size) // 2 if from_centre else 0
+    chosen = by_measure[start : start + pool.size]
+    edges = {pool.measures[i] for i in (chosen[:1] if start else []) + chosen[-1:]}
+    tied = sum(pool.measures[i] in edges for i in ids)
+    tied_chosen = sum(pool.measures[i] in edges for i in chosen)
+    return Subset(chosen, tied, tied_chosen) if tied_chosen < tied else Subset(chosen, 0, 0)
+
+
+_AS_RELEASED = "ties in the order of the dataset: the same for all seeds, as HE's released code"
+RULES: dict[str, Rule] = {
+    "hard": Rule(_lowest, "the lowest pass rates", by_bounds=True),
+    "easy": Rule(_highest, "the highest pass rates", by_bounds=True),
+    "middle": Rule(_middle, "pass rates nearest to the median, within the quartiles"),
+    "random": Rule(_random, "a random choice, another for each seed", needs_measure=False),
+    "hard_solvable": Rule(_lowest_above_zero, "the lowest pass rates above 0", by_bounds=True),
+    "lowest": Rule(_lowest, "the lowest values of the measure `by`", ("budget", "by"), has_measure=True),
+    "highest": Rule(_highest, "the highest values of the measure `by`", ("budget", "by"), has_measure=True),
+    "nearest_half": Rule(
+        _nearest_half,
+        "values nearest to 0.5 of the measure `by`, which is the pass rate unless it says otherwise",
+        has_measure=True,
+    ),
+    "hard_by_order": Rule(_by_order, f"as `hard`, with {_AS_RELEASED}", is_released=True),
+    "easy_by_order": Rule(functools.partial(_by_order, sign=-1), f"as `easy`, with {_AS_RELEASED}", is_released=True),
+    "middle_by_rank": Rule(
+        functools.partial(_by_order, from_centre=True), f"the middle ranks of the pool, with {_AS_RELEASED}", is_released=True
+    ),
+    "random_42": Rule(
+        _random_42,
+        "a random choice by NumPy's generator with seed 42: the same for all seeds, as HE's released code",
+        needs_measure=False,
+        is_released=True,
+    ),
+    "base_wrong": Rule(_wrong, "every pass rate below `threshold`", ("threshold",), by_bounds=True),
+    "base_right": Rule(_right, "every pass rate of `threshold` or above", ("threshold",), by_bounds=True),
+    "base_right_matched": Rule(
+        _right_matched, "of those of `base_right` as many as `base_wrong` takes, at random", ("threshold",), by_bounds=True
+    ),
+    "low_tiers": Rule(_low_tiers, "every problem of a tier up to `highest_tier`", ("highest_tier",), needs_measure=False),
+    "low_tiers_matched": Rule(
+        _low_tiers_matched, "as many of the whole pool as `low_tiers` takes, at random", ("highest_tier",), needs_measure=False
+    ),
+    "all": Rule(_all, "the whole pool", (), needs_measure=False),
+    "annotated": Rule(_all, "the prompts of a task with `labelled: false` that have been annotated", (), needs_measure=False),
+}
+
+
+def is_by_tier(rule: str) -> bool:
+    return "highest_tier" in RULES[rule].needs
 
 
 def ordered(pass_rates: dict[str, float], seed: int) -> list[str]:
@@ -239,7 +328,7 @@ def _check_size(policy: dict, pool: int, exact: bool) -> None:
     budget, rule = policy["budget"], policy["rule"]
     size = subset_size(budget, pool)
     if size < 1:
-        _checked(Subset([], 0, 0), rule, _less_than_one(budget, pool))
+        raise _empty(rule, _less_than_one(budget, pool))
     if "rounds" in policy:
         first = subset_size(halved(budget), pool)
         if not 0 < first < size:
@@ -292,9 +381,5 @@ def _quartiles(values: list[float]) -> tuple[float, float, float]:
     return median(values), low, high
 
 
-def _checked(subset: Subset, rule: str, why: str) -> Subset:
-    if not subset.ids:
-        raise UserError(
-            f"policy rule {rule}: the subset would be empty ({why}); raise the budget, the threshold or the highest tier"
-        )
-    return subset
+def _empty(rule: str, why: str) -> UserError:
+    return UserError(f"policy rule {rule}: the subset would be empty ({why}); raise the budget, the threshold or the highest tier")

@@ -140,11 +140,11 @@ def _of_policy(config: dict, name: str, policy: dict, place: str) -> Iterator[tu
     rule = policy["rule"]
     yield from unknown(config, f"{place}.probed_on", "tasks", [policy["probed_on"]] if "probed_on" in policy else [])
     yield from unknown(config, f"{place}.probed_by", "models", [policy["probed_by"]] if "probed_by" in policy else [])
-    needs = policies.NEEDS.get(rule, set())
+    needs = set(policies.RULES[rule].needs)
     for key in sorted(needs - set(policy)):
         example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3, "by": "agreement"}[key]
         yield place, f"rule '{rule}' needs '{key}'; add it, e.g. {key}: {example}"
-    by = policy.get("by", "pass_rate") if rule in policies.BY_MEASURE else None
+    by = policy.get("by", "pass_rate") if policies.RULES[rule].has_measure else None
     allowed = (
         {"rule", "probed_on", "probed_by"} | ({"by"} if by else set()) | ({"calibrated_on"} if by == "predicted" else set())
     ) | ({"rounds"} if by in policies.SIGNALS else set())
@@ -179,7 +179,7 @@ def _of_subset(config: dict) -> Iterator[tuple[str, str]]:
         policy = config["policies"].get(chosen["policy"], {"rule": "random"})
         needs = {"pool": "the answers of the whole pool", "sample": "the answers of a sample of the pool", "none": "tiers"}
         before = policies.labels_before(policy)
-        if before != "none" or policy["rule"] in policies.TIERED:
+        if before != "none" or policies.is_by_tier(policy["rule"]):
             yield (
                 "subset.policy",
                 f"'{chosen['policy']}' needs {needs[before]} before it chooses, and task '{chosen['task']}' has none (labelled: false);"

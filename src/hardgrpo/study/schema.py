@@ -9,6 +9,8 @@ from pathlib import Path
 import jsonschema
 import yaml
 
+from hardgrpo.selection import policies
+
 RULES = Path(__file__).parents[3] / "rules"
 
 
@@ -17,6 +19,7 @@ def read() -> dict:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where PyYAML has it
     texts = ((RULES / f"{name}.schema.yaml").read_text(encoding="utf-8") for name in ("config", "models"))
     whole, models = (loader(text).get_single_data() for text in texts)
+    whole["$defs"]["policy"]["properties"]["rule"]["enum"] = list(policies.RULES)
     return whole | {"$defs": whole["$defs"] | models["$defs"]}
 
 

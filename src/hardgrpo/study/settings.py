@@ -194,7 +194,7 @@ def stopped_early(config: dict) -> tuple[tuple[str, ...], str | None]:
         return (), None
     others = [name for name, study in config["studies"].items() if task in study["tasks"]]
     others += [name for name, other in config["tasks"].items() if other.get("cut_from") == task]
-    if policy["rule"] not in policies.BY_BOUNDS:
+    if not policies.RULES[policy["rule"]].by_bounds:
         return (), f"policy '{chosen['policy']}' needs every pass rate"
     if others or "cut_from" in config["tasks"][task]:
         return (), f"{others[0] if others else config['tasks'][task]['cut_from']} shares this probe"

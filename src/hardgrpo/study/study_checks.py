@@ -183,7 +183,11 @@ def not_for_trajectories(config: dict, study: dict, place: str) -> Iterator[tupl
             yield f"{place}.arms[{number}].{key}", "trajectories have neither tasks nor runs; remove it"
     for name in policies_of(study):
         policy = config["policies"][name]
-        by_rates = policy["rule"] not in (*policies.TIERED, "annotated") and policy.get("by", "pass_rate") == "pass_rate"
+        by_rates = (
+            not policies.is_by_tier(policy["rule"])
+            and policy["rule"] != "annotated"
+            and policy.get("by", "pass_rate") == "pass_rate"
+        )
         if not by_rates or not {"probed_on", "probed_by"}.isdisjoint(policy):
             yield f"{place}.arms", f"policy '{name}' needs more than the pass rates, and a trajectory has nothing else; take it out"
 

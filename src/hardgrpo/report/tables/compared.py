@@ -5,7 +5,7 @@ import pandas as pd
 from hardgrpo.analysis.claim_tests import LOG_ODDS
 from hardgrpo.analysis.formats import points, probability, r_squared, with_interval
 from hardgrpo.report.cells import BREAK, R_SQUARED, Cell, Column, P, named, numbers, seeds, text, with_95
-from hardgrpo.selection.policies import RELEASED
+from hardgrpo.selection import policies
 from hardgrpo.study.settings import RECIPE_DEFAULTS
 
 
@@ -74,7 +74,7 @@ def deviations(study: dict, deviations: pd.DataFrame):
 
 def here(study: dict, key: str) -> str:
     """This study's setting for a key of `deviations.csv`, as text."""
-    by_order = set(study["rules"]) & set(RELEASED)
+    by_order = [rule for rule in study["rules"] if policies.RULES[rule].is_released]
     own = "each replicate's own base model's" if study["own_bases"] else "the model's own"
     always = {
         "ties": "the order of the dataset" if by_order else "broken at random, by the seed",
