@@ -43,7 +43,7 @@ rule probe:
         " --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
-# Sample only until one subset is decided: see `stop` in the schema.
+# Sample only until one subset is decided: see `probe.stop` in docs/configuration.md.
 rule probe_early:
     input:
         model="results/models/{model}/manifest.json",

@@ -35,7 +35,10 @@ def main() -> None:
         "--stop-for", required=True, type=files.as_list, help="policies, each with the seed of its ties, as a JSON list"
     )
     parser.add_argument(
-        "--confidence", type=float, default=1.0, help="1: exactly the subset of full probing; below 1: see `stop` in the schema"
+        "--confidence",
+        type=float,
+        default=1.0,
+        help="1: exactly the subset of full probing; below 1: see `probe.stop` in docs/configuration.md",
     )
     parser.add_argument("--batch", type=int, help="completions per batch (default: a 64th of full probing, from 16 to 256)")
     parser.add_argument("--state", default=paths.STATES, help="folder in which completions are kept for later probes")

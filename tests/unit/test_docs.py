@@ -63,9 +63,9 @@ def test_every_key_that_the_reference_lists_is_described():
 
 
 def test_the_schema_lists_the_graders_and_rules_of_the_code():
-    parts = configuration.schema.read()["$defs"]
-    assert parts["task"]["properties"]["grader"]["enum"] == list(graders.GRADERS)
-    assert parts["policy"]["properties"]["rule"]["enum"] == list(policies.RULES)
+    parts = configuration.configuration.schema()["$defs"]
+    assert parts["Task"]["properties"]["grader"]["enum"] == list(graders.GRADERS)
+    assert parts["Policy"]["properties"]["rule"]["enum"] == list(policies.RULES)
 
 
 def test_the_page_of_files_names_the_columns_that_the_code_writes():

@@ -6,7 +6,7 @@ import shipped
 from conftest import ROOT
 from hardgrpo.analysis import claims
 from hardgrpo.report import registry
-from hardgrpo.study import schema
+from hardgrpo.study import configuration
 
 CONFIG = shipped.config()
 WITH_CLAIMS = CONFIG | {"claims": {claim["id"] for claim in claims.read(ROOT / "paper/claims.yaml")}}
@@ -31,7 +31,7 @@ def test_what_a_row_names_exists_and_a_row_without_a_name_says_why():
 
 # --- what is built and what is not -----------------------------------------------------------------------------------
 
-SCHEMA = schema.read()
+SCHEMA = configuration.schema()
 SECTIONS = {"policy": "policies", "recipe": "recipes", "task": "tasks", "model": "models", "study": "studies"}
 
 
@@ -39,16 +39,17 @@ def alternatives(part: dict) -> list[dict]:
     """A part of the schema as the parts that it refers to or chooses from."""
     if "$ref" in part:
         return alternatives(SCHEMA["$defs"][part["$ref"].rsplit("/", 1)[1]])
-    return [one for choice in part["oneOf"] for one in alternatives(choice)] if "oneOf" in part else [part]
+    options = [*part.get("oneOf", []), *part.get("anyOf", [])]
+    return [alternative for option in options for alternative in alternatives(option)] if options else [part]
 
 
 def is_in_schema(name: str) -> bool:
     """Whether the configuration knows a key, such as recipe.selector.kind=curriculum."""
     path, _, value = name.partition("=")
     section, *steps = path.split(".")
-    parts = alternatives(SCHEMA["$defs"][section])
+    parts = alternatives(SCHEMA["$defs"][section.capitalize()])
     for step in steps:
-        parts = [inner for part in parts for inner in alternatives(part.get("properties", {}).get(step, {"oneOf": []}))]
+        parts = [inner for part in parts for inner in alternatives(part.get("properties", {}).get(step, {"enum": []}))]
     return any(not value or value in part.get("enum", [part.get("const")]) for part in parts)
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from conftest import ROOT
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import load
+from hardgrpo.study import checks, load
 
 
 def written(folder: Path, **files: str) -> Path:
@@ -74,3 +74,33 @@ def test_a_place_has_a_file_and_a_line(tmp_path, monkeypatch, place, file, text)
 def test_a_place_that_no_file_has_is_none(tmp_path):
     (tmp_path / "my.yaml").write_text(yaml.safe_dump({"tasks": {"mine": {}}}))
     assert load.locate("models.x.source", [tmp_path / "my.yaml"]) is None
+
+
+def test_all_mistakes_are_reported_at_once_each_with_its_line(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    shutil.copy(ROOT / "config.yaml", tmp_path)
+    mine = "recipes:\n  mini:\n    learning_rte: 1.0\n    beta: -1\npolicies:\n  hard: {budget: 2}\nstudies: {mini: {seeds: []}}\n"
+    (tmp_path / "my.yaml").write_text(mine)
+    monkeypatch.chdir(tmp_path)
+    config = load.complete(load.lay_over(yaml.safe_load(Path("config.yaml").read_text()), yaml.safe_load(mine)))
+    with pytest.raises(UserError) as refused:
+        checks.check(config, "config.yaml", [*load.sources(), Path("config.yaml"), Path("my.yaml")])
+    lines = str(refused.value).splitlines()
+    places = [
+        "my.yaml:6: policies.hard.budget",
+        "my.yaml:2: recipes.mini",
+        "my.yaml:4: recipes.mini.beta",
+        "my.yaml:7: studies.mini.seeds",
+    ]
+    assert sorted(line[: line.index(": ", line.index(": ") + 2)] for line in lines) == sorted(places), lines
+
+
+@pytest.mark.parametrize("value", [None, {"kind": None}])
+def test_null_is_no_value_but_where_it_means_none(value):
+    config = load.read(ROOT)
+    config["recipes"]["mini"]["selector"] = value
+    with pytest.raises(UserError, match="recipes.mini.selector"):
+        checks.check(config, "config.yaml")
+    config["recipes"]["mini"] |= {"adapter": None, "importance_correction": None}
+    del config["recipes"]["mini"]["selector"]
+    checks.check(config, "config.yaml")

@@ -23,7 +23,7 @@ KEY = "importance_correction"
         ("mini", {KEY: MASK}, [f"mini.{KEY}: ", "belongs to generation: vllm", "remove it"]),
         ("as_released_later", {KEY: MASK}, [f"as_released_later.{KEY}: ", "belongs to generation: vllm"]),
         ("sft", {KEY: MASK}, [f"sft.{KEY}: ", "belongs to generation: vllm"]),
-        ("as_written", {KEY: MASK | {"mode": "token"}}, [f"as_written.{KEY}.mode: ", "'token' is not one of"]),
+        ("as_written", {KEY: MASK | {"mode": "token"}}, [f"as_written.{KEY}.mode: ", "'token' should be"]),
         ("as_written", {KEY: MASK | {"limit": 1}}, [f"as_written.{KEY}.limit: ", "largest ratio"]),
         ("as_written", {KEY: {"mode": "token_mask"}}, [f"as_written.{KEY}: ", "'limit' is missing"]),
         ("as_written", {KEY: "none"}, [f"as_written.{KEY}: ", "null (the default)"]),

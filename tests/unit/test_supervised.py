@@ -58,7 +58,7 @@ def with_study(change) -> dict:
     ("change", "words"),
     [
         (lambda c: c["recipes"]["mini_sft"].update(beta=0.1), "recipes.mini_sft.beta: belongs to GRPO.*remove it"),
-        (lambda c: c["recipes"]["mini_sft"].update(objective="sfr"), "recipes.mini_sft.objective: 'sfr' is not one of"),
+        (lambda c: c["recipes"]["mini_sft"].update(objective="sfr"), "recipes.mini_sft.objective: 'sfr' should be"),
         (lambda c: c["recipes"]["mini"].pop("group_size"), "recipes.mini: 'group_size' is missing, which GRPO needs"),
         (
             lambda c: c["studies"]["paper"]["arms"][0].update(recipe="sft"),

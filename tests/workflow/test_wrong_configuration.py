@@ -7,7 +7,7 @@ import pytest
 
 import shipped
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import checks, schema
+from hardgrpo.study import checks, configuration
 
 CONFIG = shipped.config()
 SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
@@ -46,7 +46,7 @@ def break_(path, value):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (break_("keep_checkpoints", "two"), ["keep_checkpoints: 'two' is not one of ['all', 'last']", "all, or last"]),
+        (break_("keep_checkpoints", "two"), ["keep_checkpoints: 'two' should be 'all' or 'last'", "all, or last"]),
         (break_("tasks/swaps/grdaer", "x"), ["tasks.swaps", "unknown key 'grdaer'", "did you mean 'grader'"]),
         (break_("recipes/mini/learning_rte", 1.0), ["recipes.mini", "learning_rte", "did you mean 'learning_rate'"]),
         (break_("models/tiny/source/stpes", 1), ["models.tiny.source", "stpes", "did you mean 'steps'"]),
@@ -98,7 +98,10 @@ def break_(path, value):
         (break_("recipes/mini/learning_rate", float("nan")), ["recipes.mini.learning_rate: nan is no number"]),
         (break_("studies/mini/arms/0/recipe", ["mini", "mini"]), ["studies.mini.arms[0]", "tiny, arithmetic, hard, mini", "twice"]),
         (break_("recipes/mini/temperature", float("inf")), ["recipes.mini.temperature: inf is no number"]),
-        (break_("studies/mini/seeds", [0, 2**32]), ["studies.mini.seeds.1", "4294967296 is greater than the maximum"]),
+        (
+            break_("studies/mini/seeds", [0, 2**32]),
+            ["studies.mini.seeds.1", "4294967296 should be less than or equal to 4294967295"],
+        ),
         (break_("tasks/swaps/prompt", "\0{question}"), ["tasks.swaps.prompt", "a character that no file or program takes"]),
         (break_("tasks/swaps/prompt", "\ud800{question}"), ["tasks.swaps.prompt", "a character that no file or program takes"]),
         (break_("models/tiny/chat", {"truncation": True}), ["models.tiny.chat: truncation", "the model's own template reads"]),
@@ -134,7 +137,7 @@ def break_(path, value):
             ["studies.mini_online.tasks", "task 'facts' has no tiers, by which recipe 'mini_easy_first' sorts"],
         ),
         (break_("policies/nearest_half/rounds", 2), ["policies.nearest_half.rounds", "takes no 'rounds' by pass_rate"]),
-        (break_("policies/agreement_in_rounds/rounds", 3), ["policies.agreement_in_rounds.rounds", "2 was expected"]),
+        (break_("policies/agreement_in_rounds/rounds", 3), ["policies.agreement_in_rounds.rounds", "3 should be 2"]),
         (
             break_("policies/agreement_in_rounds/probed_by", "small"),
             ["policies.agreement_in_rounds.probed_by", "the model that is trained is probed"],
@@ -193,7 +196,7 @@ def break_(path, value):
         ),
         (
             break_("models/knowing/source/demonstrations/facts/known", [0.5, 0]),
-            ["models.knowing.source.demonstrations.facts.known.1", "0 is less than or equal to the minimum of 0"],
+            ["models.knowing.source.demonstrations.facts.known.1", "0 should be greater than 0"],
         ),
         (
             break_("models/tiny/source/demonstrations/swaps/known", [1, 1]),
@@ -265,7 +268,7 @@ def break_(path, value):
             break_("tasks/gsm8k_concise/labelled", False),
             ["tasks", "'gsm8k_concise' has no reference answers", "which of its prompts to annotate"],
         ),
-        (break_("tasks/gsm8k_concise/labelled", "no"), ["tasks.gsm8k_concise.labelled", "'no' is not of type 'boolean'"]),
+        (break_("tasks/gsm8k_concise/labelled", "no"), ["tasks.gsm8k_concise.labelled", "'no' should be a valid boolean"]),
         (break_("recipes/as_released_july/adapter", None), ["recipes.as_released_july.base", "cannot be trained", "adapter"]),
         (break_("recipes/as_released_july/generation", "vllm"), ["recipes.as_released_july.generation", "4-bit"]),
         (break_("recipes/lora_slm/adapter/rnak", 8), ["recipes.lora_slm.adapter", "rnak", "did you mean 'rank'"]),
@@ -284,7 +287,7 @@ def break_(path, value):
         (break_("policies/hard/budget", 1.5), ["policies.hard.budget", "(0, 1]"]),
         (break_("policies/hard/budget", None), ["policies.hard", "needs 'budget'"]),
         (break_("policies/all/budget", 0.5), ["policies.all.budget", "takes no 'budget'"]),
-        (break_("tasks/swaps/probe/samples", 10.0), ["tasks.swaps.probe.samples", "10.0 is not of type 'integer'"]),
+        (break_("tasks/swaps/probe/samples", 10.0), ["tasks.swaps.probe.samples", "10.0 should be a valid integer"]),
         (break_("tasks/swaps/probe/shards", 2000), ["tasks.swaps.probe.shards", "2000 shards for 500 problems"]),
         (break_("tasks/swaps_hard/completion_tokens", 500), ["tasks.swaps_hard.completion_tokens", "context of 192"]),
         (
@@ -322,9 +325,9 @@ def break_(path, value):
         (break_("tasks/swaps/probe/samples", 0), ["tasks.swaps.probe.samples", "K"]),
         (break_("recipes/mini/group_size", 1), ["recipes.mini.group_size", "at least 2"]),
         (break_("recipes/mini/checkpoint_every", 7), ["recipes.mini.checkpoint_every", "does not divide"]),
-        (break_("recipes/mini/learning_rate", "1e-4"), ["recipes.mini.learning_rate", "'1e-4' is not of type 'number'"]),
+        (break_("recipes/mini/learning_rate", "1e-4"), ["recipes.mini.learning_rate", "'1e-4' should be a valid number"]),
         (break_("tasks/swaps/prompt", "no place for it"), ["tasks.swaps.prompt", "{question}"]),
-        (break_("tasks/swaps/grader", "oracle"), ["tasks.swaps.grader", "'oracle' is not one of", "final_word"]),
+        (break_("tasks/swaps/grader", "oracle"), ["tasks.swaps.grader", "'oracle' should be", "final_word"]),
         (break_("tasks/swaps/source/train", None), ["tasks.swaps.source", "'train' is missing"]),
         (break_("tasks/swaps/source/objects", None), ["tasks.swaps.source", "'objects'"]),
     ],
@@ -335,7 +338,7 @@ def test_a_wrong_configuration_names_file_and_place(change, words):
     with pytest.raises(UserError) as caught:
         checks.check(config, "config.yaml")
     message = str(caught.value)
-    assert message.startswith("config.yaml: ") and "\n" not in message
+    assert all(line.startswith("config.yaml: ") for line in message.splitlines())
     for word in words:
         assert word in message, message
 
@@ -358,7 +361,7 @@ def test_the_configuration_as_it_is_is_right():
 
 
 def test_every_key_of_the_schema_is_described():
-    whole = schema.read()
+    whole = configuration.schema()
     undescribed = []
 
     def walk(node, place):

@@ -1,35 +1,35 @@
-"""The reference of docs/configuration.md, from the schema in rules/, the values in config.yaml and the rules of policies."""
+"""The reference of docs/configuration.md, from the classes of src/hardgrpo/study/, the values in config.yaml and the rules of policies."""
 
 from hardgrpo.selection import policies
-from hardgrpo.study import schema
+from hardgrpo.study import configuration
 
 import re
 from collections.abc import Iterator
 
 # The definitions that get a section of their own, in the order of the page.
 SECTIONS = {
-    "task": "A task: `tasks.NAME`",
-    "generated": "Problems that are generated: `tasks.NAME.source`",
-    "files": "Problems from files: `tasks.NAME.source`",
-    "hub": "Problems from the hub: `tasks.NAME.source`",
-    "columns": "Columns: `tasks.NAME.source.columns`",
-    "parts": "Parts of a split: an entry of `tasks.NAME.source.train` or `.test`",
-    "model": "A model: `models.NAME`",
-    "training_gpus": "GPUs for training: `models.NAME.gpus.adapter` and `.full`",
-    "pretrain": "Weights that are pretrained here: `models.NAME.source`",
-    "repository": "Weights from the hub: `models.NAME.source`",
-    "folder": "Weights from a folder: `models.NAME.source`",
-    "package": "Weights from a Python package: `models.NAME.source`",
-    "recorded": "Recorded completions: `models.NAME.source`",
-    "trajectory": "A recorded training run: `models.NAME.source`",
-    "policy": "A policy: `policies.NAME`",
-    "recipe": "A recipe: `recipes.NAME`",
-    "selector_dynamic": "Dynamic sampling: `recipes.NAME.selector`",
-    "selector_skip": "Skipped prompts: `recipes.NAME.selector`",
-    "selector_beta": "A Beta posterior: `recipes.NAME.selector`",
-    "selector_targeted": "Predicted pass rates and replay: `recipes.NAME.selector`",
-    "selector_curriculum": "A curriculum: `recipes.NAME.selector`",
-    "study": "A study: `studies.NAME`",
+    "Task": "A task: `tasks.NAME`",
+    "Generated": "Problems that are generated: `tasks.NAME.source`",
+    "Files": "Problems from files: `tasks.NAME.source`",
+    "HubDataset": "Problems from the hub: `tasks.NAME.source`",
+    "Columns": "Columns: `tasks.NAME.source.columns`",
+    "Part": "Parts of a split: an entry of `tasks.NAME.source.train` or `.test`",
+    "Model": "A model: `models.NAME`",
+    "TrainingGpus": "GPUs for training: `models.NAME.gpus.adapter` and `.full`",
+    "Pretrained": "Weights that are pretrained here: `models.NAME.source`",
+    "HubModel": "Weights from the hub: `models.NAME.source`",
+    "ModelFolder": "Weights from a folder: `models.NAME.source`",
+    "ModelPackage": "Weights from a Python package: `models.NAME.source`",
+    "Recorded": "Recorded completions: `models.NAME.source`",
+    "Trajectory": "A recorded training run: `models.NAME.source`",
+    "Policy": "A policy: `policies.NAME`",
+    "Recipe": "A recipe: `recipes.NAME`",
+    "DynamicSelector": "Dynamic sampling: `recipes.NAME.selector`",
+    "SkipSelector": "Skipped prompts: `recipes.NAME.selector`",
+    "BetaSelector": "A Beta posterior: `recipes.NAME.selector`",
+    "TargetedSelector": "Predicted pass rates and replay: `recipes.NAME.selector`",
+    "CurriculumSelector": "A curriculum: `recipes.NAME.selector`",
+    "Study": "A study: `studies.NAME`",
 }
 
 LABELS = {"pool": "of the whole pool", "sample": "of a small sample", "none": "none"}
@@ -37,7 +37,7 @@ LABELS = {"pool": "of the whole pool", "sample": "of a small sample", "none": "n
 
 def reference(config: dict) -> str:
     """A table of the top level with the values of config.yaml, and one for each section."""
-    whole = schema.read()
+    whole = configuration.schema()
     lines = ["## Top level", "", "| key | value | in config.yaml | what |", "|---|---|---|---|"]
     for key, part, _ in keys(whole, whole):
         here = config
@@ -52,10 +52,9 @@ def reference(config: dict) -> str:
     for name, title in SECTIONS.items():
         part = whole["$defs"][name]
         lines += ["", f"## {title}", "", part.get("description", ""), "", "| key | needed | value | what |", "|---|---|---|---|"]
-        items = part["items"] if part["type"] == "array" else part
-        for key, one, needed in keys(items, whole):
+        for key, one, needed in keys(part, whole):
             lines.append(f"| `{key}` | {needed} | {value(one, whole)} | {described(one, whole)} |")
-        if name == "policy":
+        if name == "Policy":
             lines += ["", *rules()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
@@ -94,21 +93,22 @@ def keys(part: dict, whole: dict, place: str = "", inside: str = "") -> Iterator
     """
     for name, one in part["properties"].items():
         path, required = f"{place}{name}", name in part.get("required", [])
-        if not (required and "properties" in one):  # a needed object is described by its keys
+        objects = nested(one, path, whole)
+        if not (required and [link for link, _ in objects] == [f"{path}."]):  # a needed object is described by its keys
             yield path, one, ("yes" if not inside else f"with `{inside}`") if required else ""
-        for link, inner in nested(one, path):
+        for link, inner in objects:
             yield from keys(inner, whole, link, inside if required else path)
 
 
-def nested(part: dict, path: str) -> list[tuple[str, dict]]:
-    """The objects written inside a schema, each with what leads to its keys (`path.`, `path.NAME.` or `path[].`)."""
-    choices = [
-        (f"{path}.", part),
-        (f"{path}.NAME.", part.get("additionalProperties")),
-        (f"{path}[].", part.get("items")),
-        *((f"{path}.", one) for one in part.get("oneOf", [])),
-    ]
-    return [(link, one) for link, one in choices if isinstance(one, dict) and "properties" in one]
+def nested(part: dict, path: str, whole: dict) -> list[tuple[str, dict]]:
+    """The objects inside a key that have no section of their own, each with what leads to its keys (`path.`, `path.NAME.` or `path[].`)."""
+    if "$ref" in part:
+        name = part["$ref"].rsplit("/", 1)[1]
+        return [] if name in SECTIONS else [(f"{path}.", whole["$defs"][name])]
+    named = [part.get("additionalProperties"), *part.get("patternProperties", {}).values()]
+    choices = [(f"{path}.NAME", one) for one in named] + [(f"{path}[]", part.get("items"))]
+    choices += [(path, one) for one in [*part.get("anyOf", []), *part.get("oneOf", [])]]
+    return [found for link, one in choices if isinstance(one, dict) for found in nested(one, link, whole)]
 
 
 def described(part: dict, whole: dict) -> str:
@@ -122,19 +122,21 @@ def resolved(part: dict, whole: dict) -> dict:
 def value(part: dict, whole: dict) -> str:
     """The values that a key may have, in words."""
     if "$ref" in part and (name := part["$ref"].rsplit("/", 1)[1]) in SECTIONS:
-        kind = whole["$defs"][name].get("properties", {}).get("kind", {}).get("const", name)  # as it is written in config.yaml
+        kind = (
+            whole["$defs"][name].get("properties", {}).get("kind", {}).get("const", re.sub("(?<!^)([A-Z])", r" \1", name).lower())
+        )  # as it is written in config.yaml
         return f"[{kind}](#{anchor(SECTIONS[name])})"
     part = resolved(part, whole)
     if "enum" in part:
         return ", ".join(f"`{one}`" for one in part["enum"])
     if "const" in part:
         return f"`{part['const']}`"
-    if "oneOf" in part:
-        return " or ".join(dict.fromkeys(value(one, whole) for one in part["oneOf"]))
+    if options := [*part.get("oneOf", []), *part.get("anyOf", [])]:
+        return " or ".join(dict.fromkeys(value(one, whole) for one in options))
     if part.get("type") == "array":
         return f"list of {value(part['items'], whole)}"
     if part.get("type") == "object":
-        inner = part.get("additionalProperties")
+        inner = next(iter(part.get("patternProperties", {}).values()), part.get("additionalProperties"))
         return f"by name: {value(inner, whole)}" if isinstance(inner, dict) and "$ref" in inner else "keys and values"
     return {"integer": "whole number", "number": "number", "boolean": "`true`, `false`", "null": "`null`"}.get(
         part["type"], "text"

@@ -1,16 +1,13 @@
-"""Check config.yaml beyond its schema: names that must exist, keys that exclude each other, tasks that a model cannot do."""
+"""Check what the classes of the configuration cannot: names that must exist, keys that exclude each other, tasks that a model cannot do."""
 
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from hardgrpo.data import generated
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import load, old_form, pools, recipe_checks, schema, study_checks
+from hardgrpo.study import configuration, load, old_form, pools, study_checks
 from hardgrpo.study.settings import (
-    ABOUT_CHAT,
-    NOT_OF_A_TEMPLATE,
     OF_SEED,
     has_train,
     is_labelled,
@@ -28,15 +25,21 @@ DEMONSTRATIONS = {
 
 
 def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
-    """Raise a `UserError` for the first mistake in the configuration. It names the file and line of `sources` that has it, else `name`."""
+    """Raise a `UserError` with every mistake in the configuration. Each names the file and line of `sources` that has it, else `name`."""
     studies = config.get("studies")
     if translation := old_form.explain(studies) if isinstance(studies, dict) else []:
         raise UserError(f"{name}: {translation[0]}", *translation[1:])
-    violated = schema.violation(config)
-    if violated is not None:
-        raise UserError(f"{load.locate(violated.partition(': ')[0], list(sources)) or name}: {violated}")
-    for place, problem in _contradictions(config):
-        raise UserError(f"{load.locate(place, list(sources)) or name}: {place}: {problem}")
+    problems = configuration.mistakes(config)
+    if not problems:  # the checks between objects rely on what the classes guarantee
+        try:
+            for problem in _contradictions(config):
+                problems.append(problem)
+        except KeyError:  # and on the checks before them: a name that was reported as unknown
+            if not problems:
+                raise
+    if problems:
+        lines = dict.fromkeys(f"{load.locate(place, list(sources)) or name}: {place}: {problem}" for place, problem in problems)
+        raise UserError(*lines)
 
 
 def check_writable(*folders: str) -> None:
@@ -57,8 +60,6 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
     for kind, contradictions in (("tasks", _of_task), ("models", _of_model), ("policies", _of_policy)):
         for name, entry in config[kind].items():
             yield from contradictions(config, name, entry, f"{kind}.{name}")
-    for name, recipe in config["recipes"].items():
-        yield from recipe_checks.contradictions(recipe, f"recipes.{name}")
     yield from _of_subset(config)
     for name, study in config["studies"].items():
         yield from study_checks.contradictions(config, study, f"studies.{name}")
@@ -67,37 +68,8 @@ def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
 
 
 def _of_task(config: dict, name: str, task: dict, place: str) -> Iterator[tuple[str, str]]:
-    source = task["source"]
     if "cut_from" in task:
         yield from _not_cut(config, name, place)
-    if "stop" in task["probe"] and "held_out" in task["probe"]:
-        yield f"{place}.probe.held_out", "a probe that stops early holds no completions out; remove one of the two"
-    if "stop" in task["probe"] and task["probe"]["shards"] > 1:
-        yield (
-            f"{place}.probe.shards",
-            f"{task['probe']['shards']} shards cannot stop early, because what a prompt needs depends on all other prompts; set it to 1, or"
-            " take `stop` out",
-        )
-    reach = task.get("test", {}).get("reach")
-    if reach and reach["seed"] == task["test"]["seed"]:
-        yield f"{place}.test.reach.seed", "is that of the test, so that the same completions would count twice; give another"
-    if source["kind"] == "generated":
-        if task["probe"]["shards"] > max(1, source["train"]):
-            yield f"{place}.probe.shards", f"{task['probe']['shards']} shards for {source['train']} problems; lower it"
-        for key, families in (("objects", ("swaps", "shuffled_objects")), ("length", ("swaps", "arithmetic"))):
-            if source["family"] in families and key not in source:
-                yield f"{place}.source", f"family {source['family']} needs '{key}'; add it, e.g. {key}: [3, 4, 5]"
-            elif source["family"] in generated.LOOKED_UP and key in source:
-                yield f"{place}.source.{key}", f"family {source['family']} takes no '{key}'; remove it"
-        if source["family"] == "facts" and source["train"] + source["test"] > generated.FACTS:
-            yield (
-                f"{place}.source",
-                f"{source['train']} + {source['test']} problems, but there are {generated.FACTS} different facts; lower train or test",
-            )
-    elif source.get("format", "columns") != "columns" and "columns" in source:
-        yield f"{place}.source.columns", f"format {source['format']} knows its own columns; remove one of the two"
-    elif not ("train" in source or "test" in source):
-        yield f"{place}.source", "neither 'train' nor 'test' is there; name at least one split"
 
 
 def _of_model(config: dict, name: str, model: dict, place: str) -> Iterator[tuple[str, str]]:
@@ -106,15 +78,8 @@ def _of_model(config: dict, name: str, model: dict, place: str) -> Iterator[tupl
             place,
             "names that end in -seed and a number are those of replicates' own bases; give the model another",
         )
-    for name in sorted(set(model.get("chat", {})) & NOT_OF_A_TEMPLATE):
-        yield f"{place}.chat", f"{name} {ABOUT_CHAT}"
     source, place = model["source"], f"{place}.source"
     if source["kind"] == "pretrain":
-        if source["heads"] % source["key_value_heads"]:
-            yield (
-                f"{place}.key_value_heads",
-                f"{source['key_value_heads']} does not divide heads ({source['heads']}); change one of them",
-            )
         yield from unknown(config, f"{place}.demonstrations", "tasks", source["demonstrations"])
         for task, spec in source["demonstrations"].items():
             yield from _not_shown(config["tasks"][task]["source"].get("family"), spec, f"{place}.demonstrations.{task}")
@@ -137,38 +102,8 @@ def _of_model(config: dict, name: str, model: dict, place: str) -> Iterator[tupl
 
 
 def _of_policy(config: dict, name: str, policy: dict, place: str) -> Iterator[tuple[str, str]]:
-    rule = policy["rule"]
     yield from unknown(config, f"{place}.probed_on", "tasks", [policy["probed_on"]] if "probed_on" in policy else [])
     yield from unknown(config, f"{place}.probed_by", "models", [policy["probed_by"]] if "probed_by" in policy else [])
-    needs = set(policies.RULES[rule].needs)
-    for key in sorted(needs - set(policy)):
-        example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3, "by": "agreement"}[key]
-        yield place, f"rule '{rule}' needs '{key}'; add it, e.g. {key}: {example}"
-    by = policy.get("by", "pass_rate") if policies.RULES[rule].has_measure else None
-    allowed = (
-        {"rule", "probed_on", "probed_by"} | ({"by"} if by else set()) | ({"calibrated_on"} if by == "predicted" else set())
-    ) | ({"rounds"} if by in policies.SIGNALS else set())
-    for key in sorted(set(policy) - needs - allowed):
-        yield f"{place}.{key}", f"rule '{rule}' takes no '{key}'{f' by {by}' if by else ''}; remove it"
-    if by == "predicted" and "calibrated_on" not in policy:
-        yield place, "by: predicted needs 'calibrated_on'; add it, e.g. calibrated_on: 0.02"
-    for key in ("probed_on", "probed_by"):
-        if "rounds" in policy and key in policy:
-            yield (
-                f"{place}.{key}",
-                "in the second round the model that is trained is probed, on its own task; remove it, or rounds",
-            )
-    budget = policy.get("budget", 1)
-    if isinstance(budget, dict) and "money" in budget and policies.labels_before(policy) == "pool":
-        yield (
-            f"{place}.budget",
-            "this policy needs the answers of the whole pool before it chooses, so money for the chosen prompts buys nothing; choose"
-            " `by` a measure that needs none, or give a share or a number of prompts",
-        )
-    if by == "predicted" and not isinstance(budget, dict) and policy.get("calibrated_on", 0) >= budget:
-        yield f"{place}.calibrated_on", f"{policy['calibrated_on']} leaves nothing of the budget to choose; lower it"
-    if rule == "nearest_half" and by not in policies.SHARES:
-        yield f"{place}.by", f"{by} is no share, so one half of it says nothing; choose lowest or highest, or another measure"
 
 
 def _of_subset(config: dict) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,245 @@
+"""The whole configuration as objects, and what is wrong with one."""
+
+import difflib
+import functools
+import math
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from hardgrpo.study.model import Model
+from hardgrpo.study.policy import Policy
+from hardgrpo.study.recipe import Recipe
+from hardgrpo.study.strict import Count, Name, Strict
+from hardgrpo.study.study import Study
+from hardgrpo.study.task import Task
+
+
+class ChosenSubset(Strict):
+    """The subset that `.venv/bin/snakemake subset` chooses."""
+
+    model: str
+    """The base model, a name in `models`: the subset is chosen by its pass rates."""
+
+    task: str
+    """A name in `tasks`. Its train split is the pool."""
+
+    policy: str
+    """A name in `policies`."""
+
+    seed: Annotated[int, Field(ge=0)]
+    """Breaks ties between equal pass rates, and makes random choices."""
+
+
+class Plan(Strict):
+    """What `.venv/bin/snakemake plan` assumes about your machine. Walltimes on a cluster are estimated from `gpu`, too."""
+
+    gpu: Literal["b200", "h200", "h100", "a100", "l40s", "a40", "v100"]
+    """Kind of GPU. Its speed is listed in src/hardgrpo/planning/durations.py."""
+
+    gpus: Count
+    """How many GPUs you can use at the same time."""
+
+    price: Annotated[float, Field(ge=0)]
+    """Price of one GPU-hour, in any currency."""
+
+
+class Configuration(Strict):
+    """What config.yaml may hold. A key that is not described here is refused."""
+
+    study: str
+    """The study to run and draw: a name in `studies`."""
+
+    data: str
+    """Folder of local input files. Paths of sources and recordings start here."""
+
+    subset: ChosenSubset
+    """The subset that `.venv/bin/snakemake subset` chooses."""
+
+    draw: Literal["auto", "computed", "reference"]
+    """The summaries that `figures` and `paper` draw. computed: those made here (results/summaries). reference: the
+    committed ones (results/reference). auto: those made here if they are complete, else the reference."""
+
+    track: Literal["none", "tensorboard", "trackio", "wandb"]
+    """Also send training curves here. They always stand in updates.csv."""
+
+    keep_checkpoints: Literal["all", "last"]
+    """Which checkpoints of a run keep their weights: all, or last. With last the workflow removes the weights of the
+    others once every study of the configuration has evaluated the run. To test a removed checkpoint later, train the
+    run again."""
+
+    update_inputs: bool
+    """true: a download that differs from inputs.lock replaces the entry. false: the workflow stops and names the
+    difference."""
+
+    plan: Plan
+    """What `.venv/bin/snakemake plan` assumes about your machine. Walltimes on a cluster are estimated from `gpu`, too."""
+
+    tasks: dict[Name, Task]
+    """A task is a dataset with the conditions under which a model answers it. One dataset under two conditions is two
+    tasks."""
+
+    models: dict[Name, Model]
+    """A model is where weights come from, or what was recorded of one: its completions, or the right answers during its
+    training."""
+
+    policies: dict[Name, Policy]
+    """A selection policy chooses a subset of the pool by what the base model's completions tell of each prompt."""
+
+    recipes: dict[Name, Recipe]
+    """A recipe is how a model is trained, by GRPO or on worked solutions. It holds nothing about data."""
+
+    studies: dict[Name, Study]
+    """A study is a named set of runs with its figures and tables."""
+
+
+@functools.cache
+def schema() -> dict:
+    """The JSON schema of the configuration. Not to be changed."""
+    whole = Configuration.model_json_schema()
+    for subclass in Strict.__subclasses__():
+        part = whole if subclass is Configuration else whole["$defs"].get(subclass.__name__, {})
+        for name, entry in part.get("properties", {}).items():
+            part["properties"][name] = _plain(entry, name in subclass.nullable)
+        if "description" in part:
+            part["description"] = " ".join(part["description"].split())
+    return whole
+
+
+def _plain(entry: dict, is_nullable: bool) -> dict:
+    """The schema of a key without what pydantic adds: null for keys that may be left out, titles, and line ends in descriptions."""
+    plain = {key: value for key, value in entry.items() if key not in ("title", "default")}
+    if "anyOf" in plain and not is_nullable:
+        options = [option for option in plain.pop("anyOf") if option != {"type": "null"}]
+        plain = (options[0] if len(options) == 1 else {"anyOf": options}) | plain
+    if "description" in plain:
+        plain["description"] = " ".join(plain["description"].split())
+    return plain
+
+
+def mistakes(config: dict) -> list[tuple[str, str]]:
+    """(place, what is wrong and what to do) of everything in a configuration that its classes refuse."""
+    if unusable := [(place, f"{problem}; correct it") for place, problem in _unusable(config)]:
+        return unusable
+    try:
+        Configuration.model_validate(config)
+    except ValidationError as error:
+        return _explain(config, error)
+    return []
+
+
+def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
+    """(place, what is wrong) of values that no file or program takes: infinite numbers, NaN, control characters."""
+    if isinstance(value, dict | list):
+        for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _unusable(name, *place)
+            yield from _unusable(entry, *place, str(name))
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield ".".join(place), f"{value} is no number"
+    elif isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
+        yield ".".join(place), f"{value!r} holds a character that no file or program takes"
+
+
+def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
+    """The most telling error of each place. A value that may be of several types is refused by each of them: the type counts that fits best."""
+    refusals: dict[tuple, dict[str, list[tuple[tuple, dict]]]] = {}  # keys of the value -> type -> [(keys of the error, error)]
+    for detail in error.errors(include_url=False):
+        keys, value, typed = _follow(config, detail)
+        refusals.setdefault(value, {}).setdefault(typed, []).append((keys, detail))
+    found: dict[str, str] = {}
+    for value, by_type in refusals.items():
+        errors = min(by_type.values(), key=lambda errors: (_is_of_another_type(value, errors), len(errors)))
+        for keys, detail in sorted(errors, key=lambda error: error[1]["type"] != "extra_forbidden")[
+            : 1 if len(by_type) > 1 else None
+        ]:
+            place, problem = _sentence(config, keys, detail)
+            found.setdefault(place, problem)
+    return list(found.items())
+
+
+def _is_of_another_type(value: tuple, errors: list[tuple[tuple, dict]]) -> bool:
+    """Whether the value itself is refused, such as a mapping where a number is expected."""
+    return any(keys == value and detail["type"].endswith(("_type", "_error")) for keys, detail in errors)
+
+
+def _follow(config: object, detail: dict) -> tuple[tuple, tuple, str]:
+    """(keys of the configuration on the way to an error, keys of the value of several types on that way, the name of the type that
+    refuses it); without such a value, the keys of the error and "". `loc` has both, and the kinds of tagged classes."""
+    loc = detail["loc"][:-1] if detail["type"] == "missing" else detail["loc"]
+    keys, value, typed = [], None, ""
+    for part in loc:
+        if isinstance(config, dict) and part in config or isinstance(config, list) and isinstance(part, int) and part < len(config):
+            keys.append(part)
+            config = config[part]
+        elif value is None and part != "[key]" and not (isinstance(config, dict) and config.get("kind") == part):
+            value, typed = tuple(keys), str(part)
+    if value is None:
+        return tuple(keys), (*keys, *detail["loc"][len(loc) :]), ""
+    return tuple(keys), value, typed
+
+
+def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
+    """(place, what is wrong and what to do) of one error."""
+    kind, whole = detail["type"], schema()
+    if kind == "extra_forbidden":
+        node, _ = _describe(config, keys[:-1], whole)
+        known = list(node.get("properties", {}))
+        close = difflib.get_close_matches(str(keys[-1]), known, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else "remove it"
+        return _dotted(keys[:-1]), f"unknown key '{keys[-1]}'; {hint} (known here: {', '.join(known)})"
+    node, description = _describe(config, keys, whole)
+    if kind == "union_tag_not_found":
+        return _dotted(keys), f"'kind' is missing; add it: one of {', '.join(node.get('kinds', ()))}"
+    if kind == "missing":
+        key = detail["loc"][-1]
+        _, about = _describe(config, (*keys, key), whole)
+        return _dotted(keys), f"'{key}' is missing; add it" + (f" ({about.rstrip('.')})" if about else "")
+    if kind in ("contradiction", "null"):
+        context = detail["ctx"]
+        return _dotted((*keys, *filter(None, [context["key"]]))), context.get("problem", detail["msg"])
+    if kind == "union_tag_invalid":
+        tags = detail["ctx"]["expected_tags"].replace("'", "")
+        return _dotted((*keys, "kind")), f"'{detail['ctx']['tag']}' is not one of {tags}; correct it"
+    if detail["loc"][-1] == "[key]":
+        return _dotted(
+            keys
+        ), f"{detail['input']!r} becomes a folder; expected a name of letters, digits, _ . -, which begins with a letter or digit"
+    message = detail["msg"].replace("Input should", "should").replace("String should", "should")
+    return _dotted(keys), f"{detail['input']!r} {message}" + (
+        f"; expected: {description.rstrip('.')}" if description else ""
+    ) + "; correct it"
+
+
+def _describe(config: object, keys: tuple, whole: dict) -> tuple[dict, str]:
+    """(the schema at a place of the configuration, the innermost description on the way there)."""
+    node, description = _resolve(whole, config, whole), ""
+    for key in keys:
+        names = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
+        child = node.get("items") if isinstance(key, int) else node.get("properties", {}).get(str(key), names[0])
+        if not isinstance(child, dict):
+            return {}, description
+        config = config[key] if isinstance(config, list) else config.get(key) if isinstance(config, dict) else None
+        node = _resolve(child, config, whole)
+        description = child.get("description") or node.get("description") or description
+    return node, description
+
+
+def _resolve(node: dict, value: object, whole: dict) -> dict:
+    """A part of the schema without references and alternatives: of these the one that fits the value."""
+    if "$ref" in node:
+        return _resolve(whole["$defs"][node["$ref"].rsplit("/", 1)[1]], value, whole)
+    options = [_resolve(option, value, whole) for option in node.get("anyOf", node.get("oneOf", []))]
+    if not options:
+        return node
+    kind = value.get("kind") if isinstance(value, dict) else None
+    same_kind = [option for option in options if kind and option.get("properties", {}).get("kind", {}).get("const") == kind]
+    same_keys = [option for option in options if isinstance(value, dict) and set(value) & set(option.get("properties", {}))]
+    same_type = [option for option in options if isinstance(value, {"array": list, "object": dict}.get(option.get("type"), ()))]
+    kinds = node.get("discriminator", {}).get("mapping", {})
+    return (same_kind or same_keys or same_type or options)[0] | ({"kinds": list(kinds)} if kinds else {})
+
+
+def _dotted(keys: tuple) -> str:
+    return ".".join(map(str, keys)) or "top level"

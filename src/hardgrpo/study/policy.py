@@ -1,0 +1,92 @@
+"""How prompts are chosen: a policy of the configuration."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hardgrpo.selection import policies
+from hardgrpo.study.strict import Strict
+
+RuleName = Literal[tuple(policies.RULES)]
+
+
+class NumberOfPrompts(Strict):
+    prompts: Annotated[int, Field(ge=1)]
+    """How many prompts are chosen."""
+
+
+class Money(Strict):
+    money: Annotated[float, Field(gt=0)]
+    """What may be spent on labels."""
+
+    label_price: Annotated[float, Field(gt=0)]
+    """The price of one label, in the same money."""
+
+
+class Policy(Strict):
+    """A selection policy chooses which prompts of the pool to train on, from the base model's completions."""
+
+    rule: RuleName
+    """How prompts are chosen: What a rule takes, in docs/configuration.md, lists the rules and what each needs."""
+
+    budget: Annotated[float, Field(gt=0, le=1)] | NumberOfPrompts | Money | None = None
+    """How much is chosen: a share of the pool in (0, 1]; a number of prompts, {prompts: 50}; or what money pays for,
+    {money: 100, label_price: 2}, where the choice itself needs no answers of the pool."""
+
+    threshold: Annotated[float, Field(gt=0, le=1)] | None = None
+    """A prompt counts as wrong if its pass rate is below this."""
+
+    highest_tier: float | None = None
+    """A prompt counts as low if its tier is not above this."""
+
+    by: Literal["pass_rate", "predicted", "agreement", "entropy", "answered_share", "mean_tokens", "log_probability"] | None = None
+    """The measure that lowest, highest and nearest_half go by. pass_rate (the default of nearest_half) needs the answer
+    of every prompt of the pool. The others need none to choose: agreement, entropy, answered_share, mean_tokens and
+    log_probability are measured from the samples alone (src/hardgrpo/selection/signals.py); predicted is the pass
+    rate that a model predicts from these, fitted on the prompts of calibrated_on."""
+
+    calibrated_on: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """With `by: predicted`: the share of the pool that is annotated for the fit, drawn at random. These prompts are
+    part of the budget and trained on."""
+
+    rounds: Literal[2] | None = None
+    """Annotate in two rounds: half of the budget by the base model's completions; then, after half of the updates, the
+    other half by those of the model trained so far. For policies by a signal, which need no labels to choose. The
+    optimiser and the schedule of the learning rate start anew in the second round. For recipes that train all
+    weights with beta 0."""
+
+    probed_on: str | None = None
+    """A task with the same problems and another completion limit: its pass rates decide. The default is the task that
+    is trained on."""
+
+    probed_by: str | None = None
+    """The model whose completions decide, so that a small model can choose for a large one. The default is the model
+    that is trained. With bases of their own, a replicate's prompts are chosen by the other model's base of the same
+    seed."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        rule, given = policies.RULES[self.rule], self.model_fields_set
+        for key in sorted(set(rule.needs) - given):
+            example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3, "by": "agreement"}[key]
+            yield "", f"rule '{self.rule}' needs '{key}'; add it, e.g. {key}: {example}"
+        by = (self.by or "pass_rate") if rule.has_measure else None
+        allowed = {"rule", "probed_on", "probed_by", *rule.needs} | ({"by"} if by else set())
+        allowed |= ({"calibrated_on"} if by == "predicted" else set()) | ({"rounds"} if by in policies.SIGNALS else set())
+        for key in sorted(given - allowed):
+            yield key, f"rule '{self.rule}' takes no '{key}'{f' by {by}' if by else ''}; remove it"
+        if by == "predicted" and self.calibrated_on is None:
+            yield "", "by: predicted needs 'calibrated_on'; add it, e.g. calibrated_on: 0.02"
+        for key in ("probed_on", "probed_by"):
+            if self.rounds and key in given:
+                yield key, "in the second round the model that is trained is probed, on its own task; remove it, or rounds"
+        if isinstance(self.budget, Money) and policies.labels_before(self.model_dump(exclude_unset=True)) == "pool":
+            yield (
+                "budget",
+                "this policy needs the answers of the whole pool before it chooses, so money for the chosen prompts buys nothing; choose `by` a"
+                " measure that needs none, or give a share or a number of prompts",
+            )
+        if by == "predicted" and isinstance(self.budget, float | int) and (self.calibrated_on or 0) >= self.budget:
+            yield "calibrated_on", f"{self.calibrated_on} leaves nothing of the budget to choose; lower it"
+        if self.rule == "nearest_half" and by not in policies.SHARES:
+            yield "by", f"{by} is no share, so one half of it says nothing; choose lowest or highest, or another measure"

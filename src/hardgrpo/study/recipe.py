@@ -1,0 +1,356 @@
+"""How a model is trained: a recipe, and the selectors that choose prompts while it trains."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hardgrpo.selection import selectors
+from hardgrpo.study import settings
+from hardgrpo.study.strict import Count, Share, Strict
+
+
+class DynamicSelector(Strict):
+    """Dynamic sampling (DAPO, arXiv 2503.14476): drop groups that are all right or all wrong; update the model once
+    enough others are there."""
+
+    kind: Literal["dynamic"]
+    """Selects by this."""
+
+    groups: Count | None = None
+    """Groups of an update. The default is prompts_per_update; DAPO samples three times as many prompts at once."""
+
+    most_steps: Count | None = None
+    """After so many sampling steps without an update the run stops with an error. The default is 10, as in DAPO."""
+
+
+class SkipSelector(Strict):
+    """GRESO (arXiv 2506.02177): prompts whose last groups were all right, or all wrong, are often skipped before they
+    are sampled. Then as dynamic."""
+
+    kind: Literal["skip"]
+    """Selects by this."""
+
+    groups: Count | None = None
+    """As for dynamic."""
+
+    most_steps: Count | None = None
+    """As for dynamic."""
+
+    explore: Share | None = None
+    """Probability, at first, of sampling a prompt after one such group; after n of them its n-th power. The default is
+    0.5."""
+
+    step: Share | None = None
+    """How far that probability moves after a sampling step. The default is 0.01."""
+
+    easy: Share | None = None
+    """Aimed-at share of groups that are all right. The default is a twelfth."""
+
+    hard: Share | None = None
+    """Aimed-at share of groups that are all wrong. The default is a sixth."""
+
+    least: Annotated[float, Field(gt=0, le=1)] | None = None
+    """No prompt is sampled with a lower probability. The default is 0.01."""
+
+
+class BetaSelector(Strict):
+    """MoPPS (arXiv 2507.04632): a Beta posterior of each prompt's pass rate, Thompson sampling, nearest to a target."""
+
+    kind: Literal["beta"]
+    """Selects by this."""
+
+    discount: Share | None = None
+    """Weight of what was seen before a prompt's last group. The default is 0.5."""
+
+    target: Share | None = None
+    """Aimed-at pass rate. The default is 0.5."""
+
+
+class TargetedSelector(Strict):
+    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316): pass rates of all prompts are predicted from the
+    rollouts of a few by attention over embeddings, and prompts near one half are drawn."""
+
+    kind: Literal["targeted"]
+    """Selects by this."""
+
+    reference: Annotated[int, Field(ge=2)] | None = None
+    """Prompts that the others' pass rates are predicted from. The default is the paper's 256."""
+
+    every: Annotated[int, Field(ge=2)] | None = None
+    """Sampling steps from one set of references to the next. The default is the paper's 2."""
+
+    sharpness: Annotated[float, Field(gt=0)] | None = None
+    """Prompts are drawn with probability proportional to exp(-|predicted - 1/2| / sharpness). The default is the
+    paper's 0.001."""
+
+    replay: Annotated[int, Field(ge=0)] | None = None
+    """Groups of earlier sampling steps that each update also trains on, by the probability ratio to the model as it was
+    when it sampled them. The default is none; the paper replays as many as it samples."""
+
+    buffer: Count | None = None
+    """How many groups are kept to be replayed, the newest. The default is the paper's 512."""
+
+
+class CurriculumSelector(Strict):
+    """The prompts sorted, and gone through once over the run (arXiv 2506.06632)."""
+
+    kind: Literal["curriculum"]
+    """Selects by this."""
+
+    by: Literal["tier", "pass_rate"] | None = None
+    """What they are sorted by: the problems' own tiers (the default) or the base model's pass rates."""
+
+    order: Literal["easy_first", "hard_first"] | None = None
+    """The default is easy_first."""
+
+
+Selector = Annotated[
+    DynamicSelector | SkipSelector | BetaSelector | TargetedSelector | CurriculumSelector, Field(discriminator="kind")
+]
+
+
+class Process(Strict):
+    """PRIME (arXiv 2502.01456): a reward model that starts as a copy of the base model is trained on the outcomes
+    beside the model, and rewards every token: src/hardgrpo/training/process_rewards.py. The paper's values: weight
+    1, beta 0.05, a learning rate twice the model's, max_grad_norm 1."""
+
+    weight: Annotated[float, Field(ge=0)]
+    """Weight of the process part of an advantage beside the outcome's. With 0 the model is trained as without it: bit
+    for bit where an update is one micro-batch."""
+
+    beta: Annotated[float, Field(gt=0)]
+    """The reward of a token is β log(reward model's probability / base model's)."""
+
+    learning_rate: Annotated[float, Field(gt=0)]
+    """Learning rate of the reward model (AdamW)."""
+
+    max_grad_norm: Annotated[float, Field(gt=0)]
+    """Largest norm of the reward model's gradient."""
+
+
+class Adapter(Strict):
+    rank: Count
+    """Rank of the adapter (r)."""
+
+    alpha: Annotated[float, Field(gt=0)]
+    """The adapter's output is multiplied by alpha / rank."""
+
+    dropout: Share
+    """Dropout on the adapter's input."""
+
+
+class ImportanceCorrection(Strict):
+    mode: Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
+    """Whose ratio it is, and what a ratio above the limit becomes: the limit (truncate) or 0 (mask)."""
+
+    limit: Annotated[float, Field(gt=1)]
+    """The largest ratio."""
+
+
+class Recipe(Strict):
+    """How a model is trained, by GRPO or on worked solutions. It holds nothing about data."""
+
+    nullable = frozenset(["adapter", "importance_correction"])
+
+    objective: Literal["grpo", "sft"] | None = None
+    """What training does. grpo (the default): it samples rollouts and rewards them. sft: supervised fine-tuning on the
+    worked solutions of the same prompts; keys that only GRPO needs are left out."""
+
+    updates: Count
+    """Updates (optimiser steps) per run; with a selector, sampling steps, of which some may update nothing. So
+    checkpoint_every, warmup_share and the schedule count sampling steps, too."""
+
+    prompts_per_update: Count
+    """Prompts per update; with a selector, those that a sampling step samples."""
+
+    group_size: Annotated[int, Field(ge=2)] | None = None
+    """GRPO needs it: rollouts per prompt (G), at least 2: with one rollout every advantage would be 0."""
+
+    temperature: Annotated[float, Field(gt=0)] | None = None
+    """GRPO needs it: sampling temperature of the rollouts."""
+
+    reward: Literal["correct", "finished", "majority"] | None = None
+    """GRPO needs it. correct: 1 for a right answer, else 0. finished: 1 for any answer that the grader can read, right
+    or wrong, else 0. majority: 1 for the answer that most completions of the prompt's group give, right or wrong; it
+    needs no reference answers."""
+
+    majority_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of each update's prompts, rounded to whole ones, that are taken from those that the policy did not choose;
+    their rewards are the majority's (as with `reward: majority`), so that no more labels are bought. The default is
+    none."""
+
+    advantage: Literal["centred", "standardised"] | None = None
+    """GRPO needs it. centred: the reward less the group's mean. standardised: that, divided by the group's standard
+    deviation."""
+
+    loss: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo"] | None = None
+    """GRPO needs it: the model's loss (TRL's loss_type). grpo, dapo, dr_grpo and bnpo average the losses of tokens in
+    different ways; cispo clips the weight of a token instead of its loss (arXiv 2506.13585)."""
+
+    beta: Annotated[float, Field(ge=0)] | None = None
+    """GRPO needs it: weight of the KL term (β). With 0 no reference policy is loaded and no KL is logged."""
+
+    epsilon: Annotated[float, Field(gt=0)] | None = None
+    """GRPO needs it: clipping range of the probability ratio."""
+
+    epsilon_high: Annotated[float, Field(gt=0)] | None = None
+    """Upper clipping range of the probability ratio, where it is another (DAPO: 0.28). The default is epsilon."""
+
+    ratio: Literal["token", "sequence"] | None = None
+    """Of what the probability ratio is taken: of each token (the default), or of the completion, as its tokens'
+    geometric mean (GSPO, arXiv 2507.18071)."""
+
+    selector: Selector | None = None
+    """Which prompts the next rollouts are sampled for, decided while the run trains, among those that the policy chose:
+    src/hardgrpo/selection/online.py. The default is a schedule in shuffled epochs, fixed beforehand. A run goes in
+    `updates` sampling steps, each of prompts_per_update x group_size rollouts, whatever is kept of them."""
+
+    process: Process | None = None
+    """PRIME (arXiv 2502.01456): a reward model that starts as a copy of the base model is trained on the outcomes
+    beside the model, and rewards every token: src/hardgrpo/training/process_rewards.py. The paper's values: weight
+    1, beta 0.05, a learning rate twice the model's, max_grad_norm 1."""
+
+    optimiser: Literal["adamw", "paged_adamw_8bit"]
+    """The optimiser. paged_adamw_8bit is from bitsandbytes and needs a GPU."""
+
+    learning_rate: Annotated[float, Field(gt=0)]
+    """Peak learning rate of AdamW."""
+
+    schedule: Literal["constant", "cosine", "linear"]
+    """Schedule of the learning rate."""
+
+    warmup_share: Share
+    """Share of the updates in which the learning rate rises."""
+
+    weight_decay: Annotated[float, Field(ge=0)]
+    """Weight decay of AdamW."""
+
+    adam_beta2: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Decay of AdamW's second moment. The default is 0.999."""
+
+    max_grad_norm: Annotated[float, Field(gt=0)]
+    """Largest norm of a gradient. Larger ones are scaled down to it."""
+
+    base: Literal["fp32", "bf16", "nf4"]
+    """Precision in which the base model's weights are held. nf4 is 4 bits (bitsandbytes), for adapters on a GPU."""
+
+    precision: Literal["fp32", "bf16"]
+    """Precision of the arithmetic."""
+
+    adapter: Adapter | None = None
+    """A LoRA adapter on every linear layer but the output. null trains every weight."""
+
+    generation: Literal["transformers", "vllm"] | None = None
+    """GRPO needs it: the software that samples rollouts. vllm runs on the GPUs of the trainer."""
+
+    importance_correction: ImportanceCorrection | None = None
+    """With generation: vllm, whose probabilities of the sampled tokens differ a little from the trainer's: the weight
+    of the rollouts' losses. null (the default): none. Otherwise the ratio of the trainer's probability to vLLM's, of
+    each token or of the whole completion; updates.csv says how much they differ."""
+
+    checkpoint_every: Count
+    """Updates between two checkpoints. `updates` must be a multiple of it."""
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether the recipe trains on worked solutions, without rollouts."""
+        return self.objective == "sft"
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if self.updates % self.checkpoint_every:
+            yield (
+                "checkpoint_every",
+                f"{self.checkpoint_every} does not divide updates ({self.updates}), so the last update would have no checkpoint; change one of"
+                " them",
+            )
+        yield from self._of_precision()
+        yield from self._of_objective()
+        yield from self._of_majority_share()
+        yield from self._of_process()
+        if self.selector and not self.is_supervised:
+            yield from self._of_selector(self.selector)
+        if self.base == "nf4" and self.generation == "vllm":
+            yield (
+                "generation",
+                "vLLM cannot follow an adapter that is merged into 4-bit weights; choose transformers, or base: bf16",
+            )
+        if self.importance_correction and self.generation != "vllm":
+            yield (
+                "importance_correction",
+                "belongs to generation: vllm; other rollouts are sampled with the trainer's own probabilities: remove it",
+            )
+
+    def _of_precision(self) -> Iterator[tuple[str, str]]:
+        if self.base == "nf4" and not self.adapter:
+            yield "base", "weights held in 4 bits cannot be trained themselves; add an adapter or choose fp32"
+        if self.base == "bf16" and not self.adapter:
+            yield (
+                "base",
+                "weights that are trained are held in 32 bits, because updates are smaller than a step of bf16; choose fp32 (with precision:"
+                " bf16 for arithmetic in bf16), or add an adapter",
+            )
+        if self.base != "fp32" and self.precision == "fp32":
+            yield (
+                "precision",
+                f"a base held as {self.base} computes in bf16, so that this arithmetic would not be fp32; choose bf16, or base: fp32",
+            )
+
+    def _of_objective(self) -> Iterator[tuple[str, str]]:
+        """Keys that the recipe lacks, or has although its objective has no use for them."""
+        for key in settings.OF_GRPO:
+            if self.is_supervised and key in self.model_fields_set:
+                yield key, "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"
+            if not self.is_supervised and key not in self.model_fields_set:
+                yield "", f"'{key}' is missing, which GRPO needs; add it, or set objective: sft"
+        for key in ("selector", "process"):
+            if getattr(self, key) and self.is_supervised:
+                yield key, "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"
+
+    def _of_majority_share(self) -> Iterator[tuple[str, str]]:
+        share, prompts = self.majority_share, self.prompts_per_update
+        if not share:
+            return
+        if self.reward != "correct":
+            yield "majority_share", "belongs to reward: correct; with another reward no prompt needs a label: remove it"
+        elif not 0 < round(share * prompts) < prompts:
+            yield (
+                "majority_share",
+                f"{share} of {prompts} prompts an update are {round(share * prompts)}; choose a share that leaves some of both kinds",
+            )
+        for key in ("selector", "process"):
+            if getattr(self, key):
+                yield "majority_share", f"cannot be combined with {key}; remove one of them"
+
+    def _of_process(self) -> Iterator[tuple[str, str]]:
+        if not self.process:
+            return
+        if self.temperature != 1:
+            yield "process", "token rewards need the model's own probabilities, those at temperature 1; set temperature: 1"
+        if self.reward == "majority":
+            yield "process", "the reward model learns from right and wrong answers; set reward: correct"
+        if self.adapter and self.adapter.dropout:
+            yield "process", "with dropout the reward model and the base would differ by chance alone; set adapter.dropout: 0"
+
+    def _of_selector(self, selector: Selector) -> Iterator[tuple[str, str]]:
+        chosen, room = selectors.with_defaults(self.model_dump(exclude_unset=True)), self.prompts_per_update
+        if chosen["kind"] in selectors.FILLS and chosen["groups"] > room * chosen["most_steps"]:
+            yield (
+                "selector.groups",
+                f"{chosen['most_steps']} sampling steps of {room} prompts cannot fill it; lower it, or raise most_steps",
+            )
+        if chosen["kind"] == "targeted":
+            if chosen["reference"] >= room * chosen["every"]:
+                yield (
+                    "selector.reference",
+                    f"{chosen['every']} sampling steps of {room} prompts leave nothing to train on beside {chosen['reference']} anchor prompts;"
+                    " lower it, or raise every",
+                )
+            if chosen["replay"] and self.generation != "vllm" and self.adapter and self.adapter.dropout:
+                yield (
+                    "selector.replay",
+                    "a replay is corrected by the probabilities with which its group was sampled, and with dropout these are not recorded; set"
+                    " adapter.dropout: 0",
+                )
+            if chosen["replay"] > chosen["buffer"]:
+                yield "selector.replay", f"a buffer of {chosen['buffer']} groups cannot give {chosen['replay']}; raise buffer"

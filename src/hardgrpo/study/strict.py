@@ -1,0 +1,44 @@
+"""What the classes of the configuration share: their base, and types with a range."""
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]  # becomes a folder
+Names = Annotated[list[str], Field(min_length=1)]
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+
+
+class Strict(BaseModel):
+    """An object of the configuration. Unknown keys, values of another type and null are refused.
+
+    The text below a field is its description in error messages and in docs/configuration.md.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True, allow_inf_nan=False, protected_namespaces=()
+    )
+    nullable: ClassVar[frozenset[str]] = frozenset()  # keys for which null is a value
+
+    @model_validator(mode="before")
+    @classmethod
+    def refuse_null(cls, values: object) -> object:
+        """A key without a value is a mistake: a default applies where the key is left out."""
+        for key in values if isinstance(values, dict) else ():
+            if values[key] is None and key not in cls.nullable:
+                raise PydanticCustomError("null", "there is no value; give one, or leave the key out", {"key": str(key)})
+        return values
+
+    @model_validator(mode="after")
+    def refuse_contradictions(self) -> Self:
+        for key, problem in self.contradictions():
+            raise PydanticCustomError("contradiction", "{problem}", {"key": key, "problem": problem})
+        return self
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """(key, or "" for the object itself; what is wrong and what to do) of values that exclude each other."""
+        yield from ()

@@ -1,0 +1,307 @@
+"""A dataset, and the conditions under which models answer it."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hardgrpo.data import generated
+from hardgrpo.study.strict import Commit, Count, Names, Strict
+
+
+class Generated(Strict):
+    """Problems that this project generates. The same seed gives the same problems."""
+
+    kind: Literal["generated"]
+    """The problems are generated."""
+
+    family: Literal["swaps", "arithmetic", "shuffled_objects", "facts"]
+    """swaps: short problems about people who swap colours. arithmetic: word problems of several steps.
+    shuffled_objects: problems in the manner of BIG-Bench-Hard's tracking_shuffled_objects. facts: which animal
+    somebody keeps, drawn at random, so that no reasoning finds it; at most 650 train and test problems together. A
+    model knows facts only from its demonstrations, so both splits are shown to it in pretraining."""
+
+    objects: Annotated[list[Annotated[int, Field(ge=2, le=7)]], Field(min_length=1)] | None = None
+    """How many objects a problem may have (swaps, shuffled_objects)."""
+
+    length: Annotated[list[Annotated[int, Field(ge=1, le=9)]], Field(min_length=1)] | None = None
+    """How many swaps or steps a problem may have (swaps, arithmetic). The number is the problem's tier."""
+
+    seed: int
+    """Random seed of the problems."""
+
+    train: Annotated[int, Field(ge=0)]
+    """Number of problems in the pool; 0 for a task that is only tested on."""
+
+    test: Count
+    """Number of problems in the test split."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        for key, families in (("objects", ("swaps", "shuffled_objects")), ("length", ("swaps", "arithmetic"))):
+            if self.family in families and getattr(self, key) is None:
+                yield "", f"family {self.family} needs '{key}'; add it, e.g. {key}: [3, 4, 5]"
+            elif self.family in generated.LOOKED_UP and getattr(self, key) is not None:
+                yield key, f"family {self.family} takes no '{key}'; remove it"
+        if self.family == "facts" and self.train + self.test > generated.FACTS:
+            yield "", f"{self.train} + {self.test} problems, but there are {generated.FACTS} different facts; lower train or test"
+
+
+class Columns(Strict):
+    """The columns (or keys) of the rows. The defaults are question, answer and tier."""
+
+    question: str | None = None
+    """The prompt's text."""
+
+    answer: str | None = None
+    """The reference answer."""
+
+    tier: str | None = None
+    """The problem's own difficulty, such as a number of steps, if it has one."""
+
+    solution: str | None = None
+    """A worked solution that ends in the answer, in the form that the prompt asks for. Recipes with objective sft train
+    on it."""
+
+    id: str | None = None
+    """A name that is unique in the split. The default is the row's number."""
+
+
+class Files(Strict):
+    """Problems from local files: JSON Lines, CSV or TSV (with commas, semicolons or tabs), or BIG-Bench-Hard's JSON."""
+
+    kind: Literal["files"]
+    """The problems come from local files."""
+
+    train: str | Names | None = None
+    """The file or files of the pool: a name, or a list of names. Leave it out for a task that is only tested on."""
+
+    test: str | Names | None = None
+    """The file or files of the test split: a name, or a list of names. Leave it out where a subset is chosen and
+    nothing is trained."""
+
+    columns: Columns | None = None
+    """The columns (or keys) of the rows. The defaults are question, answer and tier."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if not (self.train or self.test):
+            yield "", "neither 'train' nor 'test' is there; name at least one split"
+
+
+class Rows(Strict):
+    """The rows that are used, counted from 0. The default is all of them."""
+
+    only: list[Annotated[int, Field(ge=0)]] | None = None
+    """Use these rows."""
+
+    all_but: list[Annotated[int, Field(ge=0)]] | None = Field(None, alias="except")
+    """Use all rows but these."""
+
+    every: Count | None = None
+    """Use each n-th row, starting at `first`."""
+
+    first: Annotated[int, Field(ge=0)] | None = None
+    """The first row that `every` uses."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if not self.model_fields_set:
+            yield "", "no rows are named; say which, or leave the key out"
+
+
+class Part(Strict):
+    dataset: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$")]
+    """Its name on the hub, owner/name."""
+
+    revision: Commit
+    """The full commit hash (40 hexadecimal digits) that is downloaded."""
+
+    name: str | None = None
+    """The dataset's configuration on the hub."""
+
+    split: str
+    """The dataset's split on the hub."""
+
+    local: str | None = None
+    """A file below `data` in the same format. If it exists, it is read and nothing is downloaded."""
+
+    rows: Rows | None = None
+    """The rows that are used, counted from 0. The default is all of them."""
+
+
+class SplitSizes(Strict):
+    """How many problems each split must have before `keep` is applied. Another number is refused."""
+
+    train: Count | None = None
+    """Problems of the pool."""
+
+    test: Count | None = None
+    """Problems of the test split."""
+
+
+class HubDataset(Strict):
+    """Problems of datasets on the Hugging Face hub, or of local files in the same format."""
+
+    kind: Literal["hub"]
+    """The problems come from the Hugging Face hub."""
+
+    format: Literal["columns", "gsm8k", "choices", "math"] | None = None
+    """How a row becomes a problem: columns (the default), gsm8k (answer after ####), choices (input, target), math
+    (problem, solution or answer, level)."""
+
+    columns: Columns | None = None
+    """The columns (or keys) of the rows. The defaults are question, answer and tier."""
+
+    problems: SplitSizes | None = None
+    """How many problems each split must have before `keep` is applied. Another number is refused."""
+
+    keep: Literal["numeric"] | None = None
+    """numeric: keep only problems whose reference answer is one number."""
+
+    train: Annotated[list[Part], Field(min_length=1)] | None = None
+    """The file or files of the pool. Leave it out for a task that is only tested on."""
+
+    test: Annotated[list[Part], Field(min_length=1)] | None = None
+    """The file or files of the test split. Leave it out where a subset is chosen and nothing is trained."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if self.format not in (None, "columns") and self.columns:
+            yield "columns", f"format {self.format} knows its own columns; remove one of the two"
+        elif not (self.train or self.test):
+            yield "", "neither 'train' nor 'test' is there; name at least one split"
+
+
+class EarlyStop(Strict):
+    """Stop sampling as soon as the completions decide which prompts `.venv/bin/snakemake subset` chooses. Chosen
+    prompts get all their samples, other prompts only those that the decision needs. It works for the rules hard,
+    easy, hard_solvable and base_*, with one shard, for a task that no study uses."""
+
+    confidence: Annotated[float, Field(gt=0.5, le=1)]
+    """1: the subset is exactly the one that full probing of the same completions gives. Below 1: sampling stops as soon
+    as every prompt has a sample and a guess at that subset is expected to reach this precision and recall. A chosen
+    prompt may then lack samples; it has no pass rate where it does."""
+
+    batch: Count | None = None
+    """Completions sampled between two checks. The default is a 64th of full probing, at least 16 and at most 256."""
+
+
+class Probe(Strict):
+    """How the base model is probed: completions at temperature 1 for every prompt of the train split."""
+
+    samples: Count
+    """Completions per prompt (K)."""
+
+    held_out: Count | None = None
+    """Further completions per prompt, which choose nothing: they tell how difficult the chosen prompts are. By the
+    completions that chose them the hardest look harder than they are."""
+
+    shards: Count
+    """Number of jobs that share the prompts."""
+
+    seed: int
+    """Each completion of each prompt gets its own random seed, derived from this one."""
+
+    stop: EarlyStop | None = None
+    """Stop sampling as soon as the completions decide which prompts `.venv/bin/snakemake subset` chooses. Chosen
+    prompts get all their samples, other prompts only those that the decision needs. It works for the rules hard,
+    easy, hard_solvable and base_*, with one shard, for a task that no study uses."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if self.stop and self.held_out:
+            yield "held_out", "a probe that stops early holds no completions out; remove one of the two"
+        if self.stop and self.shards > 1:
+            yield (
+                "shards",
+                f"{self.shards} shards cannot stop early, because what a prompt needs depends on all other prompts; set it to 1, or take `stop`"
+                " out",
+            )
+
+
+class Reach(Strict):
+    """More completions of each base model. A problem that none of them solves is out of the base's reach. Right answers
+    to it after training are new solving. On all other problems training makes likelier what the base could do
+    already (sharpening)."""
+
+    samples: Annotated[int, Field(ge=2)]
+    """Completions per problem; 64 or more is advisable: fewer make "out of reach" mean less."""
+
+    seed: int
+    """Another seed than that of the test, so that these completions are independent of those that gains are measured
+    with."""
+
+
+class Test(Strict):
+    """How a checkpoint is evaluated: completions at temperature 1 for every problem of the test split. Tasks of a study
+    need it."""
+
+    samples: Count
+    """Completions per problem."""
+
+    greedy: bool
+    """true: one more completion per problem, at temperature 0."""
+
+    seed: int
+    """Each completion of each problem gets its own random seed, derived from this one."""
+
+    reach: Reach | None = None
+    """More completions of each base model. A problem that none of them solves is out of the base's reach. Right answers
+    to it after training are new solving. On all other problems training makes likelier what the base could do
+    already (sharpening)."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if self.reach and self.reach.seed == self.seed:
+            yield "reach.seed", "is that of the test, so that the same completions would count twice; give another"
+
+
+class Task(Strict):
+    """A task is a dataset with the conditions under which a model answers it. One dataset under two conditions is two tasks."""
+
+    source: Annotated[Generated | Files | HubDataset, Field(discriminator="kind")]
+    """Where the problems come from."""
+
+    prompt: Annotated[str, Field(pattern=r"\{question\}")]
+    """The user's message. The workflow puts the problem's text in place of {question}."""
+
+    grader: Literal[
+        "final_word",
+        "final_number",
+        "choice_letter",
+        "choice_letter_lenient",
+        "number_strict",
+        "number_lenient",
+        "math_strict",
+        "math",
+    ]
+    """How an answer is found in a completion and compared with the reference answer: docs/glossary.md, Grader;
+    src/hardgrpo/grading/graders.py."""
+
+    labelled: bool | None = None
+    """Whether the problems of the train split have reference answers (the default). false: nobody has given them yet.
+    `.venv/bin/snakemake subset` then says which prompts to annotate, by a policy that needs none: one with `by` a
+    measure of the samples, or random."""
+
+    annotated: str | None = None
+    """With `labelled: false`: the file of rows that `.venv/bin/snakemake subset` wrote, below `data`, after somebody
+    has filled in answers. A study can then train on them, by policy annotated."""
+
+    contamination: Literal["refuse", "report"] | None = None
+    """What to do if a test question also stands in the train split, whatever its case, spaces and punctuation. refuse
+    (the default): stop before anything is sampled. report: go on, and say so wherever results are shown. A test of
+    which the train split has every question is always refused."""
+
+    completion_tokens: Count
+    """The completion limit: probe, training and test stop a completion after this many tokens."""
+
+    cut_from: str | None = None
+    """A task that differs only in a larger completion_tokens, in more samples of the probe, or in both. Probe and test
+    take its completions and cut them at this task's limit, and the probe takes only the first of a prompt's samples.
+    So both tasks judge the same completions."""
+
+    probe: Probe
+    """How the base model is probed: completions at temperature 1 for every prompt of the train split."""
+
+    test: Test | None = None
+    """How a checkpoint is evaluated: completions at temperature 1 for every problem of the test split. Tasks of a study
+    need it."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        if isinstance(self.source, Generated) and self.probe.shards > max(1, self.source.train):
+            yield "probe.shards", f"{self.probe.shards} shards for {self.source.train} problems; lower it"
