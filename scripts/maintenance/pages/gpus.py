@@ -6,7 +6,7 @@ from hardgrpo.study import memory, settings
 import pandas as pd
 
 TASKS = {"gsm8k": "GiB on each GPU, 250 tokens", "gsm8k_1024": "1,024 tokens"}
-SHOWN = ("as_written", "as_written_full", "sft")  # recipes of docs/gpus.md: an adapter, all weights, an adapter without rollouts
+SHOWN = ("as_written", "as_written_full")  # recipes of docs/gpus.md: an adapter, all weights
 
 
 def table(config: dict) -> pd.DataFrame:
