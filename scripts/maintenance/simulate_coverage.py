@@ -204,7 +204,9 @@ SHOWN = {  # target: methods
     "B": [REPORTED["B"], "1.96 for the problems", "Satterthwaite", *FOR_BOTH],
     "A": [REPORTED["A"], "the base's noise alone", *FOR_BOTH],
 }
-TABULATED = [("B", method) for method in (REPORTED["B"], "Satterthwaite", "t over seeds", "naive binomial", "hierarchical bootstrap")]
+TABULATED = [
+    ("B", method) for method in (REPORTED["B"], "Satterthwaite", "t over seeds", "naive binomial", "hierarchical bootstrap")
+]
 TABULATED += [("A", method) for method in (REPORTED["A"], "the base's noise alone", "t over seeds")]
 
 
@@ -303,7 +305,7 @@ def main() -> None:
     if args.estimate:
         config = load.read(ROOT)
         if args.estimate not in config["studies"]:
-            raise errors.UserError(f"--estimate {args.estimate}: no such study; config.yaml has {', '.join(config['studies'])}")
+            raise errors.UserError(f"--estimate {args.estimate}: no such study; config/studies has {', '.join(config['studies'])}")
         rows = rounded(estimate(cells_of_study.load_cells(config, args.estimate)))
         files.write_rows(args.docs / "variance_components.csv", COLUMNS, rows)
     for name, simulated in () if args.draw else (("coverage", coverage), ("levels", levels)):

@@ -132,13 +132,13 @@ def rule_of(config: dict, arm: str) -> dict:
 
 
 def way_of(config: dict, policy: dict) -> str:
-    """The first policy of config.yaml that chooses in the same way, of whatever budget."""
+    """The first policy of config/policies.yaml that chooses in the same way, of whatever budget."""
     same = lambda one: {key: value for key, value in one.items() if key != "budget"}
     return next(name for name, one in config["policies"].items() if same(one) == same(policy))
 
 
 def recipe_of(config: dict, recipe: str) -> str:
-    """The first recipe of config.yaml that trains in the same way, whenever it saves checkpoints."""
+    """The first recipe of config/recipes.yaml that trains in the same way, whenever it saves checkpoints."""
     same = lambda one: {key: value for key, value in one.items() if key != "checkpoint_every"}
     return next(name for name, one in config["recipes"].items() if same(one) == same(config["recipes"][recipe]))
 

@@ -1,7 +1,7 @@
 """Selection policies: which prompts of a pool are worth training on, given the base model's pass rates or another measure.
 
 The *order* of a pool is by ascending pass rate, and ties are broken by a hash of (seed, id). `hard` takes its beginning and
-`easy` its end, so they are disjoint if the pool is large enough for both. `rule` and the other keys come from config.yaml:
+`easy` its end, so they are disjoint if the pool is large enough for both. `rule` and the other keys come from config/policies.yaml:
 
     hard, easy, middle, random, hard_solvable, nearest_half   need `budget`: a share, a number of prompts, or money
     hard_by_order, easy_by_order, middle_by_rank, random_42   the same, as the first paper's released code chooses: ties in the
