@@ -232,9 +232,13 @@ def tables(components: pd.DataFrame, covered: pd.DataFrame, found: pd.DataFrame)
         name = f"**{method}**" if method in REPORTED.values() else method
         lines.append(f"| {target} | {name} | {' | '.join(cells)} |")
     lines += ["", "How often tests at 5 % find a difference where there is none, in %, lowest to highest:", ""]
-    lines += ["| test | seeds | level |", "|---|---|---|"]
-    for (test, seeds), of in found.groupby(["test", "seeds"], sort=False):
-        lines.append(f"| {test} | {seeds} | {100 * of.level.min():.1f} to {100 * of.level.max():.1f} |")
+    lines += [
+        "| test | " + " | ".join("1 seed" if seeds == 1 else f"{seeds} seeds" for seeds in (1, *SEEDS)) + " |",
+        "|---|" + "---|" * (1 + len(SEEDS)),
+    ]
+    for test, rows in found.groupby("test", sort=False):
+        levels = {seeds: f"{100 * of.level.min():.1f} to {100 * of.level.max():.1f}" for seeds, of in rows.groupby("seeds")}
+        lines.append(f"| {test} | " + " | ".join(levels.get(seeds, "") for seeds in (1, *SEEDS)) + " |")
     return "\n".join(lines)
 
 

@@ -240,6 +240,12 @@ def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def probe_completions(config: dict, chosen: pd.DataFrame) -> set[str]:
+    """How many completions a probe of the whole pool takes, on each task."""
+    pools = chosen[chosen.policy == "pool"].itertuples()
+    return {f"{config['tasks'][row.task]['probe']['samples'] * row.pool:.0f}" for row in pools}
+
+
 # --- findings ---------------------------------------------------------------------------------------------------------
 
 
@@ -326,6 +332,8 @@ def page(root: Path, config: dict) -> str:
         label_table=gains_by_labels(config, studies[LABELS]),
         wrong=studies[LABELS]["chosen"].query("policy == 'random'"),
         selector_table=gains_by_selector(config, studies[ONLINE]),
+        rollouts=studies[ONLINE]["spent"].rollouts,
+        probe=" or ".join(sorted(probe_completions(config, studies[ONLINE]["chosen"]))),
         recorded_table=recorded_gains(studies[RECORDINGS]),
         group_table=recorded_groups(studies[TRAJECTORIES]["trajectories"]),
         published=tables.same_in_paper(root, config),
