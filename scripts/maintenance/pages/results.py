@@ -332,7 +332,7 @@ def page(root: Path, config: dict) -> str:
         label_table=gains_by_labels(config, studies[LABELS]),
         wrong=studies[LABELS]["chosen"].query("policy == 'random'"),
         selector_table=gains_by_selector(config, studies[ONLINE]),
-        rollouts=studies[ONLINE]["spent"].rollouts,
+        rollouts=" or ".join(f"{rollouts:.0f}" for rollouts in studies[ONLINE]["spent"].rollouts.unique()),
         probe=" or ".join(sorted(probe_completions(config, studies[ONLINE]["chosen"]))),
         recorded_table=recorded_gains(studies[RECORDINGS]),
         group_table=recorded_groups(studies[TRAJECTORIES]["trajectories"]),
