@@ -153,21 +153,21 @@ def recommended(found: list[Lead]) -> str | None:
     return max(better, key=better.get, default=None)
 
 
-def cases_of(found: list[Lead]) -> list[tuple]:
-    return list(dict.fromkeys((one.model, one.task, one.recipe, one.budget) for one in found))
+def cases_of(all_leads: list[Lead]) -> list[tuple]:
+    return list(dict.fromkeys((lead.model, lead.task, lead.recipe, lead.budget) for lead in all_leads))
 
 
-def totals(found: list[Lead]) -> list[int]:
+def totals(all_leads: list[Lead]) -> list[int]:
     """In how many cases a way was better than a random choice, not told apart, worse."""
-    said = [one.said for one in found]
-    return [said.count(word) for word in ("better", "not told apart", "worse")]
+    verdicts = [lead.said for lead in all_leads]
+    return [verdicts.count(word) for word in ("better", "not told apart", "worse")]
 
 
-def advice(found: list[Lead]) -> list[dict]:
+def advice(all_leads: list[Lead]) -> list[dict]:
     """For each need (what must be labelled before the choice): the ways that are then open, and the recommended one with its cases."""
     lines = []
     for place, need in enumerate(NEEDS):
-        open_leads = [lead for lead in found if list(NEEDS).index(lead.needs) <= place]
+        open_leads = [lead for lead in all_leads if list(NEEDS).index(lead.needs) <= place]
         best = recommended(open_leads)
         of_best = [lead for lead in open_leads if lead.way == best]
         lines.append(
@@ -187,16 +187,16 @@ def advice(found: list[Lead]) -> list[dict]:
 
 def values(root: Path, config: dict) -> dict:
     """What both templates show of the leads."""
-    found = leads(root, config)
-    seeds = [lead.seeds for lead in found]
+    all_leads = leads(root, config)
+    seeds = [lead.seeds for lead in all_leads]
     return {
-        "leads": found,
-        "totals": totals(found),
-        "cases": len(cases_of(found)),
-        "bases": [lead.model for lead in found],
+        "leads": all_leads,
+        "totals": totals(all_leads),
+        "cases": len(cases_of(all_leads)),
+        "bases": [lead.model for lead in all_leads],
         "seeds": f"{min(seeds)} to {max(seeds)}",
         "least_cases": CASES,
-        "advice": advice(found),
+        "advice": advice(all_leads),
     }
 
 
