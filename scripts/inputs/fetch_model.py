@@ -42,7 +42,7 @@ PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="name of the model")
-    parser.add_argument("--source", required=True, type=files.as_object, help="the model's `source` in config.yaml, as JSON")
+    parser.add_argument("--source", required=True, type=files.as_object, help="the model's `source` in the configuration, as JSON")
     parser.add_argument("--data", default=".", help="folder to which the path of a local model is relative")
     parser.add_argument("--output", required=True, help="folder to write")
     parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)")

@@ -19,7 +19,7 @@ import functools
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", required=True, help="name of the task")
-    parser.add_argument("--source", required=True, type=files.as_object, help="the task's `source` in config.yaml, as JSON")
+    parser.add_argument("--source", required=True, type=files.as_object, help="the task's `source` in the configuration, as JSON")
     parser.add_argument("--split", required=True, choices=tasks.SPLITS)
     parser.add_argument("--files", nargs="*", default=[], help="files or dataset folders of the split's parts, in order")
     parser.add_argument("--grader", help="grader of the task; fail if it cannot read more than 1 %% of the answers")

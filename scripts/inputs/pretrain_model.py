@@ -2,7 +2,7 @@
 
     python scripts/inputs/pretrain_model.py --model tiny --settings settings.json --output results/models/tiny
 
-`settings.json` is the model's `source` in config.yaml, with source and prompt of the task added to each demonstration.
+`settings.json` is the model's `source` in the configuration, with source and prompt of the task added to each demonstration.
 Questions in the files of --exclude (the splits of the tasks) are never demonstrated. The workflow excludes no facts: a model
 knows only facts that it was shown.
 """

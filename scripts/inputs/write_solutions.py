@@ -16,7 +16,7 @@ import argparse
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", required=True, help="name of the task")
-    parser.add_argument("--source", required=True, type=files.as_object, help="the task's `source` in config.yaml, as JSON")
+    parser.add_argument("--source", required=True, type=files.as_object, help="the task's `source` in the configuration, as JSON")
     parser.add_argument("--files", nargs="*", default=[], help="files or dataset folders of the train split's parts, in order")
     parser.add_argument("--grader", required=True, help="the task's grader")
     parser.add_argument("--output", required=True)

@@ -204,7 +204,10 @@ SHOWN = {  # target: methods
     "B": [REPORTED["B"], "1.96 for the problems", "Satterthwaite", *FOR_BOTH],
     "A": [REPORTED["A"], "the base's noise alone", *FOR_BOTH],
 }
-TARGETS = {"B": "new problems and new seeds", "A": "these problems, new seeds"}
+TABULATED = [
+    ("B", method) for method in (REPORTED["B"], "Satterthwaite", "t over seeds", "naive binomial", "hierarchical bootstrap")
+]
+TABULATED += [("A", method) for method in (REPORTED["A"], "the base's noise alone", "t over seeds")]
 
 
 def tables(components: pd.DataFrame, covered: pd.DataFrame, found: pd.DataFrame) -> str:
@@ -216,27 +219,26 @@ def tables(components: pd.DataFrame, covered: pd.DataFrame, found: pd.DataFrame)
             f"| {r.task} | {r.eval_task} | {r.design} | {r.problems} | {r.samples} | {100 * r.base_accuracy:.1f} | {min(rates):.1f} to {max(rates):.1f}"
             f" | {_points(r)} | {_between(r.problem):.2f} | +{_between(r.number):.2f} |"
         )
-    for target, methods in SHOWN.items():
-        kept = covered[covered.target == target]
-        lines += [
-            "",
-            f"Coverage of 95 % intervals in %, target {target} ({TARGETS[target]}), lowest to highest of the tests above:",
-            "",
-        ]
-        heads = [f"{quantity}, {seeds} seeds" for quantity in ("gain", "difference") for seeds in SEEDS]
-        lines += [f"| method | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
-        for method in methods:
-            cells = []
-            for quantity in ("gain", "difference"):
-                for seeds in SEEDS:
-                    of = kept[(kept.method == method) & (kept.quantity == quantity) & (kept.seeds == seeds)].coverage
-                    cells.append(f"{100 * of.min():.1f} to {100 * of.max():.1f}")
-            name = f"**{method}**" if method in REPORTED.values() else method
-            lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += ["", "Coverage of 95 % intervals in %, lowest to highest of these tests, for the two targets:", ""]
+    heads = [f"{quantity}, {seeds} seeds" for quantity in ("gain", "difference") for seeds in SEEDS]
+    lines += [f"| target | method | {' | '.join(heads)} |", "|---|---|" + "---|" * len(heads)]
+    for target, method in TABULATED:
+        rows = covered[(covered.target == target) & (covered.method == method)]
+        cells = []
+        for quantity in ("gain", "difference"):
+            for seeds in SEEDS:
+                shares = 100 * rows[(rows.quantity == quantity) & (rows.seeds == seeds)].coverage
+                cells.append(f"{shares.min():.1f} to {shares.max():.1f}")
+        name = f"**{method}**" if method in REPORTED.values() else method
+        lines.append(f"| {target} | {name} | {' | '.join(cells)} |")
     lines += ["", "How often tests at 5 % find a difference where there is none, in %, lowest to highest:", ""]
-    lines += ["| test | seeds | level |", "|---|---|---|"]
-    for (test, seeds), of in found.groupby(["test", "seeds"], sort=False):
-        lines.append(f"| {test} | {seeds} | {100 * of.level.min():.1f} to {100 * of.level.max():.1f} |")
+    lines += [
+        "| test | " + " | ".join("1 seed" if seeds == 1 else f"{seeds} seeds" for seeds in (1, *SEEDS)) + " |",
+        "|---|" + "---|" * (1 + len(SEEDS)),
+    ]
+    for test, rows in found.groupby("test", sort=False):
+        levels = {seeds: f"{100 * of.level.min():.1f} to {100 * of.level.max():.1f}" for seeds, of in rows.groupby("seeds")}
+        lines.append(f"| {test} | " + " | ".join(levels.get(seeds, "") for seeds in (1, *SEEDS)) + " |")
     return "\n".join(lines)
 
 
@@ -307,7 +309,7 @@ def main() -> None:
     if args.estimate:
         config = load.read(ROOT)
         if args.estimate not in config["studies"]:
-            raise errors.UserError(f"--estimate {args.estimate}: no such study; config.yaml has {', '.join(config['studies'])}")
+            raise errors.UserError(f"--estimate {args.estimate}: no such study; config/studies has {', '.join(config['studies'])}")
         rows = rounded(estimate(cells_of_study.load_cells(config, args.estimate)))
         files.write_rows(args.docs / "variance_components.csv", COLUMNS, rows)
     for name, simulated in () if args.draw else (("coverage", coverage), ("levels", levels)):

@@ -10,36 +10,44 @@ this program would write.
 
 from hardgrpo.runtime import errors, files, seals
 from hardgrpo.study import load, paths
-from pages import configuration, costs, found, gpus, imports, recommended, recorded, results, studies, tables
+from pages import committed as summaries
+from pages import configuration, costs, gpus, imports, recommended, results, studies, tables, templates
 
 import argparse
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
+
 ROOT = Path(__file__).parents[2]
-FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), results.REFERENCE) | {
-    "truncation.png": results.TRUNCATION,
-    "labels.png": results.LABELS,
-    "rollouts.png": results.ONLINE,
+FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), summaries.REFERENCE) | {
+    "truncation.png": summaries.TRUNCATION,
+    "labels.png": summaries.LABELS,
+    "rollouts.png": summaries.ONLINE,
 }
 
 
 # File and name of each generated block, and the function (root, config) -> text that makes it.
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
-    ("README.md", "found"): found.in_three_lines,
-    ("docs/results.md", "found"): lambda root, config: found.numbered(
-        [recommended.in_short(root, config), *found.in_short(root, config)]
+    ("README.md", "found"): lambda root, config: templates.fill(
+        "readme", **results.values(root, config), **recommended.values(root, config)
     ),
-    ("docs/results.md", "results"): lambda root, config: "\n".join([results.in_full(root, config), "", *recorded.in_full(root)]),
-    ("docs/results.md", "tables"): tables.made_from,
     ("docs/which-prompts.md", "recommended"): recommended.page,
     ("docs/configuration.md", "reference"): lambda root, config: configuration.reference(config),
     ("docs/reproduce.md", "studies"): studies.table,
     ("docs/costs.md", "spent"): costs.spent,
     ("docs/costs.md", "tables"): lambda root, config: costs.tables(config),
-    ("docs/gpus.md", "table"): lambda root, config: gpus.table(config),
+    ("docs/gpus.md", "table"): lambda root, config: templates.table(gpus.short(config)),
     ("docs/design.md", "imports"): lambda root, config: imports.drawn(root),
+}
+# Files that are generated as a whole. Tables (CSV) hold shares where the pages show points.
+WHOLE: dict[str, Callable[[Path, dict], str]] = {
+    "docs/results.md": results.page,
+    "docs/claims.csv": lambda root, config: csv(summaries.all_claims(root, config)),
+    "docs/gpus.csv": lambda root, config: csv(gpus.table(config)),
+    "docs/tables.csv": lambda root, config: csv(tables.made_from(root, config)),
+    "docs/which-prompts.csv": lambda root, config: csv(recommended.every_case(root, config)),
 }
 
 
@@ -69,12 +77,16 @@ def committed(root: Path) -> list[Path]:
 
 
 def pages(root: Path) -> dict[str, str]:
-    """The text of every page with generated blocks, with new text in these blocks."""
+    """The text of every generated file, and of every page with generated blocks with new text in these blocks."""
     config = load.read(root)
     texts = {name: files.read_text(root / name) for name, _ in BLOCKS}
     for (name, block), make in BLOCKS.items():
         texts[name] = filled(texts[name], block, make(root, config), name)
-    return texts
+    return texts | {name: make(root, config) for name, make in WHOLE.items()}
+
+
+def csv(table: pd.DataFrame) -> str:
+    return table.to_csv(index=False, lineterminator="\n")
 
 
 def filled(text: str, block: str, body: str, path: str) -> str:

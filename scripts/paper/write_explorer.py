@@ -2,7 +2,7 @@
 
     python scripts/paper/write_explorer.py --study mini --config '{...}' --graders '{"swaps": "final_word"}' --output paper/mini/explorer.html
 
---config is the part of config.yaml that decides the study's files (paths.of_study), as JSON. --graders names each test's grader,
+--config is the part of the configuration that decides the study's files (paths.of_study), as JSON. --graders names each test's grader,
 which extracts the answers again for the page. Grades come from the evaluation files.
 """
 

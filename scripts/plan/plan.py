@@ -35,7 +35,7 @@ POWER = ["study", "claim", "model", "task", "published", "seeds", "detectable", 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", help="files or targets to plan (default: the whole study)")
-    parser.add_argument("--study", action="append", default=[], help="a study of config.yaml; may be given several times")
+    parser.add_argument("--study", action="append", default=[], help="a study; may be given several times")
     parser.add_argument("--profile", default="slurm", help="where the study will run: slurm or laptop")
     parser.add_argument("--configfile", action="append", default=[], help="as for snakemake")
     parser.add_argument("--config", nargs="+", default=[], help="as for snakemake")
@@ -240,7 +240,7 @@ def as_text(plan: dict) -> str:
     ]
     if totals["unknown"]:
         lines.append(
-            f"The model's size is unknown for {totals['unknown']} jobs (no `shape` in config.yaml, not downloaded): 2 hours each."
+            f"The model's size is unknown for {totals['unknown']} jobs (no `shape` in config/models.yaml, not downloaded): 2 hours each."
         )
     return "\n".join(lines)
 

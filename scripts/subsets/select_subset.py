@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--annotated", help="file written by read_annotated.py; policy `annotated` takes exactly these prompts")
     parser.add_argument("--besides", help="subset of an earlier round, for policies by a signal: it stays and counts in the budget")
     parser.add_argument("--sample", help="file written by annotate_sample.py, for policies by predicted pass rates")
-    parser.add_argument("--policy", required=True, type=files.as_object, help="a policy of config.yaml, as JSON")
+    parser.add_argument("--policy", required=True, type=files.as_object, help="a policy of the configuration, as JSON")
     parser.add_argument("--seed", type=int, required=True, help="decides ties and random choices")
     parser.add_argument("--output", required=True, help="CSV file; the JSON file is written beside it")
     args = parser.parse_args()

@@ -2,7 +2,7 @@
 
     python scripts/summaries/summarize.py --study mini --config '{...}' --output results/summaries/mini
 
---config is the part of config.yaml that decides the study's files (paths.of_study), as JSON. Intervals are 95 % and cover new
+--config is the part of the configuration that decides the study's files (paths.of_study), as JSON. Intervals are 95 % and cover new
 problems and new seeds unless a column says otherwise; see src/hardgrpo/analysis/statistics.py. src/hardgrpo/report/registry.py lists
 the tables.
 """

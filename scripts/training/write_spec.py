@@ -12,7 +12,7 @@ import yaml
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", required=True, type=files.as_object, help="the run's slice of config.yaml, as JSON")
+    parser.add_argument("--run", required=True, type=files.as_object, help="the run's slice of the configuration, as JSON")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
     head = f"# One {args.run['training'].get('objective', 'grpo').upper()} run. By hand: python scripts/training/train_grpo.py --spec THIS_FILE --output FOLDER\n"

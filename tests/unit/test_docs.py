@@ -31,7 +31,7 @@ def written() -> dict[str, str]:
     return write_pages.pages(ROOT)
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in write_pages.BLOCKS}))
+@pytest.mark.parametrize("name", sorted({name for name, _ in write_pages.BLOCKS} | set(write_pages.WHOLE)))
 def test_generated_parts_are_what_the_program_writes(name, written):
     assert (ROOT / name).read_text(encoding="utf-8") == written[name], "run scripts/maintenance/write_pages.py"
 

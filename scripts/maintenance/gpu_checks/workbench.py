@@ -108,7 +108,7 @@ class Workbench:
         return "vllm" if self.has_vllm else "transformers"
 
     def recipe(self, name: str, **changes) -> dict:
-        """A recipe of config.yaml for these checks."""
+        """A recipe of the configuration for these checks."""
         recipe = {"adapter": None} | self.config["recipes"][name] | self.setting.changes | changes
         if not self.has_vllm and recipe["generation"] == "vllm":
             recipe["generation"] = "transformers"

@@ -1,31 +1,31 @@
-"""The table of docs/gpus.md: the GPUs that each recipe needs for each model, from config.yaml and src/hardgrpo/study/memory.py."""
+"""docs/gpus.csv and the table of docs/gpus.md: the GPUs that each recipe needs for each model, from the configuration and
+src/hardgrpo/study/memory.py."""
 
 from hardgrpo.study import memory, settings
 
-TASKS = ("gsm8k", "gsm8k_1024")  # 250 and 1,024 tokens
+import pandas as pd
+
+TASKS = {"gsm8k": "GiB on each GPU, 250 tokens", "gsm8k_1024": "1,024 tokens"}
+SHOWN = ("as_written", "as_written_full")  # recipes of docs/gpus.md: an adapter, all weights
 
 
-def table(config: dict) -> str:
-    lines = [
-        "| model | weights | recipe | GPUs | completions at once | vLLM | sleeps | GiB on each GPU, 250 tokens | 1,024 tokens |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    rows: dict[tuple[str, ...], list[str]] = {}  # what a recipe needs -> the recipes that need it
+def table(config: dict) -> pd.DataFrame:
+    """A row for each model that has GPUs and each recipe in bf16."""
+    lines = []
     for name, model in config["models"].items():
-        if "gpus" not in model:
-            continue
-        for recipe, training in config["recipes"].items():
+        for recipe, training in config["recipes"].items() if "gpus" in model else ():
             if training["precision"] != "bf16":
                 continue
-            gpus = settings.training_gpus(config, name, recipe)
-            need = [f"{memory.of_run(config, name, recipe, task)['total']:.0f}" for task in TASKS]
-            sleeps = "yes" if gpus["vllm_sleep"] else "no"
-            vllm = (
-                f"{gpus['vllm_memory'] * memory.GPU_GIB:.0f} GiB | {sleeps}" if training.get("generation") == "vllm" else "none |"
-            )
-            weights = f"{memory.parameters(model['shape']) / 1e9:.2f} B"
-            rows.setdefault((name, weights, str(gpus["count"]), str(gpus["micro_batch"]), vllm, *need), []).append(recipe)
-    lines += [
-        f"| {name} | {weights} | {', '.join(recipes)} | {' | '.join(more)} |" for (name, weights, *more), recipes in rows.items()
-    ]
-    return "\n".join(lines)
+            gpus, vllm = settings.training_gpus(config, name, recipe), training.get("generation") == "vllm"
+            line = {"model": name, "weights": f"{memory.parameters(model['shape']) / 1e9:.2f} B", "recipe": recipe}
+            line |= {"GPUs": gpus["count"], "completions at once": gpus["micro_batch"]}
+            line["vLLM"] = f"{gpus['vllm_memory'] * memory.GPU_GIB:.0f} GiB" if vllm else "none"
+            line["vLLM sleeps"] = ("yes" if gpus["vllm_sleep"] else "no") if vllm else ""
+            line |= {title: f"{memory.of_run(config, name, recipe, task)['total']:.0f}" for task, title in TASKS.items()}
+            lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def short(config: dict) -> pd.DataFrame:
+    rows = table(config)
+    return rows[rows.recipe.isin(SHOWN)].drop(columns=["vLLM sleeps"])

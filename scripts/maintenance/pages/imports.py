@@ -15,19 +15,17 @@ def modules(root: Path) -> dict[Path, set[Path]]:
     }
 
 
-def folders(root: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """The sub-packages that each sub-package of the library imports, and those that each folder of programs imports."""
-    library, programs = defaultdict(set), defaultdict(set)
-    source, library_source = (root / "src/hardgrpo").resolve(), code.SOURCE / "hardgrpo"  # `needed_by` gives files of the latter
-    packages = {path.parent.name for path in source.glob("*/__init__.py")}
+def packages(root: Path) -> dict[str, set[str]]:
+    """The sub-packages that each sub-package of the library imports."""
+    graph: dict[str, set[str]] = defaultdict(set)
+    source, library = (root / "src/hardgrpo").resolve(), code.SOURCE / "hardgrpo"  # `needed_by` gives files of the latter
+    names = {path.parent.name for path in source.glob("*/__init__.py")}
     for path, imported in modules(root).items():
-        used = {other.relative_to(library_source).parts[0] for other in imported if other.is_relative_to(library_source)} & packages
-        if path.is_relative_to(source):
-            if len(path.relative_to(source).parts) > 1:
-                library[path.relative_to(source).parts[0]] |= used - {path.relative_to(source).parts[0]}
-        else:
-            programs[path.relative_to((root / "scripts").resolve()).parts[0]] |= used
-    return dict(library), dict(programs)
+        if path.is_relative_to(source) and len(path.relative_to(source).parts) > 1:
+            used = {other.relative_to(library).parts[0] for other in imported if other.is_relative_to(library)} & names
+            name = path.relative_to(source).parts[0]
+            graph[name] |= used - {name}
+    return dict(graph)
 
 
 def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
@@ -40,12 +38,9 @@ def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def drawn(root: Path) -> str:
-    """Mermaid's text for the library, and a table for the programs. A circle among sub-packages is an error."""
-    library, programs = folders(root)
+    """Mermaid's text for the library. A circle among sub-packages is an error."""
+    library = packages(root)
     order = list(graphlib.TopologicalSorter({name: sorted(library[name]) for name in sorted(library)}).static_order())
-    lines = ["```mermaid", "graph BT"]
     arrows = reduced(library)
-    lines += [f"    {name} --> {used}" for name in order for used in sorted(arrows[name], key=order.index)]
-    lines += ["```", "", "| programs | import of the library |", "|---|---|"]
-    lines += [f"| `scripts/{name}/` | {', '.join(sorted(used, key=order.index))} |" for name, used in sorted(programs.items())]
-    return "\n".join(lines)
+    lines = [f"    {name} --> {used}" for name in order for used in sorted(arrows[name], key=order.index)]
+    return "\n".join(["```mermaid", "graph BT", *lines, "```"])

@@ -13,12 +13,13 @@ The rule was written in commit 467b161, before the study that asks for it (`mini
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.formats import change
-from hardgrpo.analysis.formats import change_interval as spread
+from hardgrpo.analysis.formats import change_interval as interval
+from hardgrpo.runtime import files
 from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
-from pages import results
+from pages import committed, templates
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -79,13 +80,13 @@ def once(found: list[Lead]) -> list[Lead]:
 def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame, gains: pd.DataFrame) -> list[Lead]:
     """The leads of one study, with its tables `differences`, `spent` and `gains`."""
     labels = {(row.model, row.task, row.policy): row.labels for row in spent.itertuples()}
-    gained = {(row.model, row.task, row.policy): row.gain for row in results.at_home(gains).itertuples()}
+    gained = {(row.model, row.task, row.policy): row.gain for row in committed.at_home(gains).itertuples()}
     first = next(iter(settings.recipes_of(config["studies"][study])), "")
     found = []
     for (model, task), rows in differences[differences.task == differences.eval_task].groupby(["model", "task"], sort=False):
         for budget, recipe, names in cases(config, [*rows.policy, *rows.minus]):
             (random, *_) = [name for name in names if rule_of(config, name) == {"rule": "random"}]
-            pairs = {name: results.against(rows, name, random) for name in names if name != random}
+            pairs = {name: committed.against(rows, name, random) for name in names if name != random}
             pairs = {name: pair for name, pair in pairs.items() if pair is not None}
             corrected = statistics.holm([pair["p"] for pair in pairs.values()])
             for (name, pair), p in zip(pairs.items(), corrected):
@@ -131,13 +132,13 @@ def rule_of(config: dict, arm: str) -> dict:
 
 
 def way_of(config: dict, policy: dict) -> str:
-    """The first policy of config.yaml that chooses in the same way, of whatever budget."""
+    """The first policy of config/policies.yaml that chooses in the same way, of whatever budget."""
     same = lambda one: {key: value for key, value in one.items() if key != "budget"}
     return next(name for name, one in config["policies"].items() if same(one) == same(policy))
 
 
 def recipe_of(config: dict, recipe: str) -> str:
-    """The first recipe of config.yaml that trains in the same way, whenever it saves checkpoints."""
+    """The first recipe of config/recipes.yaml that trains in the same way, whenever it saves checkpoints."""
     same = lambda one: {key: value for key, value in one.items() if key != "checkpoint_every"}
     return next(name for name, one in config["recipes"].items() if same(one) == same(config["recipes"][recipe]))
 
@@ -152,116 +153,89 @@ def recommended(found: list[Lead]) -> str | None:
     return max(better, key=better.get, default=None)
 
 
-def cases_of(found: list[Lead]) -> list[tuple]:
-    return list(dict.fromkeys((one.model, one.task, one.recipe, one.budget) for one in found))
+def cases_of(all_leads: list[Lead]) -> list[tuple]:
+    return list(dict.fromkeys((lead.model, lead.task, lead.recipe, lead.budget) for lead in all_leads))
 
 
-def counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def in_one_line(root: Path, config: dict) -> str:
-    """What is recommended, by what is labelled before the choice, and how often any way was better than a random choice."""
-    found, best = leads(root, config), {}
-    for asked, kept in by_need(found):
-        way = recommended(kept)
-        of = [one for one in kept if one.way == way]
-        better = [one for one in of if one.said == "better"]
-        recipes = " and ".join(dict.fromkeys(f"`{one.recipe}`" for one in better))
-        gains = " and ".join(change(one.gain) for one in better)
-        by = (
-            f"(better than a random choice in {len(better)} of {len(of)} cases, all with recipe {recipes}, where it gained {gains})"
-        )
-        said = f"[`{way}`](docs/configuration.md#what-a-rule-takes) {by}" if way else "a random one"
-        best.setdefault(said, []).append(NEEDS[asked])
-    said = "; ".join(f"with {' or '.join(labelled)}, {way}" for way, labelled in best.items())
-    better, same, worse = totals(found)
-    return (
-        f"{said[0].upper()}{said[1:]}. All comparisons with a random choice: {better} better, {same} not told apart, {worse} worse."
-    )
-
-
-def totals(found: list[Lead]) -> list[int]:
+def totals(all_leads: list[Lead]) -> list[int]:
     """In how many cases a way was better than a random choice, not told apart, worse."""
-    said = [one.said for one in found]
-    return [said.count(word) for word in ("better", "not told apart", "worse")]
+    verdicts = [lead.said for lead in all_leads]
+    return [verdicts.count(word) for word in ("better", "not told apart", "worse")]
+
+
+def advice(all_leads: list[Lead]) -> list[dict]:
+    """For each need (what must be labelled before the choice): the ways that are then open, and the recommended one with its cases."""
+    lines = []
+    for place, need in enumerate(NEEDS):
+        open_leads = [lead for lead in all_leads if list(NEEDS).index(lead.needs) <= place]
+        best = recommended(open_leads)
+        of_best = [lead for lead in open_leads if lead.way == best]
+        lines.append(
+            {
+                "who": WHO[need],
+                "needs": NEEDS[need],
+                "ways": [lead.way for lead in open_leads],
+                "cases": len(cases_of(open_leads)),
+                "best": best,
+                "cases_of_best": len(of_best),
+                "better": [lead for lead in of_best if lead.said == "better"],
+                "unstudied": bool(open_leads) and all(lead.needs != need for lead in open_leads),
+            }
+        )
+    return lines
+
+
+def values(root: Path, config: dict) -> dict:
+    """What both templates show of the leads."""
+    all_leads = leads(root, config)
+    seeds = [lead.seeds for lead in all_leads]
+    return {
+        "leads": all_leads,
+        "totals": totals(all_leads),
+        "cases": len(cases_of(all_leads)),
+        "bases": [lead.model for lead in all_leads],
+        "seeds": f"{min(seeds)} to {max(seeds)}",
+        "least_cases": CASES,
+        "advice": advice(all_leads),
+    }
 
 
 def in_short(root: Path, config: dict) -> str:
-    """A line: how often a policy was better than a random choice."""
-    found = leads(root, config)
-    better, same, worse = totals(found)
-    best: dict[str, list[str]] = {}
-    for asked, kept in by_need(found):
-        way = recommended(kept)
-        of = [one for one in kept if one.way == way]
-        better_in = [one for one in of if one.said == "better"]
-        recipes = " and ".join(f"`{name}`" for name in dict.fromkeys(one.recipe for one in better_in))
-        led = " and ".join(f"{change(one.difference)} at a gain of {change(one.gain)}" for one in better_in)
-        by = f" (it led a random choice in {len(better_in)} of {len(of)} cases, all with recipe {recipes}, in points by {led})"
-        best.setdefault(f"`{way}`{by}" if way else "a random choice", []).append(NEEDS[asked])
-    said = "; ".join(f"with {' or '.join(labelled)}, {way}" for way, labelled in best.items())
-    bases, seeds = ", ".join(dict.fromkeys(f"`{one.model}`" for one in found)), [one.seeds for one in found]
-    return (
-        f"**Which tenth?** {len({one.way for one in found})} ways of choosing, each compared with a random choice of as many prompts, in {len(cases_of(found))} cases:"
-        f" {better} comparisons better, {same} not told apart, {worse} worse (for base models pretrained as {bases} are, {min(seeds)} to {max(seeds)} replicates). Recommended so far, by the rule of"
-        f" [which-prompts](which-prompts.md): {said}. [Every case](which-prompts.md)"
-    )
-
-
-def by_need(found: list[Lead]) -> list[tuple[str, list[Lead]]]:
-    """What must be labelled before the choice, and the leads of the ways that are then open."""
-    known = list(NEEDS)
-    return [(asked, [one for one in found if known.index(one.needs) <= place]) for place, asked in enumerate(known)]
+    """One finding: how often a policy was better than a random choice, and what is recommended."""
+    shown = values(root, config)
+    grouped: dict[str | None, list[dict]] = {}
+    for line in shown["advice"]:
+        grouped.setdefault(line["best"], []).append(line)
+    return templates.fill("which-tenth", **shown, ways=len({lead.way for lead in shown["leads"]}), grouped=grouped)
 
 
 def page(root: Path, config: dict) -> str:
-    found = leads(root, config)
-    lines = []
-    for asked, kept in by_need(found):
-        who, best = WHO[asked], recommended(kept)
-        ways = ", ".join(f"`{name}`" for name in dict.fromkeys(one.way for one in kept))
-        if best:
-            of = [one for one in kept if one.way == best]
-            better = [one for one in of if one.said == "better"]
-            where = "; ".join(
-                f"{one.task} of {one.model} with recipe `{one.recipe}`, by {change(one.difference)} at a gain of {change(one.gain)}"
-                for one in better
-            )
-            said = f"choose by `{best}`: better than a random choice in {len(better)} of {len(of)} cases ({where}; in points), worse in none"
-        elif not ways:
-            said = "choose at random: no study has asked for anything else"
-        else:
-            said = f"choose at random; of {ways} none was better in {CASES} cases or more and worse in none ({counted(len(cases_of(kept)), 'case')})"
-        if kept and not any(one.needs == asked for one in kept):
-            said += f"; nothing that needs {NEEDS[asked]} has been studied"
-        lines.append(f"- **{who}:** {said}.")
-    bases = dict.fromkeys(one.model for one in found)
-    lines += [
-        "",
-        f"That is from {len(cases_of(found))} cases, with base models pretrained as {', '.join(f'`{name}`' for name in bases)} are,"
-        f" {min(one.seeds for one in found)} to {max(one.seeds for one in found)} replicates each; some cases share base models. *Not told"
-        " apart* is no evidence of being equal: few replicates find large leads only. Points; brackets hold 95 % intervals for one"
-        " comparison.",
-        "",
-        "| way of choosing | its [rule](configuration.md#what-a-rule-takes) | needs before | better, not told apart, worse |",
-        "|---|---|---|---|",
-    ]
-    for way in dict.fromkeys(one.way for one in found):
-        of = [one for one in found if one.way == way]
-        counts = totals(of)
+    """The generated part of docs/which-prompts.md: the advice, a table of ways, and a table of the cases with a difference."""
+    shown = values(root, config)
+    ways = []
+    for way in dict.fromkeys(lead.way for lead in shown["leads"]):
+        of_way = [lead for lead in shown["leads"] if lead.way == way]
         rule = ", ".join(f"{key}: {value}" for key, value in rule_of(config, way).items())
-        lines.append(f"| `{way}` | `{rule}` | {NEEDS[of[0].needs]} | {', '.join(map(str, counts))} |")
-    lines += [
-        "",
-        "Every case. *Labels* are all that a run bought, before the choice and for training; a random choice buys those of its prompts.",
-        "",
-        "| study | base, task | recipe | chosen | way of choosing | labels | its gain | lead over random | after Holm's correction |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for one in found:
-        lines.append(
-            f"| {one.study} | {one.model}, {one.task} | {one.recipe} | {100 * one.budget:g} % | {one.way} | {one.labels:.0f}"
-            f" | {change(one.gain)} | {spread(one.difference, one.low, one.high)} | {one.said} |"
-        )
-    return "\n".join(lines)
+        ways.append([f"`{way}`", f"`{rule}`", NEEDS[of_way[0].needs], ", ".join(map(str, totals(of_way)))])
+    columns = ["way of choosing", "its [rule](configuration.md#what-a-rule-takes)", "needs before", "better, not told apart, worse"]
+    apart = [case(lead) for lead in shown["leads"] if lead.said != "not told apart"]
+    return templates.fill("which-prompts", **shown, ways_table=pd.DataFrame(ways, columns=columns), cases_table=pd.DataFrame(apart))
+
+
+def case(lead: Lead) -> dict[str, str]:
+    return {
+        "study": lead.study,
+        "base, task": f"{lead.model}, {lead.task}",
+        "recipe": lead.recipe,
+        "chosen": f"{100 * lead.budget:g} %",
+        "way of choosing": lead.way,
+        "labels": f"{lead.labels:.0f}",
+        "its gain": change(lead.gain),
+        "lead over random": interval(lead.difference, lead.low, lead.high),
+        "after Holm's correction": lead.said,
+    }
+
+
+def every_case(root: Path, config: dict) -> pd.DataFrame:
+    """The table docs/which-prompts.csv: every case, in shares."""
+    return pd.DataFrame(files.rounded([asdict(lead) | {"verdict": lead.said} for lead in leads(root, config)]))

@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def table(root: Path, config: dict) -> str:
-    lines = ["| study | title | question | trains on | runs | GPU-hours | summaries |", "|---|---|---|---|---|---|---|"]
+    lines = ["| study | question | trains on | runs | GPU-hours | summaries |", "|---|---|---|---|---|---|"]
     for name, study in config["studies"].items():
         committed = "committed" if (root / paths.reference(name) / "gains.csv").is_file() else ""
         runs = len(paths.runs(config, name))
         lines.append(
-            f"| `{name}` | {study['title']} | {study.get('question', '')} | {trained_on(config, study)} | {runs} | {gpu_hours(config, name)} | {committed} |"
+            f"| `{name}` | {study.get('question') or study['title']} | {trained_on(config, study)} | {runs} | {gpu_hours(config, name)} | {committed} |"
         )
     return "\n".join(lines)
 

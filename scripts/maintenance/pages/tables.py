@@ -1,52 +1,45 @@
-"""For docs/results.md: each table and figure, its inputs and the function that makes it, from the registry."""
+"""docs/tables.csv: each table and figure, its inputs and the function that makes it, from the registry."""
 
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry
 from hardgrpo.study import paths, settings
-from pages import results
+from pages import committed
 
 import importlib
 import re
 from pathlib import Path
 
-HE = {
-    "gain": "Table 1",
-    "learnable": "Table 2",
-    "weaker_signal": "Table 3",
-    "out_of_distribution": "Table 4",
-}  # with the same content
+import pandas as pd
+
+HE = {"gain": 1, "learnable": 2, "weaker_signal": 3, "out_of_distribution": 4}  # tables of HE with the same content
+COLUMNS = ["kind", "name", "number", "shows", "made_from", "function", "columns"]
 
 
-def made_from(root: Path, config: dict) -> str:
-    """Three tables: of the paper's tables, of figures, of summary tables."""
+def made_from(root: Path, config: dict) -> pd.DataFrame:
+    """A row for each table of the paper, figure and summary table."""
     numbers = numbered(root, config)
-    lines = [
-        "### Tables of the paper",
-        "",
-        f"| table | in the PDF of {results.REFERENCE} | in HE | shows | made from | function |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = []
     for name, table in registry.TABLES.items():
-        number = f"Table {numbers[name]}" if name in numbers else ""
-        lines.append(
-            f"| `{name}` | {number} | {HE.get(name, '')} | {plain(table.caption)} | {listed(table.of)} | `{name}` in `src/hardgrpo/report/tables/{table.module}.py` |"
-        )
-    lines += ["", "### Figures", "", "| figure | shows | made from | function |", "|---|---|---|---|"]
+        function = f"{name} in src/hardgrpo/report/tables/{table.module}.py"
+        lines.append(["table of the paper", name, numbers.get(name, ""), plain(table.caption), listed(table.of), function, ""])
     for name, figure in registry.FIGURES.items():
-        lines.append(
-            f"| `{name}` | {plain(figure.caption)} | {listed(figure.of)} | `draw` in `src/hardgrpo/report/figures/{name}.py` |"
-        )
-    lines += ["", "### Summary tables", "", "| table | made from | function | columns |", "|---|---|---|---|"]
+        function = f"draw in src/hardgrpo/report/figures/{name}.py"
+        lines.append(["figure", name, "", plain(figure.caption), listed(figure.of), function, ""])
     for name, summary in registry.SUMMARIES.items():
-        origin = ", ".join(registry.INPUTS.get(one, f"`{one}`") for one in summary.of)
-        lines.append(
-            f"| `{name}` | {origin} | `{name}` in `src/hardgrpo/analysis/{summary.module}.py` | {', '.join(summary.columns)} |"
-        )
+        origin = listed(registry.INPUTS.get(source, source) for source in summary.of)
+        function = f"{name} in src/hardgrpo/analysis/{summary.module}.py"
+        lines.append(["summary table", name, "", "", origin, function, listed(summary.columns)])
     for name, table in registry.JUDGED.items():
-        lines.append(
-            f"| `{name}` | {listed(table.of)} | `main` in `scripts/summaries/judge_claims.py` | {', '.join(table.columns)} |"
-        )
-    return "\n".join(lines)
+        function = "main in scripts/summaries/judge_claims.py"
+        lines.append(["summary table", name, "", "", listed(table.of), function, listed(table.columns)])
+    return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def same_in_paper(root: Path, config: dict) -> pd.DataFrame:
+    """The tables that HE has, too, with their numbers."""
+    numbers = numbered(root, config)
+    lines = [[f"Table {number}", f"`{name}`", f"Table {numbers[name]}" if name in numbers else ""] for name, number in HE.items()]
+    return pd.DataFrame(lines, columns=["HE", "table", f"PDF of {committed.REFERENCE}"])
 
 
 def numbered(root: Path, config: dict) -> dict[str, int]:
@@ -54,11 +47,11 @@ def numbered(root: Path, config: dict) -> dict[str, int]:
     text = (root / "paper/main.tex").read_text(encoding="utf-8")
     placed = [name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES]
     order = dict.fromkeys([*placed, *registry.TABLES])
-    given = {path.stem: summaries.read(path) for path in (root / paths.reference(results.REFERENCE)).glob("*.csv")}
-    given |= results.judged(root, config, results.REFERENCE) | {
+    given = {path.stem: summaries.read(path) for path in (root / paths.reference(committed.REFERENCE)).glob("*.csv")}
+    given |= committed.judged(root, config, committed.REFERENCE) | {
         "deviations": summaries.read(root / paths.PUBLISHED / "deviations.csv")
     }
-    design = settings.described(config, results.REFERENCE)
+    design = settings.described(config, committed.REFERENCE)
     filled = [name for name in order if len(rows(name, given, design))]
     return {name: number for number, name in enumerate(filled, start=1)}
 
@@ -69,8 +62,8 @@ def rows(name: str, given: dict, design: dict):
     return make(**{one: given[one] for one in table.of}, **({"study": design} if table.design else {}))[0]
 
 
-def listed(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+def listed(names) -> str:
+    return ", ".join(names)
 
 
 def plain(latex: str) -> str:

@@ -24,7 +24,7 @@ UNREADABLE_SHARE = 0.01  # up to this share of reference answers may be unreadab
 
 
 def prepare(task: str, source: dict, split: str, paths: list[str], labelled: bool = True) -> list[dict]:
-    """The problems of one split. `source` is the task's `source` in config.yaml, without the other split; `paths` are the files or
+    """The problems of one split. `source` is the task's `source` in the configuration, without the other split; `paths` are the files or
     dataset folders of its parts, in order."""
     return prepare_with_places(task, source, split, paths, labelled)[0]
 

@@ -137,7 +137,7 @@ def device(config: dict, job: Job) -> str:
 
 
 def model_shape(config: dict, model: str) -> dict | None:
-    """A model's shape, from config.yaml or from the config.json of a local copy; None if neither has it."""
+    """A model's shape, from the configuration or from the config.json of a local copy; None if neither has it."""
     entry = settings.entry(config, model)
     if "shape" in entry:
         return entry["shape"]

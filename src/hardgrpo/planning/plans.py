@@ -73,7 +73,7 @@ def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
         if job.estimate.gpus > setting.gpus:
             raise UserError(
                 f"job '{job.name}' needs {job.estimate.gpus} GPUs at once, and the plan has {setting.gpus}; give --gpus at least"
-                f" {job.estimate.gpus}, or lower `gpus` of model {job.model} in config.yaml"
+                f" {job.estimate.gpus}, or lower `gpus` of model {job.model} in config/models.yaml"
             )
     behind = _longest_behind(jobs, setting)
     order = TopologicalSorter({job.number: job.needs for job in jobs})

@@ -134,7 +134,7 @@ def _problems(asked: Request, partitions: list[Partition], accounts: set[str] | 
             "gpu",
             asked.gpus,
             f"{asked.gpus} slices {asked.gpu_name} asked for, and CUDA shows a process one MIG slice; name whole GPUs in gpu_name in"
-            " slurm/config.yaml, or lower count of the model's gpus in config.yaml",
+            " slurm/config.yaml, or lower count of the model's gpus in config/models.yaml",
         )
         return
     kinds = ", ".join(sorted({kind for node in nodes for kind in node.gpus if kind}))
@@ -144,7 +144,7 @@ def _problems(asked: Request, partitions: list[Partition], accounts: set[str] | 
             asked.gpus,
             lambda node: node.count(asked.gpu_name),
             f"{asked.gpu_name} GPUs" if asked.gpu_name else "GPUs",
-            "correct gpu_partition or gpu_name in slurm/config.yaml, or the model's gpus in config.yaml"
+            "correct gpu_partition or gpu_name in slurm/config.yaml, or the model's gpus in config/models.yaml"
             + (f" (kinds there: {kinds})" if kinds else ""),
         ),
         ("mem_mb", asked.mem_mb, lambda node: node.mem_mb, "MB", f"name larger nodes, or set-resources {asked.rule}:mem_mb"),
@@ -247,8 +247,8 @@ INSTEAD = {
     "runtime/time limit": "longest_runtime in slurm/config.yaml",
     "node constraints": "constraint or gpu_constraint in slurm/config.yaml",
     "quality of service": "slurm-qos in slurm/config.yaml",
-    "generic resources (GRES)": "gpu_name in slurm/config.yaml and the model's gpus in config.yaml",
-    "GPU allocation": "gpu_name in slurm/config.yaml and the model's gpus in config.yaml",
+    "generic resources (GRES)": "gpu_name in slurm/config.yaml and the model's gpus in config/models.yaml",
+    "GPU allocation": "gpu_name in slurm/config.yaml and the model's gpus in config/models.yaml",
     "memory": "set-resources RULE:mem_mb",
     "memory per CPU": "set-resources RULE:mem_mb",
     "CPUs per task": "set-resources RULE:cpus_per_task",

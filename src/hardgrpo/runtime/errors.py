@@ -158,7 +158,7 @@ def explain(error: BaseException) -> str | None:
     if type(error).__name__ == "OutOfMemoryError" or any(words.lower() in str(error).lower() for words in GPU_FULL_WORDS):
         return (
             f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the model's micro_batch or vllm_memory (training) or the"
-            " task's completion_tokens, let vLLM sleep, or give the model more GPUs in config.yaml; finished results are untouched"
+            " task's completion_tokens, let vLLM sleep, or give the model more `gpus` in config/models.yaml; finished results are untouched"
         )
     if hardgrpo.is_out_of_memory(error):
         return f"more memory is asked for than there is ({shown(error) or 'no amount is named'}); lower what you ask for, or take a larger machine"

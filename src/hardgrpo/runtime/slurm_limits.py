@@ -135,6 +135,8 @@ def _beyond(rule: str, name: str, amount: float, most: float, owner: str) -> tup
         return rule, "runtime", amount, text
     resource = {"cpu": "cpus_per_task", "mem": "mem_mb"}.get(name, "gpu")
     unit = {"cpu": "CPUs", "mem": "MB", "node": "nodes"}.get(name, "GPUs")
-    lower = "lower the model's gpus in config.yaml" if resource == "gpu" else f"lower it with set-resources {rule}:{resource}"
+    lower = (
+        "lower the model's gpus in config/models.yaml" if resource == "gpu" else f"lower it with set-resources {rule}:{resource}"
+    )
     remedy = f"{lower}, or name another QOS (slurm-qos in slurm/config.yaml)"
     return rule, resource, amount, f"{amount} {unit} asked for, at most {most:.0f} allowed by {owner}; {remedy}"

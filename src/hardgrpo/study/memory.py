@@ -23,7 +23,7 @@ TILE = 4096 * 32768
 
 
 def parameters(shape: dict) -> int:
-    """Number of weights. `shape` is a model's `shape` in config.yaml."""
+    """Number of weights. `shape` is a model's `shape` in the configuration."""
     return _embedding(shape) * (1 if shape["tied"] else 2) + shape["layers"] * _layer(shape) + shape["hidden_size"]
 
 

@@ -7,7 +7,7 @@ from hardgrpo.data import generated
 from hardgrpo.selection import policies
 
 OWN = "own"  # as the seed of a pretrained model: each replicate pretrains a base of its own
-OF_SEED = re.compile(r"-seed[0-9]+$")  # the end of the name of such a base; no model of config.yaml may have such a name
+OF_SEED = re.compile(r"-seed[0-9]+$")  # the end of the name of such a base; no model of the configuration may have such a name
 
 RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # of keys that a recipe may leave out
 # Keys that only a GRPO recipe has, and needs.
@@ -74,7 +74,7 @@ def model_of(base: str) -> str:
 
 
 def entry(config: dict, base: str) -> dict:
-    """The entry of config.yaml for a model or for a replicate's own base, in which the base's seed replaces `seed: own`."""
+    """The entry of the configuration for a model or for a replicate's own base, in which the base's seed replaces `seed: own`."""
     found = config["models"][model_of(base)]
     if base in config["models"]:
         return found

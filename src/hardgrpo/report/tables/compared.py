@@ -82,7 +82,7 @@ def here(study: dict, key: str) -> str:
         "middle": "the central ranks" if by_order else "nearest to the median, within the quartiles",
         "random": "shuffled by seed 42" if by_order else "by the seed",
         "pass_rates": own,
-        "prompts": "see the task in config.yaml",
+        "prompts": "see the task in config/tasks.yaml",
         "test_questions": "the whole test set",
         "top_k": "none",
         "test_base": "as in training",
@@ -95,7 +95,7 @@ def here(study: dict, key: str) -> str:
         "test_samples": f"mean of {study['test_samples']} at temperature 1, last checkpoint",
     }
     if pd.isna(key):
-        return "see the task in config.yaml"
+        return "see the task in config/tasks.yaml"
     if key in always:
         return always[key]
     if not study["recipe"]:

@@ -1,0 +1,54 @@
+"""The committed summaries of the studies that the pages show, and the claims that follow from them."""
+
+from hardgrpo.analysis import claims, published, summaries, verdicts
+from hardgrpo.report import registry
+from hardgrpo.runtime import files
+from hardgrpo.study import claim_conditions, paths
+
+from pathlib import Path
+
+import pandas as pd
+
+REFERENCE, TRUNCATION, VARIANTS = "mini_reference", "mini_truncation", "mini_variants"
+LABELS, ONLINE = "mini_labels", "mini_online"
+TRAINED = (REFERENCE, TRUNCATION, VARIANTS, LABELS, ONLINE)
+RECORDINGS, TRAJECTORIES = "recordings", "trajectories"
+NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead_regressions")
+
+
+def read(root: Path, study: str, *more: str) -> dict[str, pd.DataFrame]:
+    return {name: pd.read_csv(root / paths.reference(study) / f"{name}.csv") for name in (*NAMES, *more)}
+
+
+def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
+    """Tables `claims` and `compared`, equal to those of scripts/summaries/judge_claims.py."""
+    conditions = claim_conditions.conditions(config, study)
+    names = dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of)
+    tables = summaries.read_tables(files.Tables.below(root / paths.reference(study)), names)
+    folder = root / paths.PUBLISHED
+    rows = {
+        "claims": claims.judge(claims.read(root / "paper/claims.yaml"), verdicts.Study(tables, **conditions)),
+        "compared": published.compare(tables, published.read(folder), published.read_readings(folder)),
+    }
+    return {name: pd.DataFrame(files.rounded(rows[name]), columns=registry.JUDGED[name].columns) for name in rows}
+
+
+def all_claims(root: Path, config: dict) -> pd.DataFrame:
+    """Every claim in every study that has committed summaries of trained models, with its estimate and verdict."""
+    tables = {study: judged(root, config, study)["claims"] for study in TRAINED}
+    return pd.concat(tables, names=["study"]).reset_index("study").reset_index(drop=True)
+
+
+def at_home(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows of sampled completions, tested on the task that was trained on."""
+    frame = frame[frame.task == frame.eval_task]
+    return frame[frame.decoding == "sampled"] if "decoding" in frame else frame
+
+
+def against(differences: pd.DataFrame, policy: str, minus: str) -> dict | None:
+    """The row of two policies (difference, low, high, p, seeds), which the table has in one direction; None where it has it in neither."""
+    for first, second, sign in ((policy, minus, 1), (minus, policy, -1)):
+        for row in differences[(differences.policy == first) & (differences.minus == second)].itertuples():
+            low, high = sorted((sign * row.difference_low, sign * row.difference_high))
+            return {"difference": sign * row.difference, "low": low, "high": high, "p": row.p, "seeds": row.seeds}
+    return None
