@@ -141,7 +141,11 @@ rule compile_paper:
 rule write_crate:
     input:
         results=lambda w: tables_of(drawn_from(w.study), SUMMARY) + study_paper(w.study),
-        rules=sorted(str(path.relative_to(workflow.basedir)) for path in (Path(workflow.basedir) / "rules").glob("*.[sy]*")),
+        rules=sorted(
+            str(path.relative_to(workflow.basedir))
+            for pattern in ("rules/*.smk", "config/**/*.yaml")
+            for path in Path(workflow.basedir).glob(pattern)
+        ),
         described=["CITATION.cff", "README.md", "LICENSE"],
     output:
         "paper/{study}/crate.zip",

@@ -77,8 +77,6 @@ def commands(readme: str, quick: bool) -> list[str]:
     shown = re.findall(r"^    (make \w+)  |`(\.venv/bin/snakemake -n [^`]*)`", readme, re.MULTILINE)
     found = [block or inline for block, inline in shown]
     dry_runs = [command for command in found if "snakemake -n" in command]
-    options = re.findall(r"\(`(--config study=\w+)`", readme)  # of the dry-run
-    dry_runs += [f"{command} {option}" for command in dry_runs for option in options]
     whole = [command for command in found if command not in dry_runs]
     return ["make setup", *dry_runs] if quick else [*whole, *dry_runs]
 

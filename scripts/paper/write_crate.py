@@ -30,7 +30,7 @@ DESCRIBED = {
     "README.md": "What the workflow does and how to run it",
     "LICENSE": "Licence of the workflow and of its results",
     "CITATION.cff": "How to cite the workflow",
-    "config.yaml": "Tasks, models, policies, recipes and studies",
+    "config.yaml": "The settings of a user",
     TRAINER: "Trains one run",
 }
 OF_A_RUN = {"spec.yaml": "Everything that decides the result", "updates.csv": "Its training log", "provenance.json": "What made it"}

@@ -87,7 +87,7 @@ def test_a_study_of_truncation_is_planned_job_by_job(world):
 
 
 CONFIG = shipped.config()
-WITH_RUNS = [name for name, study in CONFIG["studies"].items() if study.get("recipes")]
+WITH_RUNS = [name for name, study in CONFIG["studies"].items() if settings.recipes_of(study)]
 QUICK = {"paper", "base_wrong", "variants", "limits", "mini_variants"}
 
 
