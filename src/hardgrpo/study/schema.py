@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema
 import yaml
 
+LARGEST_NUMBER = 10**18  # of integers in the configuration
 RULES = Path(__file__).parents[3] / "rules"
 
 
@@ -34,15 +35,25 @@ def violation(config: dict) -> str | None:
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
-    """(place, what is wrong) of values that a schema cannot refuse: infinite numbers, NaN, characters that no program takes."""
+    """(place, what is wrong) of values that a schema cannot refuse: infinite and huge numbers, NaN, characters that no program takes, and what
+    JSON does not have, because programs receive such values as JSON."""
     if isinstance(value, dict | list):
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(value, dict) and not isinstance(name, str):
+                yield ".".join(place) or "top level", f"the key {name!r} is no text; write it in quotes"
             yield from _unusable(name, *place)
             yield from _unusable(entry, *place, str(name))
+    elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+        yield ".".join(place), "a number of more than 18 digits"
     elif isinstance(value, float) and not math.isfinite(value):
         yield ".".join(place), f"{value} is no number"
     elif isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
         yield ".".join(place), f"{value!r} holds a character that no file or program takes"
+    elif not isinstance(value, (str, int, float, type(None))):  # YAML has dates, sets and binary data
+        yield (
+            ".".join(place),
+            f"YAML reads {value} as a {type(value).__name__}; expected text, a number, a list or a mapping: write text in quotes",
+        )
 
 
 def _pattern(validator, pattern: str, instance, schema: dict) -> Iterator[jsonschema.ValidationError]:
