@@ -1,6 +1,7 @@
 """A model folder may come from anyone: whatever its files hold, a program ends soon, with one line that names the folder."""
 
 import json
+import os
 import re
 import struct
 
@@ -222,6 +223,42 @@ def test_a_package_that_asks_for_more_layers_than_it_has_weights_is_refused(tmp_
 
 
 # --- everything that is loaded is loaded here ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change_of", ["settings", "link", "fifo"])
+@pytest.mark.parametrize("moment", ["choose_files", "check_settings"])
+def test_a_model_that_changes_while_it_is_checked_is_checked_as_it_is_copied(
+    folder, tmp_path_factory, monkeypatch, change_of, moment
+):
+    """The owner of the folder may be another account, which replaces a file after each of the checks."""
+    work = tmp_path_factory.mktemp("work")
+    (work / "private").write_text("private")
+    check = getattr(fetch_model, moment)
+
+    def check_and_change(*arguments):
+        checked = check(*arguments)
+        name = "config.json" if change_of == "settings" else "generation_config.json"
+        text = json.dumps(json.loads((folder / "config.json").read_text()) | {"attn_implementation": "evil/kernel"})
+        (folder / name).unlink()
+        {
+            "settings": lambda path: path.write_text(text),
+            "link": lambda path: path.symlink_to(work / "private"),
+            "fifo": os.mkfifo,
+        }[change_of](folder / name)
+        return checked
+
+    monkeypatch.setattr(fetch_model, moment, check_and_change)
+    monkeypatch.chdir(work)
+    source = json.dumps({"kind": "folder", "path": str(folder)})
+    monkeypatch.setattr("sys.argv", ["x", "--model", "m", "--source", source, "--output", "out", "--lock", "lock"])
+    try:
+        fetch_model.main()
+    except UserError as error:
+        assert moment == "choose_files" and str(folder) in str(error)
+        assert not (work / "out").exists()
+    else:
+        assert "evil" not in (work / "out/config.json").read_text()
+        assert "private" not in (work / "out/generation_config.json").read_text()
 
 
 def test_models_are_loaded_and_templates_applied_in_one_place():
