@@ -113,6 +113,41 @@ def test_a_tokenizer_that_makes_texts_long_or_is_none_is_refused(folder, setting
     assert str(refused.value).startswith(f"{folder}") and str(refused.value).isprintable()
 
 
+LONG = "e" * 20_000
+
+
+def add_versioned(folder) -> None:
+    settings = json.loads((folder / "tokenizer.json").read_text()) | {"normalizer": replacements(8)}
+    (folder / "tokenizer.4.0.json").write_text(json.dumps(settings))
+    change(folder, "tokenizer_config.json", fast_tokenizer_files=["tokenizer.4.0.json"])
+
+
+def take_vocabulary_of_a_slow_tokenizer(folder) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.json").write_text(json.dumps({"<eos>": 0, "a": 1, LONG: 2}))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    tokens = dict.fromkeys(("eos_token", "pad_token", "unk_token"), "<eos>")
+    change(folder, "tokenizer_config.json", tokenizer_class="Qwen2Tokenizer", **tokens)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        add_versioned,
+        take_vocabulary_of_a_slow_tokenizer,
+        lambda folder: (folder / "added_tokens.json").write_text(json.dumps({LONG: 7})),
+        lambda folder: change(folder, "tokenizer_config.json", added_tokens_decoder={"7": {"content": LONG, "special": False}}),
+        lambda folder: change(folder, "tokenizer_config.json", extra_special_tokens=[LONG]),
+        lambda folder: change(folder, "tokenizer_config.json", eos_token=LONG),
+    ],
+)
+def test_a_long_token_is_refused_whichever_file_holds_it(folder, spoil):
+    spoil(folder)
+    with pytest.raises(UserError, match="times longer") as refused:
+        engines.load_tokenizer(str(folder))
+    assert str(refused.value).startswith(f"{folder}")
+
+
 @pytest.mark.parametrize(
     "name", ["tokenizer.json", "chat_template.jinja", "config.json", "tokenizer_config.json", "generation_config.json"]
 )
