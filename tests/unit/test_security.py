@@ -190,6 +190,18 @@ ANSWERS = {  # repository: status, headers, body
     "r/page": (200, {"Content-Type": "text/html"}, "<html>"),
     "r/list": (200, {"Content-Type": "application/json"}, "[]"),
     "r/number": (200, {"Content-Type": "application/json"}, '{"siblings": 5}'),
+    **{
+        f"r/commit-{number}": (200, {"Content-Type": "application/json"}, json.dumps({"id": "r", "sha": sha, "siblings": []}))
+        for number, sha in enumerate([None, [], 5, "", "main", "../" * 8 + "x", "0" * 39, "0" * 40 + "\n", "0" * 39 + "/"])
+    },
+    **{
+        f"r/name-{number}": (
+            200,
+            {"Content-Type": "application/json"},
+            json.dumps({"id": "r", "sha": "0" * 40, "siblings": [{"rfilename": name}]}),
+        )
+        for number, name in enumerate([None, [], 5])
+    },
     "r/redirect": (302, {"Location": "http://127.0.0.1:9/elsewhere"}, ""),
     "r/loop": (302, {"Location": "/api/models/r/loop/revision/main"}, ""),
 }
@@ -239,6 +251,8 @@ def test_the_password_of_a_hub_is_in_no_message_whatever_the_hub_answers(tmp_pat
     text = done.stdout + done.stderr
     assert done.returncode == 0 and done.stdout.count("\n") == len(ANSWERS), text
     assert "127.0.0.1" in text and "PASSW0RD" not in text and "SECRETTOKEN" not in text, text
+    for line in done.stdout.splitlines():
+        assert "does not answer as a hub" in line or not line.startswith(("r/commit", "r/name")), line
 
 
 @pytest.mark.parametrize("name", ["HTTPS_PROXY", "http_proxy", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "HF_ENDPOINT", "UV_INDEX"])
