@@ -173,6 +173,14 @@ def test_archives_and_what_is_no_file_are_refused(folder):
     is_refused(folder, "train.csv: not a regular file")
 
 
+@pytest.mark.parametrize("card", ["README.md", ".huggingface.yaml"])
+def test_a_card_that_is_no_regular_file_is_refused(folder, card):
+    """A named pipe would never end."""
+    (folder / card).unlink(missing_ok=True)
+    os.mkfifo(folder / card)
+    is_refused(folder, f"{card}: not a regular file")
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -126,6 +126,21 @@ def test_a_table_that_says_two_things_is_refused(tmp_path, text, words):
         files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float})
 
 
+WIDTH = 60_000  # columns; a comparison of each name with each took minutes of processor time
+
+
+def test_a_table_and_an_object_of_many_names_are_read_at_once(tmp_path):
+    names = [f"c{number}" for number in range(WIDTH)]
+    (tmp_path / "x.csv").write_text(f"id,{','.join(names)}\na{',1' * WIDTH}\n")
+    began = time.process_time()
+    assert files.read_rows(tmp_path / "x.csv", {"id": str}) == [{"id": "a"}]
+    assert len(sources.read_rows(tmp_path / "x.csv")[0]) == WIDTH + 1
+    (tmp_path / "x.jsonl").write_text(json.dumps(dict.fromkeys(names, 1))[:-1] + f', "{names[-1]}": 2}}\n')
+    with pytest.raises(UserError, match=f"'{names[-1]}' stands in an object twice"):
+        files.read_jsonl(tmp_path / "x.jsonl", {"id": str})
+    assert time.process_time() - began < 20
+
+
 def test_a_byte_order_mark_and_long_cells_are_read(tmp_path):
     (tmp_path / "x.csv").write_text("\ufeffid,rate\r\n" + "a" * 300_000 + ",1\r\n")
     assert files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float}) == [{"id": "a" * 300_000, "rate": 1.0}]

@@ -71,13 +71,17 @@ def data_files(folder: Path) -> list[Path]:
 def _check_data_file(path: Path) -> None:
     from datasets.utils.extract import Extractor  # the library unpacks what looks like an archive, whatever its name
 
-    if not path.is_file():
-        raise UserError(f"{path}: not a regular file; put a data file in its place, or take it out of the dataset")
+    _check_regular(path)
     archive = Extractor.infer_extractor_format(path)
     if archive not in (None, "gzip") or (archive == "gzip") != path.name.lower().endswith(".gz"):
         raise UserError(f"{path}: its content is {archive or 'not gzip'}, which its name does not say; unpack it")
     if archive:
         files.read_text(path, errors="replace")  # refuses what grows without limit
+
+
+def _check_regular(path: Path) -> None:
+    if not path.is_file():
+        raise UserError(f"{path}: not a regular file; put a file in its place, or take it out of the dataset")
 
 
 def checked_card(folder: Path) -> dict:
@@ -86,6 +90,7 @@ def checked_card(folder: Path) -> dict:
     for path in (folder / name for name in CARD_FILES):
         if path.is_symlink() or path.exists():
             links.check_inside(path, folder)
+            _check_regular(path)
             content = _content(path)
             card |= content
             places |= dict.fromkeys(content, path)
