@@ -1,6 +1,7 @@
 """What docs/security.md says of what is not trusted. A test checks that every test that it names exists."""
 
 import argparse
+import base64
 import functools
 import getpass
 import http.server
@@ -13,6 +14,7 @@ import stat
 import subprocess
 import sys
 import threading
+import urllib.parse
 import zipfile
 from pathlib import Path
 
@@ -266,6 +268,31 @@ def test_passwords_of_addresses_are_in_no_message(monkeypatch, name, password):
     ):
         message = str(UserError(text))
         assert "PASS" not in message and "W0RD" not in message, message
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("http_proxy", "me:PASSW0RD@proxy.example:3128", "PASSW0RD"),
+        ("ALL_PROXY", "me:PASSW0RD@proxy.example:3128", "PASSW0RD"),
+        ("HF_ENDPOINT", "https://me:PASS%40W0RD@hub.example", "PASS@W0RD"),
+        ("AWS_SECRET_ACCESS_KEY", "PASSW0RD", "PASSW0RD"),
+        ("DATABASE_PASS", "PASSW0RD", "PASSW0RD"),
+        ("HF_TOKEN", "PASS/W0RD+", "PASS/W0RD+"),
+    ],
+)
+def test_a_secret_is_in_no_message_however_it_is_written(monkeypatch, name, value, secret):
+    monkeypatch.setenv(name, value)
+    account = f"me:{secret}" if "@" in value else secret
+    header = base64.b64encode(account.encode()).decode()
+    for form in (value, secret, account, urllib.parse.quote(secret, safe=""), header):
+        message = str(UserError(f"cannot use '{form}'"))
+        assert "W0RD" not in message and header not in message, message
+
+
+def test_signatures_of_addresses_are_in_no_message():
+    text = "cannot open https://files.example/a?X-Amz-Signature=1234&part=2&token=5678&sig=9 (403)"
+    assert str(UserError(text)) == "cannot open https://files.example/a?X-Amz-Signature=...&part=2&token=...&sig=... (403)"
 
 
 def test_addresses_without_a_password_stay():
