@@ -267,6 +267,20 @@ def test_an_output_that_cannot_be_is_named(tmp_path, monkeypatch, place):
         run_program("remove_answers", "--problems", "P.jsonl", "--output", place)
 
 
+def test_links_in_the_place_of_outputs_lead_nowhere(tmp_path):
+    """Neither a leftover of another name nor an output is followed to a folder elsewhere."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/manifest.json").write_text("{}")
+    for name in (".x.json.tmp", ".model.tmp", "model"):
+        (tmp_path / name).symlink_to("elsewhere")
+    files.write_json(tmp_path / "x.json", {"a": 1})
+    with pytest.raises(UserError, match="model: a link to a folder is in the way"), files.atomic(tmp_path / "model") as folder:
+        folder.mkdir()
+        (folder / "manifest.json").write_text('{"a": 1}')
+    assert (tmp_path / "elsewhere/manifest.json").read_text() == "{}"
+    assert {path.name for path in tmp_path.iterdir()} == {"elsewhere", "model", "x.json"}
+
+
 @pytest.mark.parametrize(
     ("policy", "words"), [("[", "not valid JSON"), ("5", "expected a JSON object, found int"), ("[" * 100_000, "too large")]
 )

@@ -48,6 +48,10 @@ def atomic(path: str | Path) -> Iterator[Path]:
             )
             if temporary.is_file() or (old and not old & new):
                 raise UserError(f"{path}: a folder with other content is in the way; name another output or move it away")
+            if path.is_symlink():
+                raise UserError(
+                    f"{path}: a link to a folder is in the way; remove the link, or name the folder itself as the output"
+                )
             shutil.rmtree(path)
         with seals.renewed(temporary, path):
             os.replace(temporary, path)
@@ -65,7 +69,7 @@ def named(path: str | Path) -> Path:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
