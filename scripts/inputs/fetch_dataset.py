@@ -39,8 +39,12 @@ def main() -> None:
 
 
 def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[str]:
-    """Data files that match a pattern, and README.md. Raise a `UserError` for a pattern without a match."""
-    data = [name for name in names if name.endswith(ENDINGS)]
+    """Data files that match a pattern, and README.md. Raise a `UserError` for a pattern without a match.
+
+    Hidden files are left out: no program reads them, and folders of seals are hidden.
+    """
+    visible = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
+    data = [name for name in visible if name.endswith(ENDINGS)]
     for pattern in patterns:
         if not fnmatch.filter(data, pattern):
             found = ", ".join((data or names)[:10]) or "nothing"

@@ -86,12 +86,12 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
     if not path.is_dir():
         raise UserError(f"{path}: no such folder; expected a Hugging Face folder with config.json, weights and tokenizer")
     wanted = choose_files(str(path), [entry.name for entry in path.iterdir() if entry.is_file()])
-    for name in wanted:
-        links.check_inside(path / name, path)
-    check_settings(str(path), path)
-    check_shards(str(path), path)
-    for name in wanted:
-        files.link_or_copy(path / name, folder / name)
+    # The copies are checked, because another account may change the folder at the same time. Settings first: weights may be large.
+    for names in ([name for name in wanted if not is_weights(name)], [name for name in wanted if is_weights(name)]):
+        for name in names:
+            links.copy_inside(path / name, path, folder / name)
+        check_settings(str(path), folder)
+    check_shards(str(path), folder)
     return {}, f"from {path}"
 
 
@@ -225,7 +225,16 @@ def unpack_gguf(where: str, work: Path, folder: Path) -> None:
     from tokenizers import pre_tokenizers
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
-    reader = GGUFReader(work / "weights.gguf")
+    class Reader(GGUFReader):
+        """Ends where the file ends. The library takes what is missing for nothing, as many times as the file's header asks for."""
+
+        def _get(self, offset, dtype, count=1, **order):
+            values = super()._get(offset, dtype, count, **order)
+            if len(values) < count:
+                raise ValueError("the file ends before what its header announces")
+            return values
+
+    reader = Reader(work / "weights.gguf")
     for name, field in reader.fields.items():
         if name.endswith(("block_count", "expert_count")) and field.contents() > max(
             len(reader.tensors), model_folders.LEAST_LAYERS

@@ -7,9 +7,11 @@ import socketserver
 import threading
 import zipfile
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
-from hardgrpo.data import sources
+from hardgrpo.data import dataset_folders, sources
 from hardgrpo.runtime.errors import UserError
 
 SECRET = "THE USER'S PRIVATE FILE"
@@ -173,6 +175,14 @@ def test_archives_and_what_is_no_file_are_refused(folder):
     is_refused(folder, "train.csv: not a regular file")
 
 
+@pytest.mark.parametrize("card", ["README.md", ".huggingface.yaml"])
+def test_a_card_that_is_no_regular_file_is_refused(folder, card):
+    """A named pipe would never end."""
+    (folder / card).unlink(missing_ok=True)
+    os.mkfifo(folder / card)
+    is_refused(folder, f"{card}: not a regular file")
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -197,3 +207,37 @@ def test_cards_that_are_none_are_one_line(folder, text):
         (folder / name).write_text(content)
         is_refused(folder, rf"{name}: ")
         (folder / name).unlink()
+
+
+def write_parquet(path, text: str, rows: int) -> None:
+    schema = pyarrow.schema([("question", pyarrow.string()), ("answer", pyarrow.string())])
+    with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        for _ in range(rows // 10):
+            writer.write_table(pyarrow.table({"question": [text] * 10, "answer": ["1"] * 10}, schema=schema))
+
+
+@pytest.mark.parametrize("form", ["one text in all rows", "long texts"])
+def test_a_parquet_file_that_grows_when_it_is_unpacked_is_refused(folder, monkeypatch, form):
+    monkeypatch.setattr(dataset_folders, "UNPACKED_BYTES", 2**24)
+    (folder / "mine.csv").unlink()
+    write_parquet(
+        folder / "train.parquet", "x" * (10**5 if form == "one text in all rows" else 10**7), 200 if "one" in form else 20
+    )
+    assert (folder / "train.parquet").stat().st_size < 200_000
+    is_refused(folder, "train.parquet: its .* bytes are unpacked to more than")
+
+
+def test_a_parquet_file_of_a_usual_kind_is_read(folder, monkeypatch):
+    monkeypatch.setattr(dataset_folders, "UNPACKED_BYTES", 2**20)
+    (folder / "mine.csv").unlink()
+    rows = [{"question": f"{number}: {'a' * 90}", "answer": str(number)} for number in range(5000)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "train.parquet")
+    assert sources.read_rows(folder, split="train") == rows
+
+
+def test_rows_that_each_have_a_column_of_their_own_are_refused(folder):
+    """A hundred kilobytes would become ten million cells."""
+    (folder / "mine.csv").unlink()
+    rows = [{"question": "q", f"c{number}": 1} for number in range(3500)]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    is_refused(folder, "cells, rows times columns")

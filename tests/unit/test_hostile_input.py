@@ -126,6 +126,21 @@ def test_a_table_that_says_two_things_is_refused(tmp_path, text, words):
         files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float})
 
 
+WIDTH = 60_000  # columns; a comparison of each name with each took minutes of processor time
+
+
+def test_a_table_and_an_object_of_many_names_are_read_at_once(tmp_path):
+    names = [f"c{number}" for number in range(WIDTH)]
+    (tmp_path / "x.csv").write_text(f"id,{','.join(names)}\na{',1' * WIDTH}\n")
+    began = time.process_time()
+    assert files.read_rows(tmp_path / "x.csv", {"id": str}) == [{"id": "a"}]
+    assert len(sources.read_rows(tmp_path / "x.csv")[0]) == WIDTH + 1
+    (tmp_path / "x.jsonl").write_text(json.dumps(dict.fromkeys(names, 1))[:-1] + f', "{names[-1]}": 2}}\n')
+    with pytest.raises(UserError, match=f"'{names[-1]}' stands in an object twice"):
+        files.read_jsonl(tmp_path / "x.jsonl", {"id": str})
+    assert time.process_time() - began < 20
+
+
 def test_a_byte_order_mark_and_long_cells_are_read(tmp_path):
     (tmp_path / "x.csv").write_text("\ufeffid,rate\r\n" + "a" * 300_000 + ",1\r\n")
     assert files.read_rows(tmp_path / "x.csv", {"id": str, "rate": float}) == [{"id": "a" * 300_000, "rate": 1.0}]
@@ -250,6 +265,20 @@ def test_an_output_that_cannot_be_is_named(tmp_path, monkeypatch, place):
     (tmp_path / "P.jsonl").write_text('{"id": "a", "question": "q", "answer": "1"}\n')
     with pytest.raises(UserError, match="cannot (be written|write)"):
         run_program("remove_answers", "--problems", "P.jsonl", "--output", place)
+
+
+def test_links_in_the_place_of_outputs_lead_nowhere(tmp_path):
+    """Neither a leftover of another name nor an output is followed to a folder elsewhere."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/manifest.json").write_text("{}")
+    for name in (".x.json.tmp", ".model.tmp", "model"):
+        (tmp_path / name).symlink_to("elsewhere")
+    files.write_json(tmp_path / "x.json", {"a": 1})
+    with pytest.raises(UserError, match="model: a link to a folder is in the way"), files.atomic(tmp_path / "model") as folder:
+        folder.mkdir()
+        (folder / "manifest.json").write_text('{"a": 1}')
+    assert (tmp_path / "elsewhere/manifest.json").read_text() == "{}"
+    assert {path.name for path in tmp_path.iterdir()} == {"elsewhere", "model", "x.json"}
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,14 @@ def test_a_change_of_an_entry_changes_no_entry_that_extends_it(tmp_path):
         ("recipes: {alpha: {x: 1}, b: {extends: alpah}}", ["config: recipes.b.extends", "'alpah'", "did you mean 'alpha'"]),
         ("recipes: {a: {extends: b}, b: {extends: a}}", ["recipes.a.extends", "circle"]),
         ("recipes: {a: {extends: [b]}}", ["recipes.a.extends"]),
+        *(
+            (
+                "recipes:\n  r0: {x: 1}\n  r2000: {x: 1}\n"
+                + "".join(f"  r{n}: {{extends: r{n + step}}}\n" for n in range(1, 2000)),
+                ["recipes.r", "a chain of more than"],
+            )
+            for step in (1, -1)
+        ),
         ("tasks: {}", ["recipes.yaml", "one key, `recipes`"]),
         ("recipes: [1]", ["recipes.yaml", "one key, `recipes`"]),
         ("recipes: {", ["recipes.yaml"]),
@@ -104,3 +112,8 @@ def test_null_is_no_value_but_where_it_means_none(value):
     config["recipes"]["mini"] |= {"adapter": None, "importance_correction": None}
     del config["recipes"]["mini"]["selector"]
     checks.check(config, "config.yaml")
+
+
+def test_a_mistake_in_a_text_that_only_the_first_reader_takes_is_named_without_a_place(tmp_path):
+    (tmp_path / "my.yaml").write_text('tasks: {mine: {prompt: "\\ud800{question}"}}\n')
+    assert load.locate("tasks.mine.prompt", [tmp_path / "my.yaml"]) is None

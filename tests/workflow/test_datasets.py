@@ -52,6 +52,15 @@ def test_only_the_files_asked_for(work, dataset):
     )
 
 
+def test_hidden_files_are_not_downloaded(work, dataset):
+    """A folder of seals is hidden: its files are in no lock, and a wrong seal would make a file unreadable."""
+    for name in (".seals/manifest.json", "main/.seals/test.jsonl", ".hidden.json"):
+        (dataset / name).parent.mkdir(exist_ok=True)
+        (dataset / name).write_text('{"a": 1}')
+    assert_done(work.dataset(), "3 files")
+    assert names(work.out) == {"README.md", "main/test.jsonl", "main/train[1].jsonl", "manifest.json"}
+
+
 @pytest.mark.parametrize("pattern", ["*.py", "mian/*"])
 def test_pattern_without_data_files(work, dataset, pattern):
     assert_refused(work.dataset("--files", "main/*", pattern), f"'{pattern}'", "main/test.jsonl")

@@ -1,6 +1,7 @@
 """What is wrong in a configuration is one clear line with the place and the remedy; exit status not 0, results untouched."""
 
 import copy
+import datetime
 import os
 
 import pytest
@@ -104,6 +105,12 @@ def break_(path, value):
         ),
         (break_("tasks/swaps/prompt", "\0{question}"), ["tasks.swaps.prompt", "a character that no file or program takes"]),
         (break_("tasks/swaps/prompt", "\ud800{question}"), ["tasks.swaps.prompt", "a character that no file or program takes"]),
+        (break_("models/tiny/chat", {"day": datetime.date(2024, 7, 26)}), ["models.tiny.chat.day", "2024-07-26", "in quotes"]),
+        (break_("models/tiny/chat", {"words": {"a"}}), ["models.tiny.chat.words", "expected text, a number"]),
+        (break_("models/tiny/chat", {"data": b"a"}), ["models.tiny.chat.data", "expected text, a number"]),
+        (break_("models/tiny/chat", {1: 1, "x": {None: 2}}), ["models.tiny.chat", "the key 1 is no text"]),
+        (break_("models/tiny/chat", {"x": {True: 2}}), ["models.tiny.chat.x", "the key True is no text"]),
+        (break_("plan/price", 10**400), ["plan.price", "more than 18 digits"]),
         (break_("models/tiny/chat", {"truncation": True}), ["models.tiny.chat: truncation", "the model's own template reads"]),
         (break_("recipes/mini_rest/reward", "majority"), ["recipes.mini_rest.majority_share", "belongs to reward: correct"]),
         (break_("recipes/mini_beta/selector/kind", "bandit"), ["recipes.mini_beta.selector"]),

@@ -20,6 +20,9 @@ NO_DATA = ("manifest.json", "config.json", "dataset_info.json", "dataset_infos.j
 PLAIN_OPTIONS = ("config_name", "default", "version", "description", "drop_labels", "sep", "delimiter", "header", "names")
 PLAIN_OPTIONS += ("encoding", "quotechar", "escapechar", "doublequote", "skip_blank_lines", "field", "sample_by", "keep_linebreaks")
 PATHS = ("data_files", "data_dir")
+UNPACKED_BYTES, UNPACKED_TIMES = 2**30, 100  # a Parquet file may be unpacked to the first, or to the second times its size
+CELLS, CELLS_PER_BYTE = 10**7, 10  # a dataset may have so many cells, or so many for each byte of its files
+ROWS_AT_A_TIME = 64
 
 
 def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
@@ -35,14 +38,18 @@ def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
         checked = Path(temporary) / "dataset"
         checked.mkdir()
         (checked / CARD).write_text(f"---\n{yaml.safe_dump(checked_card(folder))}---\n", encoding="utf-8")
-        for path in data_files(folder):
+        paths = data_files(folder)
+        for path in paths:
             link = checked / path.relative_to(folder)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(path.resolve())
         try:
             dataset = datasets.load_dataset(str(checked), name=name, split=split, cache_dir=str(Path(temporary) / "cache"))
+            _check_cells(folder, dataset.num_rows * dataset.num_columns, sum(path.stat().st_size for path in paths))
             # Not the library's values: a Parquet file may declare a column of text to be images, which it would open.
             return dataset.with_format("arrow")[:].to_pylist()
+        except UserError:
+            raise
         except Exception as error:  # the library's readers raise errors of many kinds for damaged and hostile files
             if errors.explain(error) is not None:
                 raise
@@ -71,13 +78,55 @@ def data_files(folder: Path) -> list[Path]:
 def _check_data_file(path: Path) -> None:
     from datasets.utils.extract import Extractor  # the library unpacks what looks like an archive, whatever its name
 
-    if not path.is_file():
-        raise UserError(f"{path}: not a regular file; put a data file in its place, or take it out of the dataset")
+    _check_regular(path)
     archive = Extractor.infer_extractor_format(path)
     if archive not in (None, "gzip") or (archive == "gzip") != path.name.lower().endswith(".gz"):
         raise UserError(f"{path}: its content is {archive or 'not gzip'}, which its name does not say; unpack it")
     if archive:
         files.read_text(path, errors="replace")  # refuses what grows without limit
+    if path.name.lower().endswith(".parquet"):
+        _check_unpacked(path)
+
+
+def _check_unpacked(path: Path) -> None:
+    """Raise a `UserError` if a Parquet file is far larger when it is unpacked: it holds a text that all rows share only once."""
+    import pyarrow
+    import pyarrow.parquet
+
+    size = path.stat().st_size
+    most, unpacked = max(UNPACKED_BYTES, UNPACKED_TIMES * size), 0
+    try:
+        with pyarrow.parquet.ParquetFile(path) as table:
+            groups = (table.metadata.row_group(number) for number in range(table.num_row_groups))
+            stated = sum(group.total_byte_size for group in groups)
+            if stated > most:
+                raise _too_large(path, size, most)
+            # No value is longer than what is stated, so that no batch is larger than `most`.
+            for batch in table.iter_batches(max(1, min(ROWS_AT_A_TIME, most // max(1, stated)))):
+                unpacked += batch.nbytes
+                if unpacked > most:
+                    raise _too_large(path, size, most)
+    except (pyarrow.ArrowException, OSError):
+        pass  # the library `datasets` says what is wrong
+
+
+def _too_large(path: Path, size: int, most: int) -> UserError:
+    return UserError(
+        f"{path}: its {size:,} bytes are unpacked to more than {most:,}; save the columns that the task needs as JSON Lines if you trust it"
+    )
+
+
+def _check_cells(folder: Path, cells: int, size: int) -> None:
+    """Raise a `UserError` if rows have very many columns, most of them empty: each row becomes a dictionary of all columns."""
+    if cells > max(CELLS, CELLS_PER_BYTE * size):
+        raise UserError(
+            f"{folder}: its {size:,} bytes are {cells:,} cells, rows times columns; keep the columns that the task needs"
+        )
+
+
+def _check_regular(path: Path) -> None:
+    if not path.is_file():
+        raise UserError(f"{path}: not a regular file; put a file in its place, or take it out of the dataset")
 
 
 def checked_card(folder: Path) -> dict:
@@ -86,6 +135,7 @@ def checked_card(folder: Path) -> dict:
     for path in (folder / name for name in CARD_FILES):
         if path.is_symlink() or path.exists():
             links.check_inside(path, folder)
+            _check_regular(path)
             content = _content(path)
             card |= content
             places |= dict.fromkeys(content, path)

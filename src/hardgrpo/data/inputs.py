@@ -10,6 +10,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.lock_files import is_current, open_lock
 
 SECTIONS = {"datasets": "dataset", "models": "model", "packages": "package", "problems": "problems of"}
+COMMIT = re.compile("[0-9a-f]{40}")
 WHERE = "downloads run where the internet can be reached (on a cluster: the login node)"
 
 
@@ -162,7 +164,12 @@ def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, li
 
     with _explained(kind, name, revision, accept):
         info = HfApi().repo_info(name, repo_type=kind, revision=revision, timeout=30)
-    return info.sha, sorted(sibling.rfilename for sibling in info.siblings or [])
+        names = [sibling.rfilename for sibling in info.siblings or []]
+        if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha):  # it becomes part of paths
+            raise ValueError(f"its commit is '{info.sha}', expected 40 hexadecimal digits")
+        if not all(isinstance(file, str) for file in names):
+            raise ValueError("its list of files holds what is no name")
+    return info.sha, sorted(names)
 
 
 def download(kind: str, name: str, commit: str, names: list[str], folder: str | Path, accept: str = "") -> None:

@@ -1,5 +1,6 @@
 """Errors that a user can cause end a program with one clear line and exit status 1, without half-written files."""
 
+import base64
 import contextlib
 import errno
 import os
@@ -7,6 +8,7 @@ import re
 import signal
 import sys
 import traceback
+import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 
 import hardgrpo
@@ -65,21 +67,48 @@ def shown(text: object) -> str:
     return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
 
 
-SECRET_NAMES = ("TOKEN", "API_KEY", "PASSWORD", "SECRET")  # of variables whose value is a secret
+# Ends of names of variables whose value is a secret
+SECRET_NAMES = (
+    "TOKEN",
+    "API_KEY",
+    "ACCESS_KEY",
+    "PRIVATE_KEY",
+    "SECRET_KEY",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "_PASS",
+)
 IN_ADDRESS = re.compile(r"(?<=//)[^/\s'\"]*@")  # account and password
+IN_QUERY = re.compile(  # of a signed address
+    r"(?<=[?&])([\w-]*(?:signature|token|credential|password|secret|key)|sig)=[^&\s'\"<>()]+", re.IGNORECASE
+)
 
 
 def without_passwords(text: str) -> str:
     """Text without account and password of addresses, and without the tokens and passwords of this process's environment."""
+    for secret in sorted(_secrets(), key=len, reverse=True):
+        text = text.replace(secret, "...")
+    return IN_QUERY.sub(r"\1=...", IN_ADDRESS.sub("", text))
+
+
+def _secrets() -> set[str]:
+    """Tokens and passwords of this process's environment, as they are and as addresses and headers write them."""
+    secrets = set()
     for name, value in os.environ.items():
-        if name.upper().endswith(SECRET_NAMES) and len(value) >= SHORTEST_SECRET:
-            text = text.replace(value, "...")
-        for address in value.split() if "@" in value and "//" in value else ():  # a password may hold what no address may
-            account = address.partition("//")[2].rpartition("@")[0]
-            for secret in (account, account.partition(":")[2]):
-                if len(secret) >= SHORTEST_SECRET:
-                    text = text.replace(secret, "...")
-    return IN_ADDRESS.sub("", text)
+        if name.upper().endswith(SECRET_NAMES):
+            secrets.add(value)
+        is_proxy = name.upper().endswith("_PROXY")  # may be ACCOUNT:PASSWORD@HOST without https://
+        for address in (
+            value.split() if "@" in value and ("//" in value or is_proxy) else ()
+        ):  # a password may hold what no address may
+            _, slashes, place = address.partition("//")
+            account = (place if slashes else address).rpartition("@")[0]
+            secrets |= {account, account.partition(":")[2]}
+    forms = {form for secret in secrets for form in (secret, urllib.parse.quote(secret, safe=""), urllib.parse.unquote(secret))}
+    forms |= {base64.b64encode(form.encode("utf-8", "replace")).decode() for form in forms}
+    return {form for form in forms if len(form) >= SHORTEST_SECRET}
 
 
 def first_entries(entries: Sequence[str], number: int = 5) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hardgrpo.runtime import seals
 from hardgrpo.runtime.errors import SICK_DISK, RowError, Unreadable, UserError, refuse_rows
-from hardgrpo.runtime.json_text import as_list, as_object, parse_json  # noqa: F401 (programs take them from here)
+from hardgrpo.runtime.json_text import as_list, as_object, first_repeated, parse_json  # noqa: F401 (programs take them from here)
 from hardgrpo.runtime.seals import sha256
 from hardgrpo.runtime.yaml_text import parse_yaml
 
@@ -48,6 +48,10 @@ def atomic(path: str | Path) -> Iterator[Path]:
             )
             if temporary.is_file() or (old and not old & new):
                 raise UserError(f"{path}: a folder with other content is in the way; name another output or move it away")
+            if path.is_symlink():
+                raise UserError(
+                    f"{path}: a link to a folder is in the way; remove the link, or name the folder itself as the output"
+                )
             shutil.rmtree(path)
         with seals.renewed(temporary, path):
             os.replace(temporary, path)
@@ -65,7 +69,7 @@ def named(path: str | Path) -> Path:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
@@ -292,7 +296,7 @@ def read_cells(path: str | Path) -> tuple[list[str], list[list[str]]]:
 
 def check_cells(path: str | Path, header: list[str], cells: list[list[str]], place: Callable[[int], str] = _row) -> None:
     """Raise a `UserError` for repeated column names and rows not as long as the header."""
-    twice = next((name for name in header if header.count(name) > 1), None)
+    twice = first_repeated(header)
     if twice is not None:
         raise UserError(f"{path}: column '{twice}' stands in the header twice; rename one")
     remedy = "correct the row, or make the file again if it was truncated"

@@ -1,6 +1,7 @@
 """Parse JSON strictly, with errors that name the place."""
 
 import argparse
+import collections
 import json
 import math
 from pathlib import Path
@@ -19,8 +20,7 @@ def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None
     def once(pairs: list[tuple]) -> dict:
         found = dict(pairs)
         if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            raise refusal(f"'{next(name for name in names if names.count(name) > 1)}' stands in an object twice")
+            raise refusal(f"'{first_repeated([name for name, _ in pairs])}' stands in an object twice")
         return found
 
     def refused(constant: str):
@@ -43,6 +43,12 @@ def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None
         raise UserError(f"{name}: line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); {remedy}") from None
     except (ValueError, OverflowError, RecursionError):  # a number of hundreds of digits; thousands of brackets
         raise refusal("a number or a nesting that is too large for JSON") from None
+
+
+def first_repeated(names: list[str]) -> str | None:
+    """The first name that stands in a list more than once; None if all differ."""
+    times = collections.Counter(names)
+    return next((name for name in names if times[name] > 1), None)
 
 
 def as_object(text: str) -> dict:

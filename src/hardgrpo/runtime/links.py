@@ -1,5 +1,8 @@
-"""Tell symbolic links that leave a folder from those that stay in it."""
+"""Tell symbolic links that leave a folder from those that stay in it, and copy files of folders that other accounts may change."""
 
+import os
+import shutil
+import stat
 from pathlib import Path
 
 from hardgrpo.runtime.errors import UserError
@@ -10,7 +13,37 @@ def check_inside(path: Path, folder: Path) -> None:
 
     In a hub's cache, `folder` is `snapshots/COMMIT`, and its links lead to `../../blobs`: these are inside.
     """
-    target, root = path.resolve(), folder.resolve()
+    _check_target(path, path.resolve(), folder)
+
+
+def _check_target(path: Path, target: Path, folder: Path) -> None:
+    root = folder.resolve()
     places = [root, root.parents[1] / "blobs"] if root.parent.name == "snapshots" else [root]
     if not any(target.is_relative_to(place) for place in places):
         raise UserError(f"{path}: a link to {target}, which is outside of {folder}; put a copy of the file in its place")
+
+
+def copy_inside(path: Path, folder: Path, copy: Path) -> None:
+    """Copy `path`, an entry of `folder`; a file of this account gets a second name instead, if that is possible.
+
+    Raise a `UserError` if `path` is no regular file or leads out of `folder`. The file that is examined is the file that is copied, even
+    if another account changes the folder at the same time.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise UserError(f"{path}: not a regular file; put a copy of the file in its place")
+        descriptor = Path(f"/proc/self/fd/{stream.fileno()}")  # Linux
+        target = Path(os.readlink(descriptor)) if descriptor.is_symlink() else path.resolve()
+        _check_target(path, target, folder)
+        if status.st_uid == os.geteuid():
+            try:
+                os.link(target, copy)
+            except OSError:  # another disk, or a file system without second names
+                pass
+            else:
+                if os.path.samestat(copy.lstat(), status):
+                    return
+                copy.unlink()
+        with open(copy, "xb") as written:
+            shutil.copyfileobj(stream, written)

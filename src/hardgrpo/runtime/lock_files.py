@@ -16,16 +16,16 @@ def open_lock(path: str | Path) -> TextIO:
     """
     remedy = "delete it and run again"
     try:
-        stream = open(path, "a+", encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600))
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as error:
-        if error.errno != errno.ELOOP:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):  # a link, a folder, a socket
             raise
-        raise UserError(f"{path}: a link is in the place of a lock file; {remedy}") from None
-    status = os.fstat(stream.fileno())
+        raise UserError(f"{path}: a link, folder or socket is in the place of a lock file; {remedy}") from None
+    status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or status.st_uid != os.geteuid():
-        stream.close()
+        os.close(descriptor)
         raise UserError(f"{path}: not a lock file that this account has created (another owner, or a second name); {remedy}")
-    return stream
+    return open(descriptor, "a+", encoding="utf-8", errors="replace")
 
 
 def is_current(stream: TextIO, path: str | Path) -> bool:

@@ -66,8 +66,11 @@ def _parts(path: Path) -> list[str]:
 
 
 def _problem_of(entry: Path, status: os.stat_result, trusted: set[int], is_last: bool) -> str | None:
-    if status.st_uid not in trusted and not _is_of_the_host(status.st_uid):
-        return f"{entry} belongs to {_account(status.st_uid)}"
+    if status.st_uid not in trusted:
+        if not _is_of_the_host(status.st_uid):
+            return f"{entry} belongs to {_account(status.st_uid)}"
+        if is_last:
+            return f"{entry} belongs to an account that has no number in this container (here: {_account(status.st_uid)})"
     if stat.S_ISLNK(status.st_mode) or not is_last and status.st_mode & stat.S_ISVTX:
         return None
     if status.st_mode & stat.S_IWOTH:
@@ -87,7 +90,8 @@ def _is_own_group(group: int) -> bool:
 
 
 def _is_of_the_host(account: int) -> bool:
-    """Whether an account has no number in this container. Files of the host's root, such as a bound /tmp, then seem to be nobody's."""
+    """Whether an account has no number in this container. Files of the host's root, such as a bound /tmp, then seem to be nobody's, and so do
+    those of all other accounts of the host: such an owner is good enough for folders above a path, but not for the path itself."""
     try:
         ranges = [tuple(map(int, line.split())) for line in ID_MAP.read_text().splitlines()]
     except OSError:

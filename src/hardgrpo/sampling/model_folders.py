@@ -48,9 +48,14 @@ def load_config(folder: str | Path):
 def load_tokenizer(folder: str | Path, **arguments):
     """The tokenizer in a folder; `arguments` are those of from_pretrained. Raise a `UserError` if it cannot be used."""
     check_sizes(Path(folder))
-    check_growth(Path(folder))
+    for path in Path(folder).glob("tokenizer*.json"):  # tokenizer_config.json may name tokenizer.4.0.json
+        check_growth(path)
     with errors.while_loading(folder):
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, **arguments)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **arguments)
+        tokens = tokenizer.get_vocab()  # of all files: vocab.json, added_tokens.json, tokenizer_config.json ...
+    if (longest := max(map(len, tokens), default=0)) > LONGEST_TOKEN:
+        raise _too_long(folder, longest)
+    return tokenizer
 
 
 def load_model(folder: str | Path, **arguments):
@@ -86,25 +91,27 @@ def check_layers(folder: Path) -> None:
             )
 
 
-def check_growth(folder: Path) -> None:
-    """Raise a `UserError` if tokenizer.json makes a text many times longer: replacements multiply, and tokens may be long texts."""
-    path = folder / "tokenizer.json"
-    if not path.exists():
-        return
+def check_growth(path: Path) -> None:
+    """Raise a `UserError` if a tokenizer.json makes a text many times longer: replacements multiply, and tokens may be long texts."""
     settings = files.read_json(path, remedy=errors.CHOOSE_ANOTHER)
     vocabulary = model.get("vocab") if isinstance(model := settings.get("model"), dict) else []
     # A vocabulary is {token: number} or [[token, score], ...].
     tokens = [entry[0] if isinstance(entry, list) and entry else entry for entry in vocabulary or []]
-    tokens += [value for key, value in _entries(settings.get("added_tokens")) if key == "content"]
+    added = [settings.get("added_tokens"), settings.get("added_tokens_decoder")]  # the second: of tokenizer_config.json
+    tokens += [value for key, value in _entries(added) if key == "content"]
     longest = max((len(token) for token in tokens if isinstance(token, str)), default=0)
     steps = [settings.get(name) for name in ("normalizer", "pre_tokenizer", "decoder")]
     replacements = [value for key, value in _entries(steps) if key == "content" and isinstance(value, str)]
     growth = math.prod(max(1, len(replacement)) for replacement in replacements)
     if longest > LONGEST_TOKEN or growth > MOST_TIMES:
-        raise UserError(
-            f"{path}: it makes a text up to {max(growth, longest):,} times longer; expected tokens of at most {LONGEST_TOKEN:,} characters and"
-            f" replacements that make a text at most {MOST_TIMES} times longer; choose another model"
-        )
+        raise _too_long(path, max(growth, longest))
+
+
+def _too_long(path: str | Path, times: int) -> UserError:
+    return UserError(
+        f"{path}: the tokenizer makes a text up to {times:,} times longer; expected tokens of at most {LONGEST_TOKEN:,} characters and"
+        f" replacements that make a text at most {MOST_TIMES} times longer; choose another model"
+    )
 
 
 def _entries(settings: object) -> Iterator[tuple[str, object]]:

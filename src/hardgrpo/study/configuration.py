@@ -16,6 +16,8 @@ from hardgrpo.study.strict import Count, Name, Strict
 from hardgrpo.study.study import Study
 from hardgrpo.study.task import Task
 
+LARGEST_NUMBER = 10**18  # of integers in the configuration
+
 
 class ChosenSubset(Strict):
     """The subset that `.venv/bin/snakemake subset` chooses."""
@@ -131,15 +133,25 @@ def mistakes(config: dict) -> list[tuple[str, str]]:
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
-    """(place, what is wrong) of values that no file or program takes: infinite numbers, NaN, control characters."""
+    """(place, what is wrong) of values that no class can refuse: infinite and huge numbers, NaN, characters that no program takes, and what
+    JSON does not have, because programs receive such values as JSON."""
     if isinstance(value, dict | list):
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(value, dict) and not isinstance(name, str):
+                yield ".".join(place) or "top level", f"the key {name!r} is no text; write it in quotes"
             yield from _unusable(name, *place)
             yield from _unusable(entry, *place, str(name))
+    elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+        yield ".".join(place), "a number of more than 18 digits"
     elif isinstance(value, float) and not math.isfinite(value):
         yield ".".join(place), f"{value} is no number"
     elif isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
         yield ".".join(place), f"{value!r} holds a character that no file or program takes"
+    elif not isinstance(value, str | int | float | None):  # YAML has dates, sets and binary data
+        problem = (
+            f"YAML reads {value} as a {type(value).__name__}; expected text, a number, a list or a mapping: write text in quotes"
+        )
+        yield ".".join(place), problem
 
 
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 SECTIONS = ("tasks", "models", "policies", "recipes")  # whose entries may say `extends`
+LONGEST_CHAIN = 100  # entries that extend each other
 
 
 def read(folder: str | Path = ".") -> dict:
@@ -59,6 +60,10 @@ def _resolve(entries: dict, key: str, place: str, extending: tuple[str, ...]):
         raise UserError(
             f"{place}.{extending[0]}.extends: {' -> '.join((*extending, key))} is a circle; let one of them stand alone"
         )
+    if len(extending) == LONGEST_CHAIN:
+        raise UserError(
+            f"{place}.{extending[0]}.extends: a chain of more than {LONGEST_CHAIN} entries; let one of them stand alone"
+        )
     if not isinstance(base, str) or base not in entries:
         close = difflib.get_close_matches(str(base), entries, n=1)
         hint = f"did you mean '{close[0]}'?" if close else "name another entry of the section"
@@ -98,7 +103,10 @@ def locate(place: str, paths: list[Path]) -> str | None:
         prefix = f"studies.{path.stem}." if path.parent.name == "studies" else ""
         if not f"{place}.".startswith(prefix):
             continue
-        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        try:
+            node = yaml.compose(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        except yaml.YAMLError:  # of a few texts that only PyYAML's own reader takes, such as half a surrogate pair
+            continue
         line, steps = _descend(node, place.removeprefix(prefix.rstrip(".")).lstrip("."))
         steps += 2 if prefix else 0
         if steps > 1 and steps >= depth:
