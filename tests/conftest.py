@@ -19,7 +19,7 @@ import pytest
 import yaml
 from hypothesis import settings
 
-import forked
+import fork_server
 import slurm_cluster
 from hardgrpo.runtime import environments, seals, warm
 from hardgrpo.study import load
@@ -38,7 +38,7 @@ os.environ |= environments.ALLOCATOR | dict.fromkeys(("OMP_NUM_THREADS", "OPENBL
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["explorer_pages", "interrupted", "own_prompts", "workplace"]  # their fixtures
+pytest_plugins = ["explorer_pages", "interruptible_run", "own_prompts", "download_folder"]  # their fixtures
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
@@ -198,7 +198,7 @@ class World:
 
     def snakemake(self, *arguments: str, profile: str = "laptop", env: dict | None = None) -> subprocess.CompletedProcess:
         given = ["--profile", profile, *(["--cores", "2"] if profile == "laptop" else []), *arguments]
-        return forked.run("snakemake", given, self.folder, os.environ | (env or {}))
+        return fork_server.run("snakemake", given, self.folder, os.environ | (env or {}))
 
     def plan(self, *arguments: str, profile: str = "laptop") -> dict[str, int]:
         done = self.snakemake("-n", *arguments, profile=profile)

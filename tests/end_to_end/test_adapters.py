@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM
 from conftest import path_of
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.training import base_weights
-from interrupted import often, wait_for
+from interruptible_run import often, wait_for
 
 UPDATES = 6
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}

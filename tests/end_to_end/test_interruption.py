@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from interrupted import COLD, EVERY, KILLS, UPDATES, command, contents, latest, scheduled, start, states, wait_for, whole
+from interruptible_run import COLD, EVERY, KILLS, UPDATES, command, contents, latest, scheduled, start, states, wait_for, whole
 
 
 def test_the_same_run_twice_gives_the_same_files(run):

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from conftest import TABLES, World, shrink
+from fakes import recorded, without_network
 from hardgrpo.runtime import warm
-from stand_ins import recorded, without_network
 
 REACHES_OUT = ("train_grpo.py", "evaluate.py", "probe.py", "pretrain_model.py", "warm.py")
 

@@ -7,7 +7,7 @@ import time
 import pytest
 import yaml
 
-from interrupted import KILLS, contents, start, states, wait_for
+from interruptible_run import KILLS, contents, start, states, wait_for
 
 PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
 ONLINE = {

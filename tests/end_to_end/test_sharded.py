@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from conftest import ROOT, path_of
 from hardgrpo.runtime import user_settings
-from interrupted import COLD, contents, often, states, wait_for
+from interruptible_run import COLD, contents, often, states, wait_for
 
 TELLING = """
 import json, os

@@ -8,7 +8,7 @@ import shutil
 import pytest
 import yaml
 
-import stand_ins
+import fakes
 from conftest import ROOT
 from hardgrpo.runtime import files, user_settings
 
@@ -169,7 +169,7 @@ def test_the_paper_compiles(finished_world):
 
 def test_a_study_finished_without_tex_stays_finished_when_tex_is_installed(finished, tmp_path):
     """It says how to make the PDF; the report does without it until then."""
-    with_tex, without_tex = stand_ins.latexmk(tmp_path / "tex"), stand_ins.without_tex(tmp_path / "no_tex")
+    with_tex, without_tex = fakes.latexmk(tmp_path / "tex"), fakes.without_tex(tmp_path / "no_tex")
     paper, report = finished.folder / "paper/mini", finished.folder / "report.html"
 
     def run(*arguments, path=with_tex):

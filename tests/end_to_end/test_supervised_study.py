@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from interrupted import contents, latest, often, start, wait_for
+from interruptible_run import contents, latest, often, start, wait_for
 
 UPDATES, EVERY = 60, 20
 RUN = "results/training/tiny/swaps/mini_sft/hard/seed0"

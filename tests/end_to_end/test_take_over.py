@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interrupted import COLD, command, contents, start, states, wait_for
+from interruptible_run import COLD, command, contents, start, states, wait_for
 
 
 def test_a_run_is_taken_over_from_a_process_that_nobody_waits_for(run):

@@ -21,7 +21,7 @@ from hardgrpo.runtime import files
 from hardgrpo.sampling import engines
 from hardgrpo.sampling.requests import Request
 from hardgrpo.training import base_weights
-from interrupted import contents, states, wait_for
+from interruptible_run import contents, states, wait_for
 
 pytestmark = pytest.mark.vllm
 QUESTIONS = ["What is the capital of France?", "Name three colours.", "How many legs does a spider have?", "Say hello in Spanish."]

@@ -10,12 +10,12 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-import shipped
+import project_config
 from fuzzing import contents, mutations
 from fuzzing.contents import ROOT, jsonl, table
 from fuzzing.judge import run_program
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 FILES = {
     "P.jsonl": jsonl(contents.PROBLEMS), "C.jsonl": jsonl(contents.COMPLETIONS), "Q.jsonl": jsonl(contents.QUESTIONS), "R.jsonl": jsonl(contents.RECORDING),
     "D.csv": table(contents.RATES), "G.csv": table(contents.SIGNALS), "S.csv": table(contents.SUBSET), "S.json": json.dumps(contents.FACTS).encode(),

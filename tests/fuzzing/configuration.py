@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-import shipped
+import project_config
 from fuzzing import mutations
 from fuzzing.judge import UserError
 from hardgrpo.planning import labels, power
@@ -21,7 +21,7 @@ from hardgrpo.runtime import files
 from hardgrpo.study import checks, claim_conditions, paths, settings
 
 ROOT = Path(__file__).parents[2]
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 SECTIONS = ("tasks", "models", "policies", "recipes", "studies")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-import shipped
+import project_config
 
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -38,7 +38,7 @@ LOCK = {
 SPEC = {
     "model": "m", "task": "t", "policy": "p", "recipe": "r", "seed": 0, "model_folder": "results/models/m", "problems": "P.jsonl", "subset": "s.csv",
     "prompt": "{question}", "chat": {}, "grader": "final_word", "completion_tokens": 10,
-    "training": shipped.config()["recipes"]["mini"],
+    "training": project_config.config()["recipes"]["mini"],
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import yaml
 
 from conftest import path_of
 from hardgrpo.runtime import files
-from interrupted import contents, states, wait_for
+from interruptible_run import contents, states, wait_for
 
 UPDATES, EVERY, SAMPLES = 6, 2, 4
 ENGINES = ["transformers", pytest.param("vllm", marks=pytest.mark.vllm)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import forked
+import fork_server
 from conftest import ROOT, path_of
 from hardgrpo.analysis import agreement
 from hardgrpo.runtime import files
@@ -90,7 +90,7 @@ def test_the_program_compares_the_committed_miniature_with_itself(tmp_path):
 def show(table: Path, folder: Path) -> str:
     """What `show_results` prints with a table of agreement."""
     tables = [str(path) for path in (ROOT / "results/reference/mini").glob("*.csv")]
-    done = forked.run(path_of("show_results"), ["--study", "mini", "--agreement", str(table), "--tables", *tables], folder)
+    done = fork_server.run(path_of("show_results"), ["--study", "mini", "--agreement", str(table), "--tables", *tables], folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -148,6 +148,6 @@ def test_a_committed_table_that_was_damaged_is_named_before_its_numbers_are_show
     content[-10] ^= 1
     (folder / "gains.csv").write_bytes(content)
     tables = [str(path.relative_to(tmp_path)) for path in folder.glob("*.csv")]
-    done = forked.run(path_of("show_results"), ["--study", "mini", "--tables", *tables], tmp_path)
+    done = fork_server.run(path_of("show_results"), ["--study", "mini", "--tables", *tables], tmp_path)
     assert done.returncode == 1 and "points" not in done.stdout
     assert done.stderr.startswith("error: results/reference/mini/gains.csv: the content is not what was committed")

@@ -13,12 +13,12 @@ from test_recipes import SPEC
 from test_trainer import long, rows, tiny  # noqa: F401 (a fixture)
 from transformers import AutoModelForCausalLM, TrainerCallback
 
+from fake_vllm import StandIn
 from hardgrpo import sampling
 from hardgrpo.sampling import engines
 from hardgrpo.training import groups, loop, outputs, recipes
 from hardgrpo.training.loop import Watch
 from hardgrpo.training.trainer import Trainer
-from vllm_stand_in import StandIn
 
 pytestmark = pytest.mark.slow
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import forked
+import fork_server
 from conftest import RECORDINGS, ROOT, path_of
 from hardgrpo.runtime import files
 from hardgrpo.selection import choices
@@ -70,7 +70,7 @@ def compare(tmp_path, *recordings, **more) -> subprocess.CompletedProcess:
     arguments += ["--probed-by", *map(str, more.pop("probed"))] if "probed" in more else []
     arguments += ["--output", str(tmp_path / "choices.csv")]
     arguments += [part for key, value in more.items() for part in (f"--{key}", str(value))]
-    return forked.run(path_of("compare_choices"), arguments, ROOT)
+    return fork_server.run(path_of("compare_choices"), arguments, ROOT)
 
 
 def test_the_program_on_a_recording(tmp_path):

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-import shipped
+import project_config
 from conftest import ROOT
 from hardgrpo.analysis import claims, statistics, verdicts
 from hardgrpo.report import registry
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 TASKS = {
     "tight": {"completion_tokens": 60, "problems": "tight"},
     "ample": {"completion_tokens": 192, "problems": "tight"},

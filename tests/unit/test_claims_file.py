@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-import shipped
+import project_config
 from conftest import ROOT
 from hardgrpo.analysis import cells, claims, verdicts
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import claim_conditions, paths, settings
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 
 
 @pytest.fixture(scope="module")

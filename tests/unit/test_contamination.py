@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import forked
+import fork_server
 from conftest import path_of
 from hardgrpo.data import contamination
 from hardgrpo.runtime import files
@@ -160,7 +160,7 @@ def compare(folder, pool: list[dict], test: list[dict], *more: str):
         "C.csv",
         *more,
     ]
-    return forked.run(path_of("compare_splits"), arguments, folder)
+    return fork_server.run(path_of("compare_splits"), arguments, folder)
 
 
 POOL = [problem(f"p{i}", sentence(i)) for i in range(10)]
@@ -204,7 +204,7 @@ def prepare(folder, rows: list[tuple[str, str]], *more: str, split: str = "train
         csv.writer(stream).writerows([("question", "answer"), *rows])
     source = json.dumps({"kind": "files", split: "mine.csv"})
     arguments = ["--task", "mine", "--split", split, "--source", source, "--files", "mine.csv", "--output", "P.jsonl", *more]
-    return forked.run(path_of("prepare_task"), arguments, folder)
+    return fork_server.run(path_of("prepare_task"), arguments, folder)
 
 
 def test_the_first_of_equal_questions_stays_in_the_pool_and_says_what_was_left_out(tmp_path):
@@ -215,7 +215,7 @@ def test_the_first_of_equal_questions_stays_in_the_pool_and_says_what_was_left_o
     assert [row["question"] for row in problems] == ["How many?", "What else?"]
     assert problems[0]["repeated_as"] == ["mine-train-0002", "mine-train-0003"] and "repeated_as" not in problems[1]
     assert "2 questions" in done.stdout and "'mine-train-0003'" in done.stdout
-    compared = forked.run(path_of("compare_splits"), ["--task", "mine", "--pool", "P.jsonl", "--output", "C.csv"], tmp_path)
+    compared = fork_server.run(path_of("compare_splits"), ["--task", "mine", "--pool", "P.jsonl", "--output", "C.csv"], tmp_path)
     assert compared.returncode == 0 and json.loads((tmp_path / "C.json").read_text()) == {"problems": 2, "repeated": 2, "near": 0}
     assert "train,mine-train-0002,train,mine-train-0000,repeated,1.0" in (tmp_path / "C.csv").read_text()
 

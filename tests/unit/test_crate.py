@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import forked
+import fork_server
 import write_crate
 from conftest import ROOT, path_of
 
@@ -44,7 +44,7 @@ def pack(folder, *tables) -> subprocess.CompletedProcess:
     runs = [f"results/training/tiny-seed0/arithmetic/mini/{policy}/seed0" for policy in ("hard", "easy")]
     arguments = ["--study", '{"name": "mini", "title": "The miniature"}', "--files", *tables]
     arguments += ["--rules", "rules/paper.smk", "--runs", *runs, "--output", "crate.zip"]
-    return forked.run(path_of("write_crate"), arguments, folder)
+    return fork_server.run(path_of("write_crate"), arguments, folder)
 
 
 def test_a_crate_is_what_its_profile_requires(clone):

@@ -11,7 +11,7 @@ import pytest
 import snakemake.utils
 import yaml
 
-import shipped
+import project_config
 import write_pages
 from conftest import ROOT
 from hardgrpo.analysis import agreement, evaluations, published
@@ -21,7 +21,7 @@ from hardgrpo.study import checks, settings
 from pages import configuration, imports
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 OWN_PROMPTS, CONTRIBUTING = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("own-prompts.md", "contributing.md"))
 EXAMPLES = re.findall(r"^## Add a ([a-z ]+)$|^```diff\n(.*?)^```", CONTRIBUTING, re.MULTILINE | re.DOTALL)
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import shipped
+import project_config
 from hardgrpo.planning import calibration, durations
 from hardgrpo.planning.durations import Job
 from hardgrpo.study import memory
 from pages import costs
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 TRAIN = Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 0)
 PROBE = Job("probe", "qwen3-4b", "gsm8k")
 EVALUATE = Job("evaluate_run", "qwen3-4b", "gsm8k", "as_written", "hard", 0, "gsm8k")

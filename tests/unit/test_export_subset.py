@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import forked
+import fork_server
 from conftest import path_of
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
@@ -34,7 +34,7 @@ def export(folder, name, content, numbers, output, source=None, change=None):
     }
     (folder / "S.json").write_text(json.dumps(facts))
     arguments = ["--subset", "S.csv", "--facts", "S.json", "--problems", "P.jsonl", "--files", name, "--output", output]
-    return forked.run(path_of("export_subset"), arguments, folder), problems
+    return fork_server.run(path_of("export_subset"), arguments, folder), problems
 
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)

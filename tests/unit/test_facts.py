@@ -11,13 +11,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-import shipped
+import project_config
 from hardgrpo.data import generated, steps, tasks
 from hardgrpo.grading import graders
 from hardgrpo.report import registry
 from hardgrpo.study import settings
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 SOURCE = CONFIG["tasks"]["facts"]["source"]
 SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
 

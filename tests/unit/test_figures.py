@@ -12,9 +12,9 @@ import pytest
 from matplotlib.text import Text
 
 import draw_figure
-import forked
-import made_up
-import shipped
+import fake_tables
+import fork_server
+import project_config
 from conftest import ROOT, path_of
 from hardgrpo.analysis.formats import interval, points
 from hardgrpo.report import plotting, registry
@@ -23,7 +23,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 MINI = ROOT / "results/reference/mini_reference"
 OF_MINI = ["pipeline", "difficulty", "accuracy", "parts", "learnable", "groups", "lengths", "tiers", "transfer"]
 
@@ -53,7 +53,7 @@ def tables(tmp_path_factory):
     def of(study):
         if study not in written:
             written[study] = tmp_path_factory.mktemp(study)
-            made_up.write(CONFIG, study, written[study])
+            fake_tables.write(CONFIG, study, written[study])
         return written[study]
 
     return of
@@ -349,7 +349,7 @@ def test_figures_do_not_depend_on_the_users_settings(tmp_path):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("MPL", "MATPLOTLIB", "XDG"))}
         environment |= {"HOME": str(folder), "PYTHONPATH": str(ROOT / "src"), "HARDGRPO_WARM": "off"}
         environment |= {name: value.format(folder=folder) for name, value in variables.items()}
-        done = forked.run(path_of("draw_figure"), arguments, folder, environment)
+        done = fork_server.run(path_of("draw_figure"), arguments, folder, environment)
         assert done.returncode == 0, f"{case}: {done.stderr}"
         content[case] = [(folder / name).read_bytes() for name in outputs]
     assert [case for case in content if content[case] != content["none"]] == []

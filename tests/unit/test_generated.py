@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import shipped
+import project_config
 from hardgrpo.data import generated, sources, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 GENERATED = {name: task for name, task in CONFIG["tasks"].items() if task["source"]["kind"] == "generated"}
 NO_SLIP = {"swaps": 0.0, "arithmetic": {"+": 0.0, "-": 0.0, "*": 0.0, "/": 0.0}}
 TIERS = {"swaps": "length", "arithmetic": "length", "shuffled_objects": "objects"}  # what a problem's tier counts; facts have none

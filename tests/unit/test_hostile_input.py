@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import shipped
+import project_config
 from conftest import ROOT
 from fuzzing.arguments import CALLS
 from fuzzing.judge import program, run_program
@@ -253,7 +253,7 @@ def test_a_recording_whose_numbers_are_none_is_refused(tmp_path, row):
 
 def test_a_name_that_ends_in_a_line_feed_is_refused():
 
-    config = shipped.config()
+    config = project_config.config()
     config["policies"]["hard\n"] = config["policies"]["hard"]
     with pytest.raises(UserError, match="policies"):
         checks.check(config, "config.yaml")

@@ -2,13 +2,13 @@
 
 import csv
 
-import shipped
+import project_config
 from conftest import ROOT
 from hardgrpo.analysis import claims
 from hardgrpo.report import registry
 from hardgrpo.study import configuration
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 WITH_CLAIMS = CONFIG | {"claims": {claim["id"] for claim in claims.read(ROOT / "paper/claims.yaml")}}
 KNOWN = {kind: set(WITH_CLAIMS[kinds]) for kind, kinds in {
     "study": "studies", "task": "tasks", "model": "models", "policy": "policies", "recipe": "recipes", "claim": "claims",

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 import write_locks
 from conftest import ROOT
-from stand_ins import names_in, normal
+from fakes import names_in, normal
 
 LOCKS = sorted(path.stem for path in (ROOT / "envs").glob("*.lock"))
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
-import shipped
+import project_config
 from hardgrpo.planning import durations
 from hardgrpo.study import memory, settings
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 GB, TILE = 1e9, 4096 * 32768 * 2  # bytes of the tile of scores that the loss computes with
 
 

@@ -14,7 +14,7 @@ from test_recipes import SPEC
 from conftest import ROOT, path_of
 from hardgrpo.runtime import node, user_settings
 from hardgrpo.runtime.errors import UserError
-from interrupted import COLD
+from interruptible_run import COLD
 
 # Like a torch for GPUs, as far as the programs use it before they load anything. It notes which GPUs are visible when CUDA starts.
 TORCH = """

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import shipped
+import project_config
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, old_form
 from hardgrpo.study.settings import eval_tasks, has_arm, listed
@@ -48,7 +48,7 @@ def test_the_translation_has_the_same_runs_and_tests(exclude):
 
 
 def test_the_error_prints_the_lines_to_write():
-    config = shipped.config()
+    config = project_config.config()
     config["studies"]["own"] = {
         "title": "Own",
         "models": ["tiny"],

@@ -6,10 +6,10 @@ import pytest
 import torch
 from test_trainer import Training, long, rows, same, tiny
 
+from fake_vllm import StandIn
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import online
 from hardgrpo.training.trainer import Trainer
-from vllm_stand_in import StandIn
 
 pytestmark = pytest.mark.slow
 __all__ = ["tiny"]  # the fixture

@@ -2,10 +2,10 @@
 
 import pytest
 
-import shipped
+import project_config
 from hardgrpo.planning import labels
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 STEPS = {"updates": 100, "prompts_per_update": 8}
 GRPO, MAJORITY = STEPS | {"reward": "correct"}, STEPS | {"reward": "majority"}
 

@@ -3,12 +3,12 @@
 import pytest
 from scipy import stats
 
-import shipped
+import project_config
 from conftest import ROOT
 from hardgrpo.analysis import claims, published
 from hardgrpo.planning import power
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 CLAIMS = claims.read(ROOT / "paper/claims.yaml")
 FOLDER = ROOT / "results/published"
 

@@ -5,13 +5,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-import shipped
+import project_config
 from conftest import ROOT
 from hardgrpo.analysis import published, summaries
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 FOLDER = ROOT / "results/published"
 ROWS = published.read(FOLDER)
 READINGS = published.read_readings(FOLDER)

@@ -4,11 +4,11 @@ import copy
 
 import pytest
 
-import shipped
+import project_config
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 MASK = {"mode": "token_mask", "limit": 2.0}
 KEY = "importance_correction"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import shipped
+import project_config
 from conftest import ROOT
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -22,7 +22,7 @@ RECIPE = {
     "generation": "transformers", "checkpoint_every": 15,
 }  # fmt: skip
 SPEC = recipes.Spec("m", "t", "hard", "mini", 3, "models/m", "P.jsonl", "S.csv", "{question}", {}, "final_word", 48, RECIPE)
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 LARGE = [name for name, model in CONFIG["models"].items() if "gpus" in model]
 FOR_GPUS = [name for name, recipe in CONFIG["recipes"].items() if recipe["precision"] == "bf16" and "beta" in recipe]
 

@@ -12,12 +12,12 @@ from test_trainer import tiny
 from trl.generation import vllm_generation
 from typing_extensions import override
 
+from fake_vllm import StandIn
 from hardgrpo.runtime import replacements
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.training import processes, supervised
 from hardgrpo.training.online import OnlineTrainer
 from hardgrpo.training.trainer import Trainer
-from vllm_stand_in import StandIn
 
 pytestmark = pytest.mark.slow
 __all__ = ["tiny"]  # the fixture

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-import shipped
+import project_config
 from hardgrpo.report import worth
 from hardgrpo.study import paths, settings
 from hardgrpo.study.settings import Run
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 
 
 def study_of(name, **changes):

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import fetch_model
-import shipped
+import project_config
 from conftest import ROOT
 from hardgrpo.data import inputs
 from hardgrpo.report import latex, web
@@ -85,7 +85,7 @@ def test_a_wheel_that_grows_when_unpacked_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("section", ["tasks", "models", "policies", "recipes", "studies"])
 def test_names_are_words_of_a_shell(section):
-    config = shipped.config()
+    config = project_config.config()
     for name in ("a b", "$(id)", "`id`", "../a", "-rf", "", "a'b", "a\n"):
         config[section] = {name: next(iter(config[section].values()))}
         with pytest.raises(UserError, match=rf"^config\.yaml: {section}"):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-import forked
+import fork_server
 from conftest import path_of
 from hardgrpo.runtime import files
 
@@ -15,7 +15,7 @@ def select(folder, tiers, policy, table=None):
     if table is not None:
         (folder / "D.csv").write_text(table)
     arguments = ["--difficulty", "D.csv", "--policy", json.dumps(policy), "--seed", "0", "--output", "S.csv"]
-    return forked.run(path_of("select_subset"), arguments, folder)
+    return fork_server.run(path_of("select_subset"), arguments, folder)
 
 
 def test_low_tiers_are_chosen_by_number(tmp_path):

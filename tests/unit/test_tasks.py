@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import forked
+import fork_server
 from conftest import path_of
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
@@ -18,7 +18,7 @@ REVISION = "0" * 40
 
 
 def program(folder, name, *arguments):
-    return forked.run(path_of(name), [*map(str, arguments)], folder)
+    return fork_server.run(path_of(name), [*map(str, arguments)], folder)
 
 
 def prepare(folder, source, *paths, task="mine", split="train", **options):

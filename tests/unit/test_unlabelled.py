@@ -7,14 +7,14 @@ import subprocess
 import numpy as np
 import pytest
 
-import forked
-import shipped
+import fork_server
+import project_config
 from conftest import path_of
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies, predicted
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 # As the programs get them: `rounds` is read by the workflow, which asks for each round's choice.
 UNLABELLED = {
     name: {key: value for key, value in one.items() if key != "rounds"}
@@ -25,7 +25,7 @@ COLOURS = ["red", "blue", "pink", "green"]
 
 
 def run(folder, program, *arguments, fails=False) -> subprocess.CompletedProcess:
-    done = forked.run(path_of(program), list(arguments), folder)
+    done = fork_server.run(path_of(program), list(arguments), folder)
     assert (done.returncode != 0) == fails and "Traceback" not in done.stderr, done.stdout + done.stderr
     return done
 

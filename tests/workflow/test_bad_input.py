@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import forked
+import fork_server
 from conftest import path_of
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -30,7 +30,7 @@ def measure(folder, problems=None, completions=None, name="C.jsonl"):
     (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
     (folder / "D.csv").write_text("an earlier result\n")
     arguments = ["--problems", "P.jsonl", "--completions", name, "--grader", "choice_letter", "--output", "D.csv"]
-    return forked.run(path_of("measure_difficulty"), arguments, folder)
+    return fork_server.run(path_of("measure_difficulty"), arguments, folder)
 
 
 def with_line(number, text):

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from conftest import ROOT, World, path_of, shrink
+from fakes import apptainer
 from hardgrpo.runtime import images
-from stand_ins import apptainer
 
 DEFINITIONS = {name: ROOT / f"envs/{name}.def" for name in images.LOCKS}
 

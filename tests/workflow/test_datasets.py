@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from download_folder import DATASET, MODEL, REVISION, assert_done, assert_refused, names
 from hardgrpo.runtime import files, provenance
 from hub import TOKEN
-from workplace import DATASET, MODEL, REVISION, assert_done, assert_refused, names
 
 LLAMA = {"licence": "Llama Community License", "gated": True}
 

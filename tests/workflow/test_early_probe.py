@@ -18,7 +18,7 @@ from conftest import World, path_of
 from hardgrpo.runtime import files, states
 from hardgrpo.sampling import store
 from hardgrpo.selection import difficulty, early_stopping
-from interrupted import wait_for
+from interruptible_run import wait_for
 from own_prompts import OVERLAY, SAMPLES, TASK, as_csv, chosen, make_world
 
 STOPPING = TASK | {"probe": {"samples": SAMPLES, "shards": 1, "seed": 1, "stop": {"confidence": 1, "batch": 8}}}

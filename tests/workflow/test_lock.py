@@ -9,9 +9,9 @@ import subprocess
 import pytest
 
 from conftest import ROOT
+from download_folder import DATASET, REVISION, SMOLLM2, assert_refused
 from hardgrpo.data import inputs
 from hardgrpo.runtime.errors import UserError
-from workplace import DATASET, REVISION, SMOLLM2, assert_refused
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 
 import fetch_model
 from conftest import ROOT
+from download_folder import MODEL, REVISION, SMOLLM2, WANTED, assert_done, assert_refused, names
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import UserError
-from workplace import MODEL, REVISION, SMOLLM2, WANTED, assert_done, assert_refused, names
 
 
 def test_model_from_the_hub(work, model):

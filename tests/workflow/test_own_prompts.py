@@ -9,7 +9,7 @@ import shutil
 import pytest
 import yaml
 
-import shipped
+import project_config
 from conftest import ROOT, World
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -207,7 +207,7 @@ def test_a_large_pool_that_was_touched_or_copied_plans_nothing(profile, tmp_path
 
 
 def test_a_pool_that_is_only_for_a_subset_needs_no_test_split():
-    config = shipped.config()
+    config = project_config.config()
     for key, value in copy.deepcopy(OVERLAY).items():
         config[key] = config[key] | value if isinstance(value, dict) else value
     checks.check(config, "my.yaml")

@@ -10,14 +10,14 @@ import sys
 
 import pytest
 
-import forked
+import fork_server
 from conftest import CHROMIUM, World
 
 
 def plan(world: World, *arguments: str, fails: bool = False) -> dict:
     """plan.json of `scripts/plan/plan.py` in a world."""
     environment = os.environ | {"PYTHONPATH": str(world.folder / "src")}  # a fork does not know where a clone is installed
-    done = forked.run("scripts/plan/plan.py", arguments, world.folder, environment)
+    done = fork_server.run("scripts/plan/plan.py", arguments, world.folder, environment)
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
     if fails:
         assert "Traceback" not in done.stderr

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-import shipped
+import project_config
 from conftest import ROOT, planned
 from hardgrpo.report import registry
 from hardgrpo.runtime import code
@@ -86,7 +86,7 @@ def test_a_study_of_truncation_is_planned_job_by_job(world):
     }  # fmt: skip
 
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 WITH_RUNS = [name for name, study in CONFIG["studies"].items() if settings.recipes_of(study)]
 QUICK = {"paper", "base_wrong", "variants", "limits", "mini_variants"}
 

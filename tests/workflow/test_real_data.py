@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import shipped
+import project_config
 from conftest import RECORDINGS, ROOT, World
 from hardgrpo.data import solutions
 from hardgrpo.grading import graders
@@ -15,7 +15,7 @@ from hardgrpo.runtime import files
 
 pytestmark = pytest.mark.recordings
 
-TASKS = shipped.config()["tasks"]
+TASKS = project_config.config()["tasks"]
 DATA = Path(RECORDINGS or ".").resolve()
 ROWS = {
     "gsm8k": {"train": 7473, "test": 1319},

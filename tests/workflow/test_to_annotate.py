@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-import forked
+import fork_server
 from conftest import World, path_of
 from hardgrpo.runtime import files
-from interrupted import KILLS, contents, often, wait_for
+from interruptible_run import KILLS, contents, often, wait_for
 from own_prompts import OVERLAY, SAMPLES, TASK, check_order, chosen, make_world, probed
 
 SOURCE = {
@@ -126,7 +126,7 @@ def take_in(folder, rows, header=("id", "question", "answer")):
     with open(folder / "A.csv", "w", newline="") as stream:
         csv.writer(stream).writerows([header, *rows])
     arguments = ["--problems", "P.jsonl", "--annotated", "A.csv", "--column", "answer", "--grader", "number_lenient"]
-    return forked.run(path_of("read_annotated"), [*arguments, "--output", "out.jsonl"], folder)
+    return fork_server.run(path_of("read_annotated"), [*arguments, "--output", "out.jsonl"], folder)
 
 
 def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):

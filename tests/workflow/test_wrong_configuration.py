@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-import shipped
+import project_config
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, configuration
 
-CONFIG = shipped.config()
+CONFIG = project_config.config()
 SHOWN = CONFIG["models"]["knowing"]["source"]["demonstrations"]["facts"]
 
 # A recipe that sorts by pass rates needs a policy that knows them.
