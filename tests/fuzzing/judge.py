@@ -25,7 +25,8 @@ SECONDS = 5.0
 STUCK = 60  # seconds of the processor after which a case that no signal handler can end is killed
 MEMORY_BYTES = 6 << 30
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-LONGEST_LINE = 1500  # characters of a message
+LONGEST_LINE = 1500  # characters of a line of a message
+MOST_LINES = 21
 
 
 class TooLongError(BaseException):
@@ -67,8 +68,13 @@ def judged(case: Callable[[], None]) -> tuple[str, str]:
 
 
 def _message(text: str) -> tuple[str, str]:
-    """Whether a message is one printable line that a person can read."""
-    good = text.strip() and text.isprintable() and len(text) <= LONGEST_LINE
+    """Whether a message is printable lines that a person can read: one, or for a configuration one for each mistake."""
+    lines = text.splitlines()
+    good = (
+        lines
+        and len(lines) <= MOST_LINES
+        and all(line.strip() and line.isprintable() and len(line) <= LONGEST_LINE for line in lines)
+    )
     return ("refused", text) if good else ("message", repr(text[:300]))
 
 

@@ -16,6 +16,7 @@ from hardgrpo.study.settings import (
 )
 from hardgrpo.study.study_checks import SINGULAR, unknown
 
+MOST_MISTAKES = 20  # that one message lists
 # Family -> (keys that its demonstrations need, each with an example, and keys that they may have).
 DEMONSTRATIONS = {
     "swaps": ({"length": "[1, 2, 3]", "slip": 0.2}, {"restated"}),
@@ -39,7 +40,8 @@ def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
                 raise
     if problems:
         lines = dict.fromkeys(f"{load.locate(place, list(sources)) or name}: {place}: {problem}" for place, problem in problems)
-        raise UserError(*lines)
+        more = len(lines) - MOST_MISTAKES
+        raise UserError(*list(lines)[:MOST_MISTAKES], *([f"and {more} more mistakes"] if more > 0 else []))
 
 
 def check_writable(*folders: str) -> None:

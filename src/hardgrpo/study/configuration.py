@@ -218,7 +218,8 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
         return _dotted(
             keys
         ), f"{detail['input']!r} becomes a folder; expected a name of letters, digits, _ . -, which begins with a letter or digit"
-    message = detail["msg"].replace("Input should", "should").replace("String should", "should")
+    message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"]).replace(" after validation", "")
+    message = re.sub(r"a valid dictionary( or instance of \w+)?", "a mapping of keys and values", message)
     return _dotted(keys), f"{detail['input']!r} {message}" + (
         f"; expected: {description.rstrip('.')}" if description else ""
     ) + "; correct it"
