@@ -21,6 +21,7 @@ from hardgrpo.runtime import cluster, environments, files, states, submission, w
 from hardgrpo.runtime import code as code_files  # noqa: E402
 from hardgrpo.runtime.errors import UserError  # noqa: E402
 from hardgrpo.selection import policies  # noqa: E402
+from hardgrpo.study.spec import Spec  # noqa: E402
 from hardgrpo.study import checks, claim_conditions, load, memory, paths, pool_sizes, pools, settings  # noqa: E402
 
 # `--config update_inputs=true` arrives as text.

@@ -17,7 +17,7 @@ use rule write_spec as write_first_spec with:
     wildcard_constraints:
         policy=any_of(IN_ROUNDS),
     params:
-        run=lambda w: as_json(paths.specification(config, run_of(w), first=True)),
+        run=lambda w: as_json(Spec.from_study(config, run_of(w), first=True).fields()),
     message:
         "Specify round one of {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
 
@@ -59,7 +59,7 @@ rule probe_again:
     resources:
         **for_sampling("probe_again"),
     params:
-        model=lambda w: paths.specification(config, run_of(w))["model_folder"],
+        model=lambda w: Spec.from_study(config, run_of(w)).model_folder,
         sampling=sampling_params,
         prompt=lambda w: task_of(w.task)["prompt"],
         tokens=lambda w: task_of(w.task)["completion_tokens"],

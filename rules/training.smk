@@ -15,7 +15,7 @@ rule write_spec:
     container:
         IMAGE["figures"]
     params:
-        run=lambda w: as_json(paths.specification(config, settings.run_from(w.model, w.task, w.recipe, w.policy, w.seed))),
+        run=lambda w: as_json(Spec.from_study(config, run_of(w)).fields()),
     message:
         "Specify run {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
     shell:

@@ -21,6 +21,7 @@ from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, errors, files, interruption, node, provenance, states, warm
 from hardgrpo.runtime.interruption import say
 from hardgrpo.study import paths, settings
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import outputs, recipes
 from hardgrpo.training.processes import LAUNCHED, Processes, launch
 
@@ -68,7 +69,7 @@ def main() -> None:
 
     interruption.watch(quiet=os.environ.get("RANK", "0") != "0")
     started = time.time()
-    spec = recipes.read_spec(args.spec)
+    spec = Spec.read(args.spec)
     args.gpus = environments.granted_gpus(args.gpus)
     hardware = recipes.Hardware(args.gpus, args.processes or max(1, args.gpus), args.micro_batch, args.vllm_memory, args.vllm_sleep)
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)

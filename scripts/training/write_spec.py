@@ -4,10 +4,9 @@ python scripts/training/write_spec.py --run '{...}' --output results/training/ti
 """
 
 from hardgrpo.runtime import errors, files
+from hardgrpo.study.spec import Spec
 
 import argparse
-
-import yaml
 
 
 def main() -> None:
@@ -15,8 +14,7 @@ def main() -> None:
     parser.add_argument("--run", required=True, type=files.as_object, help="the run's slice of the configuration, as JSON")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
-    head = f"# One {args.run['training'].get('objective', 'grpo').upper()} run. By hand: python scripts/training/train_grpo.py --spec THIS_FILE --output FOLDER\n"
-    files.write_text(args.output, head + yaml.safe_dump(args.run, sort_keys=False, allow_unicode=True))
+    Spec(**args.run).write(args.output)
 
 
 if __name__ == "__main__":

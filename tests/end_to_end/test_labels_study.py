@@ -9,7 +9,7 @@ import pytest
 
 from conftest import TABLES
 from hardgrpo.runtime import files
-from hardgrpo.training import recipes
+from hardgrpo.study.spec import Spec
 
 POLICIES = {
     "hard": {"rule": "hard", "budget": 0.25},
@@ -118,7 +118,7 @@ def test_majority_rewards_are_those_of_the_group(study):
 
 def test_half_of_the_prompts_may_be_unlabelled(study):
     run = study.folder / "results/training/tiny/swaps/mini_rest/agreement_lowest/seed0"
-    spec = recipes.read_spec(str(run / "spec.yaml"))
+    spec = Spec.read(str(run / "spec.yaml"))
     questions = files.read_jsonl(study.folder / spec.questions, {"id": str, "question": str})
     assert len(questions) == POOL and all("answer" not in row for row in questions)
     updates, labelled = (

@@ -23,7 +23,7 @@ from hardgrpo.data import completions, inputs, solutions, sources, tasks, trajec
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling.store import Store
-from hardgrpo.training import recipes
+from hardgrpo.study.spec import Spec
 
 # --- targets -------------------------------------------------------------------------------------------------------
 
@@ -304,7 +304,7 @@ def checkpoints(folder):
 
 
 def spec(folder):
-    found = recipes.read_spec(str(folder / "spec.yaml"))
+    found = Spec.read(str(folder / "spec.yaml"))
     for name, value in SPEC.items():
         assert type(getattr(found, name)) is type(value), name
 

@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 from fake_vllm import StandIn
 from hardgrpo import sampling
 from hardgrpo.sampling import engines
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import groups, loop, outputs, recipes
 from hardgrpo.training.loop import Watch
 from hardgrpo.training.trainer import Trainer
@@ -30,7 +31,7 @@ def trained(tiny, folder, seed=0, watch=None, save_strategy="no", resume_from=No
 
     recipe = SPEC.training | {"updates": 4, "checkpoint_every": 4, "prompts_per_update": 4, "group_size": 4, "learning_rate": 3e-2}
     recipe |= {"warmup_share": 0.0, "generation": "vllm", "base": "bf16", "precision": "bf16", "adapter": ADAPTER} | changes
-    spec = recipes.Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12, "seed": seed})
+    spec = Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12, "seed": seed})
     arguments = recipes.trainer_arguments(spec, str(folder), recipes.Hardware(0, 1, micro_batch), 64) | {
         "save_strategy": save_strategy
     }
@@ -99,7 +100,7 @@ def test_rollouts_end_where_completions_of_probe_and_evaluation_end(tiny, tmp_pa
     fields = {"model_folder": str(folder), "training": recipe, "completion_tokens": 12}
     problems = {name: {"question": row["prompt"][0]["content"], "answer": "red"} for name, row in rows().items()}
     arguments = (problems, [*problems], tokenizer, tmp_path / "state", recipes.Hardware(0, 1), "none")
-    trainer = loop.grpo_trainer(recipes.Spec(**{**vars(SPEC), **fields}), *arguments)
+    trainer = loop.grpo_trainer(Spec(**{**vars(SPEC), **fields}), *arguments)
     prompts = [tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"] for row in rows().values()]
     completions, _ = trainer._generate_single_turn(prompts * 4, None, {}, 1)
     assert any(tokens[-1] in range(30, 60) for tokens in completions)

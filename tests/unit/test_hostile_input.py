@@ -29,7 +29,7 @@ from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, shown
 from hardgrpo.sampling.store import Store
 from hardgrpo.study import checks
-from hardgrpo.training import recipes
+from hardgrpo.study.spec import Spec
 
 
 @pytest.mark.slow
@@ -229,7 +229,7 @@ def test_a_manifest_does_not_vouch_for_files_outside_of_its_folder(tmp_path, nam
 def test_other_state_files_that_are_none_are_refused(tmp_path):
     (tmp_path / "spec.yaml").write_text("model: 5\n")
     with pytest.raises(UserError, match="'model' is int, expected str"):
-        recipes.read_spec(str(tmp_path / "spec.yaml"))
+        Spec.read(str(tmp_path / "spec.yaml"))
     (tmp_path / "W.jsonl").write_text('{"id": "a", "solution": "x"}\n' * 2)
     with pytest.raises(UserError, match="row 2: id 'a' stands there twice"):
         solutions.read(tmp_path / "W.jsonl")

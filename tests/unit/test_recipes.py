@@ -12,7 +12,8 @@ import project_config
 from conftest import ROOT
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.study import checks, memory, paths, settings, study_checks
+from hardgrpo.study import checks, memory, settings, study_checks
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import loop, recipes
 
 RECIPE = {
@@ -21,7 +22,7 @@ RECIPE = {
     "warmup_share": 0.1, "weight_decay": 0.0, "max_grad_norm": 1.0, "base": "fp32", "precision": "fp32", "adapter": None,
     "generation": "transformers", "checkpoint_every": 15,
 }  # fmt: skip
-SPEC = recipes.Spec("m", "t", "hard", "mini", 3, "models/m", "P.jsonl", "S.csv", "{question}", {}, "final_word", 48, RECIPE)
+SPEC = Spec("m", "t", "hard", "mini", 3, "models/m", "P.jsonl", "S.csv", "{question}", {}, "final_word", 48, RECIPE)
 CONFIG = project_config.config()
 LARGE = [name for name, model in CONFIG["models"].items() if "gpus" in model]
 FOR_GPUS = [name for name, recipe in CONFIG["recipes"].items() if recipe["precision"] == "bf16" and "beta" in recipe]
@@ -124,7 +125,7 @@ def test_every_recipe_configures_a_trainer_for_every_model(model, recipe, tmp_pa
     from trl import GRPOConfig
 
     run = settings.Run(model, "gsm8k", recipe, "hard", 0, model)
-    spec = recipes.Spec(**paths.specification(CONFIG, run))
+    spec = Spec.from_study(CONFIG, run)
     hardware, training = hardware_of(model, recipe), CONFIG["recipes"][recipe]
     arguments = recipes.trainer_arguments(spec, str(tmp_path), hardware, context=400)
     updates = arguments["per_device_train_batch_size"] * arguments["gradient_accumulation_steps"] * hardware.processes
@@ -260,7 +261,7 @@ def test_a_wrong_specification_is_named(tmp_path, text, words):
     path = tmp_path / "spec.yaml"
     path.write_text(text)
     with pytest.raises(UserError, match=words):
-        recipes.read_spec(str(path))
+        Spec.read(str(path))
 
 
 def test_clipping_ranges_and_ratios_are_those_of_the_recipe():
@@ -271,7 +272,7 @@ def test_clipping_ranges_and_ratios_are_those_of_the_recipe():
         ("gspo", "grpo", 4e-4, "sequence"),
         ("cispo", "cispo", 5.0, "token"),
     ):
-        spec = recipes.Spec(**{**vars(SPEC), "training": CONFIG["recipes"][name]})
+        spec = Spec(**{**vars(SPEC), "training": CONFIG["recipes"][name]})
         found = recipes.trainer_arguments(spec, "out", recipes.Hardware(1, 1, 16), 600)
         assert (found["loss_type"], found["epsilon_high"], found["importance_sampling_level"]) == (loss, high, level)
 

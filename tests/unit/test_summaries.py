@@ -243,7 +243,7 @@ def updates_of(*lengths):
 def spent(monkeypatch, updates, held_constant):
     recipe = {"reward": "correct"}
     monkeypatch.setattr(
-        training.recipes, "read_spec", lambda path: SimpleNamespace(completion_tokens=48, training=recipe, subset="seed0.csv")
+        training.Spec, "read", lambda path: SimpleNamespace(completion_tokens=48, training=recipe, subset="seed0.csv")
     )
     facts = {"policy": {"rule": "all"}, "pool": 40, "prompts": 40}
     monkeypatch.setattr(training.files, "read_json", lambda path: facts)

@@ -14,6 +14,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines
 from hardgrpo.sampling.requests import Request
 from hardgrpo.study import checks, memory, paths, settings
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
 SFT = {key: value for key, value in RECIPE.items() if key not in settings.OF_GRPO} | {"objective": "sft"}
@@ -26,22 +27,22 @@ SOURCE = {"kind": "generated", "family": "swaps", "objects": [3], "length": [1, 
 
 def test_a_grpo_run_has_the_specification_and_the_hash_that_it_had_before_there_was_another_objective():
     assert SPEC.digest("a", "b") == "f1daf4c5dc90069c"
-    found = paths.specification(CONFIG, settings.run_of(CONFIG, "tiny", "swaps", "mini", "hard", 0))
+    found = Spec.from_study(CONFIG, settings.run_of(CONFIG, "tiny", "swaps", "mini", "hard", 0)).fields()
     assert list(found) == [
         "model", "task", "policy", "recipe", "seed", "model_folder", "problems", "subset", "prompt", "chat", "grader",
         "completion_tokens", "training",
     ]  # fmt: skip
-    assert paths.more_inputs(CONFIG, "swaps", "mini") == {} and "solutions" not in recipes.Spec(**found).fields()
+    assert paths.more_inputs(CONFIG, "swaps", "mini") == {} and "solutions" not in Spec(**found).fields()
 
 
 def test_a_run_on_worked_solutions_names_them_and_its_hash_follows(tmp_path):
-    found = paths.specification(CONFIG, settings.run_of(CONFIG, "tiny", "swaps", "mini_sft", "hard", 0))
+    found = Spec.from_study(CONFIG, settings.run_of(CONFIG, "tiny", "swaps", "mini_sft", "hard", 0)).fields()
     assert found["solutions"] == "results/tasks/swaps/solutions.jsonl"
-    spec = recipes.Spec(**found)
+    spec = Spec(**found)
     assert spec.digest() != dataclasses.replace(spec, solutions="others.jsonl").digest()
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump({key: value for key, value in found.items() if key != "solutions"}))
     with pytest.raises(UserError, match="'solutions' is missing"):
-        recipes.read_spec(str(tmp_path / "spec.yaml"))
+        Spec.read(str(tmp_path / "spec.yaml"))
 
 
 def with_study(change) -> dict:

@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 from hardgrpo.training.loop import Watch
 
@@ -48,7 +49,7 @@ class Training:
         model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny[0], dtype=torch.float32), tiny[1]
         recipe = SPEC.training | {"updates": updates, "checkpoint_every": updates, "prompts_per_update": 4, "group_size": 4}
         recipe |= {"learning_rate": 5e-3, "warmup_share": 0.0} | changes
-        spec = recipes.Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12})
+        spec = Spec(**{**vars(SPEC), "training": recipe, "completion_tokens": 12})
         arguments = recipes.trainer_arguments(spec, str(folder), recipes.Hardware(0, 1, micro_batch)) | {"save_strategy": "no"}
         questions = [{"id": f"q{k % 4}"} | rows()[f"q{k % 4}"] for k in range(4 * updates)]
         self.gradients, self.completions, self.passes = [], [], []

@@ -286,7 +286,7 @@ def test_what_is_drawn_is_a_choice_that_is_said(finished):
     (finished.folder / "results/summaries/mini/gains.csv").unlink()
     assert "drawn from results/reference/mini." in said(), "summaries that are not complete are not drawn"
     assert "no complete summaries of study mini; run it" in said("draw=computed")
-    assert "draw: 'latest' is not one of" in said("draw=latest")
+    assert "draw: 'latest' should be" in said("draw=latest")
 
 
 def programs() -> dict[str, list]:

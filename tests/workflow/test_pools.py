@@ -11,7 +11,7 @@ import fork_server
 import project_config
 from conftest import path_of
 from hardgrpo.runtime import files, provenance
-from hardgrpo.training import recipes
+from hardgrpo.study.spec import Spec
 from own_prompts import OVERLAY, TASK, as_csv, chosen, make_world
 
 POOL = [
@@ -114,7 +114,7 @@ def test_a_training_on_a_prompt_that_is_too_long_is_refused_before_its_first_upd
     shutil.copytree(untrained, tmp_path / "model")
     provenance.write_manifest(tmp_path / "model")
     recipe = project_config.config()["recipes"]["mini"] | {"updates": 1, "checkpoint_every": 1}
-    spec = recipes.Spec("m", "t", "hard", "mini", 0, "model", "P.jsonl", "S.csv", "{question}", {}, "final_word", 12, recipe)
+    spec = Spec("m", "t", "hard", "mini", 0, "model", "P.jsonl", "S.csv", "{question}", {}, "final_word", 12, recipe)
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec.fields()))
     done = fork_server.run(path_of("train_grpo"), ["--spec", "spec.yaml", "--output", "out"], tmp_path)
     assert done.returncode == 1 and not (tmp_path / "out").exists()

@@ -13,7 +13,7 @@ from hardgrpo.planning import durations
 from hardgrpo.runtime import environments, files
 from hardgrpo.sampling.requests import Request
 from hardgrpo.study import memory, paths
-from hardgrpo.training import recipes
+from hardgrpo.study.spec import Spec
 
 import math
 import os
@@ -46,7 +46,7 @@ def run(options) -> list[dict]:
     print(f"limits: {machine.bandwidth / 1e9:.0f} GB/s, {machine.arithmetic / 1e9:,.0f} GFLOP/s on {machine.name}", file=sys.stderr)
     rows = []
     with benchmarks.scratch() as temporary:
-        spec = recipes.read_spec(str(made))
+        spec = Spec.read(str(made))
         problems = tasks.read_problems(ROOT / spec.problems)[: 256 if gpus else 64]
         files.write_jsonl(Path(temporary) / "problems.jsonl", problems)
         requests = [Request(tuple(tasks.messages(spec.prompt, p["question"])), 0, 1.0) for p in problems for _ in range(SAMPLES)]
@@ -114,7 +114,7 @@ def sampling_seconds(machine: Machine, model: Model, prompts: list[float], token
     return max(arithmetic, read / machine.bandwidth)
 
 
-def probe(folder: Path, model: str, engine: str, spec: recipes.Spec, gpus: int) -> tuple[list[int], float]:
+def probe(folder: Path, model: str, engine: str, spec: Spec, gpus: int) -> tuple[list[int], float]:
     """(tokens of each completion, seconds without the engine's start), by scripts/probe/probe.py."""
     command = program("probe", "--model", ROOT / model, "--engine", engine, "--gpus", gpus, "--problems", folder / "problems.jsonl")
     command += ["--prompt", spec.prompt, "--samples", str(SAMPLES), "--seed", "0"]

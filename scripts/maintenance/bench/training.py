@@ -11,6 +11,7 @@ import benchmarks
 from benchmarks import ROOT, compared, from_demo, program
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, files
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
 import functools
@@ -59,7 +60,7 @@ def ours(spec: Path, micro_batch: int | None) -> float:
 
 def trl_script(spec: Path, micro_batch: int | None, checkpointing: bool) -> float:
     """Mean seconds of a step by TRL's script, with the settings of the recipe as arguments."""
-    read = recipes.read_spec(str(spec))
+    read = Spec.read(str(spec))
     problems = {problem["id"]: problem for problem in tasks.read_problems(ROOT / read.problems)}
     chosen = tasks.read_subset(ROOT / read.subset, problems, read.problems)
     order = recipes.schedule(chosen, UPDATES, read.training["prompts_per_update"], read.seed)

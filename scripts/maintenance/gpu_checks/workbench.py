@@ -4,6 +4,7 @@ from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, files, warm
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import load, memory, paths, settings
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import outputs
 
 import contextlib
@@ -205,7 +206,7 @@ class Workbench:
         """Arguments of a training, whose specification is written here."""
         run = settings.Run(model, self.setting.task, "gpu_check", "random", seed, self.base(model))
         config = self.config | {"recipes": self.config["recipes"] | {"gpu_check": recipe}}
-        spec = paths.specification(config, run) | {
+        spec = Spec.from_study(config, run).fields() | {
             "problems": str(self.folder / "train.jsonl"),
             "subset": str(self.folder / f"{subset}.csv"),
         }

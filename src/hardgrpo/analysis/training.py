@@ -15,7 +15,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
 from hardgrpo.study.settings import Run
-from hardgrpo.training import recipes
+from hardgrpo.study.spec import Spec
 
 CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share")
 # Runs on worked solutions have no rollouts: in their logs the columns about rollouts are empty.
@@ -85,7 +85,7 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     """What each run spent. Raise a `UserError` with both numbers if runs of a task differ in what the study holds constant."""
     rows = []
     for run, frame in updates.items():
-        spec = recipes.read_spec(paths.training(run, "spec.yaml"))
+        spec = Spec.read(paths.training(run, "spec.yaml"))
         rows.append(
             {"model": run.model, "task": run.task, "policy": settings.arm(study, run), "seed": run.seed}
             | {

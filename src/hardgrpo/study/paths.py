@@ -355,35 +355,6 @@ def prunings(config: dict, study: str) -> list[str]:
     return [training(run, "pruned.json") for run in kept]
 
 
-def specification(config: dict, run: settings.Run, first: bool = False) -> dict:
-    """The content of a run's `spec.yaml`. With a policy in two rounds: of its second round, or with `first` of its first."""
-    task = config["tasks"][run.task]
-    found = {
-        "model": run.base,
-        "task": run.task,
-        "policy": run.policy,
-        "recipe": run.recipe,
-        "seed": run.seed,
-        "model_folder": model_folder(run.base),
-        "problems": trained_on(config, run.task),
-        "subset": subset(run.base, run.task, run.policy, run.seed),
-        "prompt": task["prompt"],
-        "chat": settings.chat(config, run.model),
-        "grader": task["grader"],
-        "completion_tokens": task["completion_tokens"],
-        "training": {"adapter": None} | config["recipes"][run.recipe],
-    }
-    found |= more_inputs(config, run.task, run.recipe)
-    if not settings.in_rounds(config["policies"].get(run.policy, {})):
-        return found
-    half = found["training"]["updates"] // 2
-    found["training"] = found["training"] | {"updates": half}
-    if first:
-        return found
-    start = first_round(run, f"checkpoints/step-{half}")
-    return found | {"subset": subset_of_run(config, run), "model_folder": start, "continues": training(run, "first")}
-
-
 def more_inputs(config: dict, task: str, recipe: str) -> dict[str, str]:
     """What some recipes train on beside the chosen problems: their worked solutions, or the questions that were not chosen."""
     asked = config["recipes"][recipe]

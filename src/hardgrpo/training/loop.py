@@ -24,6 +24,7 @@ from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
 from hardgrpo.selection import signals
 from hardgrpo.study import paths, settings
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import base_weights, outputs, recipes, supervised
 from hardgrpo.training.processes import Processes
 from hardgrpo.training.trainer import Trainer
@@ -32,7 +33,7 @@ LARGE_DIFFERENCE = 0.1  # mean difference of log-probabilities, in nats, above w
 
 
 def train(
-    spec: recipes.Spec,
+    spec: Spec,
     problems: dict,
     chosen: list[str],
     state: Path,
@@ -72,7 +73,7 @@ def train(
 
 
 def grpo_trainer(
-    spec: recipes.Spec, problems: dict, chosen: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
+    spec: Spec, problems: dict, chosen: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
 ) -> Trainer:
     recipe = spec.training
     if recipe["generation"] == "vllm":
@@ -108,7 +109,7 @@ def grpo_trainer(
     return online.trainer(spec, problems, pool, hardware, arguments | {"train_dataset": rows})
 
 
-def rest_of_pool(spec: recipes.Spec, chosen: set[str]) -> dict[str, dict]:
+def rest_of_pool(spec: Spec, chosen: set[str]) -> dict[str, dict]:
     """The questions that were not chosen, by id and without answers, where the recipe trains on them, too."""
     if spec.questions is None:
         return {}

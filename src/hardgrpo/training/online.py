@@ -14,6 +14,7 @@ from hardgrpo.runtime import errors, files, replacements
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import decoding, model_folders
 from hardgrpo.selection import online, selectors
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import groups, recipes
 from hardgrpo.training.process_rewards import ProcessRewards
 from hardgrpo.training.trainer import Trainer
@@ -225,9 +226,7 @@ class OnlineTrainer(Trainer):
             self.process.load(folder / PROCESS)
 
 
-def trainer(
-    spec: recipes.Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, arguments: dict
-) -> OnlineTrainer:
+def trainer(spec: Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, arguments: dict) -> OnlineTrainer:
     """The trainer of a recipe with a selector or with process rewards. `rows` are the prompts by id, `arguments` those of TRL's trainer."""
     recipe, selector = spec.training, None
     if recipe.get("selector"):
@@ -245,7 +244,7 @@ def trainer(
     return OnlineTrainer(**arguments, rows=rows, selector=selector, recipe=recipe)
 
 
-def of_curriculum(spec: recipes.Spec, problems: dict, ids: list[str], by: str) -> dict[str, float]:
+def of_curriculum(spec: Spec, problems: dict, ids: list[str], by: str) -> dict[str, float]:
     """The measure that a curriculum sorts by, of each prompt: the problem's tier, or its pass rate in the subset's file."""
     if by == "tier":
         found, where = {i: _number(problems[i].get("tier"), spec.problems, i) for i in ids}, spec.problems

@@ -8,6 +8,7 @@ from hardgrpo.runtime import files, provenance, states
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.interruption import say
 from hardgrpo.study import settings
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
 UPDATE_COLUMNS = {  # our name: TRL's name in its log; values that the log lacks stay empty
@@ -50,7 +51,7 @@ def are_complete(output: Path, state: Path) -> bool:
     return all((output / name).is_file() for name in ("updates.csv", "timing.csv"))
 
 
-def export(spec: recipes.Spec, state: Path, output: Path, started: float, resumed_from: int, hardware: recipes.Hardware) -> None:
+def export(spec: Spec, state: Path, output: Path, started: float, resumed_from: int, hardware: recipes.Hardware) -> None:
     """Write a finished run. A second round continues the steps, the log and the times of the first."""
     every, updates = spec.training["checkpoint_every"], spec.training["updates"]
     for step in range(every, updates + 1, every):
@@ -100,7 +101,7 @@ def columns_of(recipe: dict) -> dict[str, str]:
     return UPDATE_COLUMNS | (ONLINE_COLUMNS if online else {}) | (VLLM_COLUMNS if with_vllm else {})
 
 
-def _first_round(spec: recipes.Spec) -> tuple[list[dict], list[dict]]:
+def _first_round(spec: Spec) -> tuple[list[dict], list[dict]]:
     """The rows of `updates.csv` and of `timing.csv` of a run's first round."""
     log = files.read_rows(f"{spec.continues}/updates.csv", {"step": int} | dict.fromkeys(columns_of(spec.training), float))
     return log, files.read_rows(f"{spec.continues}/timing.csv", {"step": int, "seconds": float})

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hardgrpo.runtime import replacements
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
 LAUNCHED = "HARDGRPO_LAUNCHED"  # set in the processes that `launch` starts
@@ -30,7 +31,7 @@ FSDP = {
 PATIENCE = datetime.timedelta(hours=3)
 
 
-def launch(spec: recipes.Spec, hardware: recipes.Hardware, state: Path) -> int:
+def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
     """Start this program again as several processes, wait for them and return the exit status."""
     import psutil  # comes with accelerate
 

@@ -1,69 +1,16 @@
-"""Read the specification of a run, schedule its prompts, and turn its recipe into explicit arguments of the trainer."""
+"""Schedule the prompts of a run, and turn its recipe into explicit arguments of the trainer."""
 
-import hashlib
-import json
 import math
 import os
 import random
 from dataclasses import dataclass
 
-from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
+from hardgrpo.study.spec import Spec
 
-# Keys that a specification may leave out -> whether a recipe needs the key.
-OPTIONAL = {"solutions": settings.is_supervised, "questions": settings.majority_share, "continues": lambda recipe: False}
 # TRL's settings where a recipe corrects nothing: the ratios of tokens are measured, and `Trainer` applies none.
 MEASURED = {"mode": "token_truncate", "limit": math.inf}
-
-
-@dataclass(frozen=True)
-class Spec:
-    """The content of `spec.yaml`. Paths are relative to the working folder."""
-
-    model: str
-    task: str
-    policy: str
-    recipe: str
-    seed: int
-    model_folder: str
-    problems: str
-    subset: str
-    prompt: str
-    chat: dict
-    grader: str
-    completion_tokens: int
-    training: dict
-    solutions: str | None = None  # worked solutions, where the recipe's objective is sft
-    questions: str | None = None  # the pool without answers, where the recipe has a majority_share
-    continues: str | None = None  # the folder of the first round, whose last checkpoint is model_folder
-
-    def fields(self) -> dict:
-        """The content of `spec.yaml`, without the files that its recipe does not need."""
-        return {name: value for name, value in vars(self).items() if name not in OPTIONAL or value is not None}
-
-    def digest(self, *contents: str) -> str:
-        """A hash of the specification and of `contents` (checksums of its files, versions): the name of the run's state folder."""
-        text = json.dumps([self.fields(), contents], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def read_spec(path: str) -> Spec:
-    """Read `spec.yaml`. Raise a `UserError` for keys that are unknown, missing or of the wrong type."""
-    fields, names = files.read_yaml(path), Spec.__dataclass_fields__
-    if not isinstance(fields, dict):
-        raise UserError(f"{path}: expected keys {', '.join(names)}")
-    for name in fields:
-        if name not in names:
-            raise UserError(f"{path}: unknown key '{name}'; expected {', '.join(names)}")
-    for name, value in fields.items():
-        kind = names[name].type
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise UserError(f"{path}: '{name}' is {type(value).__name__}, expected {getattr(kind, '__name__', kind)}")
-    for name in names:
-        if name not in fields and (name not in OPTIONAL or OPTIONAL[name](fields["training"])):
-            raise UserError(f"{path}: '{name}' is missing; expected {', '.join(names)}")
-    return Spec(**fields)
 
 
 def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -> list[str]:

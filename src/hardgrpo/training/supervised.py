@@ -17,6 +17,7 @@ from hardgrpo.runtime import replacements
 from hardgrpo.runtime.errors import UserError, first_entries, shown
 from hardgrpo.runtime.interruption import say
 from hardgrpo.sampling import model_folders
+from hardgrpo.study.spec import Spec
 from hardgrpo.training import base_weights, processes, recipes
 
 
@@ -57,7 +58,7 @@ class Trainer(SFTTrainer):
 
 
 def trainer(
-    spec: recipes.Spec, problems: dict, chosen: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
+    spec: Spec, problems: dict, chosen: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
 ) -> Trainer:
     recipe, found = spec.training, texts(spec, problems, chosen, tokenizer)
     order = recipes.schedule([i for i in chosen if i in found], recipe["updates"], recipe["prompts_per_update"], spec.seed)
@@ -70,7 +71,7 @@ def trainer(
     )
 
 
-def texts(spec: recipes.Spec, problems: dict, chosen: list[str], tokenizer) -> dict[str, dict]:
+def texts(spec: Spec, problems: dict, chosen: list[str], tokenizer) -> dict[str, dict]:
     """{problem's id: tokens of its text, and a mask of those that are trained on}, for the chosen prompts.
 
     A solution that does not fit into the task's completion limit is left out whole: cut off, it would teach not to finish.

@@ -1,0 +1,102 @@
+"""The specification of a run: everything that decides its result. The workflow writes it, the trainer and the analysis read it."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import yaml
+
+from hardgrpo.runtime import files
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.study import paths, settings
+
+# Keys that a specification may leave out -> whether a recipe needs the key.
+OPTIONAL = {"solutions": settings.is_supervised, "questions": settings.majority_share, "continues": lambda recipe: False}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The content of `spec.yaml`. Paths are relative to the working folder."""
+
+    model: str
+    task: str
+    policy: str
+    recipe: str
+    seed: int
+    model_folder: str
+    problems: str
+    subset: str
+    prompt: str
+    chat: dict
+    grader: str
+    completion_tokens: int
+    training: dict
+    solutions: str | None = None  # worked solutions, where the recipe's objective is sft
+    questions: str | None = None  # the pool without answers, where the recipe has a majority_share
+    continues: str | None = None  # the folder of the first round, whose last checkpoint is model_folder
+
+    @classmethod
+    def from_study(cls, config: dict, run: settings.Run, first: bool = False) -> Self:
+        """The specification of a run. With a policy in two rounds: of its second round, or with `first` of its first."""
+        task = config["tasks"][run.task]
+        fields = {
+            "model": run.base,
+            "task": run.task,
+            "policy": run.policy,
+            "recipe": run.recipe,
+            "seed": run.seed,
+            "model_folder": paths.model_folder(run.base),
+            "problems": paths.trained_on(config, run.task),
+            "subset": paths.subset(run.base, run.task, run.policy, run.seed),
+            "prompt": task["prompt"],
+            "chat": settings.chat(config, run.model),
+            "grader": task["grader"],
+            "completion_tokens": task["completion_tokens"],
+            "training": {"adapter": None} | config["recipes"][run.recipe],
+        }
+        fields |= paths.more_inputs(config, run.task, run.recipe)
+        if not settings.in_rounds(config["policies"].get(run.policy, {})):
+            return cls(**fields)
+        half = fields["training"]["updates"] // 2
+        fields["training"] = fields["training"] | {"updates": half}
+        if not first:
+            fields["subset"] = paths.subset_of_run(config, run)
+            fields["model_folder"] = paths.first_round(run, f"checkpoints/step-{half}")
+            fields["continues"] = paths.training(run, "first")
+        return cls(**fields)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read `spec.yaml`. Raise a `UserError` for keys that are unknown, missing or of the wrong type."""
+        fields, names = files.read_yaml(path), cls.__dataclass_fields__
+        if not isinstance(fields, dict):
+            raise UserError(f"{path}: expected keys {', '.join(names)}")
+        for name in fields:
+            if name not in names:
+                raise UserError(f"{path}: unknown key '{name}'; expected {', '.join(names)}")
+        for name, value in fields.items():
+            kind = names[name].type
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise UserError(f"{path}: '{name}' is {type(value).__name__}, expected {getattr(kind, '__name__', kind)}")
+        for name in names:
+            if name not in fields and (name not in OPTIONAL or OPTIONAL[name](fields["training"])):
+                raise UserError(f"{path}: '{name}' is missing; expected {', '.join(names)}")
+        return cls(**fields)
+
+    def write(self, path: str | Path) -> None:
+        """Write `spec.yaml`, with sorted keys."""
+        objective = self.training.get("objective", "grpo").upper()
+        head = f"# One {objective} run. By hand: python scripts/training/train_grpo.py --spec THIS_FILE --output FOLDER\n"
+        content = yaml.safe_dump(settings.sorted_slice(self.fields()), sort_keys=False, allow_unicode=True)
+        files.write_text(path, head + content)
+
+    def fields(self) -> dict:
+        """The content of `spec.yaml`, without the files that its recipe does not need."""
+        return {name: value for name, value in vars(self).items() if name not in OPTIONAL or value is not None}
+
+    def digest(self, *contents: str) -> str:
+        """A hash of the specification and of `contents` (checksums of its files, versions): the name of the run's state folder."""
+        text = json.dumps([self.fields(), contents], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
