@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_UP, Decimal
 import pytest
 
 from conftest import CHROMIUM, path_of
-from hardgrpo.analysis import evaluations
+from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
 
 TITLE = 'A <b>small</b> study & "more" {{ 7 * 7 }}'

@@ -9,8 +9,7 @@ One engine serves the base and all checkpoints that are adapters. Full checkpoin
 The seeds depend on (problem, sample) alone, so base and checkpoints of all runs are compared on the same random numbers.
 """
 
-from hardgrpo.analysis import evaluations
-from hardgrpo.data import tasks
+from hardgrpo.data import evaluations, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files, provenance, warm
 from hardgrpo.runtime.progress import Progress

@@ -5,8 +5,7 @@
         --completions results/evaluation/M/T/recorded/all/seed0/T.jsonl.gz
 """
 
-from hardgrpo.analysis import evaluations
-from hardgrpo.data import completions, tasks
+from hardgrpo.data import completions, evaluations, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
 

@@ -8,8 +8,7 @@ from 8, all stay. To cut an evaluation, also give its graded completions (--grad
 (--problems, --grader, --output-graded).
 """
 
-from hardgrpo.analysis import evaluations
-from hardgrpo.data import completions, tasks
+from hardgrpo.data import completions, evaluations, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files, provenance
 

@@ -18,8 +18,8 @@ import yaml
 from fuzzing import contents, mutations
 from fuzzing.contents import ROOT, SPEC, jsonl, number, says_csv, says_json, says_jsonl, says_table, table
 from fuzzing.judge import run_program
-from hardgrpo.analysis import claims, evaluations, published, summaries
-from hardgrpo.data import completions, inputs, solutions, sources, tasks, trajectories
+from hardgrpo.analysis import claims, published, summaries
+from hardgrpo.data import completions, evaluations, inputs, solutions, sources, tasks, trajectories
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling.store import Store

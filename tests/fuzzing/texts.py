@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzzing import mutations
-from hardgrpo.analysis import evaluations
+from hardgrpo.data import evaluations
 from hardgrpo.grading import expressions, graders
 from hardgrpo.report import latex, web
 from hardgrpo.runtime import files

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from explorer_pages import Made
-from hardgrpo.analysis import evaluations
+from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
 
 pytestmark = pytest.mark.chromium

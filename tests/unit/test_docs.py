@@ -14,7 +14,8 @@ import yaml
 import project_config
 import write_pages
 from conftest import ROOT
-from hardgrpo.analysis import agreement, evaluations, published
+from hardgrpo.analysis import agreement, published
+from hardgrpo.data import evaluations
 from hardgrpo.grading import graders
 from hardgrpo.selection import difficulty, policies
 from hardgrpo.study import checks, settings

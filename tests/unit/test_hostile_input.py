@@ -21,8 +21,8 @@ import project_config
 from conftest import ROOT
 from fuzzing.arguments import CALLS
 from fuzzing.judge import program, run_program
-from hardgrpo.analysis import evaluations, summaries
-from hardgrpo.data import completions, solutions, sources
+from hardgrpo.analysis import summaries
+from hardgrpo.data import completions, evaluations, solutions, sources
 from hardgrpo.grading import graders
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hardgrpo.analysis import accuracy, evaluations, gains, kinds, leads
+from hardgrpo.analysis import accuracy, gains, kinds, leads
 from hardgrpo.analysis.cells import load_cells
-from hardgrpo.data import generated, steps, tasks
+from hardgrpo.data import evaluations, generated, steps, tasks
 from hardgrpo.runtime import files
 
 CONFIG = {

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
-from hardgrpo.analysis import accuracy, decomposition, evaluations, gains, online, regressions, statistics, training
+from hardgrpo.analysis import accuracy, decomposition, gains, online, regressions, statistics, training
 from hardgrpo.analysis.cells import load_cells
+from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.settings import Run

@@ -133,7 +133,7 @@ def test_a_split_that_a_task_does_not_have_is_told(world):
 
 
 def test_a_problem_may_be_called_na(tmp_path):
-    from hardgrpo.analysis import evaluations
+    from hardgrpo.data import evaluations
     from hardgrpo.grading import graders
 
     grade = graders.grade("final_word", "#### x", "x")

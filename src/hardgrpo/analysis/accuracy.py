@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from hardgrpo.analysis import evaluations, statistics
+from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import Cell, mean_columns
+from hardgrpo.data import evaluations
 
 
 def accuracy(cells: list[Cell]) -> list[dict]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hardgrpo.analysis import evaluations, statistics
+from hardgrpo.analysis import statistics
 from hardgrpo.analysis.columns import CELL
+from hardgrpo.data import evaluations
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 import pandas as pd
 from markupsafe import Markup
 
-from hardgrpo.analysis import evaluations
-from hardgrpo.data import tasks
+from hardgrpo.data import evaluations, tasks
 from hardgrpo.grading.graders import GRADERS
 from hardgrpo.report import web
 from hardgrpo.runtime import files
