@@ -61,14 +61,14 @@ use rule evaluate_base as sample_reach with:
 use rule evaluate_base as evaluate_run with:
     input:
         model="results/models/{model}/manifest.json",
-        checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/checkpoints/manifest.json",
+        checkpoints=f"results/training/{paths.RUN}/checkpoints/manifest.json",
         problems=test_problems,
     output:
-        graded="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.csv.gz",
-        completions="results/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.jsonl.gz",
-        provenance="results/provenance/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.json",
+        graded=f"results/evaluation/{paths.RUN}/{{eval_task}}.csv.gz",
+        completions=f"results/evaluation/{paths.RUN}/{{eval_task}}.jsonl.gz",
+        provenance=f"results/provenance/evaluation/{paths.RUN}/{{eval_task}}.json",
     log:
-        "results/logs/evaluate_run/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.log",
+        f"results/logs/evaluate_run/{paths.RUN}/{{eval_task}}.log",
     resources:
         **for_sampling("evaluate_run"),
     params:
@@ -109,12 +109,12 @@ rule cut_evaluation:
 
 rule prune_checkpoints:
     input:
-        checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/checkpoints/manifest.json",
+        checkpoints=f"results/training/{paths.RUN}/checkpoints/manifest.json",
         evaluations=run_evaluations,
     output:
-        "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/pruned.json",
+        f"results/training/{paths.RUN}/pruned.json",
     log:
-        "results/logs/prune_checkpoints/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+        f"results/logs/prune_checkpoints/{paths.RUN}.log",
     container:
         IMAGE["figures"]
     params:

@@ -11,9 +11,9 @@ localrules:
 
 use rule write_spec as write_first_spec with:
     output:
-        "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/spec.yaml",
+        f"results/training/{paths.RUN}/first/spec.yaml",
     log:
-        "results/logs/write_first_spec/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+        f"results/logs/write_first_spec/{paths.RUN}.log",
     wildcard_constraints:
         policy=any_of(IN_ROUNDS),
     params:
@@ -24,17 +24,17 @@ use rule write_spec as write_first_spec with:
 
 use rule train_grpo as train_first_round with:
     input:
-        spec="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/spec.yaml",
+        spec=f"results/training/{paths.RUN}/first/spec.yaml",
         model="results/models/{model}/manifest.json",
         problems=lambda w: paths.trained_on(config, w.task),
         subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
     output:
-        checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/checkpoints/manifest.json",
-        updates="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/updates.csv",
-        timing="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/timing.csv",
-        provenance="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/provenance.json",
+        checkpoints=f"results/training/{paths.RUN}/first/checkpoints/manifest.json",
+        updates=f"results/training/{paths.RUN}/first/updates.csv",
+        timing=f"results/training/{paths.RUN}/first/timing.csv",
+        provenance=f"results/training/{paths.RUN}/first/provenance.json",
     log:
-        "results/logs/train_first_round/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+        f"results/logs/train_first_round/{paths.RUN}.log",
     wildcard_constraints:
         policy=any_of(IN_ROUNDS),
     message:
@@ -45,13 +45,13 @@ use rule train_grpo as train_first_round with:
 
 rule probe_again:
     input:
-        checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/checkpoints/manifest.json",
+        checkpoints=f"results/training/{paths.RUN}/first/checkpoints/manifest.json",
         problems=pool,
     output:
-        completions="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/probe.jsonl.gz",
-        provenance="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/probe.json",
+        completions=f"results/training/{paths.RUN}/first/probe.jsonl.gz",
+        provenance=f"results/training/{paths.RUN}/first/probe.json",
     log:
-        "results/logs/probe_again/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+        f"results/logs/probe_again/{paths.RUN}.log",
     wildcard_constraints:
         policy=any_of(IN_ROUNDS),
     container:
@@ -77,12 +77,12 @@ rule probe_again:
 
 rule measure_again:
     input:
-        completions="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/probe.jsonl.gz",
+        completions=f"results/training/{paths.RUN}/first/probe.jsonl.gz",
         questions=pool_questions,
     output:
-        "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/signals.csv",
+        f"results/training/{paths.RUN}/first/signals.csv",
     log:
-        "results/logs/measure_again/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+        f"results/logs/measure_again/{paths.RUN}.log",
     container:
         IMAGE["training"]
     params:
@@ -98,13 +98,13 @@ rule measure_again:
 
 rule select_again:
     input:
-        signals="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/first/signals.csv",
+        signals=f"results/training/{paths.RUN}/first/signals.csv",
         besides="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
     output:
-        subset="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/second.csv",
-        facts="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/second.json",
+        subset=f"results/training/{paths.RUN}/second.csv",
+        facts=f"results/training/{paths.RUN}/second.json",
     log:
-        "results/logs/select_again/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+        f"results/logs/select_again/{paths.RUN}.log",
     wildcard_constraints:
         policy=any_of(IN_ROUNDS),
     container:

@@ -9,9 +9,9 @@ localrules:
 
 rule write_spec:
     output:
-        "results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/spec.yaml",
+        f"results/training/{paths.RUN}/spec.yaml",
     log:
-        "results/logs/write_spec/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+        f"results/logs/write_spec/{paths.RUN}.log",
     container:
         IMAGE["figures"]
     params:
@@ -24,18 +24,18 @@ rule write_spec:
 
 rule train_grpo:
     input:
-        spec="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/spec.yaml",
+        spec=f"results/training/{paths.RUN}/spec.yaml",
         model="results/models/{model}/manifest.json",
         problems=lambda w: paths.trained_on(config, w.task),
         subset=lambda w: paths.subset_of_run(config, run_of(w)),
         more=lambda w: more_of_run(w),
     output:
-        checkpoints="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/checkpoints/manifest.json",
-        updates="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/updates.csv",
-        timing="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/timing.csv",
-        provenance="results/training/{model}/{task}/{recipe}/{policy}/seed{seed}/provenance.json",
+        checkpoints=f"results/training/{paths.RUN}/checkpoints/manifest.json",
+        updates=f"results/training/{paths.RUN}/updates.csv",
+        timing=f"results/training/{paths.RUN}/timing.csv",
+        provenance=f"results/training/{paths.RUN}/provenance.json",
     log:
-        "results/logs/train_grpo/{model}/{task}/{recipe}/{policy}/seed{seed}.log",
+        f"results/logs/train_grpo/{paths.RUN}.log",
     container:
         IMAGE["training"]
     resources:
