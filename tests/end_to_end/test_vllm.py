@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from conftest import ROOT, VLLM, World, path_of
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
-from hardgrpo.sampling import engines
+from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
 from hardgrpo.training import base_weights
 from interruptible_run import contents, states, wait_for
@@ -118,7 +118,7 @@ def test_pass_rates_of_the_engines_agree(learned):
         texts.setdefault(row["id"], set()).add(row["completion"])
     assert max(map(len, texts.values())) > 1, "samples of a prompt are drawn apart"
 
-    tokenizer, questions = engines.AutoTokenizer.from_pretrained(folder / "results/models/tiny"), problems_of(folder)
+    tokenizer, questions = engines.load_tokenizer(folder / "results/models/tiny"), problems_of(folder)
     finished = [row for row in rows if row["finish_reason"] == "stop"][:20]
     requests = [Request(tuple(tasks.messages("{question}", questions[row["id"]])), 1, 1.0) for row in finished]
     prompts = engines.tokenize(tokenizer, requests, {})
@@ -155,7 +155,7 @@ def test_one_start_evaluates_the_base_and_every_adapter(learned):
 def spoken_by_vllm(folder: Path, model: Path, adapters: list, questions: list[str], tokens: int) -> tuple[list, list]:
     """(token ids of the prompts, vLLM's greedy completions with their log-probabilities)."""
     requests = [Request(tuple(tasks.messages("{question}", question)), 1, 0.0) for question in questions]
-    prompts = engines.tokenize(engines.AutoTokenizer.from_pretrained(model), requests, {})
+    prompts = engines.tokenize(engines.load_tokenizer(model), requests, {})
     asked = {"model": str(model), "adapters": adapters, "prompts": prompts, "tokens": tokens}
     (folder / "asked.json").write_text(json.dumps(asked))
     command = [VLLM, str(ROOT / "tests/vllm_scores.py"), "asked.json", "answer.json"]
@@ -277,7 +277,7 @@ def test_weights_in_bf16_under_an_adapter_stay_and_rollouts_follow_the_seed(lear
         trained(learned, tmp_path, name, seed=seed, **changes) for name, seed in (("first", 1), ("again", 1), ("second", 2))
     )
     assert first == again and first[0]["tokens_mean"] != second[0]["tokens_mean"], "the rollouts of the first update"
-    base = engines.AutoModelForCausalLM.from_pretrained(learned.folder / "results/models/tiny", dtype=torch.bfloat16)
+    base = model_folders.load_model(learned.folder / "results/models/tiny", dtype=torch.bfloat16)
     written = [json.loads((tmp_path / name / "provenance.json").read_text())["base_sha256"] for name in ("first", "second")]
     assert written == [base_weights.checksum(base)] * 2
 

@@ -31,7 +31,7 @@ def run(options) -> list[dict]:
     import torch
 
     engines.fix_threads()
-    tokenizer = engines.AutoTokenizer.from_pretrained(model_folder, local_files_only=True, padding_side="left")
+    tokenizer = engines.load_tokenizer(model_folder)
     model = engines.load(str(model_folder))
     model.generation_config.eos_token_id = engines.end_tokens(str(model_folder), tokenizer)
     problems = [problem for path in tests for problem in tasks.read_problems(path)[:128]]
