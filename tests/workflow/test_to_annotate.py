@@ -229,7 +229,7 @@ def test_a_labelled_policy_on_such_a_task_is_refused(annotated):
     done = annotated.snakemake("-n", "--configfile", "my.yaml", "study.yaml", "labelled.yaml")
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said
-    assert "studies.own.policies: 'random' is for tasks whose prompts have answers" in said and "choose policy annotated" in said
+    assert "studies.own.arms: policy 'random' is for tasks whose prompts have answers" in said and "choose policy annotated" in said
 
 
 # --- killed on the way ----------------------------------------------------------------------------------------------
