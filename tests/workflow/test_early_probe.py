@@ -130,7 +130,7 @@ def test_several_shards_are_refused_and_a_study_s_task_is_probed_in_full(world):
     world.configure(lambda config: config["tasks"]["arithmetic"]["probe"].update(shards=2))
     done = world.snakemake("-n", "subset")
     assert done.returncode != 0
-    assert "config.yaml: tasks.arithmetic.probe.shards: 2 shards cannot stop early" in done.stdout + done.stderr
+    assert "tasks.arithmetic.probe.shards: 2 shards cannot stop early" in done.stdout + done.stderr
 
 
 def program(folder, *options) -> list[str]:

@@ -6,11 +6,9 @@ import random
 import subprocess
 import sys
 
-import yaml
-
 from conftest import TABLES
 from hardgrpo.runtime import seals
-from hardgrpo.study import claim_conditions, paths
+from hardgrpo.study import claim_conditions, load, paths
 
 PAPER = "paper/mini/verified.txt"
 REFERENCE, COMPUTED, JUDGED = "results/reference/mini", "results/summaries/mini", "paper/mini"
@@ -125,7 +123,7 @@ def judge(world) -> None:
 def verify_program(world, tables: str = REFERENCE) -> tuple[int, str]:
     """The rule's command by itself: no other rule sees the change first."""
     (world.folder / PAPER).unlink(missing_ok=True)
-    config = yaml.safe_load((world.folder / "config.yaml").read_text())
+    config = load.read(world.folder)
     part = paths.of_study(config, "mini")
     graders = {task: config["tasks"][task]["grader"] for task in part["tasks"]}
     command = [
