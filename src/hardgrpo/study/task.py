@@ -85,6 +85,10 @@ class Files(Strict):
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if not (self.train or self.test):
             yield "", "neither 'train' nor 'test' is there; name at least one split"
+        for split in ("train", "test"):
+            names = getattr(self, split)
+            if isinstance(names, list) and len(set(names)) < len(names):
+                yield split, f"{names} name a file twice; expected: {type(self).model_fields[split].description}"
 
 
 class Rows(Strict):
