@@ -28,8 +28,8 @@ from hardgrpo.study import checks, claim_conditions, load, memory, paths, pool_s
 config["update_inputs"] = {"true": True, "false": False}.get(config.get("update_inputs"), config.get("update_inputs"))
 
 try:
-    given = [Path(os.path.relpath(name)) for name in workflow.configfiles]
-    checks.check(config, ", ".join(map(str, given)), [*load.sources(), *given])
+    config_paths = [Path(os.path.relpath(name)) for name in workflow.configfiles]
+    checks.check(config, ", ".join(map(str, config_paths)), [*load.sources(), *config_paths])
     checks.check_writable("results", "paper")
 except UserError as error:
     raise WorkflowError(str(error))

@@ -32,14 +32,14 @@ SECTIONS = {
     "Study": "A study: `studies.NAME`",
 }
 
-LABELS = {"pool": "of the whole pool", "sample": "of a small sample", "none": "none"}
+LABELS = {"pool": "of the json_schema pool", "sample": "of a small sample", "none": "none"}
 
 
 def reference(config: dict) -> str:
     """A table of the top level with the values of config.yaml, and one for each section."""
-    whole = configuration.schema()
+    json_schema = configuration.schema()
     lines = ["## Top level", "", "| key | value | in config.yaml | what |", "|---|---|---|---|"]
-    for key, part, _ in keys(whole, whole):
+    for key, part, _ in keys(json_schema, json_schema):
         here = config
         for step in key.split("."):
             here = here[step]
@@ -48,12 +48,12 @@ def reference(config: dict) -> str:
             if isinstance(here, dict)
             else f"`{str(here).lower() if here in (True, False) else here}`"
         )
-        lines.append(f"| `{key}` | {value(part, whole)} | {shown} | {described(part, whole)} |")
+        lines.append(f"| `{key}` | {value(part, json_schema)} | {shown} | {described(part, json_schema)} |")
     for name, title in SECTIONS.items():
-        part = whole["$defs"][name]
+        part = json_schema["$defs"][name]
         lines += ["", f"## {title}", "", part.get("description", ""), "", "| key | needed | value | what |", "|---|---|---|---|"]
-        for key, one, needed in keys(part, whole):
-            lines.append(f"| `{key}` | {needed} | {value(one, whole)} | {described(one, whole)} |")
+        for key, one, needed in keys(part, json_schema):
+            lines.append(f"| `{key}` | {needed} | {value(one, json_schema)} | {described(one, json_schema)} |")
         if name == "Policy":
             lines += ["", *rules()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
@@ -86,58 +86,61 @@ def labels(rule: str) -> str:
     return "; ".join(f"by {', '.join(measures)}: {LABELS[needed]}" for needed, measures in found.items())
 
 
-def keys(part: dict, whole: dict, place: str = "", inside: str = "") -> Iterator[tuple[str, dict, str]]:
+def keys(part: dict, json_schema: dict, place: str = "", inside: str = "") -> Iterator[tuple[str, dict, str]]:
     """The keys of an object and of the objects inside it: path, schema, and in words whether the key is needed.
 
     `inside` is the optional key around them: an inner key is needed only together with it.
     """
     for name, one in part["properties"].items():
         path, required = f"{place}{name}", name in part.get("required", [])
-        objects = nested(one, path, whole)
+        objects = nested(one, path, json_schema)
         if not (required and [link for link, _ in objects] == [f"{path}."]):  # a needed object is described by its keys
             yield path, one, ("yes" if not inside else f"with `{inside}`") if required else ""
         for link, inner in objects:
-            yield from keys(inner, whole, link, inside if required else path)
+            yield from keys(inner, json_schema, link, inside if required else path)
 
 
-def nested(part: dict, path: str, whole: dict) -> list[tuple[str, dict]]:
+def nested(part: dict, path: str, json_schema: dict) -> list[tuple[str, dict]]:
     """The objects inside a key that have no section of their own, each with what leads to its keys (`path.`, `path.NAME.` or `path[].`)."""
     if "$ref" in part:
         name = part["$ref"].rsplit("/", 1)[1]
-        return [] if name in SECTIONS else [(f"{path}.", whole["$defs"][name])]
-    named = [part.get("additionalProperties"), *part.get("patternProperties", {}).values()]
-    choices = [(f"{path}.NAME", one) for one in named] + [(f"{path}[]", part.get("items"))]
+        return [] if name in SECTIONS else [(f"{path}.", json_schema["$defs"][name])]
+    entries = [part.get("additionalProperties"), *part.get("patternProperties", {}).values()]
+    choices = [(f"{path}.NAME", entry) for entry in entries] + [(f"{path}[]", part.get("items"))]
     choices += [(path, one) for one in [*part.get("anyOf", []), *part.get("oneOf", [])]]
-    return [found for link, one in choices if isinstance(one, dict) for found in nested(one, link, whole)]
+    return [found for link, one in choices if isinstance(one, dict) for found in nested(one, link, json_schema)]
 
 
-def described(part: dict, whole: dict) -> str:
-    return (part.get("description") or resolved(part, whole).get("description", "")).replace("|", "\\|")
+def described(part: dict, json_schema: dict) -> str:
+    return (part.get("description") or resolved(part, json_schema).get("description", "")).replace("|", "\\|")
 
 
-def resolved(part: dict, whole: dict) -> dict:
-    return whole["$defs"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
+def resolved(part: dict, json_schema: dict) -> dict:
+    return json_schema["$defs"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
 
 
-def value(part: dict, whole: dict) -> str:
+def value(part: dict, json_schema: dict) -> str:
     """The values that a key may have, in words."""
     if "$ref" in part and (name := part["$ref"].rsplit("/", 1)[1]) in SECTIONS:
         kind = (
-            whole["$defs"][name].get("properties", {}).get("kind", {}).get("const", re.sub("(?<!^)([A-Z])", r" \1", name).lower())
+            json_schema["$defs"][name]
+            .get("properties", {})
+            .get("kind", {})
+            .get("const", re.sub("(?<!^)([A-Z])", r" \1", name).lower())
         )  # as it is written in config.yaml
         return f"[{kind}](#{anchor(SECTIONS[name])})"
-    part = resolved(part, whole)
+    part = resolved(part, json_schema)
     if "enum" in part:
         return ", ".join(f"`{one}`" for one in part["enum"])
     if "const" in part:
         return f"`{part['const']}`"
     if options := [*part.get("oneOf", []), *part.get("anyOf", [])]:
-        return " or ".join(dict.fromkeys(value(one, whole) for one in options))
+        return " or ".join(dict.fromkeys(value(one, json_schema) for one in options))
     if part.get("type") == "array":
-        return f"list of {value(part['items'], whole)}"
+        return f"list of {value(part['items'], json_schema)}"
     if part.get("type") == "object":
         inner = next(iter(part.get("patternProperties", {}).values()), part.get("additionalProperties"))
-        return f"by name: {value(inner, whole)}" if isinstance(inner, dict) and "$ref" in inner else "keys and values"
+        return f"by name: {value(inner, json_schema)}" if isinstance(inner, dict) and "$ref" in inner else "keys and values"
     return {"integer": "whole number", "number": "number", "boolean": "`true`, `false`", "null": "`null`"}.get(
         part["type"], "text"
     ) + limits(part)

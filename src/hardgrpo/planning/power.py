@@ -44,8 +44,8 @@ def pairs_compared(config: dict, plan: dict) -> int:
     arms: dict[tuple, set] = {}
     for run in settings.runs(config, plan):
         arms.setdefault((run.model, run.task), set()).add(settings.arm(plan, run))
-    named = [set(pair) for pair in settings.also_compared(plan)]
-    compared = lambda pair: set(pair) in named or settings.alike(*pair)
+    also_compared = [set(pair) for pair in settings.also_compared(plan)]
+    compared = lambda pair: set(pair) in also_compared or settings.alike(*pair)
     return max((sum(map(compared, combinations(found, 2))) for found in arms.values()), default=0)
 
 

@@ -49,8 +49,8 @@ def has_tiers(config: dict, study: str) -> bool:
 
 def has_budgets(config: dict, study: str) -> bool:
     """Whether a rule chooses subsets of more than one size."""
-    named = [config["policies"][name] for name in settings.policies_of(config["studies"][study])]
-    pairs = {(policy["rule"], str(policy["budget"])) for policy in named if "budget" in policy and "probed_on" not in policy}
+    chosen_by = [config["policies"][name] for name in settings.policies_of(config["studies"][study])]
+    pairs = {(policy["rule"], str(policy["budget"])) for policy in chosen_by if "budget" in policy and "probed_on" not in policy}
     return trained(config, study) and len(pairs) > len({rule for rule, _ in pairs})
 
 

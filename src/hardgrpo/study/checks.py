@@ -35,13 +35,14 @@ def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
         try:
             for problem in _contradictions(config):
                 problems.append(problem)
-        except KeyError:  # and on the checks before them: a name that was reported as unknown
+        except KeyError:
             if not problems:
                 raise
     if problems:
-        lines = dict.fromkeys(f"{load.locate(place, list(sources)) or name}: {place}: {problem}" for place, problem in problems)
-        more = len(lines) - MOST_MISTAKES
-        raise UserError(*list(lines)[:MOST_MISTAKES], *([f"and {more} more mistakes"] if more > 0 else []))
+        problems = list(dict.fromkeys(problems))
+        shown, more = problems[:MOST_MISTAKES], len(problems) - MOST_MISTAKES
+        lines = [f"{load.locate(place, list(sources)) or name}: {place}: {problem}" for place, problem in shown]
+        raise UserError(*lines, *([f"and {more} more mistakes"] if more > 0 else []))
 
 
 def check_writable(*folders: str) -> None:
@@ -56,7 +57,7 @@ def check_writable(*folders: str) -> None:
 
 
 def _contradictions(config: dict) -> Iterator[tuple[str, str]]:
-    """(place, what is wrong and what to do) of every mistake. `check` stops at the first, so that a check may rely on those before it."""
+    """(place, what is wrong and what to do) of every mistake between objects. A `KeyError` after a mistake follows from it: an unknown name."""
     if config["study"] not in config["studies"]:
         yield from unknown(config, "study", "studies", [config["study"]])
     for kind, contradictions in (("tasks", _of_task), ("models", _of_model), ("policies", _of_policy)):

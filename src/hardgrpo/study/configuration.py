@@ -100,14 +100,14 @@ class Configuration(Strict):
 @functools.cache
 def schema() -> dict:
     """The JSON schema of the configuration. Not to be changed."""
-    whole = Configuration.model_json_schema()
+    json_schema = Configuration.model_json_schema()
     for subclass in Strict.__subclasses__():
-        part = whole if subclass is Configuration else whole["$defs"].get(subclass.__name__, {})
+        part = json_schema if subclass is Configuration else json_schema["$defs"].get(subclass.__name__, {})
         for name, entry in part.get("properties", {}).items():
             part["properties"][name] = _plain(entry, name in subclass.nullable)
         if "description" in part:
             part["description"] = " ".join(part["description"].split())
-    return whole
+    return json_schema
 
 
 def _plain(entry: dict, is_nullable: bool) -> dict:
@@ -194,19 +194,19 @@ def _follow(config: object, detail: dict) -> tuple[tuple, tuple, str]:
 
 def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
     """(place, what is wrong and what to do) of one error."""
-    kind, whole = detail["type"], schema()
+    kind, json_schema = detail["type"], schema()
     if kind == "extra_forbidden":
-        node, _ = _describe(config, keys[:-1], whole)
+        node, _ = _describe(config, keys[:-1], json_schema)
         known = list(node.get("properties", {}))
         close = difflib.get_close_matches(str(keys[-1]), known, n=1)
         hint = f"did you mean '{close[0]}'?" if close else "remove it"
         return _dotted(keys[:-1]), f"unknown key '{keys[-1]}'; {hint} (known here: {', '.join(known)})"
-    node, description = _describe(config, keys, whole)
+    node, description = _describe(config, keys, json_schema)
     if kind == "union_tag_not_found":
         return _dotted(keys), f"'kind' is missing; add it: one of {', '.join(node.get('kinds', ()))}"
     if kind == "missing":
         key = detail["loc"][-1]
-        _, about = _describe(config, (*keys, key), whole)
+        _, about = _describe(config, (*keys, key), json_schema)
         return _dotted(keys), f"'{key}' is missing; add it" + (f" ({about.rstrip('.')})" if about else "")
     if kind in ("contradiction", "null"):
         context = detail["ctx"]
@@ -225,25 +225,25 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
     ) + "; correct it"
 
 
-def _describe(config: object, keys: tuple, whole: dict) -> tuple[dict, str]:
+def _describe(config: object, keys: tuple, json_schema: dict) -> tuple[dict, str]:
     """(the schema at a place of the configuration, the innermost description on the way there)."""
-    node, description = _resolve(whole, config, whole), ""
+    node, description = _resolve(json_schema, config, json_schema), ""
     for key in keys:
         names = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
         child = node.get("items") if isinstance(key, int) else node.get("properties", {}).get(str(key), names[0])
         if not isinstance(child, dict):
             return {}, description
         config = config[key] if isinstance(config, list) else config.get(key) if isinstance(config, dict) else None
-        node = _resolve(child, config, whole)
+        node = _resolve(child, config, json_schema)
         description = child.get("description") or node.get("description") or description
     return node, description
 
 
-def _resolve(node: dict, value: object, whole: dict) -> dict:
+def _resolve(node: dict, value: object, json_schema: dict) -> dict:
     """A part of the schema without references and alternatives: of these the one that fits the value."""
     if "$ref" in node:
-        return _resolve(whole["$defs"][node["$ref"].rsplit("/", 1)[1]], value, whole)
-    options = [_resolve(option, value, whole) for option in node.get("anyOf", node.get("oneOf", []))]
+        return _resolve(json_schema["$defs"][node["$ref"].rsplit("/", 1)[1]], value, json_schema)
+    options = [_resolve(option, value, json_schema) for option in node.get("anyOf", node.get("oneOf", []))]
     if not options:
         return node
     kind = value.get("kind") if isinstance(value, dict) else None

@@ -29,7 +29,7 @@ def complete(config: dict, folder: str | Path = ".") -> dict:
     An entry of the catalogue extends the catalogue's own entries, so that a change of `config` to one entry changes no other. Raise a
     `UserError` for a file that is no valid YAML and for an entry that extends none.
     """
-    return resolve(lay_over(resolve(_catalogue(Path(folder) / "config"), "config"), config), "config.yaml")
+    return resolve(lay_over(resolve(_catalogue(folder), "config"), config), "config.yaml")
 
 
 def lay_over(base: dict, changes: dict) -> dict:
@@ -72,25 +72,24 @@ def _resolve(entries: dict, key: str, place: str, extending: tuple[str, ...]):
     return lay_over(resolved, changes) if isinstance(resolved, dict) else changes
 
 
-def _catalogue(folder: Path) -> dict:
+def _catalogue(folder: str | Path) -> dict:
     catalogue: dict = {}
-    for section in SECTIONS:
-        path = folder / f"{section}.yaml"
-        if path.is_file():
-            content = files.read_yaml(path)
-            if not isinstance(content, dict) or set(content) != {section} or not isinstance(content[section], dict):
-                raise UserError(f"{path}: expected one key, `{section}`, and below it an entry for each name")
+    for path in sources(folder):
+        content, name = files.read_yaml(path), path.stem
+        if path.parent.name == "studies":
+            catalogue.setdefault("studies", {})[name] = content
+        elif not isinstance(content, dict) or set(content) != {name} or not isinstance(content[name], dict):
+            raise UserError(f"{path}: expected one key, `{name}`, and below it an entry for each name")
+        else:
             catalogue |= content
-    studies = {path.stem: files.read_yaml(path) for path in sorted((folder / "studies").glob("*.yaml"))}
-    return catalogue | ({"studies": studies} if studies else {})
+    return catalogue
 
 
 def sources(folder: str | Path = ".") -> list[Path]:
     """The files of the catalogue in a folder."""
     config = Path(folder) / "config"
-    return [path for path in (config / f"{section}.yaml" for section in SECTIONS) if path.is_file()] + sorted(
-        (config / "studies").glob("*.yaml")
-    )
+    sections = [config / f"{section}.yaml" for section in SECTIONS]
+    return [path for path in sections if path.is_file()] + sorted((config / "studies").glob("*.yaml"))
 
 
 def locate(place: str, paths: list[Path]) -> str | None:

@@ -189,9 +189,9 @@ def of_study(config: dict, study: str) -> dict:
 
 def _by_signals(config: dict, study: str) -> dict[str, dict]:
     """The study's policies by a measure other than the pass rate: {name: their `by` and `rounds`}."""
-    named = {name: config.get("policies", {}).get(name, {}) for name in settings.policies_of(config["studies"][study])}
+    policies = {name: config.get("policies", {}).get(name, {}) for name in settings.policies_of(config["studies"][study])}
     kept = lambda policy: {key: policy[key] for key in ("by", "rounds") if key in policy}
-    return {name: kept(policy) for name, policy in named.items() if policy.get("by", "pass_rate") != "pass_rate"}
+    return {name: kept(policy) for name, policy in policies.items() if policy.get("by", "pass_rate") != "pass_rate"}
 
 
 def runs(config: dict, study: str) -> list[settings.Run]:

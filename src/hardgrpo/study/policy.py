@@ -66,19 +66,19 @@ class Policy(Strict):
     seed."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        rule, given = policies.RULES[self.rule], self.model_fields_set
-        for key in sorted(set(rule.needs) - given):
+        rule, keys = policies.RULES[self.rule], self.model_fields_set
+        for key in sorted(set(rule.needs) - keys):
             example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3, "by": "agreement"}[key]
             yield "", f"rule '{self.rule}' needs '{key}'; add it, e.g. {key}: {example}"
         by = (self.by or "pass_rate") if rule.has_measure else None
         allowed = {"rule", "probed_on", "probed_by", *rule.needs} | ({"by"} if by else set())
         allowed |= ({"calibrated_on"} if by == "predicted" else set()) | ({"rounds"} if by in policies.SIGNALS else set())
-        for key in sorted(given - allowed):
+        for key in sorted(keys - allowed):
             yield key, f"rule '{self.rule}' takes no '{key}'{f' by {by}' if by else ''}; remove it"
         if by == "predicted" and self.calibrated_on is None:
             yield "", "by: predicted needs 'calibrated_on'; add it, e.g. calibrated_on: 0.02"
         for key in ("probed_on", "probed_by"):
-            if self.rounds and key in given:
+            if self.rounds and key in keys:
                 yield key, "in the second round the model that is trained is probed, on its own task; remove it, or rounds"
         if isinstance(self.budget, Money) and policies.labels_before(self.model_dump(exclude_unset=True)) == "pool":
             yield (
