@@ -117,3 +117,24 @@ def test_null_is_no_value_but_where_it_means_none(value):
 def test_a_mistake_in_a_text_that_only_the_first_reader_takes_is_named_without_a_place(tmp_path):
     (tmp_path / "my.yaml").write_text('tasks: {mine: {prompt: "\\ud800{question}"}}\n')
     assert load.locate("tasks.mine.prompt", [tmp_path / "my.yaml"]) is None
+
+
+def test_two_mistakes_of_one_object_are_both_reported():
+    config = load.read(ROOT)
+    config["recipes"]["mini_beta"] |= {"learning_rte": 1.0, "bta": 0.1}
+    with pytest.raises(UserError, match="'learning_rte'") as refused:
+        checks.check(config, "config.yaml")
+    assert "'bta'" in str(refused.value)
+
+
+def test_a_study_whose_name_has_a_dot_is_found_in_its_file(tmp_path):
+    written(tmp_path, config__studies__mini="title: a\n")
+    (tmp_path / "config/studies/mini.2.yaml").write_text("title: b\nseeds: [0]\n")
+    paths = sorted((tmp_path / "config/studies").glob("*.yaml"))
+    for place, line in (
+        ("studies.mini.2.seeds", "mini.2.yaml:2"),
+        ("studies.mini.2", "mini.2.yaml:1"),
+        ("studies.mini.title", "mini.yaml:1"),
+    ):
+        assert load.locate(place, paths).endswith(f"/{line}")
+        assert load.locate(place, paths[::-1]).endswith(f"/{line}")

@@ -270,3 +270,11 @@ def test_an_empty_subset_is_an_error_that_says_what_to_do(rule, kwargs, word):
         return
     with pytest.raises(UserError, match=word):
         policies.select(pool, rule, 0, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("rule", "threshold", "remedy"), [("base_right", 1.0, "lower the threshold"), ("base_wrong", 0.1, "raise the threshold")]
+)
+def test_an_empty_subset_says_which_way_to_move_the_threshold(rule, threshold, remedy):
+    with pytest.raises(UserError, match=remedy):
+        policies.select({"a": 0.25, "b": 0.5}, rule, 0, threshold=threshold)

@@ -78,7 +78,7 @@ def rules() -> list[str]:
 
 def labels(rule: str) -> str:
     """Whose labels a rule needs before it chooses, by the measures that it may go by."""
-    if not policies.RULES[rule].has_measure:
+    if not policies.RULES[rule].accepts_by:
         return LABELS[policies.labels_before({"rule": rule})]
     found: dict[str, list[str]] = {}
     for measure in policies.SHARES if rule == "nearest_half" else policies.MEASURES:

@@ -53,9 +53,9 @@ class Rule:
     """A rule of a policy. A new rule is one entry of `RULES`."""
 
     choose: Callable[[Pool], Subset]
-    takes: str  # from the pool, for docs/configuration.md
+    takes: str  # a description of the prompts that it takes, for docs/configuration.md
     needs: tuple[str, ...] = ("budget",)  # keys of a policy
-    has_measure: bool = False  # whether a policy may say `by` which measure
+    accepts_by: bool = False  # whether a policy may say `by` which measure
     needs_measure: bool = True  # False: chooses without any measure, and so before anything is sampled or annotated
     by_bounds: bool = False  # whether bounds of the pass rates can decide it, see early_stopping.py
     is_released: bool = False  # chooses as HE's released code: ties in the order of the dataset, the same for all seeds
@@ -119,15 +119,18 @@ def select(
     if "highest_tier" in needs and all(pool.tiers.get(i) is None for i in measures):
         raise UserError(f"policy rule {rule}: the problems have no tiers; choose a task that has, or another rule")
     if "budget" in needs and not size:
-        raise _empty(rule, _less_than_one(budget, len(pass_rates)))
+        raise _empty(rule, _less_than_one(budget, len(pass_rates)), "raise the budget")
     try:
         subset = RULES[rule].choose(pool)
     except TooFew as error:
         raise UserError(f"policy rule {rule}: {error}") from None
     if not subset.ids:
-        side = "reaches" if rule == "base_right" else "is below"
-        bounds = {"threshold": f"no pass rate {side} {threshold}", "highest_tier": f"no tier is {highest_tier} or lower"}
-        raise _empty(rule, next((bounds[key] for key in needs if key in bounds), "the pool is empty"))
+        if "threshold" in needs:
+            reason, remedy = ("no pass rate reaches", "lower") if rule == "base_right" else ("no pass rate is below", "raise")
+            raise _empty(rule, f"{reason} {threshold}", f"{remedy} the threshold")
+        if "highest_tier" in needs:
+            raise _empty(rule, f"no tier is {highest_tier} or lower", "raise highest_tier")
+        raise _empty(rule, "the pool is empty", "give it prompts")
     return subset
 
 
@@ -239,12 +242,12 @@ RULES: dict[str, Rule] = {
     "middle": Rule(_middle, "pass rates nearest to the median, within the quartiles"),
     "random": Rule(_random, "a random choice, another for each seed", needs_measure=False),
     "hard_solvable": Rule(_lowest_above_zero, "the lowest pass rates above 0", by_bounds=True),
-    "lowest": Rule(_lowest, "the lowest values of the measure `by`", ("budget", "by"), has_measure=True),
-    "highest": Rule(_highest, "the highest values of the measure `by`", ("budget", "by"), has_measure=True),
+    "lowest": Rule(_lowest, "the lowest values of the measure `by`", ("budget", "by"), accepts_by=True),
+    "highest": Rule(_highest, "the highest values of the measure `by`", ("budget", "by"), accepts_by=True),
     "nearest_half": Rule(
         _nearest_half,
         "values nearest to 0.5 of the measure `by`, which is the pass rate unless it says otherwise",
-        has_measure=True,
+        accepts_by=True,
     ),
     "hard_by_order": Rule(_by_order, f"as `hard`, with {_AS_RELEASED}", is_released=True),
     "easy_by_order": Rule(functools.partial(_by_order, sign=-1), f"as `easy`, with {_AS_RELEASED}", is_released=True),
@@ -328,7 +331,7 @@ def _check_size(policy: dict, pool: int, exact: bool) -> None:
     budget, rule = policy["budget"], policy["rule"]
     size = subset_size(budget, pool)
     if size < 1:
-        raise _empty(rule, _less_than_one(budget, pool))
+        raise _empty(rule, _less_than_one(budget, pool), "raise the budget")
     if "rounds" in policy:
         first = subset_size(halved(budget), pool)
         if not 0 < first < size:
@@ -381,5 +384,5 @@ def _quartiles(values: list[float]) -> tuple[float, float, float]:
     return median(values), low, high
 
 
-def _empty(rule: str, why: str) -> UserError:
-    return UserError(f"policy rule {rule}: the subset would be empty ({why}); raise the budget, the threshold or the highest tier")
+def _empty(rule: str, reason: str, remedy: str) -> UserError:
+    return UserError(f"policy rule {rule}: the subset would be empty ({reason}); {remedy}")

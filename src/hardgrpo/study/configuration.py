@@ -5,7 +5,7 @@ import functools
 import math
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -154,42 +154,51 @@ def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
         yield ".".join(place), problem
 
 
+class Location(NamedTuple):
+    """Where an error of pydantic is. Its `loc` mixes keys of the configuration with names of types and with the kinds of tagged classes."""
+
+    keys: tuple  # of the configuration, on the way to the error
+    union: tuple  # keys of the value that may be of several types; without such a value, the keys and the key that is missing
+    type_name: str  # the one of these types that refuses the value, or ""
+
+
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
-    """The most telling error of each place. A value that may be of several types is refused by each of them: the type counts that fits best."""
-    refusals: dict[tuple, dict[str, list[tuple[tuple, dict]]]] = {}  # keys of the value -> type -> [(keys of the error, error)]
+    """(place, what is wrong and what to do) of each error. Of a value that may be of several types, each of which reports errors of its own,
+    only one error of the closest type."""
+    errors_of_value: dict[tuple, dict[str, list[tuple[Location, dict]]]] = {}
     for detail in error.errors(include_url=False):
-        keys, value, typed = _follow(config, detail)
-        refusals.setdefault(value, {}).setdefault(typed, []).append((keys, detail))
-    found: dict[str, str] = {}
-    for value, by_type in refusals.items():
-        errors = min(by_type.values(), key=lambda errors: (_is_of_another_type(value, errors), len(errors)))
-        for keys, detail in sorted(errors, key=lambda error: error[1]["type"] != "extra_forbidden")[
-            : 1 if len(by_type) > 1 else None
-        ]:
-            place, problem = _sentence(config, keys, detail)
-            found.setdefault(place, problem)
-    return list(found.items())
+        location = _locate(config, detail)
+        errors_of_value.setdefault(location.union, {}).setdefault(location.type_name, []).append((location, detail))
+    problems = []
+    for errors_of_type in errors_of_value.values():
+        closest = min(errors_of_type.values(), key=lambda errors: (_is_of_another_type(errors), len(errors)))
+        if len(errors_of_type) > 1:  # the others may follow from a wrong guess of the type
+            closest = sorted(closest, key=lambda error: error[1]["type"] != "extra_forbidden")[:1]
+        problems += [_sentence(config, location.keys, detail) for location, detail in closest]
+    return list(dict.fromkeys(problems))
 
 
-def _is_of_another_type(value: tuple, errors: list[tuple[tuple, dict]]) -> bool:
+def _is_of_another_type(errors: list[tuple[Location, dict]]) -> bool:
     """Whether the value itself is refused, such as a mapping where a number is expected."""
-    return any(keys == value and detail["type"].endswith(("_type", "_error")) for keys, detail in errors)
+    return any(location.keys == location.union and detail["type"].endswith(("_type", "_error")) for location, detail in errors)
 
 
-def _follow(config: object, detail: dict) -> tuple[tuple, tuple, str]:
-    """(keys of the configuration on the way to an error, keys of the value of several types on that way, the name of the type that
-    refuses it); without such a value, the keys of the error and "". `loc` has both, and the kinds of tagged classes."""
+def _locate(config: object, detail: dict) -> Location:
     loc = detail["loc"][:-1] if detail["type"] == "missing" else detail["loc"]
-    keys, value, typed = [], None, ""
+    node, keys, union, type_name = config, [], None, ""
     for part in loc:
-        if isinstance(config, dict) and part in config or isinstance(config, list) and isinstance(part, int) and part < len(config):
+        if _has(node, part):
             keys.append(part)
-            config = config[part]
-        elif value is None and part != "[key]" and not (isinstance(config, dict) and config.get("kind") == part):
-            value, typed = tuple(keys), str(part)
-    if value is None:
-        return tuple(keys), (*keys, *detail["loc"][len(loc) :]), ""
-    return tuple(keys), value, typed
+            node = node[part]
+        elif union is None and part != "[key]" and not (isinstance(node, dict) and node.get("kind") == part):
+            union, type_name = tuple(keys), str(part)
+    return Location(tuple(keys), (*keys, *detail["loc"][len(loc) :]) if union is None else union, type_name)
+
+
+def _has(node: object, part: str | int) -> bool:
+    if isinstance(node, list):
+        return isinstance(part, int) and part < len(node)
+    return isinstance(node, dict) and part in node
 
 
 def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:

@@ -95,21 +95,24 @@ def sources(folder: str | Path = ".") -> list[Path]:
 def locate(place: str, paths: list[Path]) -> str | None:
     """FILE:LINE of a place in the configuration, such as "studies.paper.arms[0].recipe"; None if no file has its first two keys.
 
-    Of several files that have it, the one that has the most of it, and then the last one: files of the user come last in `paths`.
+    If several files match, return the one that matches the most keys; on a tie the last, because files of the user come last in `paths`.
     """
-    best, depth = None, 1
+    # The name of a study may have dots: studies.mini.2 is a place of mini.2.yaml, not of mini.yaml.
+    is_of_study = lambda path: path.parent.name == "studies"
+    names = [path.stem for path in paths if is_of_study(path) and f"{place}.".startswith(f"studies.{path.stem}.")]
+    study = max(names, key=len, default=None)
+    best, most_keys = None, 2
     for path in paths:
-        prefix = f"studies.{path.stem}." if path.parent.name == "studies" else ""
-        if not f"{place}.".startswith(prefix):
+        if is_of_study(path) and path.stem != study:
             continue
         try:
             node = yaml.compose(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        except yaml.YAMLError:  # of a few texts that only PyYAML's own reader takes, such as half a surrogate pair
+        except yaml.YAMLError:  # libyaml refuses a few texts that PyYAML's own reader accepts, such as half a surrogate pair
             continue
-        line, steps = _descend(node, place.removeprefix(prefix.rstrip(".")).lstrip("."))
-        steps += 2 if prefix else 0
-        if steps > 1 and steps >= depth:
-            best, depth = f"{path}:{line}", steps
+        line, matched_keys = _descend(node, place.removeprefix(f"studies.{study}").lstrip(".") if is_of_study(path) else place)
+        matched_keys += 2 if is_of_study(path) else 0
+        if matched_keys >= most_keys:
+            best, most_keys = f"{path}:{line}", matched_keys
     return best
 
 

@@ -45,6 +45,7 @@ def translate(study: dict) -> dict:
 
 
 def _arms(study: dict) -> list[dict]:
+    """Arms with the runs of a study. Recipes with the same policies share an arm, and so do models and tasks in which all recipes do."""
     models, tasks, recipes = study.get("models", []), study.get("tasks") or [None], study.get("recipes") or [None]
     choices: dict[tuple, list] = {}  # (the policies of each recipe, tasks where they are the same) -> models
     for model in models:
@@ -59,7 +60,7 @@ def _arms(study: dict) -> list[dict]:
             choices.setdefault((policies_of_recipes, tuple(same_tasks)), []).append(model)
     arms = []
     for (policies_of_recipes, same_tasks), same_models in choices.items():
-        for policies in dict.fromkeys(filter(None, policies_of_recipes)):
+        for policies in dict.fromkeys(filter(None, policies_of_recipes)):  # distinct and not empty
             same_recipes = [recipe for recipe, names in zip(recipes, policies_of_recipes) if names == policies]
             arms.append({"policy": list(policies), "recipe": same_recipes, "models": same_models, "tasks": list(same_tasks)})
     return [_short(arm, models, tasks) for arm in arms]

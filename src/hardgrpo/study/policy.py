@@ -70,7 +70,7 @@ class Policy(Strict):
         for key in sorted(set(rule.needs) - keys):
             example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3, "by": "agreement"}[key]
             yield "", f"rule '{self.rule}' needs '{key}'; add it, e.g. {key}: {example}"
-        by = (self.by or "pass_rate") if rule.has_measure else None
+        by = (self.by or "pass_rate") if rule.accepts_by else None
         allowed = {"rule", "probed_on", "probed_by", *rule.needs} | ({"by"} if by else set())
         allowed |= ({"calibrated_on"} if by == "predicted" else set()) | ({"rounds"} if by in policies.SIGNALS else set())
         for key in sorted(keys - allowed):
