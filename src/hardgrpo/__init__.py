@@ -1,12 +1,17 @@
 """The library. A program that is interrupted while it still loads modules, or has no memory for them, ends at once, without a traceback;
 `errors.run` then takes over."""
 
-import resource
-import signal
+import _signal  # `signal` itself takes a while to load, during which Ctrl-C would print a traceback
+import os
 import sys
-from pathlib import Path
 
-from hardgrpo.runtime import user_settings
+IS_PROGRAM = os.path.basename(os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))) == "scripts"
+if IS_PROGRAM and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+import resource  # noqa: E402
+
+from hardgrpo.runtime import user_settings  # noqa: E402
 
 # Words of the system, of C++ and of Python, in errors of many kinds.
 NO_MEMORY = ("Cannot allocate memory", "failed to map segment", "bad_alloc", "can't allocate memory", "can't start new thread")
@@ -32,8 +37,6 @@ def show_failed_import(kind: type, error: BaseException, traceback) -> None:
         sys.__excepthook__(kind, error, traceback)
 
 
-if Path(sys.argv[0]).absolute().parent.parent.name == "scripts":
+if IS_PROGRAM:
     user_settings.ignore()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.excepthook = show_failed_import
