@@ -153,6 +153,8 @@ def show_results_command():
     compared = [] if drawing_only() else [path for path in study_agreement(study) if Path(path).exists()]
     agreement = " ".join(["", "--agreement", *compared]) if compared else ""
     own_bases = " --own-bases" if claim_conditions.conditions(config, study)["own_bases"] else ""
-    return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}{own_bases}" + (
+    first_recipe = settings.first_recipe(config["studies"][study])
+    named = f" --first-recipe {first_recipe}" if first_recipe else ""
+    return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}{own_bases}{named}" + (
         "" if TEX else " --no-tex"
     )

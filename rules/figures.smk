@@ -25,10 +25,12 @@ for figure, entry in registry.FIGURES.items():
         params:
             figure=figure,
             about=entry.about,
+            first_recipe=lambda w: settings.first_recipe(config["studies"][w.study]),
             design=lambda w, of=entry.design: as_json(of(config, w.study)),
             code=code("figures/draw_figure.py", f"report/figures/{figure}"),
         message:
             f"Draw {figure} ({{wildcards.study}})"
         shell:
-            "python scripts/figures/draw_figure.py --figure {params.figure} --tables {input} --design {params.design:q} --output {output}"
+            "python scripts/figures/draw_figure.py --figure {params.figure} --tables {input} --first-recipe {params.first_recipe:q}"
+            " --design {params.design:q} --output {output}"
             " > {log} 2>&1"

@@ -16,6 +16,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", required=True, choices=registry.FIGURES)
     files.add_tables(parser)
+    parser.add_argument(
+        "--first-recipe", default="", help="the study's first recipe; only other recipes are named in labels of arms"
+    )
     parser.add_argument("--design", default={}, type=files.as_object)
     parser.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
     args = parser.parse_args()
@@ -24,7 +27,7 @@ def main() -> None:
     from hardgrpo.report import plotting
 
     entry = registry.FIGURES[args.figure]
-    tables = {name: summaries.read(args.tables[name], columns) for name, columns in registry.columns(*entry.of).items()}
+    tables = summaries.read_all(args.tables, registry.columns(*entry.of), args.first_recipe)
     for name, frame in tables.items():
         if frame.empty and name not in entry.may_be_empty:
             raise errors.UserError(f"{args.tables[name]}: no rows to draw; run the study that it summarises")

@@ -33,7 +33,10 @@ def estimate(cells: list[cells_of_study.Cell]) -> list[dict]:
         found = _shared(arms)
         row = {"task": family[0].task, "eval_task": family[0].eval_task, "design": OWN if len(bases) > 1 else SHARED}
         row |= {"problems": problems, "samples": samples, "seeds": seeds, "base_accuracy": float(bases.mean())}
-        row |= {"policies": " ".join(cell.policy for cell in family), "accuracies": text_of([one.mean() for one in runs])}
+        row |= {
+            "policies": " ".join(cell.policy if cell.is_first_recipe else ", ".join(cell.arm) for cell in family),
+            "accuracies": text_of([one.mean() for one in runs]),
+        }
         rows.append(row | {name: text_of(matrix.ravel()) for name, matrix in zip(PARTS, found)})
     return rows
 

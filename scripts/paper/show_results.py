@@ -3,6 +3,7 @@
 python scripts/paper/show_results.py --study mini --tables results/summaries/mini/*.csv
 """
 
+from hardgrpo.analysis import arms
 from hardgrpo.analysis.columns import CELL, interval
 from hardgrpo.analysis.formats import adding_up, change, change_interval, points, with_interval
 from hardgrpo.report import latex
@@ -22,6 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", required=True)
     parser.add_argument("--own-bases", action="store_true", help="each seed has a base model of its own")
+    parser.add_argument("--first-recipe", default="", help="the study's first recipe; only other recipes are named beside a policy")
     parser.add_argument("--no-tex", action="store_true", help="say what to install for the PDF")
     parser.add_argument("--agreement", help="CSV that compares this study with its reference")
     files.add_tables(parser)
@@ -45,8 +47,11 @@ def main() -> None:
     several = {}  # pass@k with the largest k
     for row in read(tables["pass_at_k"], CELL, ["k", *interval("gain")]):
         several[key(row)] = max(row, several.get(key(row), row), key=itemgetter("k"))
+    for row in gains:
+        row["arm"] = arms.label(row["policy"], row["recipe"], args.first_recipe)
     own = [row for row in gains if row["decoding"] == "sampled" and row["task"] == row["eval_task"]]
-    model, task, policy = (2 + max([len(name)] + [len(row[name]) for row in own]) for name in ("model", "task", "policy"))
+    widths = {"model": "model", "task": "task", "policy": "arm"}  # head: column
+    model, task, policy = (2 + max([len(head)] + [len(row[name]) for row in own]) for head, name in widths.items())
     model *= len({row["model"] for row in own}) > 1  # a study of one model needs no column for it
     most = f"pass@{max((row['k'] for row in several.values()), default=1):.0f}"
 
@@ -61,7 +66,7 @@ def main() -> None:
         base = points(row["base_accuracy"]) + (f" ({points(twin['base_accuracy'])})" if twin else "")
         others = (change_interval(*spread(one, "gain")) if one else "-" for one in (twin, several.get(key(row))))
         show(
-            f"{row['model']:<{model}.{model}}{row['task']:<{task}}{row['policy']:<{policy}}{base:>15}  {change_interval(*spread(row, 'gain')):<20}"
+            f"{row['model']:<{model}.{model}}{row['task']:<{task}}{row['arm']:<{policy}}{base:>15}  {change_interval(*spread(row, 'gain')):<20}"
             f"{change(finishing, '-'):>9}{change(correctness, '-'):>12}  " + "".join(f"{one:<23}" for one in others).rstrip()
         )
     seeds = gains[0]["seeds"]
@@ -71,7 +76,7 @@ def main() -> None:
         bases = "new base models of this kind, " if args.own_bases else ""
         show(f"\n{seeds:.0f} seeds; the intervals cover {bases}new seeds and new problems.")
     if args.agreement:
-        show_agreement(args.agreement)
+        show_agreement(args.agreement, args.first_recipe)
     look_at(args.study, args.no_tex)
 
 
@@ -118,10 +123,12 @@ def spread(row: dict, name: str) -> list[float]:
     return [row[column] for column in interval(name)]
 
 
-def show_agreement(path: str) -> None:
+def show_agreement(path: str, first_recipe: str) -> None:
     """Show the gains here beside those of the committed reference, and say what was not compared."""
     numbers = ["gain_reference", "gain_here", *interval("difference"), "seeds", "seeds_only_here", "seeds_only_reference"]
     every = read(path, CELL, [*numbers, "leaves_zero_out"])
+    for row in every:
+        row["arm"] = arms.label(row["policy"], row["recipe"], first_recipe)
     rows = [row for row in every if row["seeds"]]
     if rows:
         show_compared(rows)
@@ -140,7 +147,7 @@ def show_agreement(path: str) -> None:
 
 def show_compared(rows: list[dict]) -> None:
     """Show the cells that both sides have, and in how many of them the interval leaves zero out."""
-    head = {"model": "model", "task": "trained on", "eval_task": "tested on", "policy": "policy"}
+    head = {"model": "model", "task": "trained on", "eval_task": "tested on", "arm": "policy"}
     widths = {name: 2 + max(len(row[name]) for row in [head, *rows]) for name in head}
     widths["model"] *= len({row["model"] for row in rows}) > 1
     names = lambda row: "".join(f"{row[name]:<{width}.{width}}" for name, width in widths.items())

@@ -22,7 +22,7 @@ def main() -> None:
 
     from hardgrpo.report import latex, numbers  # here: see hardgrpo.runtime.warm
 
-    found = numbers.Numbers(args.tables)
+    found = numbers.Numbers(args.tables, args.study["first_recipe"])
     for key, text in numbers.design(args.study).items():
         found.define(key, text)
     numbers.define(found)

@@ -26,11 +26,11 @@ def main() -> None:
     from hardgrpo.report import latex, web
 
     needed = dict.fromkeys(name for table in registry.TABLES.values() for name in table.of)
-    given = {name: summaries.read(args.tables[name], columns) for name, columns in registry.columns(*needed).items()}
+    given = summaries.read_all(args.tables, registry.columns(*needed), args.study["first_recipe"])
     for name, table in registry.TABLES.items():
         make = getattr(importlib.import_module(f"hardgrpo.report.tables.{table.module}"), name)
         frame, columns = make(**{one: given[one] for one in table.of}, **({"study": args.study} if table.design else {}))
-        files.write_text(args.output / f"{name}.csv", frame.to_csv(index=False))
+        files.write_text(args.output / f"{name}.csv", frame.drop(columns=["arm", "minus_arm"], errors="ignore").to_csv(index=False))
         files.write_text(args.output / f"{name}.tex", latex.table(columns))
         files.write_text(args.output / f"{name}.html", web.page(f"{args.study['study']}: {name.replace('_', ' ')}", columns))
     kinds = {"table": registry.TABLES, "figure": registry.FIGURES}

@@ -22,7 +22,7 @@ def main() -> None:
     from hardgrpo.analysis import summaries  # here: see hardgrpo.runtime.warm
     from hardgrpo.report import registry, worth
 
-    tables = {name: summaries.read(args.tables[name], columns) for name, columns in registry.columns(*registry.WORTH).items()}
+    tables = summaries.read_all(args.tables, registry.columns(*registry.WORTH), args.study["first_recipe"])
     files.write_text(args.output, worth.page(args.study, **tables, prices=args.prices))
     print(f"{args.output}: {len(tables['spent'])} arms")
 

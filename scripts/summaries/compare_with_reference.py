@@ -20,7 +20,7 @@ def main() -> None:
     args = parser.parse_args()
 
     here, reference = (
-        summaries.read_tables(tables, ["decomposition_runs"])["decomposition_runs"]
+        summaries.read_tables(tables, ["decomposition_runs"], "")["decomposition_runs"]
         for tables in (args.tables, files.Tables(args.reference))
     )
     rows = agreement.compare(here, reference)

@@ -1,7 +1,7 @@
 """Judge the papers' claims by a study's summaries, and compare published numbers with the study's.
 
     python scripts/summaries/judge_claims.py --tables results/reference/mini/*.csv --claims paper/claims.yaml --published results/published \\
-        --conditions '{"tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"], "own_bases": ["tiny"]}' --output paper/mini
+        --conditions '{"first_recipe": "mini", "tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"], "own_bases": ["tiny"]}' --output paper/mini
 
 Writes claims.csv and compared.csv from summary tables alone: a new or changed claim needs no run.
 --conditions is claim_conditions.conditions as JSON.
@@ -25,7 +25,9 @@ def main() -> None:
 
     from hardgrpo.analysis import claims, published, summaries, verdicts  # here: see hardgrpo.runtime.warm
 
-    tables = summaries.read_tables(args.tables, dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of))
+    tables = summaries.read_tables(
+        args.tables, dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of), args.conditions["first_recipe"]
+    )
     judged = claims.judge(claims.read(args.claims), verdicts.Study(tables, **args.conditions))
     compared = published.compare(tables, published.read(args.published), published.read_readings(args.published))
     for name, rows in (("claims", judged), ("compared", compared)):

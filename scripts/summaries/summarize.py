@@ -26,7 +26,7 @@ class Made(dict):
         self.inputs = {  # the entries of registry.INPUTS
             "cells": lambda: cells.load_cells(config, study),
             "updates": lambda: training.read_updates(config, study),
-            "seconds": lambda: training.read_seconds(self["updates"], plan),
+            "seconds": lambda: training.read_seconds(self["updates"]),
             "plan": lambda: plan,
             "subset_files": lambda: paths.subsets(config, study),
             "signal_files": lambda: paths.signal_files(config, study),

@@ -24,7 +24,7 @@ def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
     """Tables `claims` and `compared`, equal to those of scripts/summaries/judge_claims.py."""
     conditions = claim_conditions.conditions(config, study)
     names = dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of)
-    tables = summaries.read_tables(files.Tables.below(root / paths.reference(study)), names)
+    tables = summaries.read_tables(files.Tables.below(root / paths.reference(study)), names, conditions["first_recipe"])
     folder = root / paths.PUBLISHED
     rows = {
         "claims": claims.judge(claims.read(root / "paper/claims.yaml"), verdicts.Study(tables, **conditions)),
@@ -45,10 +45,11 @@ def at_home(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame.decoding == "sampled"] if "decoding" in frame else frame
 
 
-def against(differences: pd.DataFrame, policy: str, minus: str) -> dict | None:
-    """The row of two policies (difference, low, high, p, seeds), which the table has in one direction; None where it has it in neither."""
-    for first, second, sign in ((policy, minus, 1), (minus, policy, -1)):
-        for row in differences[(differences.policy == first) & (differences.minus == second)].itertuples():
+def against(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> dict | None:
+    """The row of two arms (policy, recipe) as (difference, low, high, p, seeds), which the table has in one direction; None where it has it in neither."""
+    names = ["policy", "recipe", "minus", "minus_recipe"]
+    for pair, sign in (([*arm, *minus], 1), ([*minus, *arm], -1)):
+        for row in differences[(differences[names] == pair).all(axis=1)].itertuples():
             low, high = sorted((sign * row.difference_low, sign * row.difference_high))
             return {"difference": sign * row.difference, "low": low, "high": high, "p": row.p, "seeds": row.seeds}
     return None

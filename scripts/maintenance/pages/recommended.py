@@ -16,7 +16,7 @@ from hardgrpo.analysis.formats import change
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.runtime import files
 from hardgrpo.selection import policies
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
 from pages import committed, templates
 
 from dataclasses import asdict, dataclass
@@ -79,18 +79,18 @@ def once(found: list[Lead]) -> list[Lead]:
 
 def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame, gains: pd.DataFrame) -> list[Lead]:
     """The leads of one study, with its tables `differences`, `spent` and `gains`."""
-    labels = {(row.model, row.task, row.policy): row.labels for row in spent.itertuples()}
-    gained = {(row.model, row.task, row.policy): row.gain for row in committed.at_home(gains).itertuples()}
-    first = next(iter(settings.recipes_of(config["studies"][study])), "")
+    labels = {(row.model, row.task, row.policy, row.recipe): row.labels for row in spent.itertuples()}
+    gained = {(row.model, row.task, row.policy, row.recipe): row.gain for row in committed.at_home(gains).itertuples()}
     found = []
     for (model, task), rows in differences[differences.task == differences.eval_task].groupby(["model", "task"], sort=False):
-        for budget, recipe, names in cases(config, [*rows.policy, *rows.minus]):
+        arms = [*zip(rows.policy, rows.recipe), *zip(rows.minus, rows.minus_recipe)]
+        for budget, recipe, names in cases(config, arms):
             (random, *_) = [name for name in names if rule_of(config, name) == {"rule": "random"}]
-            pairs = {name: committed.against(rows, name, random) for name in names if name != random}
+            pairs = {name: committed.against(rows, (name, recipe), (random, recipe)) for name in names if name != random}
             pairs = {name: pair for name, pair in pairs.items() if pair is not None}
             corrected = statistics.holm([pair["p"] for pair in pairs.values()])
             for (name, pair), p in zip(pairs.items(), corrected):
-                policy = policy_of(config, name)
+                policy = config["policies"][name]
                 found.append(
                     Lead(
                         way_of(config, policy),
@@ -98,10 +98,10 @@ def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.Data
                         study,
                         model,
                         task,
-                        recipe_of(config, recipe or first),
+                        recipe_of(config, recipe),
                         budget,
-                        labels[model, task, name],
-                        gained[model, task, name],
+                        labels[model, task, name, recipe],
+                        gained[model, task, name, recipe],
                         pair["difference"],
                         pair["low"],
                         pair["high"],
@@ -112,23 +112,19 @@ def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.Data
     return found
 
 
-def cases(config: dict, arms: list[str]) -> list[tuple[float, str, list[str]]]:
-    """(budget, recipe or '', arms) of each case that has a random choice and another one."""
+def cases(config: dict, arms: list[tuple[str, str]]) -> list[tuple[float, str, list[str]]]:
+    """(budget, recipe, policies) of each case that has a random choice and another one; an arm is (policy, recipe)."""
     found: dict[tuple, list[str]] = {}
-    for arm in dict.fromkeys(arms):
-        policy = policy_of(config, arm)
+    for name, recipe in dict.fromkeys(arms):
+        policy = config["policies"][name]
         if isinstance(policy.get("budget"), float) and "probed_on" not in policy:
-            found.setdefault((policy["budget"], arm.partition(", ")[2]), []).append(arm)
+            found.setdefault((policy["budget"], recipe), []).append(name)
     kept = {case: names for case, names in found.items() if {"rule": "random"} in [rule_of(config, name) for name in names]}
     return [(*case, names) for case, names in kept.items() if len(names) > 1]
 
 
-def policy_of(config: dict, arm: str) -> dict:
-    return config["policies"][arm.partition(", ")[0]]
-
-
-def rule_of(config: dict, arm: str) -> dict:
-    return {key: value for key, value in policy_of(config, arm).items() if key != "budget"}
+def rule_of(config: dict, policy: str) -> dict:
+    return {key: value for key, value in config["policies"][policy].items() if key != "budget"}
 
 
 def way_of(config: dict, policy: dict) -> str:

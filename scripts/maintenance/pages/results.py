@@ -51,9 +51,9 @@ def estimate(row, name: str, low: str | None = None) -> str:
     return interval(value, *ends)
 
 
-def lead(differences: pd.DataFrame, policy: str, minus: str) -> str:
-    """The difference of two policies with its interval; empty where the table has none."""
-    row = against(differences, policy, minus)
+def lead(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> str:
+    """The difference of two arms (policy, recipe) with its interval; empty where the table has none."""
+    row = against(differences, arm, minus)
     return interval(row["difference"], row["low"], row["high"]) if row else ""
 
 
@@ -82,12 +82,6 @@ def place(rows: pd.DataFrame, row) -> str:
 def model_of(name: str) -> str:
     """The model of a recording, without the word that says that it is recorded."""
     return name.removesuffix("-recorded").removesuffix("-trajectory")
-
-
-def arm(name: str, recipe: str) -> tuple[str, str]:
-    """(policy, recipe) of an arm; `recipe` where its name has none."""
-    policy, _, own = name.partition(", ")
-    return policy, own or recipe
 
 
 def random_of(config: dict, policy: str) -> str:
@@ -153,46 +147,44 @@ def gains_by_limit(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def gains_by_recipe(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     gains, differences = at_home(tables["gains"]), at_home(tables["differences"])
-    first = settings.recipes_of(config["studies"][VARIANTS])[0]
     lines = []
     for row in gains.itertuples():
-        policy, recipe = arm(row.policy, first)
-        rival = "random" if recipe == first else f"random, {recipe}"
-        leads_over_random = lead(differences[(differences.model == row.model) & (differences.task == row.task)], row.policy, rival)
-        lines.append([row.task, recipe, policy, estimate(row, "gain"), leads_over_random])
+        same = differences[(differences.model == row.model) & (differences.task == row.task)]
+        leads_over_random = lead(same, (row.policy, row.recipe), ("random", row.recipe))
+        lines.append([row.task, row.recipe, row.policy, estimate(row, "gain"), leads_over_random])
     return pd.DataFrame(lines, columns=["task", "recipe", "policy", "gain", "lead over random"])
 
 
 def gains_by_labels(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """The arms that choose as many prompts as policy `random`; a pair of columns for each base model and task."""
     gains, differences, spent = at_home(tables["gains"]), at_home(tables["differences"]), tables["spent"]
-    first = settings.recipes_of(config["studies"][LABELS])[0]
-    lines: dict[str, dict] = {}
+    first = settings.first_recipe(config["studies"][LABELS])
+    lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
-        policy, recipe = arm(row.policy, first)
-        if random_of(config, policy) != "random":
+        if random_of(config, row.policy) != "random":
             continue
         cell = lambda frame, row=row: frame[(frame.model == row.model) & (frame.task == row.task)]
-        labels = cell(spent).query("policy == @row.policy").labels.iloc[0]
-        line = lines.setdefault(row.policy, {"policy": policy, "recipe": recipe, "labels": f"{labels:.0f}"})
+        arm = row.policy, row.recipe
+        labels = cell(spent).query("policy == @row.policy and recipe == @row.recipe").labels.iloc[0]
+        line = lines.setdefault(arm, {"policy": row.policy, "recipe": row.recipe, "labels": f"{labels:.0f}"})
         line[f"gain, {row.task} of {row.model}"] = change(row.gain)
-        line[f"lead, {row.task} of {row.model}"] = lead(cell(differences), row.policy, "random")
+        line[f"lead, {row.task} of {row.model}"] = lead(cell(differences), arm, ("random", first))
     return pd.DataFrame(lines.values())
 
 
 def gains_by_selector(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Every arm; the lead is over plain GRPO on the prompts of the same policy."""
     gains, differences, spent = at_home(tables["gains"]), at_home(tables["differences"]), tables["spent"]
-    first = settings.recipes_of(config["studies"][ONLINE])[0]
-    lines: dict[str, dict] = {}
+    first = settings.first_recipe(config["studies"][ONLINE])
+    lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
-        policy, recipe = arm(row.policy, first)
-        line = lines.setdefault(row.policy, {"policy": policy, "recipe": recipe, "labels": []})
-        line["labels"].append(spent.query("task == @row.task and policy == @row.policy").labels.iloc[0])
+        arm = row.policy, row.recipe
+        line = lines.setdefault(arm, {"policy": row.policy, "recipe": row.recipe, "labels": []})
+        line["labels"].append(spent.query("task == @row.task and policy == @row.policy and recipe == @row.recipe").labels.iloc[0])
         line[f"gain, {row.task}"] = change(row.gain)
-        line[f"lead, {row.task}"] = lead(differences[differences.task == row.task], row.policy, policy)
+        line[f"lead, {row.task}"] = lead(differences[differences.task == row.task], arm, (row.policy, first))
     for line in lines.values():
         line["labels"] = ", ".join(dict.fromkeys(f"{labels:.0f}" for labels in line["labels"]))
     return pd.DataFrame(lines.values())
@@ -200,7 +192,7 @@ def gains_by_selector(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataF
 
 def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Gains of the recorded runs with their parts. Most finishing first."""
-    keys = ["model", "task", "eval_task", "policy", "step"]
+    keys = ["model", "task", "eval_task", "policy", "recipe", "step"]
     gains = tables["gains"][tables["gains"].decoding == "sampled"][[*keys, "gain_low", "gain_high"]]
     rows = tables["parts"].merge(gains, on=keys).sort_values("finishing", kind="stable", ignore_index=True)[::-1]
     lines = []
@@ -328,7 +320,7 @@ def page(root: Path, config: dict) -> str:
         bases_by_limit=list(studies[TRUNCATION]["parts"].drop_duplicates("eval_task").itertuples()),
         reference_table=gains_and_kinds(studies[REFERENCE]),
         limit_table=gains_by_limit(studies[TRUNCATION]),
-        recipe_table=gains_by_recipe(config, studies[VARIANTS]),
+        recipe_table=gains_by_recipe(studies[VARIANTS]),
         label_table=gains_by_labels(config, studies[LABELS]),
         wrong=studies[LABELS]["chosen"].query("policy == 'random'"),
         selector_table=gains_by_selector(config, studies[ONLINE]),

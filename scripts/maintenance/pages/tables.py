@@ -47,7 +47,9 @@ def numbered(root: Path, config: dict) -> dict[str, int]:
     text = (root / "paper/main.tex").read_text(encoding="utf-8")
     placed = [name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES]
     order = dict.fromkeys([*placed, *registry.TABLES])
-    given = {path.stem: summaries.read(path) for path in (root / paths.reference(committed.REFERENCE)).glob("*.csv")}
+    first_recipe = settings.first_recipe(config["studies"][committed.REFERENCE])
+    folder = root / paths.reference(committed.REFERENCE)
+    given = {path.stem: summaries.read_labelled(path, first_recipe) for path in folder.glob("*.csv")}
     given |= committed.judged(root, config, committed.REFERENCE) | {
         "deviations": summaries.read(root / paths.PUBLISHED / "deviations.csv")
     }

@@ -2,7 +2,7 @@
 
 from hardgrpo.analysis import summaries
 from hardgrpo.report import registry
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
 
 from collections import defaultdict
 from math import isclose, isnan
@@ -14,7 +14,7 @@ TOLERANCE = 1e-9  # numbers are written with ten digits
 
 @pytest.fixture(scope="session")
 def tables(given) -> dict[str, list[dict]]:
-    return summaries.read_tables(given.tables, registry.SUMMARIES)
+    return summaries.read_tables(given.tables, registry.SUMMARIES, given.conditions["first_recipe"])
 
 
 @pytest.fixture(scope="session")
@@ -26,10 +26,10 @@ def made_here(given) -> None:
 
 @pytest.fixture(scope="session")
 def runs(given) -> dict[tuple, list]:
-    """The runs of each (model, task, policy), in the order of their seeds."""
+    """The runs of each (model, task, policy, recipe), in the order of their seeds."""
     groups = defaultdict(list)
     for run in paths.runs(given.config, given.study):
-        groups[run.model, run.task, settings.arm(given.config["studies"][given.study], run)].append(run)
+        groups[run.model, run.task, run.policy, run.recipe].append(run)
     return dict(groups)
 
 
@@ -42,7 +42,7 @@ def check(wrong: list[str]) -> None:
 
 def at(table: str, number: int, row: dict) -> str:
     """Table, row and name of the row: 'gains.csv: row 2 (tiny swaps swaps hard)'."""
-    keys = [str(row[key]) for key in ("model", "task", "eval_task", "policy", "minus", "tier", "seed", "step") if key in row]
+    keys = [str(row[key]) for key in ("model", "task", "eval_task", "arm", "minus_arm", "tier", "seed", "step") if key in row]
     return f"{table}.csv: row {number + 2} ({' '.join(keys)})"
 
 

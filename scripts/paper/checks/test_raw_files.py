@@ -47,13 +47,13 @@ def rates(rows: list[dict], step: str, decoding: str, column: str = "correct") -
 
 @pytest.fixture(scope="session")
 def raw(given, runs, made_here) -> list[tuple]:
-    """(model, task, policy, eval_task, [(rows of its base, rows) of each run]) of a sample of the cells whose evaluation files are here."""
+    """(model, task, policy, recipe, eval_task, [(rows of its base, rows) of each run]) of a sample of the cells whose evaluation files are here."""
     cells = []
-    for (model, task, policy), group in runs.items():
+    for (model, task, policy, recipe), group in runs.items():
         for test in paths.eval_tasks(given.config, given.study, task, model):
             pairs = [[Path(paths.evaluation(of, test)) for of in (f"{run.base}/base", run.path)] for run in group]
             if all(path.exists() for pair in pairs for path in pair):
-                cells.append((model, task, policy, test, pairs))
+                cells.append((model, task, policy, recipe, test, pairs))
     if not cells:
         pytest.skip("no evaluation files are here (results/evaluation)")
     return [(*keys, [tuple(map(graded, pair)) for pair in pairs]) for *keys, pairs in sample(given, cells, CELLS, "cells")]
@@ -65,7 +65,7 @@ def test_gains_again(tables, raw):
     keys = {}
     for name in ("gains", "accuracy"):
         for number, row in enumerate(tables[name]):
-            key = (name, *(row[k] for k in ("model", "task", "policy", "eval_task", "decoding")))
+            key = (name, *(row[k] for k in ("model", "task", "policy", "recipe", "eval_task", "decoding")))
             keys[(*key, row["step"]) if name == "accuracy" else key] = at(name, number, row), row
     for *cell, group in raw:
         for decoding in ("sampled", "greedy"):
@@ -93,7 +93,7 @@ def test_intervals_again(tables, raw):
     wrong = []
     for *cell, group in raw:
         for number, row in enumerate(tables["gains"]):
-            here = [row[k] for k in ("model", "task", "policy", "eval_task")] == cell
+            here = [row[k] for k in ("model", "task", "policy", "recipe", "eval_task")] == cell
             if not here or row["decoding"] != "sampled" or row["seeds"] < 2:
                 continue
             last = str(int(row["step"]))
@@ -189,12 +189,12 @@ def test_training_again(tables, runs, made_here):
         pytest.skip("no training logs are here (results/training)")
     wrong = []
     for _, place, row in rows_of(tables, "learnable"):
-        if updates := logs.get((row["model"], row["task"], row["policy"])):
+        if updates := logs.get((row["model"], row["task"], row["policy"], row["recipe"])):
             share = mean(mean(float(update["learnable_share"]) for update in log) for log in updates)
             if not close(share, row["learnable"]):
                 wrong.append(f"{place}: learnable is {row['learnable']}, from the training logs {share}")
     for _, place, row in rows_of(tables, "parity"):
-        cell = row["model"], row["task"], row["policy"]
+        cell = row["model"], row["task"], row["policy"], row["recipe"]
         if cell in logs:
             log = logs[cell][[run.seed for run in runs[cell]].index(row["seed"])]
             rollouts = sum(float(update["rollouts"]) for update in log)

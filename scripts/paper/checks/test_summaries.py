@@ -58,7 +58,7 @@ def test_columns(given):
 
 
 def test_cells(given, tables, runs):
-    """Every run of the study counts once: a row for each policy and test, with all seeds."""
+    """Every run of the study counts once: a row for each arm and test, with all seeds."""
     wrong = []
     expected = {
         (*cell, test): len(found)
@@ -67,7 +67,7 @@ def test_cells(given, tables, runs):
     }
     for name in ("gains", "parts"):
         rows = [row for row in tables[name] if row.get("decoding", "sampled") == "sampled"]
-        found = {(row["model"], row["task"], row["policy"], row["eval_task"]): row["seeds"] for row in rows}
+        found = {(row["model"], row["task"], row["policy"], row["recipe"], row["eval_task"]): row["seeds"] for row in rows}
         if len(found) < len(rows):
             wrong.append(f"{name}.csv: {len(rows) - len(found)} cells are in the table twice")
         for cell in sorted(expected.keys() | found.keys()):
@@ -147,7 +147,7 @@ def test_decomposition(tables):
 def test_tables_agree(tables):
     """Gains are accuracies less the base's, differences are gains less gains, and all tables say the same of a cell."""
     wrong = []
-    key = lambda row: (row["model"], row["task"], row["eval_task"], row["policy"])
+    key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     gains = {(*key(row), row["decoding"]): row["gain"] for row in tables["gains"]}
     accuracy = {(*key(row), row["decoding"], row["step"]): row["accuracy"] for row in tables["accuracy"]}
     for _, place, row in rows_of(tables, "gains"):
@@ -157,7 +157,7 @@ def test_tables_agree(tables):
                 f"{place}: gain is {row['gain']}, accuracy.csv has {accuracy[steps[0]]} after and {accuracy[steps[1]]} before"
             )
     for _, place, row in rows_of(tables, "differences"):
-        sides = gains[(*key(row), "sampled")], gains[(*key(row)[:3], row["minus"], "sampled")]
+        sides = gains[(*key(row), "sampled")], gains[(*key(row)[:3], row["minus_arm"], "sampled")]
         if not close(sides[0] - sides[1], row["difference"]):
             wrong.append(f"{place}: difference is {row['difference']}, the gains are {sides[0]} and {sides[1]}")
     for _, place, row in rows_of(tables, "parts"):
@@ -182,13 +182,13 @@ def test_tables_agree(tables):
 def test_paired_differences(tables):
     """Paired differences by checkpoint, k and tier, and of leads, are the differences of the tables' means."""
     wrong = []
-    key = lambda row: (row["model"], row["task"], row["eval_task"], row["policy"])
+    key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     rows = lambda name, *more: {(*key(row), *(row[column] for column in more)): row for row in tables[name]}
     accuracy, passes, tiers = rows("accuracy", "decoding", "step"), rows("pass_at_k", "k"), rows("tiers", "tier")
-    gains, differences = rows("gains", "decoding"), rows("differences", "minus")
+    gains, differences = rows("gains", "decoding"), rows("differences", "minus_arm")
     for _, place, row in rows_of(tables, "paired"):
         cell, at, what = key(row), row["at"], row["what"]
-        other = (*cell[:3], row["minus"])
+        other = (*cell[:3], row["minus_arm"])
         if what == "checkpoint":
             means = [accuracy[(*one, "sampled", float(at))]["accuracy"] for one in (cell, other)]
         elif what == "pass@k":
@@ -198,7 +198,7 @@ def test_paired_differences(tables):
         elif what == "tier":
             means = [tiers[(*one, at)]["accuracy"] for one in (cell, other)]
         elif what == "test":
-            means = [differences[(*one, row["minus"])]["difference"] for one in (cell, (*cell[:2], at, cell[3]))]
+            means = [differences[(*one, row["minus_arm"])]["difference"] for one in (cell, (*cell[:2], at, cell[3]))]
         else:
             means = [gains[(*one, "sampled")]["gain"] for one in (cell, (cell[0], at, *cell[2:]))]
         if not close(means[0] - means[1], row["difference"]):
@@ -228,7 +228,7 @@ def test_parity(given, tables, runs):
             held = first.setdefault((row["model"], row["task"], column), (row[column], place))
             if held[0] != row[column]:
                 wrong.append(f"{place}: {column} is {row[column]}, but {held[0]} in {held[1]}")
-    found = sorted((row["model"], row["task"], row["policy"], row["seed"]) for row in tables["parity"])
+    found = sorted((row["model"], row["task"], row["policy"], row["recipe"], row["seed"]) for row in tables["parity"])
     expected = sorted((*cell, run.seed) for cell, group in runs.items() for run in group if run.recipe != "recorded")
     if found != expected:
         odd = sorted(set(found) ^ set(expected))[:1] or ["one is in the table twice"]

@@ -112,7 +112,7 @@ def catches_up(cells: list[Cell]) -> list[dict]:
     `step` is that of the curve averaged over seeds, `step_first` and `step_last` those of the quickest and the slowest of the
     `seeds_reached` seeds that get there; both are empty if none does.
     """
-    ends = {(c.model, c.task, c.eval_task): c.rates(c.steps()[-1]).mean() for c in cells if c.policy == "all"}
+    ends = {(c.model, c.task, c.eval_task): c.rates(c.steps()[-1]).mean() for c in cells if c.policy == "all" and c.is_first_recipe}
     rows = []
     for cell in cells:
         target = ends.get((cell.model, cell.task, cell.eval_task))

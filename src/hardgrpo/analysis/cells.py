@@ -1,4 +1,4 @@
-"""Cells: all seeds of one model, task and policy on one test set. Most summary tables are made from them."""
+"""Cells: all seeds of one model, task and arm on one test set. Most summary tables are made from them."""
 
 import functools
 import itertools
@@ -18,7 +18,7 @@ from hardgrpo.study.settings import Run
 
 @dataclass(frozen=True)
 class Cell:
-    """All replicates of one (model, task, policy) on one test set. In a study with several recipes `policy` also names the recipe.
+    """All replicates of one (model, task, policy, recipe) on one test set.
 
     `bases` are the evaluations of the base models, one for each of `runs`, or a single one that all runs share.
     """
@@ -27,15 +27,21 @@ class Cell:
     task: str
     eval_task: str
     policy: str
+    recipe: str
     bases: list[pd.DataFrame]
     runs: list[pd.DataFrame]
     seeds: list[int]
     reach: list[pd.DataFrame] | None = None  # reach samples of each of `bases`
-    compared_with: tuple[str, ...] = ()  # arms to compare with although both policy and recipe differ
+    is_first_recipe: bool = True  # whether the recipe is the study's first, or the runs are recorded
+    compared_with: tuple[tuple[str, str], ...] = ()  # arms to compare with although both policy and recipe differ
 
     @property
     def keys(self) -> dict:
         return {name: getattr(self, name) for name in CELL}
+
+    @property
+    def arm(self) -> tuple[str, str]:
+        return self.policy, self.recipe
 
     def steps(self) -> list[int]:
         return sorted(set.intersection(*(set(run.step) for run in self.runs)))
@@ -54,7 +60,7 @@ class Cell:
         for one in series:
             if not one.index.equals(index):
                 raise UserError(
-                    f"{self.model}/{self.task}/{self.policy} on {self.eval_task}: {len(one)} problems at step {step}, but {len(index)}"
+                    f"{self.model}/{self.task}/{self.recipe}/{self.policy} on {self.eval_task}: {len(one)} problems at step {step}, but {len(index)}"
                     " for the base model; delete the evaluation files and run again"
                 )
         return np.stack([one.to_numpy() for one in series])
@@ -97,17 +103,33 @@ def load_cells(config: dict, study: str) -> list[Cell]:
     """Read every evaluation file of a study once. Runs that differ only in the seed make one cell."""
     groups: dict[tuple, list[Run]] = {}
     for run in paths.runs(config, study):
-        groups.setdefault((run.model, run.task, settings.arm(config["studies"][study], run)), []).append(run)
+        groups.setdefault((run.model, run.task, run.policy, run.recipe), []).append(run)
     read = functools.cache(lambda what, test: evaluations.read(paths.evaluation(what, test)))
-    cells, also = [], settings.also_compared(config["studies"][study])
-    for (model, task, policy), replicates in groups.items():
+    plan = config["studies"][study]
+    cells, also_compared = [], settings.also_compared(plan)
+    for (model, task, policy, recipe), replicates in groups.items():
+        arm = policy, recipe
+        also_with = tuple(other for pair in also_compared if arm in pair for other in pair if other != arm)
         for test in paths.eval_tasks(config, study, task, model):
             bases = list(dict.fromkeys(run.base for run in replicates))
             of_bases = {what: [read(f"{base}/{what}", test) for base in bases] for what in paths.of_base(config, model, test)}
             frames = [read(run.path, test) for run in replicates]
             seeds = [run.seed for run in replicates]
-            other = tuple(arm for pair in also if policy in pair for arm in pair if arm != policy)
-            cells.append(Cell(model, task, test, policy, of_bases["base"], frames, seeds, of_bases.get("reach"), other))
+            cells.append(
+                Cell(
+                    model,
+                    task,
+                    test,
+                    policy,
+                    recipe,
+                    of_bases["base"],
+                    frames,
+                    seeds,
+                    reach=of_bases.get("reach"),
+                    is_first_recipe=settings.is_first_recipe(plan, recipe),
+                    compared_with=also_with,
+                )
+            )
     frames = [frame for cell in cells for frame in (*cell.bases, *cell.runs, *(cell.reach or []))]
     frames = list({id(frame): frame for frame in frames}.values())
     graders.check_decided(sum(frame.undecided.sum() for frame in frames), sum(map(len, frames)), f"evaluations of study {study}")
@@ -123,8 +145,13 @@ def families(cells: list[Cell]) -> list[list[Cell]]:
 def pairs(family: list[Cell]) -> list[tuple[Cell, Cell]]:
     """The pairs of a family to compare: arms with the same seeds that differ in policy or recipe, or in both if the study's
     `also_compared` names the pair."""
-    compared = lambda one, other: other.policy in one.compared_with or settings.alike(one.policy, other.policy)
+    compared = lambda a, b: b.arm in a.compared_with or settings.share_policy_or_recipe(a.arm, b.arm)
     return [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds and compared(a, b)]
+
+
+def minus(cell: Cell) -> dict:
+    """The columns that name the arm of a cell which is subtracted."""
+    return {"minus": cell.policy, "minus_recipe": cell.recipe}
 
 
 def mean_columns(prefix: str, values: np.ndarray) -> dict:

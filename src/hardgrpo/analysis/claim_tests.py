@@ -1,6 +1,7 @@
 """The tests of claims: (claim, study) -> a row with an estimate and its 95 % interval for every cell where the study has one.
 
-The estimate is positive where the claim holds, unless the test's docstring says otherwise. Tests give no verdict:
+The estimate is positive where the claim holds, unless the test's docstring says otherwise. In a claim, `arm` and `minus_arm` are the
+labels of its arms (`label_arms`). Tests give no verdict:
 analysis/verdicts.py does, to primary claims alone.
 """
 
@@ -8,11 +9,22 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hardgrpo.analysis import statistics
+from hardgrpo.analysis import arms, statistics
 from hardgrpo.analysis.published import unpaired
 from hardgrpo.analysis.verdicts import Study, cell_of, relation
 
+RECIPES = {"policy": "recipe", "minus": "minus_recipe"}  # {key of a policy: key of its recipe}
 NO_INTERVAL = (np.nan, np.nan)
+
+
+def label_arms(claim: dict, first_recipe: str) -> dict:
+    """The claim with the labels of the arms that it names; `recipe` and `minus_recipe` are the study's first unless it says otherwise."""
+    labels = {"policy": "arm", "minus": "minus_arm"}
+    return claim | {
+        labels[key]: arms.label(claim[key], claim.get(recipe, first_recipe), first_recipe)
+        for key, recipe in RECIPES.items()
+        if key in claim
+    }
 
 
 def _result(cell: tuple, test: str, interval: tuple, seeds, n, p=None, unanswerable: str | None = None) -> dict:
@@ -32,9 +44,9 @@ def _interval(row: dict, name: str, sign: int = 1) -> tuple[float, float, float]
 
 def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
     """`policy` less `minus`, from a row with this difference in either order; None from a row about other policies."""
-    if {row["policy"], row["minus"]} != {claim["policy"], claim["minus"]}:
+    if {row["arm"], row["minus_arm"]} != {claim["arm"], claim["minus_arm"]}:
         return None
-    return _interval(row, "difference", 1 if row["policy"] == claim["policy"] else -1)
+    return _interval(row, "difference", 1 if row["arm"] == claim["arm"] else -1)
 
 
 def _leads(study: Study, claim: dict, table: str = "differences", **values) -> list[tuple[dict, tuple]]:
@@ -48,7 +60,7 @@ def _leads(study: Study, claim: dict, table: str = "differences", **values) -> l
 
 def difference(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` after training."""
-    name = f"{claim['policy']} - {claim['minus']}"
+    name = f"{claim['arm']} - {claim['minus_arm']}"
     return [_of(row, name, interval, row.get("p")) for row, interval in _leads(study, claim)]
 
 
@@ -56,21 +68,21 @@ def difference_by_recipe(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus`, both trained by the same further recipe of the study: a row for each recipe."""
     rows = []
     for row in study.rows("differences", claim):
-        (one, recipe), (other, same) = (row[key].partition(", ")[::2] for key in ("policy", "minus"))
-        interval = _difference(row | {"policy": one, "minus": other}, claim) if recipe and recipe == same else None
-        if interval:
+        recipe = row["recipe"]
+        if row["arm"] == row["policy"] or row["minus_recipe"] != recipe:
+            continue
+        if interval := _difference(row | {"arm": row["policy"], "minus_arm": row["minus"]}, claim):
             rows.append(_of(row, f"{claim['policy']} - {claim['minus']}, {recipe}", interval))
     return rows
 
 
 def recipe_difference(claim: dict, study: Study) -> list[dict]:
     """`policy` trained by the study's first recipe less `policy` trained by another: a row for each other recipe."""
-    rows = []
-    for row in study.rows("differences", claim):
-        policy, recipe = claim["policy"], row["minus"].removeprefix(f"{claim['policy']}, ")
-        if row["policy"] == policy and row["minus"] != recipe:
-            rows.append(_of(row, f"{policy} - {policy}, {recipe}", _interval(row, "difference")))
-    return rows
+    policy = claim["policy"]
+    return [
+        _of(row, f"{policy} - {policy}, {row['minus_recipe']}", _interval(row, "difference"))
+        for row in study.rows("differences", claim, arm=policy, minus=policy)
+    ]
 
 
 def difference_at_k(claim: dict, study: Study) -> list[dict]:
@@ -80,26 +92,26 @@ def difference_at_k(claim: dict, study: Study) -> list[dict]:
         most = max(int(row["at"]) for row in here)
         for row in here:
             if int(row["at"]) == most and (interval := _difference(row, claim)):
-                rows.append(_of(row, f"pass@{most}, {claim['policy']} - {claim['minus']}", interval))
+                rows.append(_of(row, f"pass@{most}, {claim['arm']} - {claim['minus_arm']}", interval))
     return rows
 
 
 def difference_by_tier(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` within each tier: a row for each tier."""
-    name = f"{claim['policy']} - {claim['minus']}, tier "
+    name = f"{claim['arm']} - {claim['minus_arm']}, tier "
     return [_of(row, name + row["at"], interval) for row, interval in _leads(study, claim, "paired", what="tier")]
 
 
 def ahead(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` at the first checkpoint at or after `share` of the updates; no row if that is the last checkpoint."""
     ends = {}
-    for row in study.rows("gains", claim, policy=claim["policy"]):
+    for row in study.rows("gains", claim, arm=claim["arm"]):
         ends[cell_of(row)] = row["step"]
     rows = {}
     for row, interval in _leads(study, claim, "paired", what="checkpoint"):
         cell, step = cell_of(row), int(row["at"])
         if claim["share"] * ends[cell] <= step < ends[cell] and cell not in rows:  # the table lists checkpoints in order
-            rows[cell] = _of(row, f"{claim['policy']} - {claim['minus']} after {step} of {ends[cell]:.0f}", interval)
+            rows[cell] = _of(row, f"{claim['arm']} - {claim['minus_arm']} after {step} of {ends[cell]:.0f}", interval)
     return list(rows.values())
 
 
@@ -111,7 +123,7 @@ def order(claim: dict, study: Study) -> list[dict]:
             (interval, row, f"{policy} - {minus}")
             for policy, minus in pairs
             for row in here
-            if (interval := _difference(row, {"policy": policy, "minus": minus}))
+            if (interval := _difference(row, {"arm": policy, "minus_arm": minus}))
         ]
         if links and len(links) == len(pairs):
             interval, row, name = min(links, key=lambda link: link[0][0])
@@ -122,7 +134,7 @@ def order(claim: dict, study: Study) -> list[dict]:
 def lost_lead(claim: dict, study: Study) -> list[dict]:
     """The lead of `policy` over `minus` on the task itself less the same runs' lead on a test of the same problems with a larger
     completion limit."""
-    name = f"({claim['policy']} - {claim['minus']}) less that on "
+    name = f"({claim['arm']} - {claim['minus_arm']}) less that on "
     found = _leads(study, claim, "paired", what="test")
     roomier = lambda row: relation(row["task"], row["at"], study.tasks) == "roomier"
     return [_of(row, name + row["at"], interval) for row, interval in found if roomier(row)]
@@ -130,7 +142,7 @@ def lost_lead(claim: dict, study: Study) -> list[dict]:
 
 def transfer(claim: dict, study: Study) -> list[dict]:
     """`policy` trained on `trained_on` less the same policy trained on `minus`, tested on the same other task."""
-    found = study.rows("paired", claim | {"tested": "any"}, what="trained on", policy=claim["policy"])
+    found = study.rows("paired", claim | {"tested": "any"}, what="trained on", arm=claim["arm"])
     rows = []
     for row in found:
         if {row["task"], row["at"]} == {claim["trained_on"], claim["minus"]}:
@@ -148,10 +160,10 @@ def learnable(claim: dict, study: Study) -> list[dict]:
     number of updates."""
     rows = []
     for cell, here in study.by_cell("learnable", claim).items():
-        by_policy = {row["policy"]: row for row in here}
-        if claim["policy"] in by_policy and claim["minus"] in by_policy:
-            one, other = by_policy[claim["policy"]], by_policy[claim["minus"]]
-            name = f"learnable share, {claim['policy']} - {claim['minus']}"
+        by_arm = {row["arm"]: row for row in here}
+        if claim["arm"] in by_arm and claim["minus_arm"] in by_arm:
+            one, other = by_arm[claim["arm"]], by_arm[claim["minus_arm"]]
+            name = f"learnable share, {claim['arm']} - {claim['minus_arm']}"
             rows.append(_result(cell, name, unpaired(one, other, "learnable"), one["seeds"], one["updates"]))
     return rows
 
@@ -163,7 +175,7 @@ def smaller_lead(claim: dict, study: Study) -> list[dict]:
     for weaker in (cell for cell in leads if cell[0] in study.weaker):
         for cell in (cell for cell in leads if cell[0] not in study.weaker and cell[1:] == weaker[1:]):
             sides = [dict(zip(("d", "d_low", "d_high"), leads[one][1])) for one in (cell, weaker)]
-            name = f"({claim['policy']} - {claim['minus']}) less that of {weaker[0]}"
+            name = f"({claim['arm']} - {claim['minus_arm']}) less that of {weaker[0]}"
             rows.append(_of(leads[cell][0], name, unpaired(*sides, "d")))
     return rows
 
@@ -173,13 +185,13 @@ def smaller_lead(claim: dict, study: Study) -> list[dict]:
 
 def _gains(study: Study, claim: dict) -> list[tuple[dict, tuple]]:
     """[(row, interval)] of the gains of `policy`."""
-    rows = study.rows("gains", claim, decoding="sampled", policy=claim["policy"])
+    rows = study.rows("gains", claim, decoding="sampled", arm=claim["arm"])
     return [(row, _interval(row, "gain")) for row in rows]
 
 
 def gain(claim: dict, study: Study) -> list[dict]:
     """The gain of `policy`."""
-    return [_of(row, f"gain of {row['policy']}", interval) for row, interval in _gains(study, claim)]
+    return [_of(row, f"gain of {row['arm']}", interval) for row, interval in _gains(study, claim)]
 
 
 def largest_gain(claim: dict, study: Study) -> list[dict]:
@@ -188,7 +200,7 @@ def largest_gain(claim: dict, study: Study) -> list[dict]:
     if not found:
         return []
     row, interval = max(found, key=lambda pair: pair[0]["gain"])
-    return [_of(row, f"largest gain of {claim['policy']}, of {len(found)}", interval)]
+    return [_of(row, f"largest gain of {claim['arm']}, of {len(found)}", interval)]
 
 
 def new_solving(claim: dict, study: Study) -> list[dict]:
@@ -198,13 +210,13 @@ def new_solving(claim: dict, study: Study) -> list[dict]:
     cannot fail and stays undecided.
     """
     rows = []
-    for here in study.by_cell("kinds", claim, policy=claim["policy"]).values():
+    for here in study.by_cell("kinds", claim, arm=claim["arm"]).values():
         tiers = [row for row in here if row["tier"]]
         if len(tiers) > 1:
             hardest = tiers[-1]  # the table lists tiers from easy to hard
             lost = hardest["out_of_reach"]
             unanswerable = f"only {100 * lost:.1f} % out of reach" if lost <= claim["margin"] else None
-            name = f"new solving of {claim['policy']}, tier {hardest['tier']}, beyond {hardest['reach_samples']:.0f} samples"
+            name = f"new solving of {claim['arm']}, tier {hardest['tier']}, beyond {hardest['reach_samples']:.0f} samples"
             rows.append(_of(hardest, name, _interval(hardest, "new_solving"), unanswerable=unanswerable))
     return rows
 
@@ -214,7 +226,7 @@ def tiers(claim: dict, study: Study) -> list[dict]:
     problems of the smaller tier."""
     rows = []
     for policy in claim["policies"]:
-        for row in study.rows("tier_trends", claim, policy=policy):
+        for row in study.rows("tier_trends", claim, arm=policy):
             name = f"gain of {policy}, tier {row['easiest']} - tier {row['hardest']}"
             rows.append(_of(row, name, _interval(row, "points")))
             if row["log_odds"] == row["log_odds"]:
@@ -225,10 +237,10 @@ def tiers(claim: dict, study: Study) -> list[dict]:
 def parts(claim: dict, study: Study) -> list[dict]:
     """Finishing less correctness in the gain of `policy`, at the last checkpoint."""
     last = {}
-    for row in study.rows("parts", claim, policy=claim["policy"]):
+    for row in study.rows("parts", claim, arm=claim["arm"]):
         if cell_of(row) not in last or row["step"] > last[cell_of(row)]["step"]:
             last[cell_of(row)] = row
-    name = f"finishing - correctness of {claim['policy']}"
+    name = f"finishing - correctness of {claim['arm']}"
     return [_of(row, name, _interval(row, "finishing_minus_correctness")) for row in last.values()]
 
 
@@ -239,7 +251,7 @@ def catches_up(claim: dict, study: Study) -> list[dict]:
     is nan where a seed never gets there. n is the number of seeds that do.
     """
     rows = []
-    for row in study.rows("catches_up", claim, policy=claim["policy"]):
+    for row in study.rows("catches_up", claim, arm=claim["arm"]):
         share, quickest, slowest = (row[key] / row["steps"] for key in ("step", "step_first", "step_last"))
         spread = quickest, slowest if row["seeds_reached"] == row["seeds"] else np.nan
         rows.append(_of(row | {"problems": row["seeds_reached"]}, "share of updates (quickest and slowest seed)", (share, *spread)))
@@ -248,10 +260,10 @@ def catches_up(claim: dict, study: Study) -> list[dict]:
 
 def rollouts_saved(claim: dict, study: Study) -> list[dict]:
     """The share of plain GRPO's rollouts that `policy`, an arm with a selector, saves on the way to plain GRPO's final accuracy."""
-    name = f"share of rollouts saved by {claim['policy']}"
+    name = f"share of rollouts saved by {claim['arm']}"
     return [
         _of(row | {"problems": None}, name, tuple(1 - row[key] for key in ("share", "share_high", "share_low")))
-        for row in study.rows("time_to_target", claim, policy=claim["policy"])
+        for row in study.rows("time_to_target", claim, arm=claim["arm"])
     ]
 
 
@@ -276,7 +288,7 @@ def fit_base(claim: dict, study: Study) -> list[dict]:
     """
     rows = []
     for policy in claim["policies"]:
-        cells = study.rows("gains", claim, decoding="sampled", policy=policy)
+        cells = study.rows("gains", claim, decoding="sampled", arm=policy)
         if len({row["model"] for row in cells}) > 1 and len(cells) > 3:
             found = statistics.r_squared(*(np.array([row[key] for row in cells]) for key in ("base_accuracy", "gain")))
             name = f"R^2 (base accuracy, gain of {policy})"

@@ -5,7 +5,7 @@ A claim's `test` is a key of `claim_tests.TESTS`. analysis/verdicts.py gives the
 
 from pathlib import Path
 
-from hardgrpo.analysis.claim_tests import PRIMARY, TESTS
+from hardgrpo.analysis.claim_tests import PRIMARY, RECIPES, TESTS, label_arms
 from hardgrpo.analysis.verdicts import DESCRIPTIVE, ONLY, TESTED, Study, judged
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -16,7 +16,7 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
     rows = []
     for claim in sorted(claims, key=lambda claim: not claim.get("primary")):
         kept = {key: claim[key] for key in ("id", "paper", "claim")} | {"primary": bool(claim.get("primary"))}
-        found = TESTS[claim["test"]][0](claim, study)
+        found = TESTS[claim["test"]][0](label_arms(claim, study.first_recipe), study)
         if kept["primary"]:
             found = judged(found, claim)
         else:
@@ -52,10 +52,16 @@ def _wrong(claim: dict, before: list[dict]) -> str | None:
         right = type(claim.get(key)) in ((int, float) if kind is float else (kind,))
         if not right:
             return f"test '{claim['test']}' needs '{key}', a {kind.__name__}"
-    optional = ["tested", "only", "primary", "replicates"]
+    optional = [*(recipe for key, recipe in RECIPES.items() if key in needed), "tested", "only", "primary", "replicates"]
     unknown = claim.keys() - needed.keys() - {"id", "paper", "claim", "test", *optional}
     if unknown:
         return f"test '{claim['test']}' does not read '{min(unknown)}'; it reads {', '.join([*needed, *optional])}"
+    for key, recipe in RECIPES.items():
+        policy, comma, name = str(claim.get(key, "")).partition(", ")
+        if comma:
+            return f"{key}: '{claim[key]}' names a policy and a recipe; write {key}: {policy} and {recipe}: {name}"
+        if not isinstance(claim.get(recipe, ""), str):
+            return f"{recipe}: expected the name of a recipe"
     if problem := _wrong_primary(claim, before):
         return problem
     if claim.get("tested", "same") not in TESTED:

@@ -1,9 +1,11 @@
 """Names of columns in summary tables."""
 
-CELL = ["model", "task", "eval_task", "policy"]  # identify a row of most tables
+ARM = ["policy", "recipe"]
+CELL = ["model", "task", "eval_task", *ARM]  # identify a row of most tables
+MINUS = ["minus", "minus_recipe"]  # the arm that is subtracted
 
 # Columns of names, read as text: a tier may be called 3, a task 7.
-NAMES = [*CELL, "minus", "decoding", "tier", "grading", "group", "id", "rule", "predictor", "adjusted_for", "quantity", "paper"]
+NAMES = [*CELL, *MINUS, "decoding", "tier", "grading", "group", "id", "rule", "predictor", "adjusted_for", "quantity", "paper"]
 NAMES += ["place", "what", "at", "easiest", "hardest", "written", "released", "key"]
 
 

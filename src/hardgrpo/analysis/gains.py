@@ -3,7 +3,8 @@
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import Cell, families, mean_columns, pairs
+from hardgrpo.analysis.arms import NO_RUN
+from hardgrpo.analysis.cells import Cell, families, mean_columns, minus, pairs
 
 
 def gains(cells: list[Cell]) -> list[dict]:
@@ -49,7 +50,7 @@ def differences(cells: list[Cell]) -> list[dict]:
             parts = statistics.components(values)
             found.append(
                 one.keys
-                | {"minus": other.policy}
+                | minus(other)
                 | mean_columns("difference", values)
                 | _other_intervals("difference", values, _shared_noise(one, other, "sampled"), pooled)
                 | {"p": float(statistics.p_value(parts))}
@@ -69,27 +70,26 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
     rows = []
     for family in families(cells):
         for decoding in family[0].decodings():
-            single = {}  # (policy, seed) -> (step, grades (N,))
+            single = {}  # (arm, seed) -> (step, grades (N,)); the base model's under (None, seed)
             for cell in family:
                 last = cell.steps()[-1]
                 grades, bases = cell.grades(last, decoding), cell.grades(0, decoding)
                 if grades is not None and bases is not None and grades.shape[-1] == bases.shape[-1] == 1:
-                    single |= {(cell.policy, seed): (last, one[:, 0]) for seed, one in zip(cell.seeds, grades)}
-                    single |= {
-                        ("base", seed): (0, one[:, 0]) for seed, one in zip(cell.seeds, np.broadcast_to(bases, grades.shape))
-                    }
+                    single |= {(cell.arm, seed): (last, one[:, 0]) for seed, one in zip(cell.seeds, grades)}
+                    single |= {(None, seed): (0, one[:, 0]) for seed, one in zip(cell.seeds, np.broadcast_to(bases, grades.shape))}
             for seed in sorted({seed for _, seed in single}):
-                arms = [cell for cell in family if (cell.policy, seed) in single]
-                with_base = [(cell, "base", ("base", seed)) for cell in arms]
-                between = [(a, b.policy, (b.policy, seed)) for a, b in pairs(arms)]
+                arms = [cell for cell in family if (cell.arm, seed) in single]
+                with_base = [(cell, {"minus": NO_RUN, "minus_recipe": ""}, (None, seed)) for cell in arms]
+                between = [(a, minus(b), (b.arm, seed)) for a, b in pairs(arms)]
                 for kind in (with_base, between):
                     found = []
-                    for cell, minus, key in kind:
-                        step, one = single[cell.policy, seed]
+                    for cell, subtracted, key in kind:
+                        step, one = single[cell.arm, seed]
                         only_this, only_other, p = statistics.mcnemar(one, single[key][1])
                         found.append(
                             cell.keys
-                            | {"minus": minus, "decoding": decoding, "seed": seed, "step": step}
+                            | subtracted
+                            | {"decoding": decoding, "seed": seed, "step": step}
                             | {"only_this": only_this, "only_other": only_other}
                             | {"difference": (only_this - only_other) / len(one), "p": p, "problems": len(one)}
                         )

@@ -1,4 +1,4 @@
-"""Summary tables of the lead of `hard` over other policies, and of how the lead relates to properties of the base model.
+"""Summary tables of the lead of `hard` over other policies of the study's first recipe, and of how the lead relates to properties of the base model.
 
 A point is a replicate where each replicate has its own base model, else a model (mean over its seeds).
 """
@@ -8,6 +8,7 @@ import pandas as pd
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import Cell, as_columns, families
+from hardgrpo.analysis.columns import CELL
 from hardgrpo.runtime import files
 from hardgrpo.study import paths, settings
 
@@ -86,9 +87,9 @@ def lead_by_model(cells: list[Cell]) -> list[dict]:
 
 def _leading(family: list[Cell]) -> list[tuple[Cell, Cell]]:
     """`hard` with each other policy of the study's first recipe, on the same seeds."""
-    alike = [cell for cell in family if ", " not in cell.policy]
-    first = next((cell for cell in alike if cell.policy == LEADING), None)
-    return [(first, other) for other in alike if first is not None and other is not first and other.seeds == first.seeds]
+    arms = [cell for cell in family if cell.is_first_recipe]
+    first = next((cell for cell in arms if cell.policy == LEADING), None)
+    return [(first, other) for other in arms if first is not None and other is not first and other.seeds == first.seeds]
 
 
 def lead_regressions(rows: list[dict]) -> list[dict]:
@@ -102,7 +103,7 @@ def lead_regressions(rows: list[dict]) -> list[dict]:
     frame = pd.DataFrame(rows)
     frame["model"] = frame.model.where(frame.seed.notna(), None)
     found = []
-    for keys, group in frame.groupby(["model", "task", "eval_task", "policy", "minus"], sort=False, dropna=False):
+    for keys, group in frame.groupby([*CELL, "minus"], sort=False, dropna=False):
         for predictor in PREDICTORS:
             kept = group[["lead", predictor]].dropna()
             if len(kept) < 4:
@@ -110,7 +111,7 @@ def lead_regressions(rows: list[dict]) -> list[dict]:
             x, y = kept[predictor].to_numpy(), kept.lead.to_numpy()
             slope, p = statistics.coefficients(x[:, None], y)[0]
             found.append(
-                dict(zip(("model", "task", "eval_task", "policy", "minus"), keys))
+                dict(zip((*CELL, "minus"), keys))
                 | {"predictor": predictor}
                 | as_columns("slope", slope)
                 | as_columns("r_squared", statistics.r_squared(x, y))

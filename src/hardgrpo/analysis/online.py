@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from hardgrpo.analysis.cells import Cell
+from hardgrpo.analysis.cells import Cell, minus
 from hardgrpo.analysis.training import grouped
+from hardgrpo.study import settings
 from hardgrpo.study.settings import Run
 
 COUNTS = ("kept", "replayed", "thrown_away")
@@ -12,11 +13,11 @@ DRAWS, SEED = 2000, 20250605  # of the bootstrap over seeds
 LEAST_SEEDS = 6  # for an interval: fewer seeds give too few different draws
 
 
-def rollouts(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
+def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
     """For each arm with a selector or process rewards, means over seeds: sampling steps, updates, and rollouts
     generated, kept, replayed and thrown away. Kept and thrown away add up to generated."""
     rows = []
-    for keys, runs in grouped(updates, study):
+    for keys, runs in grouped(updates):
         logs = [updates[run] for run in runs]
         if any(log.kept.isna().any() for log in logs):
             continue  # an order fixed beforehand: the run trains on every rollout
@@ -43,16 +44,16 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
     for both arms. Each is empty with fewer than LEAST_SEEDS seeds, and where that percentile is a draw that never reaches the
     target. `reached` is the share of draws that reach it.
     """
-    home = {(cell.model, cell.task, cell.policy): cell for cell in cells if cell.task == cell.eval_task}
-    arms, rows = {tuple(keys.values()): runs for keys, runs in grouped(updates, study)}, []
+    home = {(cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task}
+    arms, rows = {tuple(keys.values()): runs for keys, runs in grouped(updates)}, []
     for key, cell in home.items():
         runs = arms.get(key, [])
-        plain = home.get((*key[:2], runs[0].policy)) if runs else None
-        if plain is None or plain is cell or any(updates[run].kept.isna().any() for run in runs):
+        plain = home.get((*key[:3], settings.first_recipe(study)))
+        if not runs or plain is None or plain is cell or any(updates[run].kept.isna().any() for run in runs):
             continue
         if plain.seeds != cell.seeds:
             continue
-        fixed = arms[*key[:2], plain.policy]
+        fixed = arms[*key[:2], *plain.arm]
         (own, mine), (others, theirs) = (_curve(one, [updates[run] for run in of]) for one, of in ((cell, runs), (plain, fixed)))
         count = len(cell.seeds)
         rng = np.random.Generator(np.random.PCG64(SEED))
@@ -64,7 +65,8 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
         low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf") if count >= LEAST_SEEDS else (np.inf, np.inf)
         rows.append(
             cell.keys
-            | {"minus": plain.policy, "target": theirs[:, -1].mean(), "minus_share": first / others[-1]}
+            | minus(plain)
+            | {"target": theirs[:, -1].mean(), "minus_share": first / others[-1]}
             | {
                 name: value if np.isfinite(value) else None
                 for name, value in (("share", share), ("share_low", low), ("share_high", high))

@@ -10,7 +10,7 @@ import numpy as np
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracy import pass_rates, powers, tier_names
-from hardgrpo.analysis.cells import Cell, as_columns, families, mean_columns, pairs
+from hardgrpo.analysis.cells import Cell, as_columns, families, mean_columns, minus, pairs
 
 
 def paired(cells: list[Cell]) -> list[dict]:
@@ -26,17 +26,17 @@ def paired(cells: list[Cell]) -> list[dict]:
     for family in families(cells):
         for one, other in pairs(family):
             found = itertools.chain(_checkpoints(one, other), _passes(one, other), _tiers(one, other))
-            rows += [_row(one, other.policy, *each) for each in found]
-    rows += [_row(one, other.policy, *each) for one, other, *each in _tests(cells)]
+            rows += [_row(one, other, *each) for each in found]
+    rows += [_row(one, other, *each) for one, other, *each in _tests(cells)]
     for one, other in itertools.combinations(cells, 2):
-        alike = all(getattr(one, name) == getattr(other, name) for name in ("model", "eval_task", "policy", "seeds"))
+        alike = all(getattr(one, name) == getattr(other, name) for name in ("model", "eval_task", "arm", "seeds"))
         if alike and one.task != other.task:
-            rows.append(_row(one, one.policy, "trained on", other.task, _last(one) - _last(other)))
+            rows.append(_row(one, one, "trained on", other.task, _last(one) - _last(other)))
     return rows
 
 
-def _row(cell: Cell, minus: str, what: str, at, values: np.ndarray) -> dict:
-    facts = {"minus": minus, "what": what, "at": str(at)}
+def _row(cell: Cell, subtracted: Cell, what: str, at, values: np.ndarray) -> dict:
+    facts = minus(subtracted) | {"what": what, "at": str(at)}
     return cell.keys | facts | mean_columns("difference", values) | {"problems": values.shape[1], "seeds": values.shape[0]}
 
 
@@ -68,13 +68,13 @@ def _tests(cells: list[Cell]) -> Iterator[tuple]:
     """(cell, cell to subtract, "test", other test, values (S, N)) for each other test with the problems of the task's own test."""
     groups = families(cells)
     for own, others in itertools.permutations(groups, 2):
-        first, there = own[0], {cell.policy: cell for cell in others}
+        first, there = own[0], {cell.arm: cell for cell in others}
         on_own = first.eval_task == first.task and (others[0].model, others[0].task) == (first.model, first.task)
         if not on_own or not first.tiers().index.equals(others[0].tiers().index):
             continue
-        for one, other in pairs([cell for cell in own if cell.policy in there]):
-            if one.seeds == there[one.policy].seeds == there[other.policy].seeds:
-                elsewhere = _last(there[one.policy]) - _last(there[other.policy])
+        for one, other in pairs([cell for cell in own if cell.arm in there]):
+            if one.seeds == there[one.arm].seeds == there[other.arm].seeds:
+                elsewhere = _last(there[one.arm]) - _last(there[other.arm])
                 yield one, other, "test", others[0].eval_task, _last(one) - _last(other) - elsewhere
 
 

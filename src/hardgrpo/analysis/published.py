@@ -121,12 +121,12 @@ def _exact(row: dict) -> dict:
 
 
 def measured(tables: dict[str, list[dict]]) -> list[dict]:
-    """The study's numbers in the published quantities: model, task, eval_task, policy, quantity, here, low, high, seeds."""
+    """The study's numbers in the published quantities, where `policy` is the label of the arm: model, task, eval_task, policy, quantity, here, low, high, seeds."""
     rows = []
 
     def add(quantity: str, row: dict, here: float, prefix: str | None = None, **keys) -> None:
         low, high = (row.get(f"{prefix}_{end}") if prefix else None for end in ("low", "high"))
-        kept = {"model": row["model"], "task": row["task"], "eval_task": row.get("eval_task", row["task"]), "policy": row["policy"]}
+        kept = {"model": row["model"], "task": row["task"], "eval_task": row.get("eval_task", row["task"]), "policy": row["arm"]}
         found = kept | keys | {"quantity": quantity, "here": here, "low": low, "high": high, "seeds": row["seeds"]}
         if known(here) and (keys.get("policy") != "base" or not any(_same(found, r) for r in rows)):
             rows.append(found)
@@ -140,13 +140,13 @@ def measured(tables: dict[str, list[dict]]) -> list[dict]:
         add(f"pass_at_{row['k']:.0f}", row, row["pass"], "pass")
         add(f"pass_at_{row['k']:.0f}", row, row["base"], policy="base")
     sampled = [row for row in tables["accuracy"] if row["decoding"] == "sampled"]
-    last = {_cell(row): row for row in sorted(sampled, key=lambda row: row["step"])}
+    last = {_arm(row): row for row in sorted(sampled, key=lambda row: row["step"])}
     for row in [row for row in sampled if row["step"] == 0] + list(last.values()):
         keys = {} if row["step"] else {"policy": "base"}
         add("accuracy", row, row["accuracy"], "accuracy", **keys)
         add("answered", row, row["answered_mean"], **keys)
     for row in tables["parts"]:
-        if row.get("step") not in (None, last.get(_cell(row), row).get("step")):
+        if row.get("step") not in (None, last.get(_arm(row), row).get("step")):
             continue  # an earlier checkpoint
         add("accuracy_answered", row, row["base_accuracy_answered"], policy="base")
         add("accuracy_answered", row, row["accuracy_answered"])
@@ -161,7 +161,7 @@ def measured(tables: dict[str, list[dict]]) -> list[dict]:
         add("transfer_difference", one | {"transfer_low": low, "transfer_high": high}, estimate, "transfer")
     for row in averages([found for found in rows if found["quantity"] == "accuracy"]):
         rows.append(row)
-    everywhere = {"model": "", "task": "all", "eval_task": "all", "policy": "", "seeds": None}
+    everywhere = {"model": "", "task": "all", "eval_task": "all", "policy": "", "arm": "", "seeds": None}
     for row in tables["fit"]:
         if row["task"] == "all" and row.get("predictor", "learnable") == "learnable":
             add("r_squared", everywhere | row, row["r_squared"], "r_squared")
@@ -173,19 +173,23 @@ def _cell(row: dict) -> tuple:
     return tuple(row[key] for key in ("model", "task", "eval_task", "policy"))
 
 
+def _arm(row: dict) -> tuple:
+    return tuple(row[key] for key in ("model", "task", "eval_task", "arm"))
+
+
 def _same(one: dict, other: dict) -> bool:
     return one["quantity"] == other["quantity"] and _cell(one) == _cell(other)
 
 
 def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
-    """Pairs of gains of one model and policy: trained on different tasks, tested on the same third task."""
+    """Pairs of gains of one model and arm: trained on different tasks, tested on the same third task."""
     rows = [row for row in gains if row["decoding"] == "sampled"]
     return [
         (one, other)
         for one in rows
         for other in rows
         if one["task"] != other["task"] and one["eval_task"] not in (one["task"], other["task"])
-        if all(one[key] == other[key] for key in ("model", "eval_task", "policy"))
+        if all(one[key] == other[key] for key in ("model", "eval_task", "arm"))
     ]
 
 

@@ -27,7 +27,7 @@ def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows
     Over all tasks ("all") and within each task. `adjusted_for` names the other predictor of a regression on both: `slope` is then
     the coefficient in that regression, and `r_squared` the partial R^2 given the other predictor. The row `both` has the R^2 of the
     two together. Slopes are shares of gain per unit of learnable share (0 to 1), and per token. `cells` is the number of points:
-    one for each model, task and policy.
+    one for each model, task, policy and recipe.
     """
     lengths = {(*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _on_its_own_test(row)}
     points = [
@@ -54,7 +54,7 @@ def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows
 
 
 def _key(row: dict) -> tuple:
-    return row["model"], row["task"], row["policy"]
+    return row["model"], row["task"], row["policy"], row["recipe"]
 
 
 def _on_its_own_test(row: dict) -> bool:

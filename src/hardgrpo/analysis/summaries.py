@@ -1,4 +1,4 @@
-"""Read summary tables: text in columns of names, numbers elsewhere."""
+"""Read summary tables: text in columns of names, numbers elsewhere, and labels of arms added."""
 
 import io
 from collections.abc import Iterable
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hardgrpo.analysis import arms
 from hardgrpo.analysis.columns import NAMES
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -26,12 +27,22 @@ def read(path: str | Path, columns: Iterable[str] = ()) -> pd.DataFrame:
     return frame
 
 
-def read_tables(tables: files.Tables, names: Iterable[str]) -> dict[str, list[dict]]:
-    """Rows of summary tables by name; an empty cell is "" in a column of names, else nan."""
-    found = {}
+def read_labelled(path: str | Path, first_recipe: str, columns: Iterable[str] = ()) -> pd.DataFrame:
+    """A table with the labels of its arms in the columns `arm` and `minus_arm` (`arms.add_labels`)."""
+    return arms.add_labels(read(path, columns), first_recipe)
+
+
+def read_all(tables: files.Tables, columns: dict[str, list[str]], first_recipe: str) -> dict[str, pd.DataFrame]:
+    """Labelled tables by name. `columns` lists those that each table must have."""
+    return {name: read_labelled(tables[name], first_recipe, required) for name, required in columns.items()}
+
+
+def read_tables(tables: files.Tables, names: Iterable[str], first_recipe: str) -> dict[str, list[dict]]:
+    """Rows of summary tables by name, with labels of arms; an empty cell is "" in a column of names, else nan."""
+    rows = {}
     for name in names:
-        frame = read(tables[name])
+        frame = read_labelled(tables[name], first_recipe)
         for column in frame.columns.intersection(NAMES):
             frame[column] = frame[column].fillna("")
-        found[name] = frame.to_dict("records")
-    return found
+        rows[name] = frame.to_dict("records")
+    return rows

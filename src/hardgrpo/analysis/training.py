@@ -9,14 +9,16 @@ import pandas as pd
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import as_columns
+from hardgrpo.analysis.columns import ARM
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
-from hardgrpo.study import paths, settings
+from hardgrpo.study import paths
 from hardgrpo.study.settings import Run
 from hardgrpo.study.spec import Spec
 
+RUNS = ("model", "task", *ARM)  # what the replicates of a run share
 CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share")
 # Runs on worked solutions have no rollouts: in their logs the columns about rollouts are empty.
 UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", "undecided_share", *CURVES[:4]), float)
@@ -45,10 +47,10 @@ def with_rollouts(updates: dict[Run, pd.DataFrame]) -> dict[Run, pd.DataFrame]:
     return {run: frame for run, frame in updates.items() if frame.rollouts.any()}
 
 
-def learnable(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
+def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
     """Learnable share: the mean over updates of the share of groups whose rewards differ, interval over seeds."""
     rows = []
-    for keys, runs in grouped(with_rollouts(updates), study):
+    for keys, runs in grouped(with_rollouts(updates)):
         rows.append(
             keys
             | as_columns("learnable", _over_seeds([updates[run] for run in runs], "learnable_share"))
@@ -57,13 +59,13 @@ def learnable(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     return rows
 
 
-def curves(updates: dict[Run, pd.DataFrame], study: dict, points: int = 20) -> list[dict]:
+def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
     """Rollouts by policy in at most `points` stretches of updates: means over a stretch, interval over seeds.
 
     A row stands for the updates `first` to `step`. Runs of different lengths are compared up to the end of the shortest.
     """
     rows = []
-    for keys, runs in grouped(with_rollouts(updates), study):
+    for keys, runs in grouped(with_rollouts(updates)):
         length = min(len(updates[run]) for run in runs)
         width = -(-length // points)
         for start in range(0, length, width):
@@ -87,7 +89,7 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
     for run, frame in updates.items():
         spec = Spec.read(paths.training(run, "spec.yaml"))
         rows.append(
-            {"model": run.model, "task": run.task, "policy": settings.arm(study, run), "seed": run.seed}
+            {name: getattr(run, name) for name in (*RUNS, "seed")}
             | {
                 "updates": int(frame.trained.fillna(1).sum()),
                 "prompts": int(frame.prompts.sum()),
@@ -101,7 +103,7 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
             continue
         for key in study.get("held_constant", []):
             if first[key] != row[key]:
-                names = [f"{r['policy']}/seed{r['seed']} has {r[key]}" for r in (first, row)]
+                names = [f"{r['recipe']}/{r['policy']}/seed{r['seed']} has {r[key]}" for r in (first, row)]
                 raise UserError(
                     f"{row['model']}/{row['task']}: the study holds {key} constant, but {names[0]} and {names[1]};"
                     " train the runs with one recipe or take it out of held_constant"
@@ -121,17 +123,17 @@ def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
 
 
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
-    """What a policy's runs spent: means over seeds, and the smallest and largest number of tokens and wall time.
+    """What an arm's runs spent: means over seeds, and the smallest and largest number of tokens and wall time.
 
-    `seconds` is the time of a run's updates by (model, task, policy, seed), nan where unknown. Time depends on the machine
+    `seconds` is the time of a run's updates by (model, task, policy, recipe, seed), nan where unknown. Time depends on the machine
     and its load: it is reported, not controlled.
     """
     rows = []
     frame = pd.DataFrame(parity_rows)
-    for key, group in frame.groupby(["model", "task", "policy"], sort=False) if len(frame) else []:
+    for key, group in frame.groupby(list(RUNS), sort=False) if len(frame) else []:
         times = np.array([seconds[(*key, seed)] for seed in group.seed])
         rows.append(
-            dict(zip(("model", "task", "policy"), key))
+            dict(zip(RUNS, key))
             | {name: group[name].mean() for name in ("updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens")}
             | {"tokens_least": group.tokens.min(), "tokens_most": group.tokens.max()}
             | {"seconds": times.mean(), "seconds_least": times.min(), "seconds_most": times.max(), "seeds": len(group)}
@@ -139,19 +141,23 @@ def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
     return rows
 
 
-def read_seconds(updates: dict[Run, pd.DataFrame], study: dict) -> dict[tuple, float]:
+def read_seconds(updates: dict[Run, pd.DataFrame]) -> dict[tuple, float]:
     """Wall time of each run's updates, from `timing.csv` beside its `updates.csv`; nan without the file."""
     seconds = {}
     for run in updates:
         path = paths.training(run, "timing.csv")
         times = [row["seconds"] for row in files.read_rows(path, {"seconds": float})] if os.path.exists(path) else [np.nan]
-        seconds[run.model, run.task, settings.arm(study, run), run.seed] = float(sum(times))
+        seconds[*_arm(run), run.seed] = float(sum(times))
     return seconds
 
 
-def grouped(updates: dict[Run, pd.DataFrame], study: dict) -> list[tuple[dict, list[Run]]]:
-    """[(columns that name a model, task and policy, their runs)]."""
+def grouped(updates: dict[Run, pd.DataFrame]) -> list[tuple[dict, list[Run]]]:
+    """[(columns that name a model, task, policy and recipe, their runs)]."""
     groups: dict[tuple, list[Run]] = {}
     for run in updates:
-        groups.setdefault((run.model, run.task, settings.arm(study, run)), []).append(run)
-    return [(dict(zip(("model", "task", "policy"), key)), runs) for key, runs in groups.items()]
+        groups.setdefault(_arm(run), []).append(run)
+    return [(dict(zip(RUNS, key)), runs) for key, runs in groups.items()]
+
+
+def _arm(run: Run) -> tuple[str, ...]:
+    return tuple(getattr(run, name) for name in RUNS)

@@ -28,11 +28,12 @@ ONLY = ("model", "task", "eval_task")
 class Study:
     """The tables (rows by name), and the settings that decide which rows a claim is about (claim_conditions.conditions).
 
-    `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks over the same problems share}}. `weaker` lists the
+    `first_recipe` is the study's first recipe, and `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks over the same problems share}}. `weaker` lists the
     tasks and models with the weaker signal, `own_bases` the models whose replicates are pretrained anew.
     """
 
     tables: dict[str, list[dict]]
+    first_recipe: str
     tasks: dict[str, dict]
     weaker: list[str]
     own_bases: list[str]

@@ -2,20 +2,29 @@
 
 import math
 
+from hardgrpo.analysis import arms
 from hardgrpo.planning import durations
 from hardgrpo.selection import policies, selectors
 from hardgrpo.study import paths, settings
 
 
 def planned(config: dict, study: str) -> list[dict]:
-    """Rows (study, task, pool, policy, labels), one for each task and arm; `pool` and `labels` are None if only running tells."""
-    rows = {}
+    """Rows (study, task, pool, policy, recipe, arm, labels), one for each task and arm; `arm` is its label. `pool` and `labels` are
+    None if only running tells."""
+    rows, first_recipe = {}, settings.first_recipe(config["studies"][study])
     for run in paths.runs(config, study):
         if not settings.has_weights(config, run.model):
             continue
-        arm, pool = settings.arm(config["studies"][study], run), durations.known_problems(config, run.task, "train")
-        rows[run.task, arm] = {"study": study, "task": run.task, "pool": pool, "policy": arm}
-        rows[run.task, arm]["labels"] = bought(config["policies"][run.policy], config["recipes"][run.recipe], pool)
+        pool = durations.known_problems(config, run.task, "train")
+        rows[run.task, run.policy, run.recipe] = {
+            "study": study,
+            "task": run.task,
+            "pool": pool,
+            "policy": run.policy,
+            "recipe": run.recipe,
+            "arm": arms.label(run.policy, run.recipe, first_recipe),
+            "labels": bought(config["policies"][run.policy], config["recipes"][run.recipe], pool),
+        }
     return list(rows.values())
 
 
@@ -46,7 +55,7 @@ def lines(rows: list[dict]) -> list[str]:
         by_labels: dict[int | None, list[str]] = {}
         for row in rows:
             if (row["study"], row["task"]) == (study, task):
-                by_labels.setdefault(row["labels"], []).append(row["policy"])
+                by_labels.setdefault(row["labels"], []).append(row["arm"])
         for count in sorted(by_labels, key=lambda count: (count is None, count or 0)):
             said.append(f"  {'?' if count is None else count:>8}  {'; '.join(by_labels[count])}")
     return said

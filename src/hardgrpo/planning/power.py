@@ -43,9 +43,9 @@ def pairs_compared(config: dict, plan: dict) -> int:
     study's `also_compared` names the pair."""
     arms: dict[tuple, set] = {}
     for run in settings.runs(config, plan):
-        arms.setdefault((run.model, run.task), set()).add(settings.arm(plan, run))
+        arms.setdefault((run.model, run.task), set()).add((run.policy, run.recipe))
     also_compared = [set(pair) for pair in settings.also_compared(plan)]
-    compared = lambda pair: set(pair) in also_compared or settings.alike(*pair)
+    compared = lambda pair: set(pair) in also_compared or settings.share_policy_or_recipe(*pair)
     return max((sum(map(compared, combinations(found, 2))) for found in arms.values()), default=0)
 
 

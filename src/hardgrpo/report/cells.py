@@ -70,7 +70,7 @@ def arrow(frame: pd.DataFrame, before: str, after: str, header: str, show: Calla
 
 def named(frame: pd.DataFrame, *columns: str) -> list[Column]:
     """The columns that name a row; `eval_task` is left out if every row is tested on the task it was trained on."""
-    headers = {"task": "trained on", "eval_task": "tested on"}
+    headers = {"task": "trained on", "eval_task": "tested on", "arm": "policy"}
     if "eval_task" in columns and "task" in columns and (frame.task == frame.eval_task).all():
         columns = tuple(name for name in columns if name != "eval_task")
     if "eval_task" not in columns:

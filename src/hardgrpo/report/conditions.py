@@ -2,7 +2,7 @@
 
 import json
 
-from hardgrpo.analysis import published
+from hardgrpo.analysis import arms, published
 from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
 
@@ -32,14 +32,14 @@ def has_reach(config: dict, study: str) -> bool:
 
 def has_leads(config: dict, study: str) -> bool:
     """Whether there are more than three base models, with `hard` trained beside another policy."""
-    bases, arms = {run.base for run in paths.runs(config, study)}, set(settings.policies_of(config["studies"][study]))
-    return trained(config, study) and len(bases) > 3 and "hard" in arms and len(arms) > 1
+    bases, names = {run.base for run in paths.runs(config, study)}, set(settings.policies_of(config["studies"][study]))
+    return trained(config, study) and len(bases) > 3 and "hard" in names and len(names) > 1
 
 
 def is_compared(config: dict, study: str) -> bool:
     """Whether `hard` is trained beside another policy."""
-    arms = set(settings.policies_of(config["studies"][study]))
-    return trained(config, study) and "hard" in arms and len(arms) > 1
+    names = set(settings.policies_of(config["studies"][study]))
+    return trained(config, study) and "hard" in names and len(names) > 1
 
 
 def has_tiers(config: dict, study: str) -> bool:
@@ -113,11 +113,11 @@ def limits(config: dict, study: str) -> dict[str, int]:
 
 def is_published(config: dict, study: str) -> bool:
     """Whether a paper published a number for a cell of the study."""
-    arm = lambda run: settings.arm(config["studies"][study], run)
+    plan = config["studies"][study]
     cells = {
         (run.model, run.task, test, policy)
         for run in paths.runs(config, study)
         for test in paths.eval_tasks(config, study, run.task, run.model)
-        for policy in (arm(run), "base")
+        for policy in (arms.label(run.policy, run.recipe, settings.first_recipe(plan)), "base")
     }
     return bool(cells) and published.overlap(cells, paths.PUBLISHED)

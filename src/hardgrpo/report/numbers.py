@@ -43,12 +43,12 @@ def written(how: str, *values) -> str:
 class Numbers:
     """Macros by key, each with its origin."""
 
-    def __init__(self, tables: files.Tables):
+    def __init__(self, tables: files.Tables, first_recipe: str):
         self.values: dict[str, str] = {}
         self.origins: list[dict] = []
         self.tables = {}
         for name in registry.NUMBERED:
-            frame = summaries.read(tables[name])
+            frame = summaries.read_labelled(tables[name], first_recipe)
             self.tables[name] = frame.assign(line=range(2, len(frame) + 2))
 
     def define(self, key: str, text: str, *origin) -> str:
@@ -113,11 +113,11 @@ def define(numbers: Numbers) -> None:
         add(f"base.{r.model}.{r.eval_task}.{r.decoding}", "gains", r, ["base_accuracy"], "points")
         add(f"detectable.{cell(r)}.{r.decoding}", "gains", r, ["mdd"], "points")
     for r in tables["differences"].itertuples():
-        add(f"difference.{cell(r)}.{r.minus}", "differences", r, interval("difference"), "gain")
-        add(f"p.{cell(r)}.{r.minus}", "differences", r, ["p_holm"], "p")
+        add(f"difference.{cell(r)}.{r.minus_arm}", "differences", r, interval("difference"), "gain")
+        add(f"p.{cell(r)}.{r.minus_arm}", "differences", r, ["p_holm"], "p")
         add(f"detectable.difference.{r.model}.{r.task}.{r.eval_task}", "differences", r, ["mdd"], "points")
     for r in tables["learnable"].itertuples():
-        add(f"learnable.{r.model}.{r.task}.{r.policy}", "learnable", r, interval("learnable"), "interval")
+        add(f"learnable.{r.model}.{r.task}.{r.arm}", "learnable", r, interval("learnable"), "interval")
     for r in tables["parts"].itertuples():
         for part in ("finishing", "correctness"):
             add(f"{part}.{cell(r)}", "parts", r, interval(part), "gain")

@@ -17,7 +17,7 @@ LEADING, RIVAL = "hard", "random"
 
 
 def cell(row) -> str:
-    return f"{row.model}.{row.task}.{row.eval_task}.{row.policy}"
+    return f"{row.model}.{row.task}.{row.eval_task}.{row.arm}"
 
 
 def listed(items: list[str]) -> str:
@@ -37,7 +37,7 @@ def span(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> s
     rows = rows[rows[name].notna()]
     ends = [rows.loc[rows[name].idxmin()], rows.loc[rows[name].idxmax()]] if len(rows) else []
     ends = ends[:1] if len(rows) == 1 else ends
-    said = [f"{numbers.add(key(row), table, row, interval(name), 'gain')} ({escape(row.policy)})" for row in ends]
+    said = [f"{numbers.add(key(row), table, row, interval(name), 'gain')} ({escape(row.arm)})" for row in ends]
     return " to ".join(said)
 
 
@@ -109,7 +109,7 @@ def made_of_in_short(numbers) -> str:
             )
         gain = numbers.add(f"made.gain.{cell(row)}", table, row, ["gain"], "points")
         whose = f" for {escape(row.model)}" if rows.model.nunique() > 1 else ""
-        said.append(f"on {escape(row.task)}{whose} the {gain} points of {escape(row.policy)} are {joined(parts)}")
+        said.append(f"on {escape(row.task)}{whose} the {gain} points of {escape(row.arm)} are {joined(parts)}")
     return "Of the largest gains, " + "; ".join(said) + "."
 
 
@@ -165,8 +165,8 @@ def _resolved(pairs: pd.DataFrame) -> str:
         return ""
     found = []
     for row in pairs[pairs.p_holm < 0.05].itertuples():
-        better, worse = (row.policy, row.minus) if row.difference > 0 else (row.minus, row.policy)
-        found.append(rf"{escape(better)} over {escape(worse)} ($p$\result{{p.{cell(row)}.{row.minus}}})")
+        better, worse = (row.arm, row.minus_arm) if row.difference > 0 else (row.minus_arm, row.arm)
+        found.append(rf"{escape(better)} over {escape(worse)} ($p$\result{{p.{cell(row)}.{row.minus_arm}}})")
     text = f"Resolved after Holm's correction: {listed(found)}." if found else "No difference between policies is resolved."
     if pairs.mdd.notna().any():
         row = pairs.iloc[0]
@@ -193,7 +193,7 @@ def made_of(numbers) -> str:
             before = numbers.add(f"sound.before.{model}.{task}", "reasons", of_reason.iloc[0], ["base_sound_share"], "points")
             ends = [of_reason.loc[of_reason.sound_share.idxmin()], of_reason.loc[of_reason.sound_share.idxmax()]]
             after = [
-                f"{numbers.add(f'sound.after.{cell(row)}', 'reasons', row, ['sound_share'], 'points')}\\,\\% ({escape(row.policy)})"
+                f"{numbers.add(f'sound.after.{cell(row)}', 'reasons', row, ['sound_share'], 'points')}\\,\\% ({escape(row.arm)})"
                 for row in ends
             ]
             text += f". Every step is right in {before}\\,\\% of the right answers before, and in {' to '.join(after)} after"
@@ -203,18 +203,18 @@ def made_of(numbers) -> str:
 
 def _by_grader(numbers, rows: pd.DataFrame) -> str:
     """Finishing of the largest gain by the strict and the lenient grader, where they differ."""
-    rows = rows[rows.tier.isna() & (rows.step == rows.groupby("policy").step.transform("max"))]
+    rows = rows[rows.tier.isna() & (rows.step == rows.groupby("arm").step.transform("max"))]
     task = rows[rows.grading == "task"]
     if not len(task):
         return ""
-    best = rows[rows.policy == task.loc[task.gain.idxmax()].policy].set_index("grading", drop=False)
+    best = rows[rows.arm == task.loc[task.gain.idxmax()].arm].set_index("grading", drop=False)
     if abs(best.finishing["strict"] - best.finishing["lenient"]) < 0.0005:
         return ""
     said = [
         f"{numbers.add(f'finishing.{name}.{cell(best.loc[name])}', 'decomposition', best.loc[name], interval('finishing'), 'gain')} by the {name} grader"
         for name in ("strict", "lenient")
     ]
-    return f" Of the gain of {escape(best.policy.iloc[0])}, finishing is {joined(said)}."
+    return f" Of the gain of {escape(best.arm.iloc[0])}, finishing is {joined(said)}."
 
 
 def leads(numbers) -> str:
@@ -255,7 +255,7 @@ def explained(numbers) -> str:
     )
     cells = numbers.add("explained.cells", "regressions", alone["learnable"], ["cells"], "count")
     return (
-        f"Over {cells} cells (model, task, policy) the learnable share explains the gain with $R^2=$ {learnable} and the mean"
+        f"Over {cells} cells (model, task, policy, recipe) the learnable share explains the gain with $R^2=$ {learnable} and the mean"
         f" length of the trained model's completions with $R^2=$ {tokens}. Cells share base models and problems, so that there is no interval."
     )
 

@@ -152,21 +152,9 @@ def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
     plt.close(figure)
 
 
-def by_recipe(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows with arms ("hard, dr_grpo") split into policy and recipe, which is empty for the study's first."""
-    arm = frame.policy.str.partition(", ")
-    return frame.assign(policy=arm[0], recipe=arm[2])
-
-
 def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
-    """[(values of the keys, rows)] in the table's order; tests on the task that was trained on come first.
-
-    After `by_recipe` each recipe has groups of its own.
-    """
-    if "recipe" in frame:
-        found = [(key, rows) for (*key, _), rows in frame.groupby([*keys, "recipe"], sort=False)]
-    else:
-        found = list(frame.groupby(keys, sort=False))
+    """[(values of the keys, rows)] in the table's order; tests on the task that was trained on come first."""
+    found = list(frame.groupby(keys, sort=False))
     if {"task", "eval_task"} <= set(keys):
         task, test = keys.index("task"), keys.index("eval_task")
         found.sort(key=lambda item: item[0][task] != item[0][test])
@@ -174,9 +162,10 @@ def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
 
 
 def where(model: str, task: str, test: str, models: int, group: pd.DataFrame | None = None) -> str:
-    """The title of a panel: task and test, the model if there are several, and the recipe of `group` if it is not the first."""
+    """The title of a panel: task and test, the model if there are several, and the recipe of all rows of `group` if it is not the
+    study's first."""
     name = task if test == task else f"{task}, tested on {test}"
-    name += f", {group.recipe.iloc[0]}" if group is not None and "recipe" in group and group.recipe.iloc[0] else ""
+    name += f", {group.recipe.iloc[0]}" if group is not None and (group.arm != group.policy).all() else ""
     return name if models == 1 else f"{model}: {name}"
 
 
@@ -210,9 +199,9 @@ def series(axis, places, frame: pd.DataFrame, name: str, scale: float = 100, bar
 def parts_panels(frame: pd.DataFrame, parts: list[tuple], note, more=lambda axis, group: None):
     """A figure of the gains' parts, a panel for each test: `note` gives a line above a panel, `more` draws more into it."""
     models = frame.model.nunique()
-    found = groups(by_recipe(frame), ["model", "task", "eval_task"])
+    found = groups(frame, ["model", "task", "eval_task", "recipe"])
     figure, axes = panels(len(found))
-    for axis, ((model, task, test), group) in zip(axes, found):
+    for axis, ((model, task, test, _), group) in zip(axes, found):
         parts_bars(axis, group, parts)
         more(axis, group)
         title(axis, where(model, task, test, models, group), note(group), sizes(group))
@@ -222,8 +211,8 @@ def parts_panels(frame: pd.DataFrame, parts: list[tuple], note, more=lambda axis
     return figure
 
 
-def parts_bars(axis, group: pd.DataFrame, parts: list[tuple] = PARTS) -> None:
-    """The parts of each policy's gain side by side, in points, with intervals; a line marks their sum, the gain."""
+def parts_bars(axis, group: pd.DataFrame, parts: list[tuple] = PARTS, ticks: str = "policy") -> None:
+    """The parts of each gain side by side, in points, with intervals; a line marks their sum, the gain. `ticks`: the column of names."""
     width = 0.8 / len(parts)
     for number, (part, color, hatch) in enumerate(parts):
         places = [index + spread(number, len(parts), 0.8) for index in range(len(group))]
@@ -235,4 +224,4 @@ def parts_bars(axis, group: pd.DataFrame, parts: list[tuple] = PARTS) -> None:
     axis.axhline(0, color="black", linewidth=0.6)
     margin = max(0.6, 1.6 - 0.6 * len(group))
     axis.set_xlim(-margin, len(group) - 1 + margin)
-    policy_ticks(axis, list(group.policy))
+    policy_ticks(axis, list(group[ticks]))

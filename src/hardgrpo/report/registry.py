@@ -16,7 +16,7 @@ stand at its end.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hardgrpo.analysis.columns import CELL, interval, intervals
+from hardgrpo.analysis.columns import ARM, CELL, MINUS, interval, intervals
 from hardgrpo.report import conditions
 from hardgrpo.study import paths, settings
 
@@ -46,7 +46,8 @@ class Summary:
     columns: list[str]
 
 
-POLICY = ["model", "task", "policy"]
+POLICY = ["model", "task", "policy"]  # of tables of subsets, which no recipe decides
+RUNS = ["model", "task", *ARM]
 ANSWERED = ["base_answered", "answered", "base_accuracy", "accuracy", "base_accuracy_answered", "accuracy_answered"]
 LENGTHS = ["base_truncated", "truncated", "base_tokens", "tokens"]
 PARTS = [*interval("finishing"), *interval("correctness")]
@@ -59,9 +60,9 @@ CHOSEN += ["boundary_pass_rate", "tied", "tied_chosen"]
 SUMMARIES = {
     "accuracy": Summary("accuracy", ["cells"], [*CELL, "decoding", "step", *interval("accuracy"), *MEANS, "problems", "samples", "seeds"]),
     "gains": Summary("gains", ["cells"], [*CELL, "decoding", "step", "base_accuracy", *intervals("gain"), "mdd", "problems", "samples", "seeds"]),
-    "differences": Summary("gains", ["cells"], [*CELL, "minus", *intervals("difference"), "p", "p_holm", "mdd", "problems", "seeds"]),
-    "paired": Summary("paired", ["cells"], [*CELL, "minus", "what", "at", *interval("difference"), "problems", "seeds"]),
-    "mcnemar": Summary("gains", ["cells"], [*CELL, "minus", "decoding", "seed", "step", "only_this", "only_other", "difference", "p", "p_holm", "problems"]),
+    "differences": Summary("gains", ["cells"], [*CELL, *MINUS, *intervals("difference"), "p", "p_holm", "mdd", "problems", "seeds"]),
+    "paired": Summary("paired", ["cells"], [*CELL, *MINUS, "what", "at", *interval("difference"), "problems", "seeds"]),
+    "mcnemar": Summary("gains", ["cells"], [*CELL, *MINUS, "decoding", "seed", "step", "only_this", "only_other", "difference", "p", "p_holm", "problems"]),
     "parts": Summary("decomposition", ["cells"], [*CELL, "step", "gain", *PARTS, *interval("finishing_minus_correctness"), *ANSWERED, "problems", "seeds"]),
     "decomposition": Summary("decomposition", ["cells"], [*CELL, "tier", "grading", "step", *interval("gain"), *PARTS, *ANSWERED, *LENGTHS, "problems", "seeds"]),
     "decomposition_runs": Summary("decomposition", ["cells"], [*CELL, "seed", "grading", "step", "gain", "finishing", "correctness", *ANSWERED, *LENGTHS, "problems"]),
@@ -71,8 +72,8 @@ SUMMARIES = {
     "reasons": Summary("kinds", ["cells"], [*CELL, "step", "base_sound", "base_sound_share", "sound", "sound_share", *interval("sound_gain"), *interval("lucky_gain"), "problems", "seeds"]),
     "same_answers": Summary("kinds", ["cells"], [*CELL, "step", "base_same", *interval("same"), *interval("change"), "base_entropy", "entropy", "problems", "seeds"]),
     "majority": Summary("kinds", ["cells"], [*CELL, "step", "k", "base", *interval("majority"), *interval("gain"), "problems", "seeds"]),
-    "learnable": Summary("training", ["updates", "plan"], [*POLICY, *interval("learnable"), "updates", "seeds"]),
-    "curves": Summary("training", ["updates", "plan"], [*POLICY, "first", "step", *(column for name in CURVES for column in interval(name)), "seeds"]),
+    "learnable": Summary("training", ["updates"], [*RUNS, *interval("learnable"), "updates", "seeds"]),
+    "curves": Summary("training", ["updates"], [*RUNS, "first", "step", *(column for name in CURVES for column in interval(name)), "seeds"]),
     "fit": Summary("regressions", ["gains", "learnable"], ["task", "r_squared", "slope", "cells"]),
     "regressions": Summary("regressions", ["gains", "learnable", "accuracy"], ["task", "predictor", "adjusted_for", "r_squared", "slope", "cells"]),
     "tiers": Summary("accuracy", ["cells"], [*CELL, "tier", "step", "base_accuracy", *interval("accuracy"), *interval("gain"), "problems", "seeds"]),
@@ -81,10 +82,10 @@ SUMMARIES = {
     "lead_regressions": Summary("leads", ["leads"], [*CELL, "minus", "predictor", *interval("slope"), *interval("r_squared"), "p", "points"]),
     "lead_by_model": Summary("leads", ["cells"], ["task", "eval_task", "policy", "minus", "models", "least", "most", "spread", "p", "seeds"]),
     "catches_up": Summary("accuracy", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
-    "parity": Summary("training", ["updates", "plan"], [*POLICY, "seed", "updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens"]),
-    "spent": Summary("training", ["parity", "seconds"], [*POLICY, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
-    "rollouts": Summary("online", ["updates", "plan"], [*POLICY, "sampling_steps", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
-    "time_to_target": Summary("online", ["cells", "updates", "plan"], [*CELL, "minus", "target", "minus_share", *interval("share"), "reached", "seeds"]),
+    "parity": Summary("training", ["updates", "plan"], [*RUNS, "seed", "updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens"]),
+    "spent": Summary("training", ["parity", "seconds"], [*RUNS, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
+    "rollouts": Summary("online", ["updates"], [*RUNS, "sampling_steps", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
+    "time_to_target": Summary("online", ["cells", "updates", "plan"], [*CELL, *MINUS, "target", "minus_share", *interval("share"), "reached", "seeds"]),
     "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *CHOSEN, "seeds"]),
     "chosen": Summary("subsets", ["subset_files", "difficulty_files", "signal_files"], [*POLICY, "pool", "prompts", "samples", "pass_rate", "never_solved", "mixed", "confidently_wrong", "seeds"]),
     "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
@@ -114,7 +115,7 @@ JUDGED = {
         [
             "paper",
             "place",
-            *CELL,
+            *CELL[:4],
             "quantity",
             "published",
             "published_low",

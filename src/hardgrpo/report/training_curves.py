@@ -8,16 +8,15 @@ def draw(curves, shown: list[tuple[str, float, str]]):
 
     `shown` holds (column of `curves`, scale, label of the axis).
     """
-    columns_drawn = ["model", "task", "policy", "first", "step"]
+    columns_drawn = ["model", "task", "policy", "recipe", "first", "step"]
     columns_drawn += [f"{name}{end}" for name, *_ in shown for end in ("", "_low", "_high")] + ["seeds"]
-    arms = plotting.by_recipe(curves)
-    models, policies = arms.model.nunique(), list(dict.fromkeys(arms.policy))
-    groups = plotting.groups(arms, ["model", "task"])
+    models, policies = curves.model.nunique(), list(dict.fromkeys(curves.policy))
+    groups = plotting.groups(curves, ["model", "task", "recipe"])
     columns = len(groups) if len(groups) <= 3 else 2 if len(groups) == 4 else 3 if len(groups) <= 6 else 4
     bands = -(-len(groups) // columns)
     figure, axes = plotting.panels(len(shown) * columns * bands, height=1.9 if len(shown) < 3 else 1.6, columns=columns)
     panels = {name: [] for name, *_ in shown}
-    for index, ((model, task), group) in enumerate(groups):
+    for index, ((model, task, _), group) in enumerate(groups):
         first = len(shown) * columns * (index // columns) + index % columns
         stack = [axes[first + row * columns] for row in range(len(shown))]
         for axis, (name, scale, text) in zip(stack, shown):

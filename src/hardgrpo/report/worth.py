@@ -5,7 +5,7 @@ import pandas as pd
 from hardgrpo.analysis.formats import MINUS, UNKNOWN, adding_up, known, points, signed_interval, whole
 from hardgrpo.report import web
 
-KEYS = ["model", "task", "policy"]
+KEYS = ["model", "task", "policy", "recipe"]
 
 
 def page(
@@ -13,7 +13,9 @@ def page(
 ) -> str:
     """`study` comes from settings.described, `prices` from settings.prices."""
     home = gains[(gains.decoding == "sampled") & (gains.task == gains.eval_task)]
-    rows = home.merge(parts[parts.task == parts.eval_task].drop(columns=["eval_task", "gain"]), on=KEYS, suffixes=("", "_of_parts"))
+    rows = home.merge(
+        parts[parts.task == parts.eval_task].drop(columns=["eval_task", "gain", "arm"]), on=KEYS, suffixes=("", "_of_parts")
+    )
     rows = rows.merge(spent[[*KEYS, "labels", "tokens", "seconds"]], on=KEYS)
     groups = [
         {
@@ -36,13 +38,12 @@ def overlap(contamination: pd.DataFrame, task: str) -> dict | None:
 
 def arm(row, prices: dict) -> dict:
     """The page's entries for one arm. `row` joins gains, parts and spent."""
-    policy, _, recipe = row.policy.partition(", ")
     finishing, correctness = adding_up(row.gain, [row.finishing, row.correctness])
     hours = row.seconds * row.seeds / 3600
-    of_model, price = prices["gpus"][row.model], prices["label"].get(policy)
-    gpus = of_model[recipe] if recipe else next(iter(of_model.values()), 0)
+    of_model, price = prices["gpus"][row.model], prices["label"].get(row.policy)
+    gpus = of_model.get(row.recipe, 0)  # none for recorded runs
     return {
-        "name": row.policy,
+        "name": row.arm,
         "worth_it": worth_it(row.gain_low, row.gain_high),
         "before": points(row.base_accuracy),
         "after": f"{shown(row.base_accuracy) + shown(row.gain):.1f}",  # as a reader of the page adds it up

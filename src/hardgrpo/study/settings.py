@@ -271,19 +271,19 @@ def runs(config: dict, study: dict) -> list[Run]:
     return found
 
 
-def arm(study: dict, run: Run) -> str:
-    """The name of a run's arm in tables and figures: its policy, and its recipe if that is not the study's first."""
-    return arm_name(study, run.policy, run.recipe)
+def first_recipe(study: dict) -> str:
+    """The first recipe that a study lists; "" if all of its runs are recorded."""
+    return next(iter(recipes_of(study)), "")
 
 
-def arm_name(study: dict, policy: str, recipe: str) -> str:
-    """The name of an arm in tables and figures: its policy, and its recipe if that is not the study's first."""
-    return policy if recipe in ("recorded", *recipes_of(study)[:1]) else f"{policy}, {recipe}"
+def is_first_recipe(study: dict, recipe: str) -> bool:
+    """Whether a recipe is the study's first, or that of recorded runs: labels of arms do not name it (`hardgrpo.analysis.arms`)."""
+    return recipe in ("recorded", first_recipe(study))
 
 
-def also_compared(study: dict) -> list[tuple[str, str]]:
-    """Pairs of arms that are compared although both policy and recipe differ."""
-    return [tuple(arm_name(study, arm["policy"], arm["recipe"]) for arm in pair) for pair in study.get("also_compared", [])]
+def also_compared(study: dict) -> list[list[tuple[str, str]]]:
+    """Pairs of arms (policy, recipe) that are compared although both policy and recipe differ."""
+    return [[(arm["policy"], arm["recipe"]) for arm in pair] for pair in study.get("also_compared", [])]
 
 
 def pretraining(config: dict, base: str) -> dict:
@@ -330,9 +330,9 @@ def gpus(config: dict, model: str, stage: str) -> dict:
     return entry(config, model).get("gpus", {}).get(stage, {"count": 0})
 
 
-def alike(one: str, other: str) -> bool:
-    """Whether two arms have the same policy or the same recipe."""
-    return any(here == there for here, there in zip(one.partition(", ")[::2], other.partition(", ")[::2]))
+def share_policy_or_recipe(arm: tuple[str, str], other_arm: tuple[str, str]) -> bool:
+    """Whether two arms (policy, recipe) have the same policy or the same recipe."""
+    return any(name == other for name, other in zip(arm, other_arm))
 
 
 def training_gpus(config: dict, model: str, recipe: str) -> dict:
@@ -396,6 +396,7 @@ def described(config: dict, study: str) -> dict:
         "test_samples": first.get("test", {}).get("samples"),
         "greedy": first.get("test", {}).get("greedy", False) and not is_recorded(config, plan["models"][0]),
         "completion_tokens": {task: config["tasks"][task]["completion_tokens"] for task in plan["tasks"]},
+        "first_recipe": first_recipe(plan),
         "recipe": recipe,
         "other_recipes": {name: differing(config["recipes"][name], recipe) for name in recipes[1:]},
         "chosen_from": sorted({source["chosen_from"] for source in trajectories}),  # epochs; empty unless models are trajectories

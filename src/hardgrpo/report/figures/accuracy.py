@@ -2,17 +2,16 @@
 
 from hardgrpo.report import plotting
 
-COLUMNS = ["model", "task", "eval_task", "policy", "step", "accuracy", "accuracy_low", "accuracy_high"]
+COLUMNS = ["model", "task", "eval_task", "policy", "recipe", "step", "accuracy", "accuracy_low", "accuracy_high"]
 COLUMNS += ["problems", "samples", "seeds"]
 
 
 def draw(accuracy):
-    frame = accuracy[accuracy.decoding == "sampled"][COLUMNS]
-    arms = plotting.by_recipe(frame)
-    models, policies = arms.model.nunique(), list(dict.fromkeys(arms.policy))
-    groups = plotting.groups(arms, ["model", "task", "eval_task"])
+    frame = accuracy[accuracy.decoding == "sampled"]
+    models, policies = frame.model.nunique(), list(dict.fromkeys(frame.policy))
+    groups = plotting.groups(frame, ["model", "task", "eval_task", "recipe"])
     figure, axes = plotting.panels(len(groups))
-    for axis, ((model, task, test), group) in zip(axes, groups):
+    for axis, ((model, task, test, _), group) in zip(axes, groups):
         shown = list(dict.fromkeys(group.policy))
         span = group.step.max() - group.step.min()
         for index, policy in enumerate(shown):
@@ -26,4 +25,4 @@ def draw(accuracy):
         axis.set_xlim(group.step.min() - 0.04 * span, group.step.max() + 0.06 * span)
     plotting.outer_labels(axes, "updates", "accuracy (%)")
     plotting.legend(figure, axes)
-    return figure, frame
+    return figure, frame[COLUMNS]

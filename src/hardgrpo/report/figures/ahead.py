@@ -12,9 +12,9 @@ LEAD = ["lead", "lead_low", "lead_high"]
 def draw(paired, differences, gains):
     frame = leads(paired, differences, gains)
     others, models = list(dict.fromkeys(frame.minus)), frame.model.nunique()
-    groups = plotting.groups(frame, CELL)
+    groups = plotting.groups(frame, [*CELL, "recipe"])
     figure, axes = plotting.panels(len(groups))
-    for axis, ((model, task, test), group) in zip(axes, groups):
+    for axis, ((model, task, test, _), group) in zip(axes, groups):
         shown = list(dict.fromkeys(group.minus))
         span = group.step.max()
         for index, other in enumerate(shown):
@@ -29,21 +29,24 @@ def draw(paired, differences, gains):
         plotting.title(axis, plotting.where(model, task, test, models, group), plotting.sizes(group))
     plotting.outer_labels(axes, "GRPO updates", "lead, points")
     plotting.legend(figure, axes)
-    return figure, frame
+    return figure, frame.drop(columns=["arm", "policy"])
 
 
 def leads(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
     """Rows with `step`, `minus` and `lead`: at earlier checkpoints from `paired`, at the last one from `differences`."""
-    arm = [*CELL, "policy"]
+    arm = [*CELL, "policy", "recipe"]
     ends = gains[gains.decoding == "sampled"].groupby(arm, sort=False).step.max()
     early = paired[paired["what"] == "checkpoint"]
     early = early.assign(step=early["at"].astype(int))
     last = differences.assign(step=[ends[tuple(key)] for key in differences[arm].itertuples(index=False)])
     rows = pd.concat([early, last], ignore_index=True)
-    arms = [rows[name].str.partition(", ") for name in ("policy", "minus")]
-    rows = rows.assign(policy=arms[0][0], minus=arms[1][0], recipe=arms[0][2])[arms[0][2] == arms[1][2]]
-    turned = rows[rows.minus == LEADING].rename(columns={"policy": "minus", "minus": "policy"})
+    rows = rows[rows.recipe == rows.minus_recipe]
+    turned = rows[rows.minus == LEADING].rename(
+        columns={"policy": "minus", "minus": "policy", "arm": "minus_arm", "minus_arm": "arm"}
+    )
     turned = turned.assign(lead=-turned.difference, lead_low=-turned.difference_high, lead_high=-turned.difference_low)
     names = {"difference": "lead", "difference_low": "lead_low", "difference_high": "lead_high"}
     found = pd.concat([rows[rows.policy == LEADING].rename(columns=names), turned])
-    return found[found.minus != LEADING].sort_index()[[*CELL, "recipe", "minus", "step", *LEAD, "problems", "seeds"]]
+    return found[found.minus != LEADING].sort_index()[
+        [*CELL, "policy", "recipe", "arm", "minus", "step", *LEAD, "problems", "seeds"]
+    ]

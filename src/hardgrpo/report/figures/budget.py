@@ -11,11 +11,9 @@ SUBSETS = [*KEYS, "rule", "budget", "prompts", "pool"]
 def draw(gains, subsets):
     """In the rows drawn, `share` is prompts / pool, and `line` names the line of a point."""
     gains = gains[(gains.decoding == "sampled") & (gains.eval_task == gains.task)].drop(columns=["eval_task", "decoding"])
-    # With several recipes an arm is called `policy, recipe`. Its subset is that of the policy; its line is its own.
-    arms = gains.policy.str.partition(", ")
-    points = gains.assign(arm=gains.policy, policy=arms[0], recipe=arms[2]).merge(subsets[SUBSETS], on=KEYS)
+    points = gains.merge(subsets[SUBSETS], on=KEYS)  # a policy's subset is the same for all recipes
     points["share"] = points.prompts / points.pool
-    line = points.rule.where(points.recipe == "", points.rule + ", " + points.recipe)
+    line = points.rule.where(points.arm == points.policy, points.rule + ", " + points.recipe)
     # A second point of a rule at the same budget was trained under other conditions, so it gets a line of its own.
     again = points.assign(line=line).duplicated(["model", "task", "line", "share"])
     points["line"] = line.where(~again, points.arm)

@@ -2,7 +2,7 @@
 
 from hardgrpo.report import plotting
 
-COLUMNS = ["model", "task", "eval_task", "policy", "step", "reach_samples", "out_of_reach"]
+COLUMNS = ["model", "task", "eval_task", "policy", "recipe", "step", "reach_samples", "out_of_reach"]
 COLUMNS += [
     f"{part}{end}" for part in ("gain", *(name for name, *_ in plotting.KINDS), "greedy_gain") for end in ("", "_low", "_high")
 ]

@@ -4,7 +4,7 @@ import pandas as pd
 
 from hardgrpo.report import plotting
 
-KEYS = ["model", "task", "policy"]
+KEYS = ["model", "task", "policy", "recipe"]
 
 
 def draw(gains, spent, lines):
@@ -12,9 +12,8 @@ def draw(gains, spent, lines):
     answers that a run needed, to choose its prompts and to train on them."""
     gains = gains[(gains.decoding == "sampled") & (gains.eval_task == gains.task)].drop(columns=["eval_task", "decoding"])
     points = gains.merge(spent[[*KEYS, "labels"]], on=KEYS)
-    policy = points.policy.str.partition(", ")
-    own = policy[0].map(lines)
-    points = points.assign(line=own.where(policy[2] == "", own + ", " + policy[2]))
+    line = points.policy.map(lines)
+    points = points.assign(line=line.where(points.arm == points.policy, line + ", " + points.recipe))
     names, models, drawn = list(dict.fromkeys(points.line)), points.model.nunique(), []
     groups = plotting.groups(points, ["model", "task"])
     figure, axes = plotting.panels(len(groups), height=2.8, sharey=True)
@@ -38,5 +37,5 @@ def draw(gains, spent, lines):
         plotting.title(axis, plotting.where(model, task, task, models), plotting.sizes(group))
     plotting.outer_labels(axes, "labels bought (log scale)", "gain in accuracy (points)")
     plotting.legend(figure, axes)
-    columns = ["model", "task", "line", "policy", "labels", "step", "gain", "gain_low", "gain_high", "problems", "seeds"]
+    columns = ["model", "task", "line", "policy", "recipe", "labels", "step", "gain", "gain_low", "gain_high", "problems", "seeds"]
     return figure, pd.concat(drawn, ignore_index=True)[columns]

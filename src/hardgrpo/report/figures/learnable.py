@@ -1,6 +1,6 @@
 """Gain against the learnable share of groups, and against mean completion length after training, the rival explanation.
 
-One point a model, task and policy; colour is the policy, fill the task, and shape the model where there are several. Lines and R^2, over all points and within each task, come from the table `regressions`.
+One point a model, task, policy and recipe; colour is the policy with its recipe, fill the task, and shape the model where there are several. Lines and R^2, over all points and within each task, come from the table `regressions`.
 """
 
 import itertools
@@ -10,8 +10,8 @@ import pandas as pd
 
 from hardgrpo.report import plotting
 
-KEYS = ["model", "task", "policy"]
-GAINS = [*KEYS, "step", "gain", "gain_low", "gain_high", "seeds"]
+KEYS = ["model", "task", "policy", "recipe"]
+GAINS = [*KEYS, "arm", "step", "gain", "gain_low", "gain_high", "seeds"]
 SHARES = [*KEYS, "learnable", "learnable_low", "learnable_high"]
 PANELS = [("learnable", 100, "learnable share of groups (%)"), ("tokens", 1, "mean completion length after training (tokens)")]
 
@@ -24,7 +24,7 @@ def draw(gains, learnable, accuracy, regressions):
     points = points.merge(lengths, on=[*KEYS, "step"])
     fits = regressions[regressions.adjusted_for.isna()]
     panels = [panel for panel in PANELS if points[panel[0]].notna().any()]
-    policies, tasks, models = (list(dict.fromkeys(points[name])) for name in ("policy", "task", "model"))
+    arms, tasks, models = (list(dict.fromkeys(points[name])) for name in ("arm", "task", "model"))
     models = models if len(models) > 1 else []
     figure, axes = plotting.panels(len(panels), height=3.2, sharey=True)
     drawn = []
@@ -34,7 +34,7 @@ def draw(gains, learnable, accuracy, regressions):
         for index in range(len(x)):
             row = x.iloc[[index]]
             shape = models.index(row.model.iloc[0]) if models else None
-            look = plotting.mark(row.policy.iloc[0], policies, tasks.index(row.task.iloc[0]), shape)
+            look = plotting.mark(row.arm.iloc[0], arms, tasks.index(row.task.iloc[0]), shape)
             bars = {"xerr": plotting.bars(row, "x", scale), "yerr": plotting.bars(row, "gain")}
             axis.errorbar(scale * row.x, 100 * row.gain, elinewidth=0.6, **bars, **look)
         # HE draws one line over all cells; lines within each task show what that line hides.
@@ -58,7 +58,7 @@ def draw(gains, learnable, accuracy, regressions):
     for fit in together.itertuples() if len(panels) == 2 else ():
         figure.supxlabel(f"both together, all points: {said(fit)}", fontsize=7)
         drawn.append(together.assign(drawn="text", panel="both"))
-    plotting.marks_legend(figure, axes[0], policies, tasks, models)
+    plotting.marks_legend(figure, axes[0], arms, tasks, models)
     columns = ["drawn", "panel", *KEYS, "x", "x_low", "x_high", "gain", "gain_low", "gain_high", "seeds"]
     columns += ["r_squared", "slope", "cells"]
     return figure, pd.concat(drawn, ignore_index=True).reindex(columns=columns)

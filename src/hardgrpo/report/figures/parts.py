@@ -2,7 +2,7 @@
 
 from hardgrpo.report import plotting
 
-COLUMNS = ["model", "task", "eval_task", "policy", "step", "gain"]
+COLUMNS = ["model", "task", "eval_task", "policy", "recipe", "step", "gain"]
 COLUMNS += [f"{part}{end}" for part, *_ in plotting.PARTS for end in ("", "_low", "_high")]
 COLUMNS += ["base_answered", "answered", "base_accuracy", "accuracy", "problems", "seeds"]
 

@@ -6,11 +6,10 @@ from hardgrpo.report import plotting
 
 
 def draw(pass_at_k, base_pass_at_k):
-    arms = plotting.by_recipe(pass_at_k)
-    models, policies = arms.model.nunique(), list(dict.fromkeys(arms.policy))
-    groups = plotting.groups(arms, ["model", "task", "eval_task"])
+    models, policies = pass_at_k.model.nunique(), list(dict.fromkeys(pass_at_k.policy))
+    groups = plotting.groups(pass_at_k, ["model", "task", "eval_task", "recipe"])
     figure, axes = plotting.panels(len(groups))
-    for axis, ((model, task, test), group) in zip(axes, groups):
+    for axis, ((model, task, test, _), group) in zip(axes, groups):
         base = base_pass_at_k[(base_pass_at_k.model == model) & (base_pass_at_k.eval_task == test)]
         plotting.series(axis, base.k, base, "pass", label="base", color="0.5", linewidth=2.0)
         if base["sound"].notna().any():
@@ -30,4 +29,4 @@ def draw(pass_at_k, base_pass_at_k):
         plotting.title(axis, plotting.where(model, task, test, models, group), plotting.sizes(group))
     plotting.outer_labels(axes, "k", "pass@k, %")
     plotting.legend(figure, axes)
-    return figure, pd.concat([pass_at_k, base_pass_at_k.assign(policy="base")], ignore_index=True)
+    return figure, pd.concat([pass_at_k, base_pass_at_k.assign(policy="base")], ignore_index=True).drop(columns="arm")

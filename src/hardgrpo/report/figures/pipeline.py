@@ -43,7 +43,9 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
     supervised = is_supervised(recipe)
     accuracy = accuracy[accuracy.decoding == "sampled"]
     after = accuracy[accuracy.step > 0]
-    runs = len(parity) if trained else int(after[after.eval_task == after.task].groupby(["model", "task", "policy"]).ngroups)
+    runs = (
+        len(parity) if trained else int(after[after.eval_task == after.task].groupby(["model", "task", "policy", "recipe"]).ngroups)
+    )
     seeds = between(subsets.seeds) if chosen else str(study["seeds"])
     pool = [f"{number(len(study['tasks']), 'task')}: {some(study['tasks'])}"]
     training = [number(runs, "run") if runs else ""]

@@ -4,7 +4,7 @@ import pandas as pd
 
 from hardgrpo.report import plotting
 
-KEYS = ["model", "task", "policy"]
+KEYS = ["model", "task", "policy", "recipe"]
 EARLY, LAST = "0.8", "#D55E00"
 
 
@@ -21,8 +21,8 @@ def draw(accuracy, gains, spent):
     points["rollouts"] *= points.step / points.end  # every sampling step of an arm samples equally many
     points.loc[points.step < points.end, ["gain_low", "gain_high"]] = None
     each = points.drop_duplicates(KEYS)  # one row per arm and panel
-    order = list(each.groupby("policy", sort=False).labels.mean().sort_values(kind="stable").index)
-    points["place"] = [-order.index(name) for name in points.policy]
+    order = list(each.groupby("arm", sort=False).labels.mean().sort_values(kind="stable").index)
+    points["place"] = [-order.index(name) for name in points.arm]
     points = points.sort_values(["place", "step"], ascending=[False, True], kind="stable")
 
     models, drawn = points.model.nunique(), []

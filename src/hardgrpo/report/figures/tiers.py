@@ -5,18 +5,17 @@ With more than four tests the figure shows gains only; its CSV has both.
 
 from hardgrpo.report import plotting
 
-COLUMNS = ["model", "task", "eval_task", "policy", "tier", "step", "base_accuracy"]
+COLUMNS = ["model", "task", "eval_task", "policy", "recipe", "tier", "step", "base_accuracy"]
 COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_low", "_high")] + ["problems", "seeds"]
 
 
 def draw(tiers):
-    arms = plotting.by_recipe(tiers)
-    models, policies = arms.model.nunique(), list(dict.fromkeys(arms.policy))
-    groups = plotting.groups(arms, ["model", "task", "eval_task"])
+    models, policies = tiers.model.nunique(), list(dict.fromkeys(tiers.policy))
+    groups = plotting.groups(tiers, ["model", "task", "eval_task", "recipe"])
     both = len(groups) <= 4
     columns = len(groups) if both else 3 if len(groups) <= 9 else 4
     figure, axes = plotting.panels((2 if both else 1) * len(groups), columns=columns, sharey="row" if both else False)
-    for index, ((model, task, test), group) in enumerate(groups):
+    for index, ((model, task, test, _), group) in enumerate(groups):
         names = list(dict.fromkeys(group.tier))
         shown = list(dict.fromkeys(group.policy))
         for column, axis in zip(["accuracy", "gain"] if both else ["gain"], axes[index :: len(groups)]):

@@ -6,15 +6,28 @@ from matplotlib import colors
 from hardgrpo.analysis.formats import interval, points
 from hardgrpo.report import plotting
 
-COLUMNS = ["model", "task", "eval_task", "policy", "step", "base_accuracy", "gain", "gain_low", "gain_high", "problems", "seeds"]
+COLUMNS = [
+    "model",
+    "task",
+    "eval_task",
+    "policy",
+    "recipe",
+    "step",
+    "base_accuracy",
+    "gain",
+    "gain_low",
+    "gain_high",
+    "problems",
+    "seeds",
+]
 
 
 def draw(gains):
     """A number is bold if its interval leaves out 0."""
-    frame = gains[gains.decoding == "sampled"][COLUMNS]
+    frame = gains[gains.decoding == "sampled"]
     frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]  # models without a transfer test are left out
     models = frame.model.nunique()
-    groups = plotting.groups(frame, ["model", "policy"])
+    groups = plotting.groups(frame, ["model", "arm"])
     tests, trained = list(dict.fromkeys([*frame.task, *frame.eval_task])), list(dict.fromkeys(frame.task))
     tests = [name for name in tests if name in set(frame.eval_task)]
     columns = min(len(groups), 3 if len(tests) < 3 and len(groups) != 4 else 2)  # an interval needs 0.7 in
@@ -22,7 +35,7 @@ def draw(gains):
     # One scale for all panels, with 0 in its middle. The printed sign replaces the colour in grey print.
     most = 100 * max(frame.gain.abs().max(), 1e-9)
     scale = colors.Normalize(-most, most)
-    for axis, ((model, policy), group) in zip(axes, groups):
+    for axis, ((model, arm), group) in zip(axes, groups):
         cells = np.full((len(trained), len(tests)), np.nan)
         for row in group.itertuples():
             i, j = trained.index(row.task), tests.index(row.eval_task)
@@ -45,7 +58,7 @@ def draw(gains):
         axis.grid(which="minor", color="white", linewidth=1.5, alpha=1)
         axis.tick_params(which="both", length=0)
         axis.spines[:].set_visible(False)
-        plotting.title(axis, policy if models == 1 else f"{model}: {policy}")
+        plotting.title(axis, arm if models == 1 else f"{model}: {arm}")
     plotting.outer_labels(axes, "tested on", "trained on")
     figure.colorbar(image, ax=axes, label="gain (points)", shrink=0.9, aspect=30, pad=0.02).outline.set_visible(False)
-    return figure, frame
+    return figure, frame[COLUMNS]

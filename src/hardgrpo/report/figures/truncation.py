@@ -22,7 +22,7 @@ def draw(parts, limits: dict[str, int]):
     for index, axis in enumerate(axes):
         (model, task), test = rows[index // len(tests)], tests[index % len(tests)]
         group = frame[(frame.model == model) & (frame.task == task) & (frame.eval_task == test)]
-        plotting.parts_bars(axis, group)
+        plotting.parts_bars(axis, group, ticks="arm")
         for place, row in enumerate(group.itertuples()):
             top = 100 * max(0, row.gain, *(v for v in (row.finishing_high, row.correctness_high) if v == v))
             axis.annotate(points(row.gain, "+"), (place, top), xytext=(0, 2), textcoords="offset points", ha="center", fontsize=7)

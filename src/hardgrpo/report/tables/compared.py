@@ -13,7 +13,7 @@ def beside(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[C
     """A column with the published number of each row; no column if there are none."""
     kept = compared[compared.quantity == quantity]
     known = {(r.model, r.task, r.policy): r.published for r in kept.itertuples()}
-    shown = [known.get((r.model, r.task, r.policy)) for r in frame.itertuples()]
+    shown = [known.get((r.model, r.task, r.arm)) for r in frame.itertuples()]
     if all(value is None for value in shown):
         return []
     return [numbers("published", ["" if value is None else points(value) for value in shown])]

@@ -22,7 +22,7 @@ def at_home(frame: pd.DataFrame) -> pd.DataFrame:
 def gain(gains: pd.DataFrame, differences: pd.DataFrame, compared: pd.DataFrame):
     frame = at_home(gains).sort_values("decoding", ascending=False, kind="stable")
     return frame, [
-        *named(frame, "model", "task", "decoding", "policy"),
+        *named(frame, "model", "task", "decoding", "arm"),
         number(frame, "base_accuracy", ACCURACY_BEFORE),
         marked_gain(frame, differences),
         *beside(frame, compared, "gain"),
@@ -34,7 +34,7 @@ def gain(gains: pd.DataFrame, differences: pd.DataFrame, compared: pd.DataFrame)
 def transfer(gains: pd.DataFrame, differences: pd.DataFrame):
     frame = gains[(gains.task != gains.eval_task) & (gains.decoding == "sampled")]
     shown = [number(frame, "base_accuracy", ACCURACY_BEFORE), marked_gain(frame, differences)]
-    return frame, [*named(frame, "model", "task", "eval_task", "policy"), *shown, *design(frame)]
+    return frame, [*named(frame, "model", "task", "eval_task", "arm"), *shown, *design(frame)]
 
 
 def marked_gain(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
@@ -51,11 +51,10 @@ def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
     for row in frame.itertuples():
         of_row = lambda table, row=row: (table[["model", "task", "eval_task"]] == [row.model, row.task, row.eval_task]).all(axis=1)
         group, pairs = frame[of_row(frame)], differences[of_row(differences)]
-        ranked = list(group[group.decoding == "sampled"].sort_values("gain", ascending=False).policy)
-        rank = ranked.index(row.policy) if row.decoding == "sampled" and row.policy in ranked else 2
+        ranked = list(group[group.decoding == "sampled"].sort_values("gain", ascending=False).arm)
+        rank = ranked.index(row.arm) if row.decoding == "sampled" and row.arm in ranked else 2
         below = [
-            pairs[pairs.policy.isin([row.policy, other]) & pairs.minus.isin([row.policy, other])].p_holm
-            for other in ranked[rank + 1 :]
+            pairs[pairs.arm.isin([row.arm, other]) & pairs.minus_arm.isin([row.arm, other])].p_holm for other in ranked[rank + 1 :]
         ]
         resolved = len(ranked) > rank + 1 and all((p < 0.05).any() for p in below)
         found.append(["best", "second"][rank] if rank < 2 and resolved else "")
@@ -66,13 +65,13 @@ def out_of_distribution(pass_at_k: pd.DataFrame):
     frame = pass_at_k[pass_at_k.task != pass_at_k.eval_task]
     shown = [number(frame, "k", K, whole), number(frame, "base", ("base pass@", K))]
     shown += [estimate(frame, "pass", ("pass@", K)), estimate(frame, "gain", "gain")]
-    return frame, [*named(frame, "model", "task", "eval_task", "policy"), *shown, *design(frame)]
+    return frame, [*named(frame, "model", "task", "eval_task", "arm"), *shown, *design(frame)]
 
 
 def differences(differences: pd.DataFrame):
     return differences, [
-        *named(differences, "model", "task", "eval_task", "policy"),
-        text(differences, "minus", "minus"),
+        *named(differences, "model", "task", "eval_task", "arm"),
+        text(differences, "minus_arm", "minus"),
         estimate(differences, "difference", "difference"),
         *tested(differences),
         number(differences, "mdd", DETECTABLE),
@@ -87,8 +86,8 @@ def tested(frame: pd.DataFrame) -> list[Column]:
 def single_samples(mcnemar: pd.DataFrame):
     frame = mcnemar[mcnemar.groupby(["model", "task"]).seed.transform("nunique") == 1]
     return frame, [
-        *named(frame, "model", "task", "eval_task", "decoding", "policy"),
-        text(frame, "minus", "minus"),
+        *named(frame, "model", "task", "eval_task", "decoding", "arm"),
+        text(frame, "minus_arm", "minus"),
         number(frame, "only_this", "only this right", whole),
         number(frame, "only_other", "only the other", whole),
         number(frame, "difference", "difference", signed),
@@ -101,7 +100,7 @@ def tiers(tiers: pd.DataFrame):
     frame = at_home(tiers)
     shown = [estimate(frame, "accuracy", "accuracy"), estimate(frame, "gain", "gain")]
     return frame, [
-        *named(frame, "model", "task", "policy", "tier"),
+        *named(frame, "model", "task", "arm", "tier"),
         number(frame, "base_accuracy", ACCURACY_BEFORE),
         *shown,
         *design(frame),
@@ -114,7 +113,7 @@ def catches_up(catches_up: pd.DataFrame):
         for a, b in zip(catches_up.step_first, catches_up.step_last)
     ]
     return catches_up, [
-        *named(catches_up, "model", "task", "eval_task", "policy"),
+        *named(catches_up, "model", "task", "eval_task", "arm"),
         number(catches_up, "target", "accuracy of ‘all’ %", points),
         number(catches_up, "step", "reached at update", whole),
         numbers("over seeds", spread),

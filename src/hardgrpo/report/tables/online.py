@@ -5,7 +5,7 @@ import pandas as pd
 from hardgrpo.analysis.formats import UNKNOWN, whole
 from hardgrpo.report.cells import estimate, named, number, seeds
 
-POLICY = ("model", "task", "policy")
+ARM = ("model", "task", "arm")
 
 
 def rollouts(rollouts: pd.DataFrame):
@@ -17,7 +17,7 @@ def rollouts(rollouts: pd.DataFrame):
         "replayed": "replayed",
     }
     return rollouts, [
-        *named(rollouts, *POLICY),
+        *named(rollouts, *ARM),
         *(number(rollouts, name, words, whole) for name, words in names.items()),
         number(rollouts, "thrown_away", "thrown away", whole),
         number(rollouts, "thrown_away_share", "thrown away %", lambda share: f"{100 * share:.1f}"),
@@ -29,7 +29,7 @@ def rollouts(rollouts: pd.DataFrame):
 def time_to_target(time_to_target: pd.DataFrame):
     per_cent = lambda share: UNKNOWN if pd.isna(share) else f"{100 * share:.0f}"
     return time_to_target, [
-        *named(time_to_target, *POLICY),
+        *named(time_to_target, *ARM),
         number(time_to_target, "target", "target accuracy", lambda share: f"{100 * share:.1f}"),
         number(time_to_target, "minus_share", "plain %", per_cent),
         estimate(time_to_target, "share", "rollouts %"),

@@ -6,10 +6,12 @@ from hardgrpo.analysis.columns import CELL
 from hardgrpo.analysis.formats import adding_up, signed, whole
 from hardgrpo.report.cells import Column, K, arrow, design, estimate, named, number, seeds
 
+ARM_CELL = ("model", "task", "eval_task", "arm")
+
 
 def parts(parts: pd.DataFrame):
     return parts, [
-        *named(parts, *CELL),
+        *named(parts, *ARM_CELL),
         arrow(parts, "base_answered", "answered", "answered %"),
         arrow(parts, "base_accuracy_answered", "accuracy_answered", "right if so %"),
         *gain_and_parts(parts),
@@ -19,12 +21,12 @@ def parts(parts: pd.DataFrame):
 
 def kinds(kinds: pd.DataFrame):
     frame = kinds[kinds.tier.isna()]
-    return frame, [*named(frame, *CELL), *_kinds(frame), estimate(frame, "greedy_gain", "greedy gain"), *design(frame)]
+    return frame, [*named(frame, *ARM_CELL), *_kinds(frame), estimate(frame, "greedy_gain", "greedy gain"), *design(frame)]
 
 
 def tier_kinds(kinds: pd.DataFrame):
     frame = kinds[kinds.tier.notna() & (kinds.task == kinds.eval_task)]
-    return frame, [*named(frame, *CELL, "tier"), *_kinds(frame), *design(frame)]
+    return frame, [*named(frame, *ARM_CELL, "tier"), *_kinds(frame), *design(frame)]
 
 
 def _kinds(frame: pd.DataFrame) -> list[Column]:
@@ -33,7 +35,7 @@ def _kinds(frame: pd.DataFrame) -> list[Column]:
 
 def reasons(reasons: pd.DataFrame):
     return reasons, [
-        *named(reasons, *CELL),
+        *named(reasons, *ARM_CELL),
         arrow(reasons, "base_sound_share", "sound_share", "every step right, of right answers %"),
         estimate(reasons, "sound_gain", "gain, every step right"),
         estimate(reasons, "lucky_gain", "gain, a step wrong"),
@@ -43,7 +45,7 @@ def reasons(reasons: pd.DataFrame):
 
 def same_answers(same_answers: pd.DataFrame):
     return same_answers, [
-        *named(same_answers, *CELL),
+        *named(same_answers, *ARM_CELL),
         arrow(same_answers, "base_same", "same", "same answer %"),
         estimate(same_answers, "change", "change"),
         arrow(same_answers, "base_entropy", "entropy", "bits", "{:.2f}".format),
@@ -53,7 +55,7 @@ def same_answers(same_answers: pd.DataFrame):
 
 def majority(majority: pd.DataFrame):
     return majority, [
-        *named(majority, *CELL),
+        *named(majority, *ARM_CELL),
         number(majority, "k", K, "{:.0f}".format),
         arrow(majority, "base", "majority", "majority right %"),
         estimate(majority, "gain", "gain"),
@@ -65,7 +67,7 @@ def graders(decomposition: pd.DataFrame):
     frame = at_the_end(decomposition)
     frame = frame[frame.tier.isna()]
     return frame, [
-        *named(frame, *CELL, "grading"),
+        *named(frame, *ARM_CELL, "grading"),
         arrow(frame, "base_truncated", "truncated", "cut off %"),
         arrow(frame, "base_tokens", "tokens", "tokens", whole),
         *gain_and_parts(frame),
@@ -77,7 +79,7 @@ def tier_parts(decomposition: pd.DataFrame):
     frame = at_the_end(decomposition)
     frame = frame[frame.tier.notna() & (frame.grading == "task")]
     return frame, [
-        *named(frame, *CELL, "tier"),
+        *named(frame, *ARM_CELL, "tier"),
         arrow(frame, "base_answered", "answered", "answered %"),
         *gain_and_parts(frame),
         *design(frame),

@@ -8,21 +8,23 @@ from hardgrpo.report.cells import P_HAT, R_SQUARED, Math, P, design, estimate, n
 from hardgrpo.report.tables.compared import beside
 from hardgrpo.report.tables.gains import at_home
 
-POLICY = ("model", "task", "policy")
+POLICY = ("model", "task", "policy")  # of tables of subsets, which no recipe decides
+ARM = ("model", "task", "arm")
+RUNS = ["model", "task", "policy", "recipe"]
 
 
 def learnable(learnable: pd.DataFrame, compared: pd.DataFrame):
     shown = [estimate(learnable, "learnable", "learnable %"), *beside(learnable, compared, "learnable")]
     updates = number(learnable, "updates", "updates", whole, "{} updates")
-    return learnable, [*named(learnable, *POLICY), *shown, updates, seeds(learnable)]
+    return learnable, [*named(learnable, *ARM), *shown, updates, seeds(learnable)]
 
 
 def weaker_signal(study: dict, gains: pd.DataFrame, learnable: pd.DataFrame):
     weaker = study["weaker_signal"]
     weak = gains[(gains.decoding == "sampled") & (gains.task.isin(weaker) | gains.model.isin(weaker))]
-    frame = at_home(weak).merge(learnable, on=list(POLICY), suffixes=("", "_updates"))
+    frame = at_home(weak).merge(learnable, on=[*RUNS, "arm"], suffixes=("", "_updates"))
     shown = [estimate(frame, "gain", "gain"), estimate(frame, "learnable", "learnable %")]
-    return frame, [*named(frame, *POLICY), *shown, *design(frame)]
+    return frame, [*named(frame, *ARM), *shown, *design(frame)]
 
 
 def subsets(subsets: pd.DataFrame):
@@ -106,8 +108,8 @@ def trajectories(trajectories: pd.DataFrame):
 
 
 def spent(spent: pd.DataFrame, gains: pd.DataFrame):
-    home = at_home(gains[gains.decoding == "sampled"])[[*POLICY, "gain"]]
-    spent = spent.merge(home, on=list(POLICY), how="left")
+    home = at_home(gains[gains.decoding == "sampled"])[[*RUNS, "gain"]]
+    spent = spent.merge(home, on=RUNS, how="left")
     spent["gain_per_million"] = spent.gain / (spent.tokens / 1e6).where(spent.tokens > 0)  # runs on worked solutions sample none
 
     def spread(name: str, unit: float) -> list[str]:
@@ -115,7 +117,7 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
         return [UNKNOWN if pd.isna(mean) else f"{mean:.3g} ({least:.3g} to {most:.3g})" for mean, least, most in values]
 
     return spent, [
-        *named(spent, *POLICY),
+        *named(spent, *ARM),
         *(number(spent, name, name, whole) for name in ("updates", "prompts", "rollouts", "labels")),
         number(spent, "completion_tokens", "limit", whole),
         numbers("tokens, millions", spread("tokens", 1e6)),

@@ -1,0 +1,27 @@
+"""Arms of a study: a policy, which chooses the prompts, and the recipe that trains on them.
+
+Tables have the columns `policy` and `recipe`, and `minus` and `minus_recipe` for the arm that is subtracted. Figures and texts call an
+arm by its label: the policy, and the recipe if it is not the study's first.
+"""
+
+import pandas as pd
+
+RECORDED = "recorded"  # the recipe of runs that others trained
+NO_RUN = "base"  # what `minus` says where a base model is subtracted
+
+
+def label(policy: str, recipe: str, first_recipe: str) -> str:
+    """'hard', or 'hard, mini_beta' if `recipe` is neither the study's first nor that of recorded runs."""
+    return policy if recipe in ("", RECORDED, first_recipe) else f"{policy}, {recipe}"
+
+
+def add_labels(table: pd.DataFrame, first_recipe: str) -> pd.DataFrame:
+    """The table with the column `arm` and, if it subtracts arms, `minus_arm`. Without a column `recipe`, the label is the policy."""
+    labels = {}
+    for column, policy, recipe in (("arm", "policy", "recipe"), ("minus_arm", "minus", "minus_recipe")):
+        if policy in table and not table.empty:
+            recipes = table[recipe].fillna("") if recipe in table else [""] * len(table)
+            labels[column] = [label(*names, first_recipe) for names in zip(table[policy], recipes)]
+        elif policy in table:
+            labels[column] = []
+    return table.assign(**{name: pd.Series(values, table.index, dtype=object) for name, values in labels.items()})
