@@ -13,8 +13,8 @@ def write(config: dict, study: str, folder) -> None:
     """Write every table that a figure is drawn from."""
     plan, chance = config["studies"][study], random.Random(study)
     runs = paths.runs(config, study)
-    arms = list(dict.fromkeys((run.model, run.task, settings.arm(plan, run), run.policy) for run in runs))
-    cells = [(m, t, test, arm) for m, t, arm, _ in arms for test in paths.eval_tasks(config, study, t, m)]
+    arms = list(dict.fromkeys((run.model, run.task, run.policy, run.recipe) for run in runs))
+    cells = [(m, t, test, *arm) for m, t, *arm in arms for test in paths.eval_tasks(config, study, t, m)]
     recorded = all(run.recipe == "recorded" for run in runs)  # also if there are no runs
     seeds = 1 if recorded and runs else len(plan["seeds"])
 
@@ -22,8 +22,8 @@ def write(config: dict, study: str, folder) -> None:
         return {name: value, f"{name}_low": value - half if known else None, f"{name}_high": value + half if known else None}
 
     tables = {name: [] for name in registry.SUMMARIES}
-    for model, task, test, arm in cells:
-        keys = {"model": model, "task": task, "eval_task": test, "policy": arm}
+    for model, task, test, policy, recipe in cells:
+        keys = {"model": model, "task": task, "eval_task": test, "policy": policy, "recipe": recipe}
         count = {"problems": 150, "samples": 4, "seeds": seeds}
         tight = config["tasks"][test].get("cut_from") is not None
         base, gain = (0.3 if tight else 0.85), (chance.uniform(0.1, 0.5) if tight else chance.uniform(-0.06, 0.08))
@@ -45,28 +45,25 @@ def write(config: dict, study: str, folder) -> None:
         tables["kinds"].append(last | kinds | {"reach_samples": 64, "out_of_reach": 0.2} | count)
         for k in (1, 2, 4):
             tables["pass_at_k"].append(last | {"k": k, "base": base} | interval("pass", base + gain, 0.04) | count)
-        for k in (1, 2, 4, 8, 16, 32, 64) if arm == arms[0][2] else ():
+        for k in (1, 2, 4, 8, 16, 32, 64) if (policy, recipe) == arms[0][2:] else ():
             curve = interval("pass", 0.85 + k / 640, 0.03) | interval("sound", 0.5 + k / 200, 0.03)
             tables["base_pass_at_k"].append({"model": model, "eval_task": test, "k": k} | curve | count)
-        for seed in range(10) if arm == "hard" else ():
+        for seed in range(10) if policy == "hard" and settings.is_first_recipe(plan, recipe) else ():
             known = {name: chance.random() for name in ("base_accuracy", "greedy_gap", "zero_share", "mixed_share")}
             tables["leads"] += [
                 keys | {"minus": minus, "seed": seed, "lead": chance.gauss(0, 0.03)} | known for minus in ("random", "easy")
             ]
-        policy, _, recipe = arm.partition(", ")
         for minus in settings.policies_of(plan) if policy == "hard" else ():
-            other = f"{minus}, {recipe}" if recipe else minus
-            if minus != "hard" and (model, task, test, other) in cells:
-                lead = (
-                    keys | {"minus": other, "problems": 150, "seeds": seeds} | interval("difference", chance.gauss(0, 0.03), 0.04)
-                )
+            if minus != "hard" and (model, task, test, minus, recipe) in cells:
+                pair = keys | {"minus": minus, "minus_recipe": recipe, "problems": 150, "seeds": seeds}
+                lead = pair | interval("difference", chance.gauss(0, 0.03), 0.04)
                 tables["differences"].append(lead)
                 tables["paired"] += [lead | {"what": "checkpoint", "at": 50 * step} for step in range(1, STEPS)]
         for tier in range(1, 6):
             of_tier = interval("accuracy", base + gain, 0.05) | interval("gain", gain + 0.01 * tier, 0.05)
             tables["tiers"].append(last | {"tier": tier} | of_tier | count)
-    for model, task, arm, _ in arms if not recorded else ():
-        keys = {"model": model, "task": task, "policy": arm}
+    for model, task, policy, recipe in arms if not recorded else ():
+        keys = {"model": model, "task": task, "policy": policy, "recipe": recipe}
         tables["learnable"].append(keys | interval("learnable", chance.uniform(0.1, 0.9), 0.05) | {"updates": 300, "seeds": seeds})
         for step in range(1, 21):
             curve = {"first": 15 * step - 14, "step": 15 * step, "seeds": seeds}

@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
     args = parser.parse_args()
 
-    from hardgrpo.analysis import summaries  # here: see hardgrpo.runtime.warm
+    from hardgrpo.analysis import arms, summaries  # here: see hardgrpo.runtime.warm
     from hardgrpo.report import plotting
 
     entry = registry.FIGURES[args.figure]
@@ -32,7 +32,8 @@ def main() -> None:
         if frame.empty and name not in entry.may_be_empty:
             raise errors.UserError(f"{args.tables[name]}: no rows to draw; run the study that it summarises")
     draw = importlib.import_module(f"hardgrpo.report.figures.{args.figure}").draw
-    plotting.save(*draw(**tables, **args.design), args.output)
+    figure, rows = draw(**tables, **args.design)
+    plotting.save(figure, arms.without_labels(rows), args.output)
 
 
 if __name__ == "__main__":

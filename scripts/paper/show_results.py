@@ -47,8 +47,9 @@ def main() -> None:
     several = {}  # pass@k with the largest k
     for row in read(tables["pass_at_k"], CELL, ["k", *interval("gain")]):
         several[key(row)] = max(row, several.get(key(row), row), key=itemgetter("k"))
+    first_recipe = arms.first_or_only(args.first_recipe, [row["recipe"] for row in gains])
     for row in gains:
-        row["arm"] = arms.label(row["policy"], row["recipe"], args.first_recipe)
+        row["arm"] = arms.label(row["policy"], row["recipe"], first_recipe)
     own = [row for row in gains if row["decoding"] == "sampled" and row["task"] == row["eval_task"]]
     widths = {"model": "model", "task": "task", "policy": "arm"}  # head: column
     model, task, policy = (2 + max([len(head)] + [len(row[name]) for row in own]) for head, name in widths.items())
@@ -76,7 +77,7 @@ def main() -> None:
         bases = "new base models of this kind, " if args.own_bases else ""
         show(f"\n{seeds:.0f} seeds; the intervals cover {bases}new seeds and new problems.")
     if args.agreement:
-        show_agreement(args.agreement, args.first_recipe)
+        show_agreement(args.agreement, first_recipe)
     look_at(args.study, args.no_tex)
 
 

@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--captions", required=True, help="LaTeX file of the captions of tables and figures")
     args = parser.parse_args()
 
-    from hardgrpo.analysis import summaries  # here: see hardgrpo.runtime.warm
+    from hardgrpo.analysis import arms, summaries  # here: see hardgrpo.runtime.warm
     from hardgrpo.report import latex, web
 
     needed = dict.fromkeys(name for table in registry.TABLES.values() for name in table.of)
@@ -30,7 +30,7 @@ def main() -> None:
     for name, table in registry.TABLES.items():
         make = getattr(importlib.import_module(f"hardgrpo.report.tables.{table.module}"), name)
         frame, columns = make(**{one: given[one] for one in table.of}, **({"study": args.study} if table.design else {}))
-        files.write_text(args.output / f"{name}.csv", frame.drop(columns=["arm", "minus_arm"], errors="ignore").to_csv(index=False))
+        files.write_text(args.output / f"{name}.csv", arms.without_labels(frame).to_csv(index=False))
         files.write_text(args.output / f"{name}.tex", latex.table(columns))
         files.write_text(args.output / f"{name}.html", web.page(f"{args.study['study']}: {name.replace('_', ' ')}", columns))
     kinds = {"table": registry.TABLES, "figure": registry.FIGURES}

@@ -21,13 +21,13 @@ POLICIES = {
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "heads": 2, "key_value_heads": 2, "layers": 1, "steps": 20}
 POOL = 24
 LABELS = {
-    "hard": POOL,
-    "half_by_small": POOL,
-    "agreement_lowest": 5,
-    "predicted_half": 18,
-    "random": 6,
-    "random, mini_majority": 0,
-    "agreement_lowest, mini_rest": 5,
+    ("hard", "mini"): POOL,
+    ("half_by_small", "mini"): POOL,
+    ("agreement_lowest", "mini"): 5,
+    ("predicted_half", "mini"): 18,
+    ("random", "mini"): 6,
+    ("random", "mini_majority"): 0,
+    ("agreement_lowest", "mini_rest"): 5,
 }
 
 
@@ -65,12 +65,14 @@ def study(finished_world, tmp_path_factory):
 
 
 def test_labels_bought_are_counted_for_every_run_and_traced_to_its_rows(study):
-    spent = {row["policy"]: float(row["labels"]) for row in rows(study.folder / "results/summaries/mini/spent.csv")}
+    spent = {
+        (row["policy"], row["recipe"]): float(row["labels"]) for row in rows(study.folder / "results/summaries/mini/spent.csv")
+    }
     assert spent == LABELS
     for row in rows(study.folder / "results/summaries/mini/parity.csv"):
-        policy = row["policy"].partition(", ")[0]
+        policy = row["policy"]
         subset = study.folder / f"results/subsets/tiny/swaps/{policy}/seed0.csv"
-        if "mini_majority" not in row["policy"] and LABELS[policy] < POOL:
+        if row["recipe"] != "mini_majority" and LABELS[policy, row["recipe"]] < POOL:
             assert int(row["labels"]) == len(rows(subset)), "the answers of the chosen prompts, and no others"
     sample = rows(study.folder / "results/subsets/tiny/swaps/predicted_half/seed0.sample.csv")
     chosen = rows(study.folder / "results/subsets/tiny/swaps/predicted_half/seed0.csv")
@@ -93,7 +95,7 @@ def test_what_was_chosen_and_what_it_gained_is_tabled_and_drawn(study):
     assert all(0 <= float(row["confidently_wrong"]) <= 1 for row in chosen.values())
     assert float(chosen["hard"]["pass_rate"]) <= float(chosen["pool"]["pass_rate"])
     drawn = rows(study.folder / "paper/mini/figures/labels.csv")
-    assert {row["policy"]: float(row["labels"]) for row in drawn} == LABELS
+    assert {(row["policy"], row["recipe"]): float(row["labels"]) for row in drawn} == LABELS
     assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()
     assert study.plan(*study.asked) == {}
 

@@ -50,8 +50,8 @@ def study(finished_world, tmp_path_factory):
 
 
 def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
-    found = {row["policy"]: row for row in rows(study.folder / "results/summaries/mini/rollouts.csv")}
-    assert set(found) == {f"all, {name}" for name in RECIPES if name != "small_plain"}
+    found = {(row["policy"], row["recipe"]): row for row in rows(study.folder / "results/summaries/mini/rollouts.csv")}
+    assert set(found) == {("all", name) for name in RECIPES if name != "small_plain"}
     for name in RECIPES:
         log = rows(study.folder / f"results/training/tiny/swaps/{name}/all/seed0/updates.csv")
         assert sum(float(row["rollouts"]) for row in log) == ROUNDS * SAMPLED
@@ -60,7 +60,7 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
             continue
         for row in log:
             assert float(row["kept"]) + float(row["thrown_away"]) == float(row["rollouts"])
-        row = found[f"all, {name}"]
+        row = found["all", name]
         for counted, logged in (
             ("generated", "rollouts"),
             ("kept", "kept"),
@@ -69,18 +69,19 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
         ):
             assert float(row[counted]) == sum(float(one[logged]) for one in log)
         assert float(row["updates"]) == sum(float(one["trained"]) for one in log)
-    assert float(found["all, small_replay"]["thrown_away"]) == 2 * 4 * 4, "two sets of four references are not trained on"
+    assert float(found["all", "small_replay"]["thrown_away"]) == 2 * 4 * 4, "two sets of four references are not trained on"
 
 
 def test_labels_are_those_of_the_prompts_that_were_sampled(study):
-    spent = {row["policy"]: float(row["labels"]) for row in rows(study.folder / "results/summaries/mini/spent.csv")}
-    assert spent["all, small_easy_first"] == POOL, "sorted by pass rates, which need every answer"
-    assert spent["all"] == ROUNDS * 3 < POOL, "in shuffled epochs of the pool no prompt comes twice"
+    table = rows(study.folder / "results/summaries/mini/spent.csv")
+    spent = {row["recipe"]: float(row["labels"]) for row in table if row["policy"] == "all"}
+    assert spent["small_easy_first"] == POOL, "sorted by pass rates, which need every answer"
+    assert spent["small_plain"] == ROUNDS * 3 < POOL, "in shuffled epochs of the pool no prompt comes twice"
     for name in RECIPES.keys() - {"small_plain", "small_easy_first"}:
         log = rows(study.folder / f"results/training/tiny/swaps/{name}/all/seed0/updates.csv")
-        expected = spent["all"] if name == "small_prime" else sum(float(row["labels"]) for row in log)
-        assert spent[f"all, {name}"] == expected <= POOL
-    assert spent["all, small_dynamic"] == ROUNDS * 3, "in shuffled epochs of the pool no prompt comes twice"
+        expected = spent["small_plain"] if name == "small_prime" else sum(float(row["labels"]) for row in log)
+        assert spent[name] == expected <= POOL
+    assert spent["small_dynamic"] == ROUNDS * 3, "in shuffled epochs of the pool no prompt comes twice"
 
 
 def test_a_second_round_chooses_by_what_the_model_has_become_and_is_one_run_with_the_first(study):
@@ -108,9 +109,9 @@ def test_the_tables_are_in_the_paper_and_what_they_say_was_verified(study):
     for kind in ("tables", "figures"):
         assert rows(study.folder / f"paper/mini/{kind}/rollouts.csv")
     sampled = [row for row in rows(study.folder / "results/summaries/mini/gains.csv") if row["decoding"] == "sampled"]
-    gains = {row["policy"]: float(row["gain"]) for row in sampled if row["task"] == row["eval_task"]}
-    reached = {row["minus"] for row in rows(study.folder / "results/summaries/mini/time_to_target.csv")}
-    assert reached <= {policy for policy, gain in gains.items() if gain > 0}, "what gains nothing is no target"
+    gains = {(row["policy"], row["recipe"]): float(row["gain"]) for row in sampled if row["task"] == row["eval_task"]}
+    reached = {(row["minus"], row["minus_recipe"]) for row in rows(study.folder / "results/summaries/mini/time_to_target.csv")}
+    assert reached <= {arm for arm, gain in gains.items() if gain > 0}, "what gains nothing is no target"
     assert (study.folder / "paper/mini/tables/time_to_target.csv").is_file()
     assert "0 failed" in (study.folder / "paper/mini/verified.txt").read_text()
     assert study.plan(*study.asked) == {}

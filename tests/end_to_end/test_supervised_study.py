@@ -1,6 +1,7 @@
 """Training on worked solutions, really done: alone, interrupted, and beside GRPO in one study, from the problems to its tables."""
 
 import csv
+import itertools
 import json
 import re
 import signal
@@ -64,18 +65,19 @@ def test_what_a_run_on_worked_solutions_writes(study):
 
 def test_a_study_of_both_has_every_summary_figure_and_table(study):
     tables = {path.stem: rows(path) for path in (study.folder / "results/summaries/mini").glob("*.csv")}
-    arms = {"hard", "random", "hard, mini_sft", "random, mini_sft"}
+    arms = set(itertools.product(("hard", "random"), ("mini", "mini_sft")))
     for name in ("gains", "accuracy", "parts", "parity", "spent", "differences"):
-        assert {row["policy"] for row in tables[name]} | {row.get("minus", "hard") for row in tables[name]} == arms, name
+        named = {(row["policy"], row["recipe"]) for row in tables[name]}
+        assert named | {(row["minus"], row["minus_recipe"]) for row in tables[name] if "minus" in row} == arms, name
     for name in ("learnable", "curves"):
-        assert {row["policy"] for row in tables[name]} == {"hard", "random"}, "what is about rollouts"
+        assert {(row["policy"], row["recipe"]) for row in tables[name]} == {("hard", "mini"), ("random", "mini")}, "about rollouts"
     for row in tables["parity"]:
-        supervised = row["policy"].endswith("mini_sft")
+        supervised = row["recipe"] == "mini_sft"
         assert (row["updates"], row["prompts"]) == ("4", "12")
         assert (int(row["rollouts"]) == float(row["tokens"]) == 0) == supervised
     paper = study.folder / "paper/mini"
-    shown = {row["policy"]: row for row in rows(paper / "tables/spent.csv")}
-    assert shown["hard, mini_sft"]["gain_per_million"] == "" and "inf" not in (paper / "tables/spent.tex").read_text()
+    shown = {(row["policy"], row["recipe"]): row for row in rows(paper / "tables/spent.csv")}
+    assert shown["hard", "mini_sft"]["gain_per_million"] == "" and "inf" not in (paper / "tables/spent.tex").read_text()
     assert (paper / "verified.txt").is_file() and (paper / "figures/accuracy.pdf").is_file()
 
 
@@ -85,7 +87,7 @@ def test_what_runs_spend_and_hold_constant_is_compared_across_objectives(study, 
     done = world.snakemake("results/summaries/mini/gains.csv")
     assert done.returncode != 0
     log = (world.folder / "results/logs/summarize/mini.log").read_text()
-    assert re.search(r"holds rollouts constant, but hard/seed0 has 48 and hard, mini_sft/seed0 has 0", log), log
+    assert re.search(r"holds rollouts constant, but mini/hard/seed0 has 48 and mini_sft/hard/seed0 has 0", log), log
 
 
 def test_a_study_on_worked_solutions_alone_is_summarised_and_drawn(study, tmp_path):

@@ -14,7 +14,7 @@ from conftest import ROOT, path_of
 from hardgrpo.analysis import agreement
 from hardgrpo.runtime import files
 
-CELL = {"model": "m", "task": "t", "eval_task": "t", "policy": "hard"}
+CELL = {"model": "m", "task": "t", "eval_task": "t", "policy": "hard", "recipe": "mini"}
 
 
 def rows(gains: dict[int, float], **cell) -> list[dict]:
@@ -133,7 +133,7 @@ def test_nothing_in_common_is_said(tmp_path):
 
 def test_a_study_of_several_models_is_shown_with_their_names(tmp_path):
     shown = subprocess.run(
-        [sys.executable, path_of("show_results"), "--study", "mini_labels", "--tables"]
+        [sys.executable, path_of("show_results"), "--study", "mini_labels", "--first-recipe", "mini_50", "--tables"]
         + [str(path) for path in (ROOT / "results/reference/mini_labels").glob("*.csv")],
         capture_output=True, text=True, check=True, cwd=tmp_path,
     ).stdout  # fmt: skip

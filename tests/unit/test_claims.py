@@ -11,6 +11,7 @@ from hardgrpo.analysis import claims, statistics, verdicts
 from hardgrpo.report import registry
 
 CONFIG = project_config.config()
+FIRST = "plain"  # the first recipe of the study
 TASKS = {
     "tight": {"completion_tokens": 60, "problems": "tight"},
     "ample": {"completion_tokens": 192, "problems": "tight"},
@@ -21,13 +22,19 @@ TASKS = {
 
 
 def row(policy, middle=0.0, half=0.01, name="gain", task="tight", eval_task=None, seeds=3, **others):
-    """A row of a table with an estimate and its interval."""
-    row = {"model": "m", "task": task, "eval_task": eval_task or task, "policy": policy, "seeds": seeds, "problems": 100}
+    """A row of a table with an estimate and its interval. `policy` may be an arm's label: "hard, fast"."""
+    row = {"model": "m", "task": task, "eval_task": eval_task or task, **arm(policy, "policy", "recipe", "arm")}
+    row |= {"seeds": seeds, "problems": 100}
     return row | {name: middle, f"{name}_low": middle - half, f"{name}_high": middle + half} | others
 
 
+def arm(label: str, *columns: str) -> dict:
+    policy, _, recipe = label.partition(", ")
+    return dict(zip(columns, (policy, recipe or FIRST, label)))
+
+
 def minus(policy, other, middle, half=0.01, **others):
-    return row(policy, middle, half, "difference", minus=other, **others)
+    return row(policy, middle, half, "difference", **arm(other, "minus", "minus_recipe", "minus_arm"), **others)
 
 
 PRIMARY = {"primary": True, "replicates": 3}
@@ -36,7 +43,7 @@ PRIMARY = {"primary": True, "replicates": 3}
 def judged(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
     claim = {"id": "c", "paper": "HE", "claim": "so"} | claim
     assert claims._wrong(claim, []) is None
-    rows = claims.judge([claim], verdicts.Study(tables, TASKS, list(weaker), list(own_bases)))
+    rows = claims.judge([claim], verdicts.Study(tables, FIRST, TASKS, list(weaker), list(own_bases)))
     assert all(row.keys() == set(registry.JUDGED["claims"].columns) for row in rows)
     return rows
 
@@ -148,7 +155,7 @@ def test_rows_hold_for_new_base_models_or_for_this_one():
 def test_primary_claims_come_first():
     rows = {"differences": [minus("hard", "easy", 0.03), minus("hard", "random", 0.02)]}
     both = [{"id": n, "paper": "HE", "claim": n, **DIFFERENCE, "minus": n} for n in ("easy", "random")]
-    found = claims.judge([both[0], both[1] | PRIMARY], verdicts.Study(rows, TASKS, [], []))
+    found = claims.judge([both[0], both[1] | PRIMARY], verdicts.Study(rows, FIRST, TASKS, [], []))
     assert [(row["id"], row["primary"]) for row in found] == [("random", True), ("easy", False)]
 
 
@@ -162,8 +169,8 @@ def test_a_claim_about_a_policy_that_the_study_lacks_gives_no_row():
 
 def test_every_claim_gives_no_row_on_empty_tables():
     empty = {name: [] for name in registry.JUDGED["claims"].of}
-    assert claims.judge(claims.read(ROOT / "paper/claims.yaml"), verdicts.Study(empty, TASKS, [], [])) == []
-    assert claims.judge(claims.read(ROOT / "paper/claims.yaml"), verdicts.Study({}, TASKS, [], [])) == []
+    assert claims.judge(claims.read(ROOT / "paper/claims.yaml"), verdicts.Study(empty, FIRST, TASKS, [], [])) == []
+    assert claims.judge(claims.read(ROOT / "paper/claims.yaml"), verdicts.Study({}, FIRST, TASKS, [], [])) == []
 
 
 def test_every_cell_gives_a_row_and_scope_chooses_the_cells():
@@ -206,6 +213,14 @@ def test_differences_by_recipe_are_within_a_recipe_and_between_recipes_within_a_
         ("hard - hard, fast", pytest.approx(0.02)),
         ("hard - hard, slow", pytest.approx(-0.01)),
     ]
+
+
+def test_a_claim_may_name_the_recipe_of_each_arm():
+    claim = {"test": "difference", "policy": "hard", "recipe": "fast", "minus": "easy", "minus_recipe": "slow"}
+    table = [minus("hard", "easy", 0.3), minus("hard, fast", "easy", 0.2), minus("easy, slow", "hard, fast", -0.1)]
+    (found,) = judged(claim, differences=table)
+    assert (found["test"], found["estimate"]) == ("hard, fast - easy, slow", pytest.approx(0.1))
+    assert estimates(DIFFERENCE | {"recipe": FIRST}, differences=table) == [0.3]
 
 
 def test_a_difference_at_k_is_that_of_the_largest_k():

@@ -24,9 +24,8 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
     for claim in published_claims:
         named = [claim[key] for key in ("policy", "minus") if key in claim and claim["test"] != "transfer"]
         named += claim.get("policies", [])
-        arms = [name.partition(", ") for name in named]
-        assert {policy for policy, _, _ in arms} <= CONFIG["policies"].keys(), claim["id"]
-        assert {recipe for _, _, recipe in arms if recipe} <= CONFIG["recipes"].keys(), claim["id"]
+        assert set(named) <= CONFIG["policies"].keys(), claim["id"]
+        assert {claim[key] for key in ("recipe", "minus_recipe") if key in claim} <= CONFIG["recipes"].keys(), claim["id"]
         assert set(claim.get("only", {}).get("model", [])) <= CONFIG["models"].keys(), claim["id"]
         tasks = {name for key in ("task", "eval_task") for name in claim.get("only", {}).get(key, [])}
         assert tasks | ({claim["trained_on"], claim["minus"]} if claim["test"] == "transfer" else set()) <= CONFIG["tasks"].keys()
@@ -35,17 +34,19 @@ def test_the_claims_are_about_policies_models_and_tasks_that_exist(published_cla
 
 def test_a_study_that_trains_both_arms_of_a_claim_compares_them(published_claims):
     for study, plan in CONFIG["studies"].items():
-        arms = list(dict.fromkeys(settings.arm(plan, run) for run in paths.runs(CONFIG, study)))
+        arms = list(dict.fromkeys((run.policy, run.recipe) for run in paths.runs(CONFIG, study)))
         also = settings.also_compared(plan)
         cells_of_study = [
-            SimpleNamespace(
-                policy=arm, seeds=[0], compared_with=[one for pair in also if arm in pair for one in pair if one != arm]
-            )
+            SimpleNamespace(arm=arm, seeds=[0], compared_with=[one for pair in also if arm in pair for one in pair if one != arm])
             for arm in arms
         ]
-        compared = {frozenset((one.policy, other.policy)) for one, other in cells.pairs(cells_of_study)}
+        compared = {frozenset((one.arm, other.arm)) for one, other in cells.pairs(cells_of_study)}
+        first = settings.first_recipe(plan)
         for claim in published_claims:
-            pair = frozenset((claim.get("policy"), claim.get("minus")))
+            pair = frozenset(
+                (claim.get(policy), claim.get(recipe, first))
+                for policy, recipe in (("policy", "recipe"), ("minus", "minus_recipe"))
+            )
             if claim["test"] == "difference" and pair <= set(arms):
                 assert pair in compared, f"{study}: {claim['id']}"
 
@@ -58,7 +59,8 @@ def test_each_paper_has_one_primary_claim_and_no_estimate_is_there_twice(publish
     }  # fmt: skip
     seen = set()
     for claim in published_claims:
-        policies = frozenset({claim.get("policy"), claim.get("minus")}), tuple(claim.get("policies", ()))
+        arms = {(claim.get("policy"), claim.get("recipe")), (claim.get("minus"), claim.get("minus_recipe"))}
+        policies = frozenset(arms), tuple(claim.get("policies", ()))
         estimate = (claim["test"], *policies, claim.get("tested", "same"))  # a difference and its negative are one
         assert estimate not in seen, claim["id"]
         seen.add(estimate)
@@ -75,6 +77,8 @@ def test_claims_test_what_they_name(published_claims):
     [
         ({"test": "differenec"}, "unknown test 'differenec'; expected one of difference,"),
         ({"minus": None}, "test 'difference' needs 'minus', a str"),
+        ({"minus": "random, mini_beta"}, "write minus: random and minus_recipe: mini_beta"),
+        ({"recipe": ["mini_beta"]}, "recipe: expected the name of a recipe"),
         ({"margin": 0.02}, "test 'difference' does not read 'margin'"),
         ({"tested": "elsewhere"}, "tested is 'elsewhere', expected one of same,"),
         ({"only": {"seed": [0]}}, "'only' must hold lists of names under model, task, eval_task"),

@@ -16,6 +16,8 @@ import fake_tables
 import fork_server
 import project_config
 from conftest import ROOT, path_of
+from hardgrpo.analysis import arms
+from hardgrpo.analysis.columns import ARM
 from hardgrpo.analysis.formats import interval, points
 from hardgrpo.report import plotting, registry
 from hardgrpo.report.figures import ahead
@@ -34,6 +36,7 @@ def draw(figure: str, study: str, summaries, folder, monkeypatch, kinds=("csv",)
     paths = [str(folder / f"{figure}.{kind}") for kind in kinds]
     monkeypatch.setattr(plotting.plt, "close", kept.append)
     arguments = ["--tables", *map(str, files.Tables.below(summaries).values()), "--design", json.dumps(design), "--output", *paths]
+    arguments += ["--first-recipe", settings.first_recipe(CONFIG["studies"][study])]
     monkeypatch.setattr(sys, "argv", ["draw_figure.py", "--figure", figure, *arguments])
     draw_figure.main()
     return kept[0], pd.read_csv(folder / f"{figure}.csv")
@@ -135,15 +138,16 @@ def test_the_lead_is_of_hard_over_every_policy_of_its_recipe(tables, tmp_path, m
     paired.loc[0, ["policy", "minus"]] = paired.loc[0, ["minus", "policy"]].to_list()  # the other way round
     paired.to_csv(folder / "differences.csv", index=False)
     drawn, rows = draw("ahead", "variants", folder, tmp_path, monkeypatch)
-    assert set(rows.recipe.fillna("")) == {"", *settings.recipes_of(CONFIG["studies"]["variants"])[1:]}
-    assert set(rows[rows.recipe.isna()].minus) == {"random", "hard_solvable", "nearest_half"}
-    assert set(rows[rows.recipe.notna()].minus) == {"random"}
+    recipes = settings.recipes_of(CONFIG["studies"]["variants"])
+    assert set(rows.recipe) == set(recipes)
+    assert set(rows[rows.recipe == recipes[0]].minus) == {"random", "hard_solvable", "nearest_half"}
+    assert set(rows[rows.recipe != recipes[0]].minus) == {"random"}
     last, first = rows[rows.step == rows.step.max()], paired.loc[0]
-    turned = last[(last.minus == first.policy) & last.recipe.isna()].iloc[0]
+    turned = last[(last.minus == first.policy) & (last.recipe == first.recipe)].iloc[0]
     assert (turned.lead, turned.lead_low) == pytest.approx((-float(first.difference), -float(first.difference_high)))
     assert heights(drawn.axes, "points") == pytest.approx(sorted(100 * rows.lead))
     titles = [axis.get_title() for axis in drawn.axes]
-    assert len(titles) == len(settings.recipes_of(CONFIG["studies"]["variants"])) and "gsm8k, dr_grpo" in titles[1]
+    assert len(titles) == len(recipes) and "gsm8k, dr_grpo" in titles[1]
 
 
 def test_models_have_marks_of_their_own_where_there_are_several(tables, tmp_path, monkeypatch):
@@ -165,13 +169,16 @@ def test_arms_stand_in_the_order_of_their_labels_with_the_gain_at_every_checkpoi
     gains = pd.read_csv(tables("mini_online") / "gains.csv")
     gains = gains[(gains.eval_task == gains.task) & (gains.decoding == "sampled")]
     last = rows[rows.gain_low.notna()]
-    assert sorted(zip(last.task, last.policy)) == sorted(zip(gains.task, gains.policy)), "each arm has one interval, at its end"
-    needed = last.groupby("policy").labels.mean()
+    assert sorted(zip(last.task, last.policy, last.recipe)) == sorted(zip(gains.task, gains.policy, gains.recipe)), (
+        "each arm has one interval, at its end"
+    )
+    last = arms.add_labels(last, settings.first_recipe(CONFIG["studies"]["mini_online"]))
+    needed = last.groupby("arm").labels.mean()
     order = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
     assert [needed[name] for name in order] == sorted(needed), "fewest on top"
     for task, axis in zip(("swaps", "arithmetic"), drawn.axes):
         group = rows[rows.task == task]
-        ends = last[last.task == task].set_index("policy").loc[order]
+        ends = last[last.task == task].set_index("arm").loc[order]
         (bars,) = (one for one in axis.containers if hasattr(one, "has_xerr"))
         assert bars.lines[0].get_xdata() == pytest.approx(100 * ends.gain.to_numpy())
         assert bars.lines[0].get_ydata() == pytest.approx([-n for n in range(len(order))])
@@ -306,12 +313,12 @@ def all_texts(figure) -> list[Text]:
 
 def test_arms_of_another_length_end_where_they_end():
     cell = {"model": "m", "task": "t", "eval_task": "t", "problems": 9, "seeds": 3}
-    arms = {"hard": 50, "random": 50, "hard, long": 100, "random, long": 100}
-    gains = pd.DataFrame([cell | {"policy": arm, "decoding": "sampled", "step": step} for arm, step in arms.items()])
-    pair = lambda policy, minus: cell | {
-        "policy": policy, "minus": minus, "difference": 0.1, "difference_low": 0.0, "difference_high": 0.2, "p": 0.05, "p_holm": 0.05,
+    steps = {("hard", "short"): 50, ("random", "short"): 50, ("hard", "long"): 100, ("random", "long"): 100}
+    gains = pd.DataFrame([cell | dict(zip(ARM, arm)) | {"decoding": "sampled", "step": step} for arm, step in steps.items()])
+    pair = lambda recipe: cell | {
+        "policy": "hard", "recipe": recipe, "minus": "random", "minus_recipe": recipe, "difference": 0.1, "difference_low": 0.0, "difference_high": 0.2, "p": 0.05, "p_holm": 0.05,
     }  # fmt: skip
-    differences = pd.DataFrame([pair("hard", "random"), pair("hard, long", "random, long")])
+    differences = arms.add_labels(pd.DataFrame([pair("short"), pair("long")]), "short")
     found = ahead.leads(pd.DataFrame(columns=[*differences, "what", "at"]), differences, gains)
     assert list(found.step) == [50, 100]
 

@@ -34,7 +34,7 @@ def cell(policy, task="t", test="t", seeds=SEEDS, luck=1, stem="p") -> Cell:
     draw = lambda rng: rng.integers(1, 4, len(TIERS)) / 4
     bases = [frame({0: draw(np.random.default_rng([7, seed]))}, stem) for seed in seeds]
     rng = np.random.default_rng([luck, *map(ord, f"{policy} {task} {test}")])
-    return Cell("m", task, test, policy, bases, [frame({step: draw(rng) for step in STEPS}, stem) for _ in seeds], seeds)
+    return Cell("m", task, test, policy, "r", bases, [frame({step: draw(rng) for step in STEPS}, stem) for _ in seeds], seeds)
 
 
 def found(*cells: Cell) -> dict[tuple, dict]:
@@ -86,7 +86,7 @@ def test_a_paired_difference_is_narrower_than_an_unpaired_one_where_problems_are
     """Problems of very different difficulty, policies that differ little: what pairing is for."""
     base = np.array([0.25, 0.25, 0.5, 0.5, 1.0, 1.0])
     make = lambda policy, up: Cell(
-        "m", "t", "t", policy, [frame({0: base})], [frame({15: base, 30: base - up}) for _ in SEEDS], SEEDS
+        "m", "t", "t", policy, "r", [frame({0: base})], [frame({15: base, 30: base - up}) for _ in SEEDS], SEEDS
     )
     one, other = make("hard", 0.0), make("easy", 0.25)
     row = found(one, other)["t", "t", "hard", "easy", "checkpoint", "15"]
@@ -114,15 +114,15 @@ def test_a_ceiling_makes_points_fall_with_the_tier_and_log_odds_rise():
         for tier, of in right.items()
         for i in range(500)
     ]
-    ceiling = Cell("m", "t", "t", "random", [pd.DataFrame(rows(0))], [pd.DataFrame(rows(1)) for _ in SEEDS], SEEDS)
+    ceiling = Cell("m", "t", "t", "random", "r", [pd.DataFrame(rows(0))], [pd.DataFrame(rows(1)) for _ in SEEDS], SEEDS)
     (row,) = paired.tier_trends([ceiling])
     assert row["points"] < 0 < row["log_odds"], "the hardest tier gains more points; in log odds the easiest does"
 
 
 def test_a_tier_that_is_always_solved_has_no_log_odds_and_one_tier_no_row():
     full = frame({0: [1, 1, 0.5, 0.5, 0.5, 0.5]})
-    one = Cell("m", "t", "t", "random", [full], [frame({15: [1] * 6, 30: [1, 1, 0.5, 0.5, 0.75, 0.5]}) for _ in SEEDS], SEEDS)
+    one = Cell("m", "t", "t", "random", "r", [full], [frame({15: [1] * 6, 30: [1, 1, 0.5, 0.5, 0.75, 0.5]}) for _ in SEEDS], SEEDS)
     (row,) = paired.tier_trends([one])
     assert np.isnan([row["log_odds"], row["log_odds_low"], row["log_odds_high"]]).all() and row["points"] == pytest.approx(-0.125)
-    alike = Cell("m", "t", "t", "random", *([each.assign(tier="1") for each in of] for of in (one.bases, one.runs)), SEEDS)
+    alike = Cell("m", "t", "t", "random", "r", *([each.assign(tier="1") for each in of] for of in (one.bases, one.runs)), SEEDS)
     assert paired.tier_trends([alike]) == [] and paired.tier_trends([]) == [] == paired.paired([])

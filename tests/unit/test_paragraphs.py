@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from hardgrpo.analysis import arms
 from hardgrpo.report import paragraphs, registry
 
 
@@ -10,7 +11,8 @@ class Numbers:
 
     def __init__(self, **tables):
         known = registry.columns(*registry.NUMBERED)
-        self.tables = {name: pd.DataFrame(tables.get(name, []), columns=known[name]).assign(line=2) for name in known}
+        frames = {name: pd.DataFrame(tables.get(name, []), columns=known[name]) for name in known}
+        self.tables = {name: arms.add_labels(frame, "").assign(line=2) for name, frame in frames.items()}
 
     def add(self, key, table, row, columns, how):
         if how.startswith("part"):  # of a gain: a whole, low, high, and all parts
@@ -98,5 +100,5 @@ def test_the_graders_are_compared_at_the_end_of_each_arm():
     }  # fmt: skip
     rows = [row("long", 100, 0.1, 0.0, name) for name in ("task", "strict", "lenient")]
     rows += [row("best", 50, 0.4, value, name) for name, value in (("task", 0.1), ("strict", 0.1), ("lenient", 0.3))]
-    said = paragraphs._by_grader(Numbers(), pd.DataFrame(rows))
+    said = paragraphs._by_grader(Numbers(), arms.add_labels(pd.DataFrame(rows), ""))
     assert "Of the gain of best, finishing is 0.10" in said

@@ -43,7 +43,7 @@ def test_a_run_that_chooses_while_it_trains_buys_no_more_than_it_samples(kind, b
 
 
 def test_a_plan_says_what_each_arm_of_a_study_buys():
-    rows = {(row["task"], row["policy"]): row["labels"] for row in labels.planned(CONFIG, "mini_labels")}
+    rows = {(row["task"], row["arm"]): row["labels"] for row in labels.planned(CONFIG, "mini_labels")}
     assert len(rows) == 36 and rows["swaps", "hard_2"] == rows["arithmetic", "half_by_small"] == 500
     assert rows["swaps", "agreement_lowest_2"] == 10 and rows["swaps", "random, mini_majority"] == 0
     assert rows["swaps", "agreement_lowest, mini_rest"] == 50, "the majority's answers for the rest cost nothing"

@@ -7,7 +7,7 @@ import pytest
 
 import project_config
 from conftest import ROOT
-from hardgrpo.analysis import published, summaries
+from hardgrpo.analysis import arms, published, summaries
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
@@ -75,11 +75,15 @@ def test_one_problem_of_fifteen_is_within_the_exact_interval_of_every_policy():
 
 
 TABLES = {name: [] for name in ("gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "fit")}
-CELL = {"model": "qwen3-4b", "task": "gsm8k", "eval_task": "gsm8k", "policy": "hard", "seeds": 3}
+CELL = {"model": "qwen3-4b", "task": "gsm8k", "eval_task": "gsm8k", "policy": "hard", "recipe": "as_written", "seeds": 3}
 
 
 def compared(**tables) -> list[dict]:
-    return published.compare(TABLES | tables, ROWS, READINGS)
+    labelled = {
+        name: [row | {"arm": arms.label(row.get("policy", ""), row.get("recipe", ""), "as_written")} for row in rows]
+        for name, rows in tables.items()
+    }
+    return published.compare(TABLES | labelled, ROWS, READINGS)
 
 
 def gain(value, half=0.01, **others) -> dict:
@@ -147,7 +151,7 @@ def test_studies_that_measured_nothing_that_was_published_give_no_rows():
 def test_the_recordings_are_what_was_said_of_them():
     """One number was computed from rounded shares, as its note says."""
     rows = published.compare(
-        summaries.read_tables(files.Tables.below(ROOT / "results/reference/recordings"), list(TABLES)), ROWS, READINGS
+        summaries.read_tables(files.Tables.below(ROOT / "results/reference/recordings"), list(TABLES), ""), ROWS, READINGS
     )
     assert len(rows) == 20
     assert [(row["task"], row["quantity"]) for row in rows if not row["same_when_rounded"]] == [

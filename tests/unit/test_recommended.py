@@ -17,24 +17,40 @@ POLICIES = {
 }
 RECIPES = {"short": {"updates": 5}, "long": {"updates": 9}, "short_curve": {"updates": 5, "checkpoint_every": 1}}
 CONFIG = {"policies": POLICIES, "recipes": RECIPES, "studies": {"s": {"arms": [{"policy": "random", "recipe": ["short", "long"]}]}}}
-COLUMNS = ["model", "task", "eval_task", "policy", "minus", "difference", "difference_low", "difference_high", "p", "seeds"]
+COLUMNS = [
+    "model",
+    "task",
+    "eval_task",
+    "policy",
+    "recipe",
+    "minus",
+    "minus_recipe",
+    "difference",
+    "difference_low",
+    "difference_high",
+    "p",
+    "seeds",
+]
 
 
 def table(*rows: tuple) -> list[recommended.Lead]:
-    """Leads from (policy, minus, difference, p), on one model and task."""
-    differences = [("m", "t", "t", policy, minus, value, value - 0.01, value + 0.02, p, 10) for policy, minus, value, p in rows]
-    differences += [("m", "t", "other", policy, minus, -value, 0, 0, p, 10) for policy, minus, value, p in rows]
-    arms = dict.fromkeys(arm for policy, minus, *_ in rows for arm in (policy, minus))
-    spent = [("m", "t", arm, 50 if "unsure" in arm else 500) for arm in arms]
+    """Leads from (policy, minus, difference, p, and the recipe if it is not "short"), on one model and task."""
+    pairs = [
+        ((row[0], recipe), (row[1], recipe), row[2], row[3]) for row in rows for recipe in (row[4] if len(row) > 4 else "short",)
+    ]
+    differences = [("m", "t", "t", *arm, *minus, value, value - 0.01, value + 0.02, p, 10) for arm, minus, value, p in pairs]
+    differences += [("m", "t", "other", *arm, *minus, -value, 0, 0, p, 10) for arm, minus, value, p in pairs]
+    arms = dict.fromkeys(arm for pair in pairs for arm in pair[:2])
+    spent = [("m", "t", *arm, 50 if "unsure" in arm[0] else 500) for arm in arms]
     gains = [
-        ("m", "t", eval_task, arm, "sampled", 0.25 if eval_task == "t" else 0.5) for arm in arms for eval_task in ("t", "other")
+        ("m", "t", eval_task, *arm, "sampled", 0.25 if eval_task == "t" else 0.5) for arm in arms for eval_task in ("t", "other")
     ]
     return recommended.of_study(
         CONFIG,
         "s",
         pd.DataFrame(differences, columns=COLUMNS),
-        pd.DataFrame(spent, columns=["model", "task", "policy", "labels"]),
-        pd.DataFrame(gains, columns=["model", "task", "eval_task", "policy", "decoding", "gain"]),
+        pd.DataFrame(spent, columns=["model", "task", "policy", "recipe", "labels"]),
+        pd.DataFrame(gains, columns=["model", "task", "eval_task", "policy", "recipe", "decoding", "gain"]),
     )
 
 
@@ -45,7 +61,7 @@ def test_a_lead_is_over_the_random_choice_of_the_same_budget_and_recipe_in_eithe
         ("hard", "unsure", 0.05, 0.001),
         ("unsure_5", "random_5", 0.06, 0.03),
         ("all", "random", 0.5, 1e-9),
-        ("unsure, long", "random, long", 0.01, 0.6),
+        ("unsure", "random", 0.01, 0.6, "long"),
     )
     leads = {(one.way, one.budget, one.recipe): one for one in found}
     assert set(leads) == {("hard", 0.1, "short"), ("unsure", 0.1, "short"), ("unsure", 0.05, "short"), ("unsure", 0.1, "long")}
@@ -65,7 +81,7 @@ def test_holm_corrects_within_a_case_alone():
 def test_what_is_worse_anywhere_or_better_only_once_is_not_recommended():
     better_twice = table(("unsure", "random", 0.04, 0.001), ("unsure_5", "random_5", 0.06, 0.001))
     once = table(("hard", "random", 0.09, 0.001))
-    worse = table(("unsure, long", "random, long", -0.04, 0.001))
+    worse = table(("unsure", "random", -0.04, 0.001, "long"))
     assert recommended.recommended(better_twice + once) == "unsure"
     assert recommended.recommended(once) is None and recommended.recommended([]) is None
     assert recommended.recommended(better_twice + once + worse) is None
@@ -76,9 +92,9 @@ def test_runs_that_two_studies_share_count_once():
         [replace(one, study=study, seeds=seeds) for one in table(("hard", "random", 0.03, 0.2))]
         for study, seeds in (("a", 5), ("b", 10))
     )
-    longer = table(("hard, long", "random, long", 0.03, 0.2))
+    longer = table(("hard", "random", 0.03, 0.2, "long"))
     assert recommended.once(few + many + longer) == many + longer == recommended.once(many + longer + few)
-    with_checkpoints = table(("hard, short_curve", "random, short_curve", 0.03, 0.2))
+    with_checkpoints = table(("hard", "random", 0.03, 0.2, "short_curve"))
     assert [one.recipe for one in with_checkpoints] == ["short"], "when a run saves checkpoints makes it no other run"
 
 

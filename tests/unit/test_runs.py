@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import project_config
+from hardgrpo.analysis import arms
 from hardgrpo.report import worth
 from hardgrpo.study import paths, settings
 from hardgrpo.study.settings import Run
@@ -80,17 +81,13 @@ def test_tests_are_the_task_itself_and_others_for_the_models_that_they_name():
 
 
 def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first():
-    study = {"arms": [{"policy": "hard", "recipe": ["as_written", "finish_only"]}]}
-    named = {
-        recipe: settings.arm(study, Run("m", "t", recipe, "hard", 0, "m")) for recipe in ("as_written", "finish_only", "recorded")
-    }
-    assert named == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
-    assert settings.arm({"arms": [{"policy": "hard"}]}, Run("m", "t", "recorded", "all", 0, "m")) == "all", (
-        "recordings name no recipes"
-    )
+    first = settings.first_recipe({"arms": [{"policy": "hard", "recipe": ["as_written", "finish_only"]}]})
+    labels = {recipe: arms.label("hard", recipe, first) for recipe in ("as_written", "finish_only", "recorded")}
+    assert labels == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
+    assert settings.first_recipe({"arms": [{"policy": "hard"}]}) == "", "recordings name no recipes"
     for name, plan in CONFIG["studies"].items():
         runs = settings.runs(CONFIG, plan)
-        assert len({(run.model, run.task, settings.arm(plan, run), run.seed) for run in runs}) == len(runs), name
+        assert len({(run.model, run.task, run.policy, run.recipe, run.seed) for run in runs}) == len(runs), name
 
 
 def test_a_recorded_model_has_the_runs_that_were_recorded():
@@ -129,8 +126,8 @@ def test_each_recipe_is_billed_for_its_own_gpus():
     prices = {"gpu_hour": 2.5, "gpus": {"m": found}, "label": {}}
     numbers = dict.fromkeys(("gain", "finishing", "correctness"), 0.1)
     numbers |= {f"{name}{end}": 0.1 for name in numbers for end in ("_low", "_high")}
-    row = lambda policy: SimpleNamespace(
-        model="m", policy=policy, base_accuracy=0.5, mdd=0.1, labels=50, seconds=3600, seeds=3, **numbers
+    row = lambda recipe: SimpleNamespace(
+        model="m", policy="hard", recipe=recipe, arm="hard", base_accuracy=0.5, mdd=0.1, labels=50, seconds=3600, seeds=3, **numbers
     )
-    costs = [worth.arm(row(policy), prices)["training_cost"] for policy in ("hard", "hard, as_written_full")]
+    costs = [worth.arm(row(recipe), prices)["training_cost"] for recipe in ("as_written", "as_written_full")]
     assert costs == ["7.50", "15.00"]

@@ -79,29 +79,31 @@ def cells(folder, tiers=TIERS, runs=RUNS, study=STUDY):
 
 
 def test_runs_that_differ_in_the_seed_alone_make_a_cell_and_other_recipes_are_named(tmp_path):
-    assert [(cell.policy, len(cell.runs)) for cell in cells(tmp_path)] == [("all", 2), ("low", 2), ("low, fast", 2)]
+    assert [(*cell.arm, len(cell.runs)) for cell in cells(tmp_path)] == [("all", "slow", 2), ("low", "slow", 2), ("low", "fast", 2)]
 
 
 def test_accuracy_by_tier_by_hand(tmp_path):
-    rows = {(row["policy"], row["tier"]): row for row in accuracy.tiers(cells(tmp_path))}
-    assert list(rows) == [(policy, tier) for policy in ("all", "low", "low, fast") for tier in ("3", "10")], "3 before 10"
+    rows = {(row["policy"], row["recipe"], row["tier"]): row for row in accuracy.tiers(cells(tmp_path))}
+    assert list(rows) == [(*arm, tier) for arm in (("all", "slow"), ("low", "slow"), ("low", "fast")) for tier in ("3", "10")], (
+        "3 before 10"
+    )
     assert {row["step"] for row in rows.values()} == {30}
     # Tier 3 is a and c, tier 10 is b and d; of 4 completions, by seed. The base has 2 and 1 right of each 4.
     base = {"3": 0.5, "10": 0.25}
     assert all(row["base_accuracy"] == base[row["tier"]] and row["problems"] == row["seeds"] == 2 for row in rows.values())
     by_hand = {
-        ("all", "3"): (4 + 2) / 8, ("all", "10"): (2 + 2) / 8,
-        ("low", "3"): (4 + 3) / 8, ("low", "10"): (4 + 1) / 8,
-        ("low, fast", "3"): (2 + 2) / 8, ("low, fast", "10"): (1 + 2) / 8,
+        ("all", "slow", "3"): (4 + 2) / 8, ("all", "slow", "10"): (2 + 2) / 8,
+        ("low", "slow", "3"): (4 + 3) / 8, ("low", "slow", "10"): (4 + 1) / 8,
+        ("low", "fast", "3"): (2 + 2) / 8, ("low", "fast", "10"): (1 + 2) / 8,
     }  # fmt: skip
     for key, by in by_hand.items():
         assert rows[key]["accuracy"] == pytest.approx(by)
-        assert rows[key]["gain"] == pytest.approx(by - base[key[1]])
+        assert rows[key]["gain"] == pytest.approx(by - base[key[2]])
         assert rows[key]["accuracy_low"] <= by <= rows[key]["accuracy_high"]
 
 
 def test_the_interval_of_a_tier_is_over_its_problems_only(tmp_path):
-    (row,) = [r for r in accuracy.tiers(cells(tmp_path)) if (r["policy"], r["tier"]) == ("low", "10")]
+    (row,) = [r for r in accuracy.tiers(cells(tmp_path)) if (r["policy"], r["recipe"], r["tier"]) == ("low", "slow", "10")]
     # Of b and d, each seed: 1, 1 and 0, 1/2. Means 1 and 1/4 over seeds, 1/2 and 3/4 over problems; residuals 1/8.
     over_seeds, over_problems, interaction = 0.28125 / 2, 0.03125 / 2, 4 * 0.015625 / 4
     half = (12.706204736432095**2 * over_seeds + 12.706204736432095**2 * (over_problems - interaction)) ** 0.5
@@ -116,14 +118,14 @@ def test_tiers_that_are_words_stand_behind_numbers_and_problems_without_one_are_
 
 
 def test_when_a_run_is_as_accurate_as_all_prompts_are_at_the_end_by_hand(tmp_path):
-    rows = {row["policy"]: row for row in accuracy.catches_up(cells(tmp_path))}
+    rows = {(row["policy"], row["recipe"]): row for row in accuracy.catches_up(cells(tmp_path))}
     assert {row["target"] for row in rows.values()} == {(6 + 4) / 16}
     assert {(row["steps"], row["seeds"]) for row in rows.values()} == {(30, 2)}
     reached = ("step", "step_first", "step_last", "seeds_reached")
     # Means of the two curves, of 16: all 5, 11, 10; low 8, 7, 12; low, fast 1, 3, 7. Of one seed, 5 of 8 are needed.
-    assert [rows["all"][name] for name in reached] == [20, 20, 30, 2]
-    assert [rows["low"][name] for name in reached] == [30, 10, 10, 1]
-    assert [rows["low, fast"][name] for name in reached] == [None, None, None, 0]
+    assert [rows["all", "slow"][name] for name in reached] == [20, 20, 30, 2]
+    assert [rows["low", "slow"][name] for name in reached] == [30, 10, 10, 1]
+    assert [rows["low", "fast"][name] for name in reached] == [None, None, None, 0]
 
 
 def test_without_a_run_on_all_prompts_nothing_is_reached(tmp_path):
@@ -137,15 +139,18 @@ def test_without_a_run_on_all_prompts_nothing_is_reached(tmp_path):
 def test_checkpoints_that_only_some_seeds_have_do_not_count(tmp_path):
     runs = copy.deepcopy(RUNS)
     del runs["slow/low/seed0"][30]
-    rows = {row["policy"]: row for row in accuracy.catches_up(cells(tmp_path, runs=runs))}
-    assert (rows["low"]["steps"], rows["low"]["step"], rows["all"]["steps"]) == (20, None, 30)
-    assert {row["step"] for row in accuracy.tiers(cells(tmp_path, runs=runs)) if row["policy"] == "low"} == {20}
+    rows = {(row["policy"], row["recipe"]): row for row in accuracy.catches_up(cells(tmp_path, runs=runs))}
+    low, every = rows["low", "slow"], rows["all", "slow"]
+    assert (low["steps"], low["step"], every["steps"]) == (20, None, 30)
+    assert {
+        row["step"] for row in accuracy.tiers(cells(tmp_path, runs=runs)) if (row["policy"], row["recipe"]) == ("low", "slow")
+    } == {20}
 
 
 def test_evaluations_of_other_problems_than_the_base_model_has_are_refused(tmp_path):
     runs = copy.deepcopy(RUNS)
     del runs["slow/low/seed1"][30]["d"]
-    with pytest.raises(UserError, match="m/t/low on t: 3 problems at step 30, but 4 for the base model"):
+    with pytest.raises(UserError, match="m/t/slow/low on t: 3 problems at step 30, but 4 for the base model"):
         accuracy.tiers(cells(tmp_path, runs=runs))
 
 
@@ -155,16 +160,18 @@ def test_evaluations_of_other_problems_than_the_base_model_has_are_refused(tmp_p
 def test_gains_and_differences_by_hand(tmp_path):
     """Two seeds and four problems: both targets, pooled, the tests and what could be detected are columns of each row."""
     found = cells(tmp_path)
-    gained = {row["policy"]: row for row in gains.gains(found)}
-    assert list(gained) == ["all", "low", "low, fast"]
-    assert gained["all"]["gain"] == pytest.approx(10 / 16 - 3 / 8)
+    gained = {(row["policy"], row["recipe"]): row for row in gains.gains(found)}
+    assert list(gained) == [("all", "slow"), ("low", "slow"), ("low", "fast")]
+    assert gained["all", "slow"]["gain"] == pytest.approx(10 / 16 - 3 / 8)
     for row in gained.values():
         for ends in (("gain_low", "gain_high"), ("gain_low_a", "gain_high_a"), ("gain_low_pooled", "gain_high_pooled")):
             assert row[ends[0]] <= row["gain"] <= row[ends[1]]
     assert len({row["mdd"] for row in gained.values()}) == 1, "what a design can detect is the same for all policies"
     rows = gains.differences(found)
-    # all and "low, fast" differ in policy and recipe: their difference would answer nothing.
-    assert [(row["policy"], row["minus"]) for row in rows] == [("all", "low"), ("low", "low, fast")]
+    # all by recipe slow and low by recipe fast differ in policy and recipe: their difference would answer nothing.
+    assert [(row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) for row in rows] == [
+        ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast")
+    ]  # fmt: skip
     values = found[0].rates(30) - found[1].rates(30)
     assert rows[0]["p"] == pytest.approx(float(statistics.p_value(statistics.components(values))))
     assert [row["p_holm"] for row in rows] == pytest.approx(list(statistics.holm([row["p"] for row in rows])))
@@ -190,9 +197,9 @@ def test_mcnemar_is_of_single_grades_of_the_same_seed(tmp_path):
     for path, correct in single.items():
         evaluation(tmp_path, f"m/t/{path}/t.csv.gz", correct, TIERS)
     rows = gains.mcnemar(load(tmp_path, HAND | {"studies": {"hand": STUDY}}))
-    assert [(row["seed"], row["policy"], row["minus"]) for row in rows if row["seed"] == 0] == [
-        (0, "all", "base"), (0, "low", "base"), (0, "low, fast", "base"),
-        (0, "all", "low"), (0, "low", "low, fast"),
+    assert [(row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) for row in rows if row["seed"] == 0] == [
+        ("all", "slow", "base", ""), ("low", "slow", "base", ""), ("low", "fast", "base", ""),
+        ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast"),
     ]  # fmt: skip
     # First samples: base 0 1 1 0, all/seed0 1 1 1 1, so two are right in the run alone.
     first = rows[0]
@@ -259,7 +266,7 @@ def test_what_training_cost_is_told_by_policy(monkeypatch):
     assert [(row["policy"], row["seed"], row["updates"], row["prompts"], row["rollouts"]) for row in rows] == [
         ("all", 0, 3, 24, 192), ("low", 0, 3, 24, 192), ("all", 1, 3, 24, 192), ("low", 1, 3, 24, 192),
     ]  # fmt: skip
-    seconds = {("m", "t", row["policy"], row["seed"]): 10.0 + row["seed"] for row in rows}
+    seconds = {("m", "t", row["policy"], row["recipe"], row["seed"]): 10.0 + row["seed"] for row in rows}
     every, low = training.spent(rows, seconds)
     assert (every["policy"], every["tokens"], every["tokens_least"], every["tokens_most"]) == ("all", 192 * 11, 192 * 10, 192 * 12)
     assert (low["seconds"], low["seconds_least"], low["seconds_most"], low["seeds"]) == (10.5, 10.0, 11.0, 2)
@@ -334,8 +341,8 @@ def test_rollouts_of_runs_that_choose_while_training_add_up():
                 [64, 8, 0, 2, 1],
                 [0, 0, 64, 0, 1],
             ]
-    (row,) = online.rollouts(updates, STUDY | {"arms": [{"policy": ["all", "low"], "recipe": "slow"}]})
-    assert row == {"model": "m", "task": "t", "policy": "low", "sampling_steps": 3, "updates": 2, "generated": 192, "kept": 104} | {
+    (row,) = online.rollouts(updates)
+    assert row == {"model": "m", "task": "t", "policy": "low", "recipe": "slow", "sampling_steps": 3, "updates": 2, "generated": 192, "kept": 104} | {
         "replayed": 8, "thrown_away": 88, "labels": 10, "thrown_away_share": 88 / 192, "seeds": 2
     }  # fmt: skip
     assert row["kept"] + row["thrown_away"] == row["generated"]
@@ -345,7 +352,7 @@ def test_what_is_held_constant_and_differs_stops_the_summary_with_both_numbers(m
     with pytest.raises(UserError) as stopped:
         spent(monkeypatch, updates_of(3, 3, 3, 2), ["prompts"])
     assert str(stopped.value) == (
-        "m/t: the study holds prompts constant, but all/seed0 has 24 and low/seed1 has 16;"
+        "m/t: the study holds prompts constant, but slow/all/seed0 has 24 and slow/low/seed1 has 16;"
         " train the runs with one recipe or take it out of held_constant"
     )
     assert len(spent(monkeypatch, updates_of(3, 3, 3, 2), ["completion_tokens"])) == 4, "what is not held constant may differ"
@@ -358,20 +365,20 @@ def test_wall_time_is_read_from_beside_the_updates_and_may_be_gone(tmp_path, mon
     files.write_rows(
         f"results/training/{one.path}/timing.csv", ["step", "seconds"], [{"step": 1, "seconds": 1.5}, {"step": 2, "seconds": 2}]
     )
-    seconds = training.read_seconds(updates, STUDY)
-    assert seconds["m", "t", "all", 0] == 3.5 and np.isnan(seconds["m", "t", "low", 0])
+    seconds = training.read_seconds(updates)
+    assert seconds["m", "t", "all", "slow", 0] == 3.5 and np.isnan(seconds["m", "t", "low", "slow", 0])
 
 
 def test_gain_against_learnable_share_length_and_both(tmp_path):
     policies = ["a", "b", "c", "d", "e", "f"]
     learned, tokens = [0.1, 0.3, 0.2, 0.6, 0.5, 0.4], [50.0, 45, 48, 30, 41, 33]
-    key = lambda policy, test="t": {"model": "m", "task": "t", "eval_task": test, "policy": policy}
+    key = lambda policy, test="t": {"model": "m", "task": "t", "eval_task": test, "policy": policy, "recipe": "r"}
     gains = [key(p) | {"decoding": "sampled", "step": 30, "gain": 0.5 - 0.01 * n} for p, n in zip(policies, tokens)]
     gains += [
         key("a", "other") | {"decoding": "sampled", "step": 30, "gain": 9.0},
         key("a") | {"decoding": "greedy", "step": 30, "gain": 9.0},
     ]
-    shares = [{"model": "m", "task": "t", "policy": p, "learnable": share} for p, share in zip(policies, learned)]
+    shares = [{"model": "m", "task": "t", "policy": p, "recipe": "r", "learnable": share} for p, share in zip(policies, learned)]
     lengths = [key(p) | {"decoding": "sampled", "step": 30, "tokens_mean": n} for p, n in zip(policies, tokens)]
     rows = {(row["task"], row["predictor"], row["adjusted_for"]): row for row in regressions.regressions(gains, shares, lengths)}
     assert len(rows) == 2 * 5 and {row["cells"] for row in rows.values()} == {6}

@@ -91,13 +91,13 @@ def test_a_table_says_once_what_is_the_same_everywhere_and_a_page_says_it_in_eac
 def test_best_and_second_are_marked_only_where_they_are_resolved():
     gains = pd.DataFrame(
         [
-            {"model": "m", "task": "t", "eval_task": "t", "policy": p, "decoding": "sampled", "gain": g}
+            {"model": "m", "task": "t", "eval_task": "t", "arm": p, "decoding": "sampled", "gain": g}
             for p, g in zip("abc", (3, 2, 1))
         ]
     )
     pairs = [("a", "b", 0.01), ("a", "c", 0.01), ("b", "c", 0.2)]
     differences = pd.DataFrame(
-        [{"model": "m", "task": "t", "eval_task": "t", "policy": x, "minus": y, "p_holm": p} for x, y, p in pairs]
+        [{"model": "m", "task": "t", "eval_task": "t", "arm": x, "minus_arm": y, "p_holm": p} for x, y, p in pairs]
     )
     assert ranks(gains, differences) == ["best", "", ""]
     assert ranks(gains, differences.assign(p_holm=0.01)) == ["best", "second", ""]

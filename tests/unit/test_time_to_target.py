@@ -19,7 +19,8 @@ def test_time_to_target_is_told_in_rollouts_of_plain_grpo_on_the_same_prompts():
         return time_to_target(one_seed(plain), one_seed(other))
 
     (row,) = told([0.4, 0.6], [0.6, 0.7])
-    assert (row["policy"], row["minus"], row["target"]) == ("all, fast", "all", pytest.approx(0.6))
+    assert (row["policy"], row["recipe"], row["minus"], row["minus_recipe"]) == ("all", "fast", "all", "slow")
+    assert row["target"] == pytest.approx(0.6)
     assert (row["share"], row["share_low"], row["share_high"], row["reached"]) == (0.5, 0.5, 0.5, 1)
     (row,) = told([0.4, 0.6], [0.3, 0.5])
     assert (row["share"], row["share_low"], row["reached"]) == (None, None, 0), "it never gets there"
@@ -48,10 +49,11 @@ def time_to_target(plain: np.ndarray, other: np.ndarray) -> list[dict]:
     """The table of two arms on one task, from accuracies (seeds, base and two checkpoints)."""
     seeds = list(range(len(plain)))
 
-    def cell(policy, curve):
+    def cell(recipe, curve):
         rates = lambda step: np.tile(curve[:, step // 5][:, None], (1, 4))
         return SimpleNamespace(
-            model="m", task="t", eval_task="t", policy=policy, seeds=seeds, keys=dict(zip(CELL, ("m", "t", "t", policy))),
+            model="m", task="t", eval_task="t", policy="all", recipe=recipe, arm=("all", recipe), seeds=seeds,
+            keys=dict(zip(CELL, ("m", "t", "t", "all", recipe))),
             steps=lambda: [5, 10], base_rates=lambda: rates(0), rates=rates,
         )  # fmt: skip
 
@@ -60,7 +62,7 @@ def time_to_target(plain: np.ndarray, other: np.ndarray) -> list[dict]:
         for seed in seeds:
             updates[Run("m", "t", recipe, "all", seed, "m")] = pd.DataFrame({"rollouts": [64.0] * 10, "kept": [kept] * 10})
     return online.time_to_target(
-        [cell("all", plain), cell("all, fast", other)], updates, {"arms": [{"policy": "all", "recipe": ["slow", "fast"]}]}
+        [cell("slow", plain), cell("fast", other)], updates, {"arms": [{"policy": "all", "recipe": ["slow", "fast"]}]}
     )
 
 

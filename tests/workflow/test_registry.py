@@ -20,12 +20,12 @@ def best(gains: list[dict]) -> list[dict]:
     for row in gains:
         key = row["model"], row["eval_task"]
         largest[key] = max(largest.get(key, row), row, key=lambda one: one["gain"])
-    return [{name: row[name] for name in ("model", "task", "eval_task", "policy", "gain")} for row in largest.values()]
+    return [{name: row[name] for name in ("model", "task", "eval_task", "policy", "recipe", "gain")} for row in largest.values()]
 """
 MAKE_TABLE = """
 
 def best_gain(best: pd.DataFrame):
-    return best, [*named(best, "model", "task", "eval_task", "policy"), number(best, "gain", "largest gain", signed)]
+    return best, [*named(best, "model", "task", "eval_task", "arm"), number(best, "gain", "largest gain", signed)]
 """
 MAKE_FIGURE = """from hardgrpo.report import plotting
 
@@ -51,7 +51,7 @@ def test_what_is_added_is_found_in_summaries_paper_and_report(finished):
     done = finished.snakemake()
     assert done.returncode == 0, done.stdout + done.stderr
     rows = (finished.folder / "results/summaries/mini/best.csv").read_text().splitlines()
-    assert rows[0] == "model,task,eval_task,policy,gain" and len(rows) == 1 + 2, "two tests"
+    assert rows[0] == "model,task,eval_task,policy,recipe,gain" and len(rows) == 1 + 2, "two tests"
     paper = finished.folder / "paper/mini"
     assert "largest gain" in (paper / "tables/best_gain.tex").read_text()
     assert "largest gain" in (paper / "tables/best_gain.html").read_text()

@@ -4,6 +4,8 @@ Tables have the columns `policy` and `recipe`, and `minus` and `minus_recipe` fo
 arm by its label: the policy, and the recipe if it is not the study's first.
 """
 
+from collections.abc import Iterable
+
 import pandas as pd
 
 RECORDED = "recorded"  # the recipe of runs that others trained
@@ -15,9 +17,22 @@ def label(policy: str, recipe: str, first_recipe: str) -> str:
     return policy if recipe in ("", RECORDED, first_recipe) else f"{policy}, {recipe}"
 
 
+def without_labels(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as it is written to a file."""
+    return table.drop(columns=["arm", "minus_arm"], errors="ignore")
+
+
+def first_or_only(first_recipe: str, recipes: Iterable[str]) -> str:
+    """The study's first recipe where it is known, else the only recipe of a table; "" if neither is."""
+    names = {*recipes} - {"", RECORDED}
+    return first_recipe or (names.pop() if len(names) == 1 else "")
+
+
 def add_labels(table: pd.DataFrame, first_recipe: str) -> pd.DataFrame:
     """The table with the column `arm` and, if it subtracts arms, `minus_arm`. Without a column `recipe`, the label is the policy."""
     labels = {}
+    if "recipe" in table:
+        first_recipe = first_or_only(first_recipe, table.recipe.dropna())
     for column, policy, recipe in (("arm", "policy", "recipe"), ("minus_arm", "minus", "minus_recipe")):
         if policy in table and not table.empty:
             recipes = table[recipe].fillna("") if recipe in table else [""] * len(table)

@@ -255,7 +255,7 @@ def explained(numbers) -> str:
     )
     cells = numbers.add("explained.cells", "regressions", alone["learnable"], ["cells"], "count")
     return (
-        f"Over {cells} cells (model, task, policy, recipe) the learnable share explains the gain with $R^2=$ {learnable} and the mean"
+        f"Over {cells} cells (model, task, arm) the learnable share explains the gain with $R^2=$ {learnable} and the mean"
         f" length of the trained model's completions with $R^2=$ {tokens}. Cells share base models and problems, so that there is no interval."
     )
 

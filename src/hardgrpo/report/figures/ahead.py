@@ -29,7 +29,7 @@ def draw(paired, differences, gains):
         plotting.title(axis, plotting.where(model, task, test, models, group), plotting.sizes(group))
     plotting.outer_labels(axes, "GRPO updates", "lead, points")
     plotting.legend(figure, axes)
-    return figure, frame.drop(columns=["arm", "policy"])
+    return figure, frame.drop(columns="policy")
 
 
 def leads(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:

@@ -33,7 +33,7 @@ def draw(gains, subsets):
         axis.set_xticks([], minor=True)
         axis.axhline(0, color="black", linewidth=0.6)
         plotting.title(axis, plotting.where(model, task, task, models), f"pool of {group.pool.max():,.0f}; {plotting.sizes(group)}")
-    plotting.outer_labels(axes, "share of the pool trained on (%, log scale)", "gain in accuracy (points)")
+    plotting.outer_labels(axes, "share trained on (%, log scale)", "gain in accuracy (points)")
     plotting.legend(figure, axes)
     columns = ["model", "task", "line", "policy", "recipe", "rule", "budget", "prompts", "pool", "share"]
     return figure, pd.concat(drawn, ignore_index=True)[[*columns, "step", "gain", "gain_low", "gain_high", "problems", "seeds"]]

@@ -27,4 +27,4 @@ def draw(leads):
         if index % len(PREDICTORS) == 0:
             axis.set_ylabel("lead, points")
     plotting.legend(figure, axes)
-    return figure, frame.drop(columns=["arm", "minus_arm"])
+    return figure, frame

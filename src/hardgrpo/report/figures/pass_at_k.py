@@ -29,4 +29,4 @@ def draw(pass_at_k, base_pass_at_k):
         plotting.title(axis, plotting.where(model, task, test, models, group), plotting.sizes(group))
     plotting.outer_labels(axes, "k", "pass@k, %")
     plotting.legend(figure, axes)
-    return figure, pd.concat([pass_at_k, base_pass_at_k.assign(policy="base")], ignore_index=True).drop(columns="arm")
+    return figure, pd.concat([pass_at_k, base_pass_at_k.assign(policy="base")], ignore_index=True)

@@ -71,7 +71,7 @@ def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[st
             number(accuracy.eval_task.nunique(), "test set"),
             f"{between(accuracy.problems)} problems",
             f"{between(accuracy.samples)} {'sample' if accuracy.samples.max() == 1 else 'samples'} each",
-            f"base and {between(after.groupby(['model', 'task', 'policy']).step.nunique(), word='checkpoint')}",
+            f"base and {between(after.groupby(['model', 'task', 'policy', 'recipe']).step.nunique(), word='checkpoint')}",
         ]
     results = ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"] if runs else ["difficulty, subsets"]
     names = ("Pool", "Probe", "Subsets", ("SFT" if supervised else "GRPO") if trained else "Recorded runs", "Tests", "Results")
