@@ -100,5 +100,5 @@ def test_the_graders_are_compared_at_the_end_of_each_arm():
     }  # fmt: skip
     rows = [row("long", 100, 0.1, 0.0, name) for name in ("task", "strict", "lenient")]
     rows += [row("best", 50, 0.4, value, name) for name, value in (("task", 0.1), ("strict", 0.1), ("lenient", 0.3))]
-    said = paragraphs._by_grader(Numbers(), arms.add_labels(pd.DataFrame(rows), ""))
-    assert "Of the gain of best, finishing is 0.10" in said
+    graders = paragraphs.finishing_by_grader(Numbers(), arms.add_labels(pd.DataFrame(rows), ""))
+    assert graders == {"arm": "best", "strict": "0.10/0.00/0.20", "lenient": "0.30/0.20/0.40"}

@@ -6,7 +6,7 @@ from hardgrpo.analysis import formats, summaries
 from hardgrpo.analysis.columns import interval
 from hardgrpo.report import latex, paragraphs, registry
 from hardgrpo.report.latex import escape
-from hardgrpo.report.paragraphs import cell, listed
+from hardgrpo.report.paragraphs import cell
 from hardgrpo.runtime import files
 
 # How the values of a row's columns become text.
@@ -79,18 +79,18 @@ def design(study: dict) -> dict[str, str]:
     return {
         "title": escape(study["title"]),
         "study": escape(study["study"]),
-        "models": escape(listed(study["models"])),
-        "tasks": escape(listed(study["tasks"])),
-        "policies": escape(listed(study["policies"])),
+        "models": escape(", ".join(study["models"])),
+        "tasks": escape(", ".join(study["tasks"])),
+        "policies": escape(", ".join(study["policies"])),
         "seeds": str(study["seeds"]),
         "budget": " to ".join(f"{100 * budget:g}" for budget in study["budgets"]) + r"\,\%" if study["budgets"] else "",
         "probe.samples": str(study["probe_samples"] or ""),
         "test.samples": str(study["test_samples"] or ""),
         "test.greedy": "yes" if study["greedy"] else "",
         "origins": escape("; ".join(study["origins"])),
-        "chosen.from": listed(map(str, study["chosen_from"])),
-        "limits": escape(listed([f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()])),
-        "held": escape(listed([name.replace("_", " ") for name in study["held_constant"]])),
+        "chosen.from": ", ".join(map(str, study["chosen_from"])),
+        "limits": escape(", ".join([f"{tokens} ({task})" for task, tokens in study["completion_tokens"].items()])),
+        "held": escape(", ".join([name.replace("_", " ") for name in study["held_constant"]])),
         "pretrained": "yes" if study["pretrained"] else "",
         "own.bases": "yes" if study["own_bases"] else "",
         "shared.bases": "" if study["own_bases"] else "yes",

@@ -1,246 +1,254 @@
-"""The paragraphs of a study's paper that depend on its results. Every number is a macro of numbers.py.
+"""The values of the paper's paragraphs that depend on results. Their text is templates/paragraphs.tex.j2.
 
-Each function gets `numbers`, whose `tables` are the summaries and whose `add` makes a macro of a row, and returns LaTeX, or '' where the
-study has no such result. A paragraph says what was found; the table beside it lists all numbers.
+Each function gets `numbers` (numbers.py), whose `tables` are the summaries and whose `add` makes a LaTeX macro of a row, and returns
+LaTeX, or '' where the study has no such result. A paragraph names the ends of a table; the table beside it lists all numbers.
 """
 
+import functools
+import re
 from collections.abc import Callable
 
+import jinja2
 import pandas as pd
 
 from hardgrpo.analysis.columns import interval
+from hardgrpo.report import web
 from hardgrpo.report.latex import escape
 from hardgrpo.report.tables.gains import at_home
 
 FEW = 4  # the abstract tells up to so many estimates one by one; it counts or omits more
 LEADING, RIVAL = "hard", "random"
+PROPERTIES = {  # of a base model, by the predictor of lead_regressions
+    "base_accuracy": "accuracy",
+    "greedy_gap": "gap between greedy and sampled accuracy",
+    "zero_share": "share of the pool never solved",
+    "mixed_share": "share of the pool solved sometimes",
+}
+
+
+# --- text ----------------------------------------------------------------------------------------------------------------
+
+
+def fill(paragraph: str, **values) -> str:
+    """The text of a macro of paragraphs.tex.j2."""
+    return tidy(getattr(_templates(), paragraph)(**values))
+
+
+@functools.cache
+def _templates():
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(web.TEMPLATES),
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["tex"] = escape
+    return environment.get_template("paragraphs.tex.j2").module
+
+
+def tidy(text: str) -> str:
+    """Paragraphs with single spaces, and none before punctuation, as lines that a blank line separates."""
+    paragraphs = (re.sub(r"[ \n]+", " ", part).strip() for part in re.split(r"\n *\n\s*", text))
+    return "\n\n".join(re.sub(r" ([,.;:)])", r"\1", part).replace(r" \seefigure", r"\seefigure") for part in paragraphs if part)
 
 
 def cell(row) -> str:
     return f"{row.model}.{row.task}.{row.eval_task}.{row.arm}"
 
 
-def listed(items: list[str]) -> str:
-    return ", ".join(items)
-
-
-def joined(items: list[str]) -> str:
-    """'a', 'a and b', 'a, b and c'."""
-    return " and ".join(filter(None, [", ".join(items[:-1]), *items[-1:]]))
-
-
-def span(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> str:
-    """'+1.2 [0.4, 2.0] (hard) to +7.0 [...] (random)': the least and the largest estimate of a column, or the only one.
+def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> list[dict]:
+    """The least and the largest estimate of a column as {"number": macro, "arm": label}, or the only one; [] without estimates.
 
     `key` gives the name of a row's macro.
     """
     rows = rows[rows[name].notna()]
-    ends = [rows.loc[rows[name].idxmin()], rows.loc[rows[name].idxmax()]] if len(rows) else []
-    ends = ends[:1] if len(rows) == 1 else ends
-    said = [f"{numbers.add(key(row), table, row, interval(name), 'gain')} ({escape(row.arm)})" for row in ends]
-    return " to ".join(said)
+    if not len(rows):
+        return []
+    extremes = [rows.loc[rows[name].idxmin()], rows.loc[rows[name].idxmax()]][: len(rows)]
+    return [{"number": numbers.add(key(row), table, row, interval(name), "gain"), "arm": row.arm} for row in extremes]
 
 
-def named(prefix: str) -> Callable:
-    return lambda row: f"{prefix}.{cell(row)}"
+def part_key(name: str) -> Callable:
+    """The names of the macros of a part of a gain."""
+    return lambda row: f"{name}.{cell(row)}"
 
 
-# --- the abstract ------------------------------------------------------------------------------------------------------
+# --- the abstract --------------------------------------------------------------------------------------------------------
 
 
 def abstract(numbers, study: dict) -> str:
     """What was asked and run, each paper's primary claim, what the largest gains are made of, and what the intervals hold for."""
     if not study["recipe"]:
         return ""
-    base = ", each with a base model that was pretrained for it" if study["own_bases"] else ""
-    sentences = [
-        rf"We ask which share of a pool of prompts to annotate for GRPO, and compare the policies \result{{policies}} on \result{{tasks}}"
-        rf" with \result{{seeds}} replicates{base}."
-    ]
-    claims = numbers.tables["claims"]
-    for (paper, claim), rows in claims[claims.primary == 1].groupby(["paper", "claim"], sort=False):
-        said = "" if paper == "here" else f" ({escape(paper)})"
-        sentences.append(f"That {escape(claim)}{said} is {verdicts(numbers, rows)}.")
-    sentences += [made_of_in_short(numbers), holds_for(study)]
-    return " ".join(filter(None, sentences))
+    claims = primary_claims(numbers, ["paper", "claim"], most_rows=FEW)
+    return fill("abstract", study=study, claims=claims, best=largest_gains(numbers))
 
 
-def verdicts(numbers, rows: pd.DataFrame) -> str:
-    """'contradicted on swaps (-1.7 [...] points) and undecided on arithmetic (...)', or how many pairs of model and task have each verdict."""
-    if len(rows) > FEW:
-        counts = [f"{number} {verdict}" for verdict, number in rows.verdict.value_counts().items()]
-        return f"of {len(rows)} pairs of model and task {joined(counts)}"
-    several = rows.model.nunique() > 1
-    said = []
-    for row in rows.itertuples():
-        where = f"{escape(row.task)}" + (f" for {escape(row.model)}" if several else "")
-        estimate, _, verdict = claim_numbers(numbers, row)
-        said.append(f"{verdict} on {where} ({estimate} points)")
-    return joined(said)
+def primary_claims(numbers, keys: list[str], most_rows: float = float("inf")) -> list[dict]:
+    """Primary claims by `keys`, with the macros of their rows, or with the number of rows of each verdict if there are more rows
+    than `most_rows`."""
+    table, claims = numbers.tables["claims"], []
+    for names, rows in table[table.primary == 1].groupby(keys, sort=False):
+        counts = {} if len(rows) <= most_rows else rows.verdict.value_counts().to_dict()
+        facts = dict(zip(keys, names)) | {"models": rows.model.nunique(), "counts": counts}
+        shown = [] if counts else [claim_numbers(numbers, row) for row in rows.itertuples()]
+        claims.append(facts | {"text": facts["claim"], "rows": shown})
+    return claims
 
 
-def claim_numbers(numbers, row) -> tuple[str, str, str]:
-    """Macros of a claim's estimate, p and verdict; no p where there is none."""
+def claim_numbers(numbers, row) -> dict[str, str]:
+    """The macros of a claim's estimate, p ('' where there is none) and verdict, with its task and model."""
     key = f"claim.{row.id}.{row.model}.{row.task}"
     p = "" if pd.isna(row.p_holm) else numbers.add(f"{key}.p", "claims", row, ["p_holm"], "p")
     estimate = numbers.add(key, "claims", row, ["estimate", "low", "high"], "gain")
-    return estimate, p, numbers.add(f"{key}.verdict", "claims", row, ["verdict"], "text")
+    verdict = numbers.add(f"{key}.verdict", "claims", row, ["verdict"], "text")
+    return {"task": row.task, "model": row.model, "estimate": estimate, "p": p, "verdict": verdict}
 
 
-def made_of_in_short(numbers) -> str:
-    """What the largest gain of each task is made of, in a sentence; '' for more than FEW tasks."""
-    kinds = _whole(numbers.tables["kinds"])
-    rows, names = (
-        (kinds, ("finishing", "sharpening", "new_solving"))
-        if len(kinds)
-        else (at_home(numbers.tables["parts"]), ("finishing", "correctness"))
-    )
+def largest_gains(numbers) -> list[dict]:
+    """What the largest gain of each model and task is made of; [] for more than FEW."""
+    table, names = "kinds", ("finishing", "sharpening", "new_solving")
+    rows = over_all_tiers(numbers.tables["kinds"])
+    if not len(rows):
+        table, names, rows = "parts", ("finishing", "correctness"), at_home(numbers.tables["parts"])
     best = [group.loc[group.gain.idxmax()] for _, group in rows.groupby(["model", "task"], sort=False)]
-    if not best or len(best) > FEW:
-        return ""
-    table = "kinds" if len(kinds) else "parts"
-    said = []
-    for row in best:
+    gains = []
+    for row in best if len(best) <= FEW else []:
         parts = []
         for place, name in enumerate(names, 1):
             columns = ["gain", *interval(name)[1:], *names]  # all parts: rounded, they add up
-            parts.append(
-                f"{numbers.add(f'made.{name}.{cell(row)}', table, row, columns, f'part {place}')} {name.replace('_', ' ')}"
-            )
+            number = numbers.add(f"made.{name}.{cell(row)}", table, row, columns, f"part {place}")
+            parts.append({"number": number, "name": name.replace("_", " ")})
         gain = numbers.add(f"made.gain.{cell(row)}", table, row, ["gain"], "points")
-        whose = f" for {escape(row.model)}" if rows.model.nunique() > 1 else ""
-        said.append(f"on {escape(row.task)}{whose} the {gain} points of {escape(row.arm)} are {joined(parts)}")
-    return "Of the largest gains, " + "; ".join(said) + "."
+        model = row.model if rows.model.nunique() > 1 else ""
+        gains.append({"task": row.task, "model": model, "arm": row.arm, "number": gain, "parts": parts})
+    return gains
 
 
-def holds_for(study: dict) -> str:
-    if study["own_bases"]:
-        return "The intervals are for new base models of this kind, new seeds and new problems like these; they say nothing about large models."
-    return r"The intervals are for these models (\result{models}), new seeds and new problems; they say nothing about another base model."
+def over_all_tiers(kinds: pd.DataFrame) -> pd.DataFrame:
+    """Rows over all tiers, on each task's own test."""
+    return at_home(kinds)[at_home(kinds).tier.isna()]
 
 
-# --- results -----------------------------------------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------------------------------
 
 
 def judged(numbers) -> str:
     """A paragraph for each paper's primary claim: what it says, whom the answer holds for, and what was found on each task."""
-    claims = numbers.tables["claims"]
-    paragraphs = []
-    for (paper, claim, population), group in claims[claims.primary == 1].groupby(["paper", "claim", "population"], sort=False):
-        said = []
-        for row in group.itertuples():
-            estimate, p, verdict = claim_numbers(numbers, row)
-            said.append(f"{escape(row.task)} ({escape(row.model)}) {estimate}{f' ($p${p})' if p else ''}, {verdict}")
-        who = "This project" if paper == "here" else paper
-        paragraphs.append(rf"\textbf{{{who}}} claims: {escape(claim)}. In points, for {escape(population)}: {'; '.join(said)}.")
-    return "\n\n".join(paragraphs)
+    return fill("judged", claims=primary_claims(numbers, ["paper", "claim", "population"]))
 
 
 def gains(numbers) -> str:
     """A paragraph a model and task: least and largest gain, sampled and greedy, and the differences between policies that are resolved."""
     table, differences = at_home(numbers.tables["gains"]), at_home(numbers.tables["differences"])
-    paragraphs = []
+    cells = []
     for (model, task), group in table.groupby(["model", "task"], sort=False):
-        sampled, greedy = (group[group.decoding == name] for name in ("sampled", "greedy"))
-        text = ""
-        if len(sampled):
-            text = rf"\textbf{{{escape(task)}}} ({escape(model)}, \result{{base.{model}.{task}.sampled}}\,\% before): {_gained(numbers, sampled)} points"
-        if len(greedy):
-            before = rf"\result{{base.{model}.{task}.greedy}}\,\% before"
-            text += (
-                f"; greedy accuracy ({before}) " if text else rf"\textbf{{{escape(task)}}} ({escape(model)}, greedy, {before}): "
-            )
-            text += f"changes by {_gained(numbers, greedy)}" if len(sampled) else f"{_gained(numbers, greedy)} points"
-        paragraphs.append(f"{text}. {_resolved(differences[(differences.model == model) & (differences.task == task)])}".strip())
-    return "\n\n".join(paragraphs)
+        sampled, greedy = (gain_ends(numbers, group[group.decoding == name]) for name in ("sampled", "greedy"))
+        pairs = differences[(differences.model == model) & (differences.task == task)]
+        cells.append({"model": model, "task": task, "sampled": sampled, "greedy": greedy} | resolved(pairs))
+    return fill("gains", cells=cells)
 
 
-def _gained(numbers, rows: pd.DataFrame) -> str:
-    return span(numbers, "gains", rows, "gain", lambda row: f"gain.{cell(row)}.{row.decoding}")
+def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
+    return ends(numbers, "gains", rows, "gain", lambda row: f"gain.{cell(row)}.{row.decoding}")
 
 
-def _resolved(pairs: pd.DataFrame) -> str:
-    """Which differences between policies are resolved after Holm's correction, and which difference would have been found."""
-    if not len(pairs):
-        return ""
+def resolved(pairs: pd.DataFrame) -> dict:
+    """Whether policies are compared, which differences are resolved after Holm's correction, and the macro of the detectable one."""
     found = []
     for row in pairs[pairs.p_holm < 0.05].itertuples():
         better, worse = (row.arm, row.minus_arm) if row.difference > 0 else (row.minus_arm, row.arm)
-        found.append(rf"{escape(better)} over {escape(worse)} ($p$\result{{p.{cell(row)}.{row.minus_arm}}})")
-    text = f"Resolved after Holm's correction: {listed(found)}." if found else "No difference between policies is resolved."
-    if pairs.mdd.notna().any():
-        row = pairs.iloc[0]
-        key = f"detectable.difference.{row.model}.{row.task}.{row.eval_task}"
-        text += rf" A difference of \result{{{key}}} points would have been found in four of five such studies."
-    return text
+        found.append({"better": better, "worse": worse, "key": f"p.{cell(row)}.{row.minus_arm}"})
+    first = pairs.iloc[0] if pairs.mdd.notna().any() else None
+    detectable = "" if first is None else f"detectable.difference.{first.model}.{first.task}.{first.eval_task}"
+    return {"compared": len(pairs) > 0, "resolved": found, "detectable": detectable}
 
 
 def made_of(numbers) -> str:
     """Finishing, sharpening and new solving of the gains on each task's own test; right for the right reason; the two graders."""
-    parts, kinds, reasons = (at_home(numbers.tables[name]) for name in ("parts", "kinds", "reasons"))
-    kinds, paragraphs = _whole(kinds), []
+    parts, reasons = (at_home(numbers.tables[name]) for name in ("parts", "reasons"))
+    kinds, decomposition, cells = over_all_tiers(numbers.tables["kinds"]), at_home(numbers.tables["decomposition"]), []
     for (model, task), group in parts.groupby(["model", "task"], sort=False):
         same = lambda frame, model=model, task=task: frame[(frame.model == model) & (frame.task == task)]
-        text = rf"\textbf{{{escape(task)}}} ({escape(model)}): finishing is {span(numbers, 'parts', group, 'finishing', named('finishing'))} points"
-        if len(of_kind := same(kinds)):
-            lost = numbers.add(f"out.of.reach.{model}.{task}", "kinds", of_kind.iloc[0], ["out_of_reach"], "points")
-            samples = numbers.add(f"reach.samples.{model}.{task}", "kinds", of_kind.iloc[0], ["reach_samples"], "count")
-            text += f", sharpening {span(numbers, 'kinds', of_kind, 'sharpening', named('sharpening'))}, and new solving "
-            text += f"{span(numbers, 'kinds', of_kind, 'new_solving', named('new.solving'))}. Out of reach of {samples} samples of the base are {lost}\\,\\% of the problems"
+        values = {"model": model, "task": task, "kinds": None, "sound": None}
+        values["finishing"] = ends(numbers, "parts", group, "finishing", part_key("finishing"))
+        if len(rows := same(kinds)):
+            values["kinds"] = kinds_of(numbers, f"{model}.{task}", rows)
         else:
-            text += f", and correctness {span(numbers, 'parts', group, 'correctness', named('correctness'))}"
-        if len(of_reason := same(reasons[reasons.sound_share.notna()])):
-            before = numbers.add(f"sound.before.{model}.{task}", "reasons", of_reason.iloc[0], ["base_sound_share"], "points")
-            ends = [of_reason.loc[of_reason.sound_share.idxmin()], of_reason.loc[of_reason.sound_share.idxmax()]]
-            after = [
-                f"{numbers.add(f'sound.after.{cell(row)}', 'reasons', row, ['sound_share'], 'points')}\\,\\% ({escape(row.arm)})"
-                for row in ends
-            ]
-            text += f". Every step is right in {before}\\,\\% of the right answers before, and in {' to '.join(after)} after"
-        paragraphs.append(text + "." + _by_grader(numbers, same(at_home(numbers.tables["decomposition"]))))
-    return "\n\n".join(paragraphs)
+            values["correctness"] = ends(numbers, "parts", group, "correctness", part_key("correctness"))
+        if len(rows := same(reasons[reasons.sound_share.notna()])):
+            values["sound"] = sound_of(numbers, f"{model}.{task}", rows)
+        cells.append(values | {"graders": finishing_by_grader(numbers, same(decomposition))})
+    return fill("made_of", cells=cells)
 
 
-def _by_grader(numbers, rows: pd.DataFrame) -> str:
-    """Finishing of the largest gain by the strict and the lenient grader, where they differ."""
+def kinds_of(numbers, key: str, rows: pd.DataFrame) -> dict:
+    """Sharpening and new solving, and the share of problems out of reach of the base model's samples."""
+    first = rows.iloc[0]
+    lost = numbers.add(f"out.of.reach.{key}", "kinds", first, ["out_of_reach"], "points")
+    samples = numbers.add(f"reach.samples.{key}", "kinds", first, ["reach_samples"], "count")
+    return {
+        "sharpening": ends(numbers, "kinds", rows, "sharpening", part_key("sharpening")),
+        "new_solving": ends(numbers, "kinds", rows, "new_solving", part_key("new.solving")),
+        "out_of_reach": lost,
+        "samples": samples,
+    }
+
+
+def sound_of(numbers, key: str, rows: pd.DataFrame) -> dict:
+    """The share of right answers with every step right: of the base model, and the least and largest after training."""
+    before = numbers.add(f"sound.before.{key}", "reasons", rows.iloc[0], ["base_sound_share"], "points")
+    extremes = [rows.loc[rows.sound_share.idxmin()], rows.loc[rows.sound_share.idxmax()]]
+    after = [
+        {"number": numbers.add(f"sound.after.{cell(row)}", "reasons", row, ["sound_share"], "points"), "arm": row.arm}
+        for row in extremes
+    ]
+    return {"before": before, "after": after}
+
+
+def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
+    """Finishing of the largest gain by the strict and the lenient grader; None where they do not differ."""
     rows = rows[rows.tier.isna() & (rows.step == rows.groupby("arm").step.transform("max"))]
     task = rows[rows.grading == "task"]
     if not len(task):
-        return ""
+        return None
     best = rows[rows.arm == task.loc[task.gain.idxmax()].arm].set_index("grading", drop=False)
     if abs(best.finishing["strict"] - best.finishing["lenient"]) < 0.0005:
-        return ""
-    said = [
-        f"{numbers.add(f'finishing.{name}.{cell(best.loc[name])}', 'decomposition', best.loc[name], interval('finishing'), 'gain')} by the {name} grader"
-        for name in ("strict", "lenient")
-    ]
-    return f" Of the gain of {escape(best.arm.iloc[0])}, finishing is {joined(said)}."
+        return None
+    finishing = {
+        name: numbers.add(f"finishing.{name}.{cell(row)}", "decomposition", row, interval("finishing"), "gain")
+        for name, row in (("strict", best.loc["strict"]), ("lenient", best.loc["lenient"]))
+    }
+    return {"arm": best.arm.iloc[0]} | finishing
 
 
 def leads(numbers) -> str:
     """Which property of the base model explains the lead of `hard` over `random` best, by R^2 over base models."""
     table = at_home(numbers.tables["lead_regressions"])
     table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
-    paragraphs = []
+    several, lines = table.model.nunique() > 1, []
     for (model, task), group in table.groupby(["model", "task"], sort=False, dropna=False):
         best = group.loc[group.r_squared.idxmax()]
-        several = table.model.nunique() > 1
-        key, where = (f"lead.{model}.{task}", f"{task} ({model})") if several else (f"lead.{task}", task)
-        slope = numbers.add(f"{key}.slope", "lead_regressions", best, interval("slope"), "slope")
-        explained = numbers.add(f"{key}.explained", "lead_regressions", best, ["r_squared"], "r squared")
-        p = numbers.add(f"{key}.p", "lead_regressions", best, ["p"], "p")
-        points = numbers.add(f"{key}.points", "lead_regressions", best, ["points"], "count")
-        about = {
-            "base_accuracy": "accuracy",
-            "greedy_gap": "gap between greedy and sampled accuracy",
-            "zero_share": "share of the pool never solved",
-            "mixed_share": "share of the pool solved sometimes",
-        }
-        paragraphs.append(
-            rf"\textbf{{{escape(where)}}}: over {points} base models the lead of {LEADING} over {RIVAL} goes closest with the base's"
-            f" {about[best.predictor]}: {slope} points per point ($R^2=$ {explained}, $p${p}, not corrected for the four lines tried)."
+        key = f"lead.{model}.{task}" if several else f"lead.{task}"
+        add = lambda name, columns, how, key=key, best=best: numbers.add(f"{key}.{name}", "lead_regressions", best, columns, how)
+        lines.append(
+            {
+                "task": task,
+                "model": model if several else "",
+                "property": PROPERTIES[best.predictor],
+                "slope": add("slope", interval("slope"), "slope"),
+                "explained": add("explained", ["r_squared"], "r squared"),
+                "p": add("p", ["p"], "p"),
+                "points": add("points", ["points"], "count"),
+            }
         )
-    return "\n\n".join(paragraphs)
+    return fill("leads", lines=lines)
 
 
 def explained(numbers) -> str:
@@ -250,96 +258,70 @@ def explained(numbers) -> str:
     alone = {row.predictor: row for row in table.itertuples()}
     if not {"learnable", "tokens"} <= set(alone):
         return ""
-    learnable, tokens = (
-        numbers.add(f"explained.{name}", "regressions", alone[name], ["r_squared"], "r squared") for name in ("learnable", "tokens")
-    )
-    cells = numbers.add("explained.cells", "regressions", alone["learnable"], ["cells"], "count")
-    return (
-        f"Over {cells} cells (model, task, arm) the learnable share explains the gain with $R^2=$ {learnable} and the mean"
-        f" length of the trained model's completions with $R^2=$ {tokens}. Cells share base models and problems, so that there is no interval."
-    )
+    values = {
+        name: numbers.add(f"explained.{name}", "regressions", alone[name], ["r_squared"], "r squared")
+        for name in ("learnable", "tokens")
+    }
+    return fill("explained", **values, cells=numbers.add("explained.cells", "regressions", alone["learnable"], ["cells"], "count"))
 
 
 def elsewhere(numbers) -> str:
     """Gains on other test sets than the task's own."""
     table = numbers.tables["gains"]
     table = table[(table.task != table.eval_task) & (table.decoding == "sampled")]
-    return " ".join(
-        rf"Trained on {escape(task)} and tested on {escape(test)} ({escape(model)}, \result{{base.{model}.{test}.sampled}}\,\%"
-        f" before): {_gained(numbers, group)} points."
+    cells = [
+        {"model": model, "task": task, "test": test, "gains": gain_ends(numbers, group)}
         for (model, task, test), group in table.groupby(["model", "task", "eval_task"], sort=False)
-    )
+    ]
+    return fill("elsewhere", cells=cells)
 
 
 def overlaps(numbers) -> str:
     """Which test questions stand in a pool or are near one, and which questions of a pool were repeated."""
-    sentences = []
+    rows = []
     for row in numbers.tables["contamination"].itertuples():
-        key = f"{row.task}.{row.eval_task}"
-        equal, near, problems = (
-            numbers.add(f"{name}.{key}", "contamination", row, [name], "count") for name in ("equal", "near", "problems")
-        )
-        text = f"{equal} of the {problems} test questions of {escape(row.eval_task)} are in the pool of {escape(row.task)}, {near} are near one of it"
+        counts = {
+            name: numbers.add(f"{name}.{row.task}.{row.eval_task}", "contamination", row, [name], "count")
+            for name in ("equal", "near", "problems")
+        }
+        repeated = ""
         if row.repeated and row.task == row.eval_task:
-            text += f", and {numbers.add(f'repeated.{row.task}', 'contamination', row, ['repeated'], 'count')} questions that the pool had twice were left out"
-        sentences.append(text)
-    return f"{'; '.join(sentences)}." if sentences else ""
+            repeated = numbers.add(f"repeated.{row.task}", "contamination", row, ["repeated"], "count")
+        rows.append({"task": row.task, "test": row.eval_task, "repeated": repeated} | counts)
+    return fill("overlaps", rows=rows)
 
 
 def limits_compared(numbers, cut_from: dict[str, str]) -> str:
     """Tasks that differ only in the completion limit: the gains under each limit, and how much of them is finishing."""
-    parts, sentences = numbers.tables["parts"], []
+    parts, cells = numbers.tables["parts"], []
     for tight, ample in cut_from.items():
         for trained in (tight, ample):
             for model, group in parts[parts.task == trained].groupby("model", sort=False):
                 for test in (tight, ample):
                     rows = group[group.eval_task == test]
-                    if not len(rows):
-                        continue
-                    answered = rf"\result{{base.answered.{cell(rows.iloc[0])}}}"
-                    sentences.append(
-                        f"Trained on {escape(trained)} and tested on {escape(test)} ({escape(model)}, {answered}\\,\\% answered before), finishing is"
-                        f" {span(numbers, 'parts', rows, 'finishing', named('finishing'))} and correctness"
-                        f" {span(numbers, 'parts', rows, 'correctness', named('correctness'))} points."
-                    )
-    return " ".join(sentences)
+                    if len(rows):
+                        halves = {name: ends(numbers, "parts", rows, name, part_key(name)) for name in ("finishing", "correctness")}
+                        cells.append({"task": trained, "test": test, "model": model, "key": cell(rows.iloc[0])} | halves)
+    return fill("limits_compared", cells=cells)
 
 
 def unsolved(numbers) -> str:
     """How many of the hardest prompts the base model never solved, by the samples that chose them and by others."""
-    table, sentences = numbers.tables["subsets"], []
+    table, rows = numbers.tables["subsets"], []
     for row in table[table.policy == LEADING].itertuples():
-        key = f"{row.model}.{row.task}.{row.policy}"
-        text = rf"{escape(row.task)} ({escape(row.model)}) \result{{zero.{key}}}\,\%"
+        key, held_out = f"{row.model}.{row.task}.{row.policy}", ""
         if not pd.isna(row.held_out_zero_share):
-            text += f", and {numbers.add(f'zero.held.out.{key}', 'subsets', row, ['held_out_zero_share'], 'points')}\\,\\% in as many other samples"
-        sentences.append(text)
-    return "; ".join(sentences)
+            held_out = numbers.add(f"zero.held.out.{key}", "subsets", row, ["held_out_zero_share"], "points")
+        rows.append({"task": row.task, "model": row.model, "key": key, "held_out": held_out})
+    return fill("unsolved", rows=rows)
 
 
 def followed(numbers) -> str:
     """Recorded training runs: the policies with the largest and the smallest learnable share over all later epochs, and `hard` and `all`."""
-    table, paragraphs = numbers.tables["trajectories"], []
+    table, runs = numbers.tables["trajectories"], []
     for (model, prompts), group in table[table.stretch.isna()].groupby(["model", "task"], sort=False):
         shares = group.set_index("policy").mixed
-        shown = dict.fromkeys([shares.idxmax(), *shares.index.intersection(["all", "hard"]), shares.idxmin()])
-        said = [rf"{escape(policy)} \result{{mixed.{model}.{prompts}.{policy}}}\,\%" for policy in shown]
-        text = rf"\textbf{{{escape(model)}}}. Share of groups that are learnable in the later epochs, of the prompts that a policy chooses:"
-        text += f" {listed(said)}"
-        text += r"\seefigure{trajectories}\seetable{trajectories}."
-        if "all" in shares:
-            text += rf" Of all prompts \result{{never.solved.{model}.{prompts}.all}}\,\% are never solved in the first epochs."
-        moved = [
-            rf"{escape(policy)} \result{{mixed.first.{model}.{prompts}.{policy}}} and \result{{mixed.last.{model}.{prompts}.{policy}}}\,\%"
-            for policy in ("hard", "easy")
-            if policy in shares
-        ]
-        if moved:
-            text += f" In the first and in the last stretch of these epochs it is {listed(moved)}."
-        paragraphs.append(text)
-    return "\n\n".join(paragraphs)
-
-
-def _whole(kinds: pd.DataFrame) -> pd.DataFrame:
-    """Rows over all tiers, on each task's own test."""
-    return at_home(kinds)[at_home(kinds).tier.isna()]
+        policies = dict.fromkeys([shares.idxmax(), *shares.index.intersection(["all", "hard"]), shares.idxmin()])
+        moved = [policy for policy in ("hard", "easy") if policy in shares]
+        runs.append({"model": model, "key": f"{model}.{prompts}", "policies": policies, "has_all": "all" in shares, "moved": moved})
+    return fill("followed", runs=runs)
