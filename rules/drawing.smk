@@ -154,7 +154,6 @@ def show_results_command():
     agreement = " ".join(["", "--agreement", *compared]) if compared else ""
     own_bases = " --own-bases" if claim_conditions.conditions(config, study)["own_bases"] else ""
     first_recipe = settings.first_recipe(config["studies"][study])
-    named = f" --first-recipe {first_recipe}" if first_recipe else ""
-    return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}{own_bases}{named}" + (
+    return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}{own_bases} --first-recipe {first_recipe}" + (
         "" if TEX else " --no-tex"
     )

@@ -28,7 +28,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 DETECTABLE = ["study", "test", "seeds", "problems", "samples", "gain", "difference", "primary"]
-LABELS = ["study", "task", "pool", "policy", "recipe", "labels"]
+LABELS = ["study", "task", "pool", "policy", "recipe", "arm", "labels"]
 POWER = ["study", "claim", "model", "task", "published", "seeds", "detectable", "takes", "gpu_hours", "aims"]
 
 

@@ -84,7 +84,7 @@ def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first(
     first = settings.first_recipe({"arms": [{"policy": "hard", "recipe": ["as_written", "finish_only"]}]})
     labels = {recipe: arms.label("hard", recipe, first) for recipe in ("as_written", "finish_only", "recorded")}
     assert labels == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
-    assert settings.first_recipe({"arms": [{"policy": "hard"}]}) == "", "recordings name no recipes"
+    assert settings.first_recipe({"arms": [{"policy": "hard"}]}) == "recorded", "recordings name no recipes"
     for name, plan in CONFIG["studies"].items():
         runs = settings.runs(CONFIG, plan)
         assert len({(run.model, run.task, run.policy, run.recipe, run.seed) for run in runs}) == len(runs), name

@@ -272,8 +272,8 @@ def runs(config: dict, study: dict) -> list[Run]:
 
 
 def first_recipe(study: dict) -> str:
-    """The first recipe that a study lists; "" if all of its runs are recorded."""
-    return next(iter(recipes_of(study)), "")
+    """The first recipe that a study lists; "recorded" if all of its runs are recorded."""
+    return next(iter(recipes_of(study)), "recorded")
 
 
 def is_first_recipe(study: dict, recipe: str) -> bool:
