@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="CSV file; the JSON file is written beside it")
     args = parser.parse_args()
 
-    files.named(args.output)
+    files.output_path(args.output)
     pool = tasks.read_problems(args.pool, needs_answer=False)
     rows, counts = of_test(args, pool, tasks.read_problems(args.problems)) if args.test else of_pool(args.task, pool)
     files.write_json(Path(args.output).with_suffix(".json"), counts)

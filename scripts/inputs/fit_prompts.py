@@ -50,7 +50,7 @@ def report(args: argparse.Namespace, too_long: list[tuple[dict, int]], problems:
         raise errors.UserError(
             f"{what}; shorten the prompts, lower the task's completion_tokens, or choose a model with a larger context"
         )
-    print(f"warning: {errors.shown(what)}; they are left out", flush=True)
+    print(f"warning: {errors.printable(what)}; they are left out", flush=True)
 
 
 if __name__ == "__main__":

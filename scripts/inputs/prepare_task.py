@@ -46,7 +46,7 @@ def main() -> None:
     if args.grader and not args.unlabelled:
         usable = len(tasks.read_by_grader(problems, args.grader, f"task {args.task}, {args.split}"))
         for warning in annotations.warnings(problems, args.files, args.grader):
-            print(f"warning: {errors.shown(warning)}")
+            print(f"warning: {errors.printable(warning)}")
     for name, policy in args.policies.items():
         if not isinstance(policy, dict) or not policies.is_budget(policy.get("budget")):
             raise errors.UserError(
@@ -66,7 +66,7 @@ def distinct(problems: list[dict], places: dict[str, str], args: argparse.Namesp
     names = errors.first_entries([f"'{identity}' (equal to '{first}')" for identity, first in repeated])
     verdict = "they are left out" if args.split == "train" else "they stay, so that the split is the one that others use"
     print(
-        f"warning: task {args.task}, {args.split}: {len(repeated)} questions stand there already: {errors.shown(names)}; {verdict}"
+        f"warning: task {args.task}, {args.split}: {len(repeated)} questions stand there already: {errors.printable(names)}; {verdict}"
     )
     return unique if args.split == "train" else problems
 

@@ -32,7 +32,7 @@ def main() -> None:
     for note in filled.notes:
         print(f"warning: {args.annotated}: {note}")
     if filled.empty:
-        left_out = errors.shown(", ".join(filled.empty))
+        left_out = errors.printable(", ".join(filled.empty))
         print(f"warning: {args.annotated}: {len(filled.empty)} rows have no answer and are left out: {left_out}")
     print(f"{args.output}: {len(filled.answers)} problems have answers")
 

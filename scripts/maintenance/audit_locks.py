@@ -39,7 +39,7 @@ def main() -> None:
                 f"{today}: nothing was audited: the database cannot be reached, or knows no package of envs/{lock.name}; {WHERE}"
             )
     for line in [*holes, *(f"not audited: {label}" for label in sorted(skipped))]:
-        print(errors.shown(line))
+        print(errors.printable(line))
     counts = (
         f"{today}: {len(packages)} packages of {len(locks)} locks, {len(holes)} known holes, {len(skipped)} packages not audited"
     )

@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--figures", type=Path, help="folder of the studies (paper), to copy the figures that the pages show")
     args = parser.parse_args()
     for folder in committed(args.root):
-        files.write_text(folder / seals.SUMS, seals.sums(folder))
+        files.write_text(folder / seals.CHECKSUM_FILE, seals.checksum_lines(folder))
     for name, text in pages(args.root).items():
         files.write_text(args.root / name, text)
         print(args.root / name)
@@ -72,7 +72,7 @@ def main() -> None:
 
 def committed(root: Path) -> list[Path]:
     """Folders of committed tables."""
-    places = [root.joinpath(*parts) for parts in seals.COMMITTED]
+    places = [root.joinpath(*parts) for parts in seals.COMMITTED_FOLDERS]
     return sorted({path.parent for place in places for path in place.rglob("*.csv")})
 
 

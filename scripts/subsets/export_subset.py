@@ -52,7 +52,7 @@ def main() -> None:
         files.write_text(args.output, "".join(line + "\n" for line in lines))
 
     by, mean = measure_of(facts)
-    column = errors.shown(args.to_annotate)
+    column = errors.printable(args.to_annotate)
     print(
         f"{facts['prompts']} of {facts['pool']} prompts by {json.dumps(facts['policy'])}, mean {by}"
         f" {'unknown, samples are missing' if mean is None else f'{mean:.3f}'}\n"

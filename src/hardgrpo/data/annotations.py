@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hardgrpo.data import sources, spreadsheets
 from hardgrpo.grading import graders
-from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows, shown
+from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
 TEXTUAL = ("final_word",)  # graders for which a date or a number with a comma may be an answer
 
@@ -148,4 +148,4 @@ def warnings(problems: list[dict], paths: list[str], grader: str) -> list[str]:
 
 
 def _first(texts: list[str]) -> str:
-    return shown(f"{len(texts)}, {first_entries(texts)}")
+    return printable(f"{len(texts)}, {first_entries(texts)}")

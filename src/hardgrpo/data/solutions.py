@@ -9,7 +9,7 @@ from pathlib import Path
 from hardgrpo.data import generated, sources, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows, shown
+from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
 UNGRADED_SHARE = tasks.UNREADABLE_SHARE  # at most this share of solutions may be graded wrong; they are left out
 
@@ -58,7 +58,7 @@ def graded_right(solved: list[tuple[dict, str]], grader: str, path: str | Path) 
         what = f"{path}: grader '{grader}' does not find the worked solution of {len(wrong)} of {len(solved)} problems right: {examples}"
         if len(wrong) > UNGRADED_SHARE * len(solved):
             raise UserError(f"{what}; choose another grader for the task or correct the solutions")
-        print(f"warning: {shown(what)}; they are left out", flush=True)
+        print(f"warning: {printable(what)}; they are left out", flush=True)
     left_out = {problem["id"] for problem in wrong}
     return [{"id": problem["id"], "solution": text} for problem, text in solved if problem["id"] not in left_out]
 

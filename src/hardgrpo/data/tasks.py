@@ -9,7 +9,7 @@ from pathlib import Path
 from hardgrpo.data import generated, sources, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows, shown
+from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
 SPLITS = ("train", "test")
 # Keys of a source that hold lists of numbers.
@@ -118,7 +118,7 @@ def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[
         commas = any(spreadsheets.DECIMAL_COMMA.fullmatch(p["answer"].strip()) for p in unreadable)
         point = " (a decimal comma: write a decimal point)" if commas else ""
         raise UserError(f"{what}; choose another grader for the task or correct the answers{point}")
-    print(f"warning: {shown(what)}; probes, subsets and tests leave them out", flush=True)
+    print(f"warning: {printable(what)}; probes, subsets and tests leave them out", flush=True)
     return [p for p in problems if p not in unreadable]
 
 

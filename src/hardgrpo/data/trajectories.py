@@ -13,7 +13,9 @@ def read(path: str) -> dict[str, list[dict]]:
     prompts: dict[str, list[dict]] = {}
     places: dict[tuple[str, int], str] = {}
     row_errors = []
-    for row, place in zip(files.converted(path, table.header, table.cells, COLUMNS, place=table.places.__getitem__), table.places):
+    for row, place in zip(
+        files.convert_rows(path, table.header, table.cells, COLUMNS, place=table.places.__getitem__), table.places
+    ):
         problem = _impossible(row)
         if not problem:
             first = places.setdefault((row["id"], row["epoch"]), place)
