@@ -41,7 +41,7 @@ def of_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
         for problem in pool
         for repeated in problem.get("repeated_as", [])
     ]
-    rows += matched("train", pool, "train", pool, contamination.matches([problem["question"] for problem in pool]))
+    rows += matched("train", pool, "train", pool, contamination.find_matches([problem["question"] for problem in pool]))
     counts = {"problems": len(pool), "repeated": count(rows, "repeated"), "near": count(rows, "near")}
     print(
         f"pool of {task}: {counts['problems']} questions, {counts['repeated']} repeated ones left out, {counts['near']} near another"
@@ -52,8 +52,8 @@ def of_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
 def of_test(args: argparse.Namespace, pool: list[dict], problems: list[dict]) -> tuple[list[dict], dict]:
     """(rows of a test's questions that the pool has, or the test has twice; counts). Raise a `UserError` for refused ones."""
     questions, others = ([problem["question"] for problem in split] for split in (problems, pool))
-    in_pool = matched("test", problems, "train", pool, contamination.matches(questions, others))
-    in_test = matched("test", problems, "test", problems, contamination.matches(questions))
+    in_pool = matched("test", problems, "train", pool, contamination.find_matches(questions, others))
+    in_test = matched("test", problems, "test", problems, contamination.find_matches(questions))
     counts = {
         "problems": len(problems),
         "equal": count(in_pool, "equal"),
@@ -84,13 +84,13 @@ def of_test(args: argparse.Namespace, pool: list[dict], problems: list[dict]) ->
 
 def matched(split: str, problems: list[dict], other_split: str, others: list[dict], matches: list) -> list[dict]:
     return [
-        row(split, problems[match.index]["id"], other_split, others[match.other]["id"], kind(match), match.share)
+        row(split, problems[match.index]["id"], other_split, others[match.reference_index]["id"], kind(match), match.share)
         for match in matches
     ]
 
 
 def kind(match: contamination.Match) -> str:
-    return "equal" if match.equal else "near" if match.near else "shares"
+    return "equal" if match.equal else "near" if match.is_near else "shares"
 
 
 def row(*cells) -> dict:

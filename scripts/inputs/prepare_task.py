@@ -44,8 +44,8 @@ def main() -> None:
     problems = distinct(problems, places, args)
     usable = len(problems)
     if args.grader and not args.unlabelled:
-        usable = len(tasks.read_by_grader(problems, args.grader, f"task {args.task}, {args.split}"))
-        for warning in annotations.warnings(problems, args.files, args.grader):
+        usable = len(tasks.readable_problems(problems, args.grader, f"task {args.task}, {args.split}"))
+        for warning in annotations.spreadsheet_warnings(problems, args.files, args.grader):
             print(f"warning: {errors.printable(warning)}")
     for name, policy in args.policies.items():
         if not isinstance(policy, dict) or not policies.is_budget(policy.get("budget")):
@@ -59,8 +59,8 @@ def main() -> None:
 
 def distinct(problems: list[dict], places: dict[str, str], args: argparse.Namespace) -> list[dict]:
     """The problems without repeated questions. A test split keeps them, because its accuracy is compared with that of others."""
-    same_answer = functools.partial(tasks.same_answer, None if args.unlabelled else args.grader)
-    unique, repeated = contamination.without_repetitions(problems, places, same_answer)
+    same_answer = functools.partial(tasks.is_same_answer, None if args.unlabelled else args.grader)
+    unique, repeated = contamination.drop_repetitions(problems, places, same_answer)
     if not repeated:
         return problems
     names = errors.first_entries([f"'{identity}' (equal to '{first}')" for identity, first in repeated])

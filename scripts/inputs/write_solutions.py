@@ -24,8 +24,8 @@ def main() -> None:
 
     graders.check_grader(args.grader, f"task {args.task}")
 
-    solved = solutions.worked(args.task, args.source, args.files, args.grader)
-    rows = solutions.graded_right(solved, args.grader, f"task {args.task}, train")
+    solved = solutions.worked_solutions(args.task, args.source, args.files, args.grader)
+    rows = solutions.correct_solutions(solved, args.grader, f"task {args.task}, train")
     files.write_jsonl(args.output, rows)
     print(f"{args.output}: {len(rows)} worked solutions")
 

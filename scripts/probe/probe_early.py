@@ -51,7 +51,7 @@ def main() -> None:
         )
     graders.check_grader(args.grader, args.output)
     # the pool is the problems that the grader can check, as in measure_difficulty.py
-    problems = tasks.read_by_grader(tasks.read_problems(args.problems), args.grader, args.problems)
+    problems = tasks.readable_problems(tasks.read_problems(args.problems), args.grader, args.problems)
     wants = read_wants(args.stop_for, [problem["id"] for problem in problems], args.samples)
     programs.start(args)
     full = len(problems) * args.samples

@@ -22,7 +22,7 @@ from conftest import ROOT
 from fuzzing.arguments import CALLS
 from fuzzing.judge import program, run_program
 from hardgrpo.analysis import summaries
-from hardgrpo.data import completions, evaluations, solutions, sources
+from hardgrpo.data import completions, evaluations, solutions, sources, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
@@ -301,9 +301,12 @@ def test_messages_are_one_printable_line_of_readable_length():
 
 def test_cells_that_a_spreadsheet_would_compute_are_made_inert():
     for cell in ("=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "=cmd|' /C calc'!A0", "'=1", "''-1"):
-        assert sources.inert(cell) == "'" + cell and sources.original(sources.inert(cell)) == cell
+        assert (
+            spreadsheets.escape_formulas(cell) == "'" + cell
+            and spreadsheets.unescape_formulas(spreadsheets.escape_formulas(cell)) == cell
+        )
     for cell in ("", "-5", "+3.5", "a=b", "'quoted'", "5"):
-        assert sources.inert(cell) == cell == sources.original(cell)
+        assert spreadsheets.escape_formulas(cell) == cell == spreadsheets.unescape_formulas(cell)
 
 
 CELLS = [
@@ -323,8 +326,8 @@ CELLS += ["x;'=1", "x;''=1", "x; =1", "- a\n- b", "x;-5", "x;'-5", "a;b", "'a;'b
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("cell", CELLS)
 def test_no_part_of_a_cell_is_a_formula_whatever_delimiter_a_spreadsheet_takes(cell, delimiter):
-    inert = sources.inert(cell)
-    assert sources.original(inert) == cell
+    inert = spreadsheets.escape_formulas(cell)
+    assert spreadsheets.unescape_formulas(inert) == cell
     text = files.csv_text(["id", "question", "answer"], [["7", inert, "1"]])
     cells = [part for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) for part in row]
     cells += [part for line in text.splitlines() for part in line.split(delimiter)]  # a reader that knows no quotes
@@ -334,7 +337,7 @@ def test_no_part_of_a_cell_is_a_formula_whatever_delimiter_a_spreadsheet_takes(c
 
 @given(st.text(alphabet="=+-@;'\"\t\n\r1a ,\uff1d", max_size=12))
 def test_what_was_made_inert_comes_back(cell):
-    assert sources.original(sources.inert(cell)) == cell
+    assert spreadsheets.unescape_formulas(spreadsheets.escape_formulas(cell)) == cell
 
 
 @pytest.mark.parametrize("form", ["<<: [{nine}]", "? <<\n  : [{nine}]", "'<<': [{nine}]", "x: {{<<: [{nine}]}}\n  <<: [{nine}]"])

@@ -109,7 +109,7 @@ def test_an_account_that_can_only_read_cannot_hold_a_lock(tmp_path):
     """Whoever can open a file can hold its lock, so others may not open it, under any umask."""
     before = os.umask(0)
     try:
-        with states.hold_lock(tmp_path / "state"), inputs._alone(tmp_path / "inputs.lock"):
+        with states.hold_lock(tmp_path / "state"), inputs._exclusive(tmp_path / "inputs.lock"):
             modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "state/lock", tmp_path / ".inputs.lock.busy")]
     finally:
         os.umask(before)
@@ -133,7 +133,7 @@ def test_a_lock_leads_to_no_other_file(tmp_path, kind):
             os.chown(lock, NOBODY, NOBODY)
         else:
             lock.symlink_to(precious) if kind == "link" else lock.hardlink_to(precious)
-        lock_of = states.hold_lock(tmp_path / "state") if lock.name == "lock" else inputs._alone(tmp_path / "inputs.lock")
+        lock_of = states.hold_lock(tmp_path / "state") if lock.name == "lock" else inputs._exclusive(tmp_path / "inputs.lock")
         with pytest.raises(errors.UserError, match="delete it and run again"), lock_of:
             pass
     assert precious.read_text() == "process 12 on elsewhere"
