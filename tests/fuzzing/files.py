@@ -335,7 +335,7 @@ def calibrated(folder):
 
 
 def jobs_measured(folder):
-    for one in calibration.read_measured(str(folder)):
+    for one in calibration.read_finished_jobs(str(folder)):
         assert math.isfinite(one.seconds) and one.seconds >= 0
         assert one.tokens is None or one.tokens >= 0
 
