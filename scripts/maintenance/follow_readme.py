@@ -38,11 +38,11 @@ def main() -> None:
     make_debian(args.root, args.release)
     copy_clone(args.root / CLONE)
     variables = copy_settings_of_pip(args.root)
-    for command in commands(files.read_text(ROOT / "README.md"), args.quick):
+    for command in read_commands(files.read_text(ROOT / "README.md"), args.quick):
         print(f"\n$ {command}", flush=True)
-        inside = f"cd /{CLONE}; export PATH=/{CLONE}/.venv/bin:$PATH; {command}"
+        script = f"cd /{CLONE}; export PATH=/{CLONE}/.venv/bin:$PATH; {command}"
         run(
-            [*ENTER, PREPARE, args.root, inside],
+            [*ENTER, PREPARE, args.root, script],
             {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", **variables},
         )
     print("\nREADME.md was followed to its end")
@@ -72,20 +72,20 @@ def check_owner(path: Path) -> None:
         )
 
 
-def commands(readme: str, quick: bool) -> list[str]:
+def read_commands(readme: str, quick: bool) -> list[str]:
     """README's commands in their order; with `quick` set-up in place of the demo, and no tests."""
-    shown = re.findall(r"^    (make \w+)  |`(\.venv/bin/snakemake -n [^`]*)`", readme, re.MULTILINE)
-    found = [block or inline for block, inline in shown]
-    dry_runs = [command for command in found if "snakemake -n" in command]
-    whole = [command for command in found if command not in dry_runs]
-    return ["make setup", *dry_runs] if quick else [*whole, *dry_runs]
+    matches = re.findall(r"^    (make \w+)  |`(\.venv/bin/snakemake -n [^`]*)`", readme, re.MULTILINE)
+    readme_commands = [block or inline for block, inline in matches]
+    dry_runs = [command for command in readme_commands if "snakemake -n" in command]
+    long_commands = [command for command in readme_commands if command not in dry_runs]
+    return ["make setup", *dry_runs] if quick else [*long_commands, *dry_runs]
 
 
 def copy_clone(folder: Path) -> None:
     """Copy and commit git's tracked files as they are here. Environments and results of an earlier call stay, its locks go."""
     shutil.rmtree(folder / ".snakemake/locks", ignore_errors=True)
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
-    for name in filter(None, listed):
+    tracked_names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    for name in filter(None, tracked_names):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
@@ -97,8 +97,8 @@ def copy_clone(folder: Path) -> None:
 def copy_settings_of_pip(root: Path) -> dict[str, str]:
     """Return pip's and the proxies' variables; copy the files that they name, resolv.conf and hosts into the Debian."""
     variables = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.lower().endswith("_proxy")}
-    named = {Path(word) for value in variables.values() for word in value.split() if word.startswith("/")}
-    for path in [Path("/etc/resolv.conf"), Path("/etc/hosts"), *named]:
+    paths = {Path(word) for value in variables.values() for word in value.split() if word.startswith("/")}
+    for path in [Path("/etc/resolv.conf"), Path("/etc/hosts"), *paths]:
         target = root / path.relative_to("/")
         if path.is_dir():
             shutil.copytree(path, target, dirs_exist_ok=True)
@@ -109,9 +109,9 @@ def copy_settings_of_pip(root: Path) -> dict[str, str]:
 
 
 def run(command: list, env: dict | None = None) -> None:
-    done = subprocess.run(command, env=env, check=False)
-    if done.returncode:
-        raise UserError(f"failed with exit status {done.returncode}: {command[-1]}")
+    process = subprocess.run(command, env=env, check=False)
+    if process.returncode:
+        raise UserError(f"failed with exit status {process.returncode}: {command[-1]}")
 
 
 if __name__ == "__main__":

@@ -39,8 +39,8 @@ def main() -> None:
     bench = Workbench(setting, Path(args.output))
     bench.check_inputs()
     report = bench.folder / "numbers.json"
-    before = files.read_json(report).get("checks", []) if report.exists() else []
-    done = [row for row in before if row["check"] < args.first]
+    earlier_rows = files.read_json(report).get("checks", []) if report.exists() else []
+    rows = [row for row in earlier_rows if row["check"] < args.first]
     for number, check in list(enumerate(checks.CHECKS, start=1))[args.first - 1 :]:
         title = check.__doc__.splitlines()[0]
         print(f"check {number} of {len(checks.CHECKS)}: {title}", flush=True)
@@ -49,8 +49,8 @@ def main() -> None:
             row |= {"numbers": check(bench)}
         except checks.Failed as failure:
             row |= {"failed": str(failure), "numbers": failure.numbers}
-        done.append(row | {"seconds": round(time.monotonic() - began, 1)})
-        files.write_json(report, {"checks": done})
+        rows.append(row | {"seconds": round(time.monotonic() - began, 1)})
+        files.write_json(report, {"checks": rows})
         for name, value in row["numbers"].items():
             print(f"  {name}: {value}", flush=True)
         if "failed" in row:

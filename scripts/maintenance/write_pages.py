@@ -56,32 +56,32 @@ def main() -> None:
     parser.add_argument("--root", default=ROOT, type=Path, help="the project's folder")
     parser.add_argument("--figures", type=Path, help="folder of the studies (paper), to copy the figures that the pages show")
     args = parser.parse_args()
-    for folder in committed(args.root):
+    for folder in committed_folders(args.root):
         files.write_text(folder / seals.CHECKSUM_FILE, seals.checksum_lines(folder))
-    for name, text in pages(args.root).items():
+    for name, text in generate_pages(args.root).items():
         files.write_text(args.root / name, text)
         print(args.root / name)
-    shown = {figure: study for figure, study in FIGURES.items() if (args.root / paths.reference(study)).is_dir()}
-    for figure, study in shown.items() if args.figures else []:
-        drawn = args.figures / study / "figures" / figure
-        if not drawn.is_file():
-            raise errors.UserError(f"{drawn}: no such figure; draw it with: make figures STUDY={study}")
+    available = {figure: study for figure, study in FIGURES.items() if (args.root / paths.reference(study)).is_dir()}
+    for figure, study in available.items() if args.figures else []:
+        source = args.figures / study / "figures" / figure
+        if not source.is_file():
+            raise errors.UserError(f"{source}: no such figure; draw it with: make figures STUDY={study}")
         with files.atomic(args.root / "docs/images" / figure) as temporary:
-            shutil.copyfile(drawn, temporary)
+            shutil.copyfile(source, temporary)
 
 
-def committed(root: Path) -> list[Path]:
+def committed_folders(root: Path) -> list[Path]:
     """Folders of committed tables."""
     places = [root.joinpath(*parts) for parts in seals.COMMITTED_FOLDERS]
     return sorted({path.parent for place in places for path in place.rglob("*.csv")})
 
 
-def pages(root: Path) -> dict[str, str]:
+def generate_pages(root: Path) -> dict[str, str]:
     """The text of every generated file, and of every page with generated blocks with new text in these blocks."""
     config = load.read(root)
     texts = {name: files.read_text(root / name) for name, _ in BLOCKS}
     for (name, block), make in BLOCKS.items():
-        texts[name] = filled(texts[name], block, make(root, config), name)
+        texts[name] = fill_block(texts[name], block, make(root, config), name)
     return texts | {name: make(root, config) for name, make in WHOLE.items()}
 
 
@@ -89,14 +89,14 @@ def csv(table: pd.DataFrame) -> str:
     return table.to_csv(index=False, lineterminator="\n")
 
 
-def filled(text: str, block: str, body: str, path: str) -> str:
+def fill_block(text: str, block: str, body: str, path: str) -> str:
     """`text` with `body` between the two marks of `block`."""
     begin = f"<!-- {block}: made by scripts/maintenance/write_pages.py; a test compares -->"
     end = f"<!-- end of {block} -->"
     if text.count(begin) != 1 or text.count(end) != 1:
         raise errors.UserError(f"{path}: expected '{begin}' and '{end}' once each; put both where the block belongs")
-    before, rest = text.split(begin)
-    return f"{before}{begin}\n\n{body.strip()}\n\n{end}{rest.split(end)[1]}"
+    before, after_begin = text.split(begin)
+    return f"{before}{begin}\n\n{body.strip()}\n\n{end}{after_begin.split(end)[1]}"
 
 
 if __name__ == "__main__":

@@ -235,7 +235,7 @@ def test_committed_results_have_committed_checksums_and_no_seals(table):
         files.read_text(reference)
 
 
-@pytest.mark.parametrize("folder", write_pages.committed(ROOT), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", write_pages.committed_folders(ROOT), ids=lambda folder: folder.name)
 def test_the_committed_checksums_are_those_of_the_committed_tables(folder):
     assert (folder / seals.CHECKSUM_FILE).read_text() == seals.checksum_lines(folder), "run scripts/maintenance/write_pages.py"
 

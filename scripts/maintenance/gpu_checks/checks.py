@@ -62,18 +62,18 @@ def check_node(bench: Workbench) -> dict:
 
 def check_sampling(bench: Workbench) -> dict:
     """Sampling: speed, and whether runs and vLLM's two model runners agree"""
-    numbers, drawn = {}, {}
-    ways = {"first": {}, "again": {}} | ({"v1_runner": {"VLLM_USE_V2_MODEL_RUNNER": "0"}} if bench.gpus else {})
-    for name, env in ways.items():
+    numbers, rows_by_key = {}, {}
+    environments_by_name = {"first": {}, "again": {}} | ({"v1_runner": {"VLLM_USE_V2_MODEL_RUNNER": "0"}} if bench.gpus else {})
+    for name, env in environments_by_name.items():
         rows, facts = bench.probe(f"probe_{name}", bench.setting.small, **env)
-        drawn[name] = {(row["id"], row["sample"]): row for row in rows}
+        rows_by_key[name] = {(row["id"], row["sample"]): row for row in rows}
         numbers[f"{name}_tokens_per_second"] = round(facts["completion_tokens"] / facts["work_seconds"], 1)
         numbers[f"{name}_start_seconds"] = round(facts["seconds"] - facts["work_seconds"], 1)
         numbers[f"{name}_log_probability"] = statistics.fmean(row["log_probability"] for row in rows)
-    first = drawn["first"]
-    for name in list(ways)[1:]:
-        same = sum(first[key]["completion"] == row["completion"] for key, row in drawn[name].items()) / len(first)
-        numbers[f"{name}_same_texts"] = round(same, 3)
+    first = rows_by_key["first"]
+    for name in list(environments_by_name)[1:]:
+        same_share = sum(first[key]["completion"] == row["completion"] for key, row in rows_by_key[name].items()) / len(first)
+        numbers[f"{name}_same_texts"] = round(same_share, 3)
         difference = abs(numbers["first_log_probability"] - numbers[f"{name}_log_probability"])
         expect(
             difference < TOKEN_DIFFERENCE, f"{name}: completions are {difference:.3f} nats a token less likely than first", numbers
@@ -103,20 +103,22 @@ def check_seeds(bench: Workbench) -> dict:
     """Seeds: another seed samples other rollouts of the same prompt"""
     recipe = bench.recipe("as_written", updates=1, checkpoint_every=1, group_size=8)
     runs = [bench.train(f"seed{seed}", bench.setting.small, recipe, seed=seed, subset="one") for seed in (0, 1)]
-    of_rollouts = ("tokens_mean", "reward_mean", "correct_share", "truncated_share", "learnable_share")
-    first, second = ({name: run.updates[0][name] for name in of_rollouts} for run in runs)
-    numbers = {f"seed{seed}_{name}": value for seed, row in enumerate((first, second)) for name, value in row.items()}
-    expect(first != second, "two seeds sampled the same rollouts", numbers)
+    columns = ("tokens_mean", "reward_mean", "correct_share", "truncated_share", "learnable_share")
+    first_numbers, second_numbers = ({name: run.updates[0][name] for name in columns} for run in runs)
+    numbers = {
+        f"seed{seed}_{name}": value for seed, row in enumerate((first_numbers, second_numbers)) for name, value in row.items()
+    }
+    expect(first_numbers != second_numbers, "two seeds sampled the same rollouts", numbers)
     return numbers
 
 
 def check_interruption(bench: Workbench) -> dict:
     """Interruption: a killed run goes on from its state, and how long a run takes to stop"""
-    whole = bench.trained("trained")
-    run, numbers = killed(bench, "killed", bench.setting.small, whole.facts["run"]["training"], after=4)
-    numbers |= {"next_loss": run.updates[4]["loss"], "next_loss_of_the_whole_run": whole.updates[4]["loss"]}
-    expect(run.facts["base_sha256"] == whole.facts["base_sha256"], "the base of the resumed run is another", numbers)
-    return numbers | stopped(bench, "stopped", bench.setting.small, whole.facts["run"]["training"])
+    uninterrupted = bench.trained("trained")
+    run, numbers = killed(bench, "killed", bench.setting.small, uninterrupted.facts["run"]["training"], after=4)
+    numbers |= {"next_loss": run.updates[4]["loss"], "next_loss_of_the_whole_run": uninterrupted.updates[4]["loss"]}
+    expect(run.facts["base_sha256"] == uninterrupted.facts["base_sha256"], "the base of the resumed run is another", numbers)
+    return numbers | stopped(bench, "stopped", bench.setting.small, uninterrupted.facts["run"]["training"])
 
 
 def check_large(bench: Workbench) -> dict:
@@ -147,22 +149,22 @@ def check_four_bits(bench: Workbench) -> dict:
     from safetensors.torch import load_file
 
     recipe = bench.recipe("as_released_july", updates=4, checkpoint_every=2)
-    whole = bench.train("four_bits", bench.setting.small, recipe)
+    uninterrupted = bench.train("four_bits", bench.setting.small, recipe)
     resumed, numbers = killed(bench, "four_bits_killed", bench.setting.small, recipe, after=2)
     loaded = {
         (run.folder.name, step): load_file(run.checkpoint(step) / "adapter_model.safetensors")
-        for run in (whole, resumed)
+        for run in (uninterrupted, resumed)
         for step in (2, 4)
     }
     numbers["types"] = sorted({str(weights.dtype) for tensors in loaded.values() for weights in tensors.values()})
     expect(numbers["types"] == ["torch.float32"], "the adapter is not held in float32", numbers)
-    for run in (whole, resumed):
+    for run in (uninterrupted, resumed):
         early, late = loaded[run.folder.name, 2], loaded[run.folder.name, 4]
         changed = [(early[name] != late[name]).float().mean().item() for name in early if ".lora_A" in name]
         numbers[f"{run.folder.name}_share_of_A_that_moves"] = round(statistics.fmean(changed), 3)
-    learned = any(row["grad_norm"] for row in whole.updates[2:])
+    learned = any(row["grad_norm"] for row in uninterrupted.updates[2:])
     expect(not learned or numbers["four_bits_share_of_A_that_moves"] > 0.5, "most of A does not move", numbers)
-    return numbers | {f"whole_{name}": value for name, value in measured(whole).items()}
+    return numbers | {f"whole_{name}": value for name, value in measured(uninterrupted).items()}
 
 
 def check_evaluation(bench: Workbench) -> dict:
@@ -190,9 +192,10 @@ def check_two_gpus(bench: Workbench) -> dict:
     if bench.gpus:
         rows, facts = bench.probe("probe_two", bench.setting.small, gpus=2)
         numbers["two_tokens_per_second"] = round(facts["completion_tokens"] / facts["work_seconds"], 1)
-        one, _ = bench.probe("probe_one", bench.setting.small)
+        single_rows, _ = bench.probe("probe_one", bench.setting.small)
         difference = abs(
-            statistics.fmean(row["log_probability"] for row in rows) - statistics.fmean(row["log_probability"] for row in one)
+            statistics.fmean(row["log_probability"] for row in rows)
+            - statistics.fmean(row["log_probability"] for row in single_rows)
         )
         expect(difference < TOKEN_DIFFERENCE, "one engine on two GPUs says other things", numbers)
         bench.train("visible", bench.setting.small, recipe)  # one GPU, though CUDA_VISIBLE_DEVICES may not be set
@@ -237,12 +240,12 @@ def lacks_two_gpus(bench: Workbench) -> dict | None:
 
 def measured(run: Trained) -> dict:
     """Numbers of a run: memory, times, and how far vLLM and the trainer differ."""
-    first, last = run.updates[0], run.updates[-1]
+    first_update, last_update = run.updates[0], run.updates[-1]
     numbers = {"peak_gib": run.peak_gib, "update_gib": run.facts.get("gpu_gib"), "seconds": run.facts["seconds"]}
-    numbers |= {"update_seconds": run.facts["update_seconds"], "first_kl": first["kl"]}
+    numbers |= {"update_seconds": run.facts["update_seconds"], "first_kl": first_update["kl"]}
     for name in ("logp_difference_mean", "importance_ratio_mean", "masked_share"):
-        if name in first:
-            numbers |= {f"first_{name}": first[name], f"last_{name}": last[name]}
+        if name in first_update:
+            numbers |= {f"first_{name}": first_update[name], f"last_{name}": last_update[name]}
     return numbers
 
 
@@ -257,12 +260,16 @@ def check_differences(run: Trained, numbers: dict) -> None:
 def check_sync(run: Trained, numbers: dict) -> None:
     """Raise `Failed` if vLLM's log-probabilities depart from the trainer's as the policy departs from the base, or if the policy departs too
     little to tell."""
-    first, last = run.updates[0], run.updates[-1]
-    if "logp_difference_mean" not in last:  # without vLLM
+    first_update, last_update = run.updates[0], run.updates[-1]
+    if "logp_difference_mean" not in last_update:  # without vLLM
         return
-    before, after, kl = first["logp_difference_mean"], last["logp_difference_mean"], last["kl"]
-    reason = f"log-probabilities of vLLM and the trainer differ by {before:.3f} at first and by {after:.3f} at the end: vLLM does not get the weights"
-    expect(after < GROWTH * before + ROUNDING, reason, numbers)
+    first_difference, last_difference, kl = (
+        first_update["logp_difference_mean"],
+        last_update["logp_difference_mean"],
+        last_update["kl"],
+    )
+    reason = f"log-probabilities of vLLM and the trainer differ by {first_difference:.3f} at first and by {last_difference:.3f} at the end: vLLM does not get the weights"
+    expect(last_difference < GROWTH * first_difference + ROUNDING, reason, numbers)
     expect(
         kl > LEAST_KL,
         f"the last update's KL is {kl:.4f}: the policy has moved too little to tell whether vLLM gets the weights",
@@ -274,15 +281,15 @@ def checksum(bench: Workbench, model: str, base: str) -> str:
     return bench.run("checksum", SCORING, "checksum", bench.model(model), base).strip().splitlines()[-1]
 
 
-def killed(bench: Workbench, name: str, model: str, recipe: dict, after: int, **options) -> tuple[Trained, dict]:
+def killed(bench: Workbench, name: str, model: str, recipe: dict, least_updates: int, **options) -> tuple[Trained, dict]:
     """(a run that was killed once `after` updates were saved, and started again, and how it went)."""
     for path in (bench.folder / name, bench.folder / f"{name}.state"):
         shutil.rmtree(path, ignore_errors=True)
     with bench.started(name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD) as process:
-        bench.until(process, lambda: bench.saved(name) >= after, f"{after} updates were saved")
+        bench.until(process, lambda: bench.saved(name) >= least_updates, f"{least_updates} updates were saved")
     run = bench.train(name, model, recipe, fresh=False, **options)
     numbers = {"resumed_from": run.facts["resumed_from"]}
-    expect(run.facts["resumed_from"] >= after, "the killed run did not go on from its state", numbers)
+    expect(run.facts["resumed_from"] >= least_updates, "the killed run did not go on from its state", numbers)
     return run, numbers
 
 
@@ -291,11 +298,11 @@ def stopped(bench: Workbench, name: str, model: str, recipe: dict, **options) ->
     shutil.rmtree(bench.folder / f"{name}.state", ignore_errors=True)
     with bench.started(name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD) as process:
         bench.until(process, lambda: bench.saved(name) >= 2, "two updates were saved")
-        saved, began = bench.saved(name), time.monotonic()
+        saved_updates, began = bench.saved(name), time.monotonic()
         process.send_signal(signal.SIGTERM)
         status = process.wait()
     numbers = {"seconds_to_stop": round(time.monotonic() - began, 1), "saved_then": bench.saved(name)}
-    is_saved = status == 1 and bench.saved(name) >= saved
+    is_saved = status == 1 and bench.saved(name) >= saved_updates
     expect(is_saved or (bench.folder / name / "provenance.json").exists(), "SIGTERM did not save the state", numbers)
     return numbers
 
@@ -320,12 +327,16 @@ def score_adapter(bench: Workbench, model: str, folder: Path) -> dict:
     answer = bench.folder / "spoken.json"
     bench.run("speak", SCORING, "speak", tokenized, answer)
     bench.run("score", SCORING, "score", tokenized, answer)
-    spoken, scores = files.read_json(answer)["spoken"], files.read_json(f"{answer}.scores")
-    by_vllm = {name: [row for _, row in rows] for name, rows in zip(("base", "adapter"), spoken)}
+    completions, scores = files.read_json(answer)["spoken"], files.read_json(f"{answer}.scores")
+    by_vllm = {name: [row for _, row in rows] for name, rows in zip(("base", "adapter"), completions)}
     gaps = [apart(by_vllm[name], scores[name]) for name in by_vllm]
     return {"scores_differ": max(gaps), "adapter_changes": apart(scores["base"], scores["changed"])}
 
 
-def apart(rows: list[list[float]], others: list[list[float]]) -> float:
+def apart(first_rows: list[list[float]], second_rows: list[list[float]]) -> float:
     """The mean absolute difference of numbers in two lists of lists."""
-    return statistics.fmean(abs(x - y) for row, other in zip(rows, others) for x, y in zip(row, other))
+    return statistics.fmean(
+        abs(first - second)
+        for first_row, second_row in zip(first_rows, second_rows)
+        for first, second in zip(first_row, second_row)
+    )

@@ -56,8 +56,8 @@ def stand_in() -> Setting:
     are installed."""
     task = next((task for task in ("arithmetic", "swaps") if Path(paths.problems(task, "train")).exists()), "arithmetic")
     changes = {"prompts_per_update": 4, "group_size": 4, "reward": "finished", "optimiser": "adamw", "learning_rate": 1e-3}
-    moving = {"learning_rate": 3e-3, "warmup_share": 0.0}
-    return Setting("tiny", ("tiny",), task, gpus=0, changes=changes, moving_adapter=moving, moving_full=moving)
+    moving_changes = {"learning_rate": 3e-3, "warmup_share": 0.0}
+    return Setting("tiny", ("tiny",), task, gpus=0, changes=changes, moving_adapter=moving_changes, moving_full=moving_changes)
 
 
 class Workbench:
@@ -73,8 +73,12 @@ class Workbench:
 
     def base(self, name: str) -> str:
         """The name of a model's weights: its own, or those of its first replicate."""
-        own = settings.own_base(name, 0)
-        return own if not Path(paths.model_folder(name)).exists() and Path(paths.model_folder(own)).exists() else name
+        replicate_name = settings.own_base(name, 0)
+        return (
+            replicate_name
+            if not Path(paths.model_folder(name)).exists() and Path(paths.model_folder(replicate_name)).exists()
+            else name
+        )
 
     def model(self, name: str) -> str:
         return paths.model_folder(self.base(name))
@@ -84,17 +88,17 @@ class Workbench:
         rows = files.read_jsonl(paths.problems(self.setting.task, split), {"id": str, "question": str})[:PROBLEMS]
         path = self.folder / f"{split}.jsonl"
         files.write_jsonl(path, rows)
-        for name, chosen in (
+        for name, subset_rows in (
             (("subset", rows), ("one", [max(rows, key=lambda row: len(row["question"]))])) if split == "train" else ()
         ):
-            ranked = [{"id": row["id"], "pass_rate": None, "rank": rank} for rank, row in enumerate(chosen, start=1)]
+            ranked = [{"id": row["id"], "pass_rate": None, "rank": rank} for rank, row in enumerate(subset_rows, start=1)]
             files.write_rows(self.folder / f"{name}.csv", ["id", "pass_rate", "rank"], ranked)
         return path
 
     def check_inputs(self) -> None:
         """Raise a `UserError` if a model or the problems are not here."""
-        needed = [f"{self.model(name)}/manifest.json" for name in dict.fromkeys((self.setting.small, *self.setting.large))]
-        for path in needed + [paths.problems(self.setting.task, split) for split in ("train", "test")]:
+        paths_needed = [f"{self.model(name)}/manifest.json" for name in dict.fromkeys((self.setting.small, *self.setting.large))]
+        for path in paths_needed + [paths.problems(self.setting.task, split) for split in ("train", "test")]:
             if not Path(path).exists():
                 raise UserError(f"{path} is not here; get it where there is internet: snakemake inputs --config study=paper")
         for split in ("train", "test"):
@@ -171,12 +175,12 @@ class Workbench:
     def evaluate(self, name: str, model: str, checkpoints: Path, *arguments) -> list[dict]:
         """The graded completions of an evaluation."""
         output = self.folder / f"{name}.csv.gz"
-        more = ["--checkpoints", checkpoints, "--grader", self.task["grader"], "--samples", 1, "--greedy", *arguments]
+        options = ["--checkpoints", checkpoints, "--grader", self.task["grader"], "--samples", 1, "--greedy", *arguments]
         self.run(
             name,
             "evaluate",
             *self.sampling(model, "test"),
-            *more,
+            *options,
             "--output",
             output,
             "--completions",
@@ -253,10 +257,10 @@ class Workbench:
         columns = dict.fromkeys(["step", *outputs.columns_of(facts["run"]["training"])], float)
         return Trained(folder, files.read_rows(folder / "updates.csv", columns), facts, peak_gib)
 
-    def until(self, process: subprocess.Popen, condition: Callable[[], bool], what: str) -> None:
+    def until(self, process: subprocess.Popen, condition: Callable[[], bool], event: str) -> None:
         while not condition():
             if process.poll() is not None:
-                raise Failed(f"the training ended before {what}")
+                raise Failed(f"the training ended before {event}")
             time.sleep(0.01)
 
     def saved(self, name: str) -> int:
@@ -291,9 +295,9 @@ class PeakMemory:
         if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
             command.append(f"--id={visible}")
         while not self.ended.wait(0.2):
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            used = [float(line) for line in done.stdout.split() if line.replace(".", "").isdigit()]
-            self.gib = max([self.gib, *(round(mib / 1024, 2) for mib in used)])
+            process = subprocess.run(command, capture_output=True, text=True, check=False)
+            used_mib = [float(line) for line in process.stdout.split() if line.replace(".", "").isdigit()]
+            self.gib = max([self.gib, *(round(mib / 1024, 2) for mib in used_mib)])
 
     def __enter__(self) -> "PeakMemory":
         if self.gib is not None:

@@ -233,9 +233,11 @@ def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
     return buffer.getvalue()
 
 
-def round_floats(rows: Iterable[dict]) -> list[dict]:
-    """The rows with floats rounded to ten significant digits, which are equal on every machine."""
-    return [{key: float(f"{value:.10g}") if isinstance(value, float) else value for key, value in row.items()} for row in rows]
+def round_floats(rows: Iterable[dict], digits: int = 10) -> list[dict]:
+    """The rows with floats rounded to `digits` significant digits; ten digits are equal on every machine."""
+    return [
+        {key: float(f"{value:.{digits}g}") if isinstance(value, float) else value for key, value in row.items()} for row in rows
+    ]
 
 
 def _cell(value):
