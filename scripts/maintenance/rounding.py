@@ -1,10 +1,10 @@
-"""Checksums of what a training computes, operation by operation, to compare how two machines round.
+"""Print checksums of the operations of a training, to compare the rounding of two machines.
 
     python scripts/maintenance/rounding.py
     ATEN_CPU_CAPABILITY=avx2 MKL_CBWR=COMPATIBLE python scripts/maintenance/rounding.py
     qemu-x86_64 -cpu Haswell python scripts/maintenance/rounding.py
 
-Each line names an operation and the checksum of its result. docs/reproduce.md says which lines differ between processors.
+Each line holds an operation and the checksum of its result. docs/reproduce.md lists the lines that differ between processors.
 """
 
 from hardgrpo.runtime import errors
@@ -43,7 +43,7 @@ def operations() -> dict[str, torch.Tensor]:
 
 
 def train(name: str, **options) -> dict[str, torch.Tensor]:
-    """The weights after a few updates of a small model, and tokens that it samples."""
+    """The weights of a small model after a few updates, and tokens that it samples."""
     torch.manual_seed(0)
     config = transformers.Qwen3Config(
         vocab_size=64, hidden_size=96, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4,

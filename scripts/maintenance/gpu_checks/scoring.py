@@ -1,9 +1,9 @@
-"""Run by the checks in a process of its own: checksums of a model, an adapter that matters, and log-probabilities by an engine.
+"""Compute the checksum of a model, an adapter with an effect, and log-probabilities by an engine. The checks run it in separate processes.
 
-python scoring.py checksum MODEL bf16           prints the checksum of the weights, as training records it
-python scoring.py adapter ADAPTER OUTPUT        writes the adapter with random numbers in B, so that it changes what is said
-python scoring.py speak JOB.json ANSWER.json    greedy completions by vLLM, with the log-probabilities of their tokens
-python scoring.py score JOB.json ANSWER.json    these tokens' log-probabilities by transformers; `changed`: of the base's, with the adapter
+python scoring.py checksum MODEL bf16           print the checksum of the weights, as training records it
+python scoring.py adapter ADAPTER OUTPUT        write the adapter with random numbers in B, so that the adapter changes completions
+python scoring.py speak JOB.json ANSWER.json    sample greedy completions with vLLM, with the log-probabilities of their tokens
+python scoring.py score JOB.json ANSWER.json    compute these log-probabilities with transformers; `changed`: of the base's tokens with the adapter
 """
 
 from hardgrpo.runtime import environments, errors, files
@@ -29,12 +29,12 @@ def adapter(folder: str, output: str) -> None:
     path, generator = Path(output) / "adapter_model.safetensors", torch.Generator().manual_seed(0)
     weights = load_file(path)
     noise = {name: torch.randn(value.shape, generator=generator) * 0.03 for name, value in weights.items() if ".lora_B" in name}
-    path.unlink()  # it may be a link to the file of the run
+    path.unlink()  # may be a link to the file of the run
     save_file(weights | noise, path)
 
 
 def speak(job: str, answer: str) -> None:
-    """The job: {model, adapter, prompts: token ids, tokens, gpus}. The answer: for the base and the adapter, for each prompt [ids, log-probabilities]."""
+    """Write, for the base and the adapter, [token ids, log-probabilities] for each prompt. `job`: {model, adapter, prompts (token ids), tokens, gpus}."""
     request = files.read_json(job)
     environments.use("vllm", gpus=request["gpus"])
     from hardgrpo.sampling import vllm_engine
