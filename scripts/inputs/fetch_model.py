@@ -12,6 +12,7 @@ folder are refused, except for links within a hub's cache.
 from hardgrpo.data import inputs
 from hardgrpo.runtime import errors, files, links, pip_settings, provenance
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.json_text import nested_entries
 
 import argparse
 import fnmatch
@@ -174,16 +175,14 @@ def check_settings(origin: str, folder: Path) -> None:
     for name in SETTINGS:
         if not (folder / name).is_file():
             continue
-        queue: list = [files.read_json(folder / name, f"{origin}: {name}", "fetch the model again")]
-        while queue:
-            entry = queue.pop()
+        content = files.read_json(folder / name, f"{origin}: {name}", "fetch the model again")
+        for entry in nested_entries(content):
             for key, value in entry.items() if isinstance(entry, dict) else ():
                 if names_code(key, value):
                     raise UserError(
                         f"{origin}: {name} asks for code that comes with the model or from a hub ({key}), and such code is never run here;"
                         " choose a model that transformers supports, or a revision of this one without such code"
                     )
-            queue += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
 
 
 def names_code(key: str, value: object) -> bool:

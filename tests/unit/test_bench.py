@@ -103,7 +103,7 @@ def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules
     probing = modules("probing")
     with (ROOT / "docs/bench.csv").open() as stream:
         committed = {row["what"]: row for row in csv.DictReader(stream)}
-    found = probing.measure("7,473 prompts like GSM8K", probing.simulated(7473), [0], probing.HARD, 256, "ratio <= 1.2")
+    found = probing.measure("7,473 prompts like GSM8K", probing.simulate_pool(7473), [0], probing.HARD, 256, "ratio <= 1.2")
     assert len(found) == 2
     for row in found:
         there = committed[row["what"]]
@@ -112,7 +112,7 @@ def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules
 
 def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_path):
     """The program with a pool of 60 prompts: every row of the committed table that needs no recording is measured."""
-    pool = modules("probing").simulated(60)
+    pool = modules("probing").simulate_pool(60)
     monkeypatch.setattr(modules("probing"), "simulate_pool", lambda prompts: pool)
     monkeypatch.setattr(sys, "argv", ["bench.py", "--only", "probing", "--data", str(tmp_path), "--output", str(tmp_path)])
     bench.main()

@@ -12,6 +12,7 @@ import yaml
 
 from hardgrpo.runtime import errors, files, links, provenance
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.json_text import nested_entries
 
 CARD, CARD_FILES = "README.md", ("README.md", ".huggingface.yaml")  # the second file takes precedence
 DATA_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".txt")
@@ -182,10 +183,7 @@ def _content(path: Path) -> dict:
 
 
 def _check_paths(value: object, card: Path) -> None:
-    queue = [value]
-    while queue:
-        entry = queue.pop()
-        queue += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+    for entry in nested_entries(value):
         if isinstance(entry, str) and (":" in entry or entry.startswith(("/", "~", "\\")) or ".." in Path(entry).parts):
             raise UserError(
                 f"{card}: '{entry}' in configs is a file outside of the dataset's folder; put its files into the folder"

@@ -76,11 +76,8 @@ def problems(requests: Iterable[Request], partitions: list[Partition], accounts:
 
 def _problems(request: Request, partitions: list[Partition], accounts: set[str] | None):
     if request.account and accounts is not None and request.account.lower() not in accounts:
-        yield (
-            "slurm_account",
-            0,
-            f"'{request.account}' is none of your accounts ({', '.join(sorted(accounts))}); correct slurm_account in slurm/config.yaml",
-        )
+        text = f"'{request.account}' is none of your accounts ({', '.join(sorted(accounts))}); correct slurm_account in slurm/config.yaml"
+        yield "slurm_account", 0, text
     partitions_by_name = {partition.name: partition for partition in partitions}
     if request.partition:
         names = request.partition.split(",")
@@ -89,19 +86,13 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         names = [partition.name for partition in partitions if partition.default]
         entry = "slurm_partition"
         if not names:
-            yield (
-                "slurm_partition",
-                0,
-                f"not set, and the cluster has no default; set {entry} in slurm/config.yaml to one of {', '.join(partitions_by_name)}",
-            )
+            text = f"not set, and the cluster has no default; set {entry} in slurm/config.yaml to one of {', '.join(partitions_by_name)}"
+            yield "slurm_partition", 0, text
             return
     unknown_names = [name for name in names if name not in partitions_by_name]
     for name in unknown_names:
-        yield (
-            "slurm_partition",
-            0,
-            f"the cluster has no '{name}'; correct {entry} in slurm/config.yaml (partitions: {', '.join(partitions_by_name)})",
-        )
+        text = f"the cluster has no '{name}'; correct {entry} in slurm/config.yaml (partitions: {', '.join(partitions_by_name)})"
+        yield "slurm_partition", 0, text
     for name in names:
         if name in partitions_by_name and not partitions_by_name[name].open:
             yield "slurm_partition", 0, f"'{name}' takes no jobs at present; wait, or name another in slurm/config.yaml"
@@ -110,11 +101,8 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
     place = f"in partition {','.join(names)}"
     longest = max(partitions_by_name[name].minutes for name in names)
     if request.minutes > longest:
-        yield (
-            "runtime",
-            request.minutes,
-            f"{request.minutes} min asked for, at most {longest:.0f} allowed {place}; set longest_runtime: {longest:.0f} in slurm/config.yaml",
-        )
+        text = f"{request.minutes} min asked for, at most {longest:.0f} allowed {place}; set longest_runtime: {longest:.0f} in slurm/config.yaml"
+        yield "runtime", request.minutes, text
     nodes = [node for name in names for node in partitions_by_name[name].nodes]
     if re.fullmatch(r"[\w.-]+(&[\w.-]+)*", request.constraint or ""):  # Slurm checks anything more complex
         needed_features = set(request.constraint.split("&"))
@@ -122,28 +110,23 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         nodes = [node for node in nodes if needed_features <= node.features]
         if not nodes:
             entry = "gpu_constraint or constraint" if request.gpus else "constraint"
-            capacity_of = ", ".join(features) or "none"
-            yield (
-                "constraint",
-                0,
-                f"no node {place} has '{request.constraint}' (features: {capacity_of}); correct {entry} in slurm/config.yaml",
-            )
+            feature_names = ", ".join(features) or "none"
+            text = f"no node {place} has '{request.constraint}' (features: {feature_names}); correct {entry} in slurm/config.yaml"
+            yield "constraint", 0, text
             return
     if request.gpus and request.gpu_name and not re.fullmatch(r"[A-Za-z0-9_.-]+", request.gpu_name):
-        yield (
-            "gpu_name",
-            0,
+        text = (
             f"'{request.gpu_name}' has characters that Snakemake's plugin refuses (it takes letters, digits, '_', '.' and '-'); remove gpu_name from"
-            " slurm/config.yaml, and choose the nodes by gpu_constraint or gpu_partition",
+            " slurm/config.yaml, and choose the nodes by gpu_constraint or gpu_partition"
         )
+        yield "gpu_name", 0, text
         return
     if request.gpus > 1 and re.search(r"\d+g\.\d+gb", request.gpu_name or ""):
-        yield (
-            "gpu",
-            request.gpus,
+        text = (
             f"{request.gpus} slices {request.gpu_name} asked for, and CUDA shows a process one MIG slice; name whole GPUs in gpu_name in"
-            " slurm/config.yaml, or lower count of the model's gpus in config/models.yaml",
+            " slurm/config.yaml, or lower count of the model's gpus in config/models.yaml"
         )
+        yield "gpu", request.gpus, text
         return
     kinds = ", ".join(sorted({kind for node in nodes for kind in node.gpus if kind}))
     limits = [

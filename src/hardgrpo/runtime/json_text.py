@@ -4,6 +4,7 @@ import argparse
 import collections
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 from hardgrpo.runtime.errors import RowError, UserError
@@ -46,6 +47,15 @@ def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None
         raise UserError(f"{name}: line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); {remedy}") from None
     except (ValueError, OverflowError, RecursionError):  # a number of hundreds of digits; thousands of brackets
         raise refusal("a number or a nesting that is too large for JSON") from None
+
+
+def nested_entries(value: object) -> Iterator[object]:
+    """A value of JSON or YAML and all entries of its objects and lists, at every depth."""
+    queue = [value]
+    while queue:
+        entry = queue.pop()
+        yield entry
+        queue += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
 
 
 def first_repeated(names: list[str]) -> str | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.json_text import nested_entries
 
 
 class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
@@ -50,10 +51,7 @@ def parse_yaml(text: str, path: str | Path):
         raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
     if isinstance(content, dict) and "__use_yte__" in content:
         raise UserError(f"{path}: '__use_yte__' has Snakemake run the file as a program; a configuration is plain data: remove it")
-    queue, count = [content], 0
-    while queue:
-        entry, count = queue.pop(), count + 1
-        queue += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+    for count, _ in enumerate(nested_entries(content), start=1):
         if count > LARGEST_YAML:
             raise UserError(f"{path}: aliases (*) make it larger than {LARGEST_YAML:,} entries; write out what they repeat")
     return content
