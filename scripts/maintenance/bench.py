@@ -55,6 +55,7 @@ def main() -> None:
 
 
 def print_rows(rows: list[dict]) -> None:
+    """Print rows of the table."""
     for row in rows:
         verdict = {None: "", True: "met", False: "NOT met"}[row["met"]]
         ours, baseline, ratio = (format_number(row[key]) for key in ("ours", "baseline", "ratio"))
@@ -63,6 +64,7 @@ def print_rows(rows: list[dict]) -> None:
 
 
 def format_number(value: float | None) -> str:
+    """A number with three significant digits."""
     return "" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
 
 

@@ -66,6 +66,7 @@ def make_debian(root: Path, release: str) -> None:
 
 
 def check_owner(path: Path) -> None:
+    """Raise a `UserError` if another account can change a path."""
     if reason := ownership.problem(path):
         raise UserError(
             f"{reason}, and root would run programs from there; name a folder that only root can write to (DEBIAN=FOLDER)"
@@ -109,6 +110,7 @@ def copy_settings_of_pip(root: Path) -> dict[str, str]:
 
 
 def run(command: list, env: dict | None = None) -> None:
+    """Run a command. Raise a `UserError` if it fails."""
     process = subprocess.run(command, env=env, check=False)
     if process.returncode:
         raise UserError(f"failed with exit status {process.returncode}: {command[-1]}")

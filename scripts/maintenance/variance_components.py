@@ -78,10 +78,12 @@ def _nearest_covariance(matrix: np.ndarray) -> np.ndarray:
 
 
 def text_of(values) -> str:
+    """Numbers as a cell of a table."""
     return " ".join(f"{value:.6g}" for value in values)
 
 
 def matrix_of(text: str) -> np.ndarray:
+    """The square matrix in a cell of a table."""
     values = np.array(str(text).split(), dtype=float)
     return values.reshape(2 * [round(len(values) ** 0.5)])
 

@@ -154,11 +154,13 @@ def entry_lines(entries: Entries) -> str:
 
 
 def read_lock(name: str) -> Entries:
+    """The entries of a lock; {} if it does not exist."""
     path = ROOT / f"envs/{name}.lock"
     return parse_lock(files.read_text(path)) if path.exists() else {}
 
 
 def write_lock(name: str, entries: Entries, source: str) -> None:
+    """Write a lock; `source` names the file of its pins."""
     options = "--only-binary :all:\n" + (f"--no-binary {ONLY_AS_SOURCE}\n" if ONLY_AS_SOURCE in entries else "")
     header = f"# Made by `make locks` from {source}. pip installs it with --require-hashes --no-deps.\n"
     files.write_text(ROOT / f"envs/{name}.lock", f"{header}{options}\n{entry_lines(entries)}")

@@ -90,6 +90,7 @@ def main() -> None:
 
 
 def positive_integer(text: str) -> int:
+    """An `argparse` type: an integer of at least 1."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return int(text)
@@ -117,6 +118,7 @@ def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[d
 
 
 def snakemake(command: list[str], configfiles: list[str], environment: dict) -> None:
+    """Call Snakemake. Raise a `UserError` with its last lines if it fails."""
     command = command + (["--configfile", *configfiles] if configfiles else [])
     process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if process.returncode:
@@ -137,6 +139,7 @@ def overrides(args: argparse.Namespace, config: dict) -> dict:
 
 
 def parse_limits(text: str, config: dict, tasks: list[str]) -> dict[str, int]:
+    """{task: completion limit} of --completion-tokens. Raise a `UserError` for a malformed option."""
     if text.isdigit() and int(text):
         return dict.fromkeys(tasks, int(text))
     limits = {}
@@ -151,6 +154,7 @@ def parse_limits(text: str, config: dict, tasks: list[str]) -> dict[str, int]:
 
 
 def job_row(job: plans.PlannedJob) -> dict:
+    """The row of a job in jobs.csv and plan.json."""
     return {
         "number": job.number,
         "name": job.name,
@@ -172,6 +176,7 @@ def job_row(job: plans.PlannedJob) -> dict:
 
 
 def assumptions(setting: plans.Setting, job_calibration, with_gpus: bool) -> list[str]:
+    """The assumptions of the plan, in sentences."""
     gpu = durations.GPUS[setting.gpu] if with_gpus else durations.CORE
     sentences = [
         f"One {setting.gpu if with_gpus else 'core'}: {gpu.flops / 1e12:.3g} TFLOP/s ({'bf16, dense' if with_gpus else 'fp32'}),"
@@ -195,6 +200,7 @@ def assumptions(setting: plans.Setting, job_calibration, with_gpus: bool) -> lis
 
 
 def format_plan(plan: dict) -> str:
+    """The plan as text."""
     setting, totals = plan["setting"], plan["totals"]
     if not plan["jobs"]:
         return f"Nothing is left to do for {', '.join(plan['studies'])}."
@@ -272,6 +278,7 @@ def format_millions(tokens: float) -> str:
 
 
 def write(plan: dict, planned_jobs: list[plans.PlannedJob], text: str, folder: Path) -> None:
+    """Write all files of the plan to a folder."""
     columns = ["study", "stage", "model", *plans.sum_jobs([])]
     files.write_text(folder / "plan.txt", text + "\n")
     files.write_rows(folder / "plan.csv", columns, plan["table"])

@@ -57,5 +57,6 @@ def forked(repeats: int) -> dict:
 
 
 def loads_torch(command: list[str]) -> int:
+    """1 if a command imports torch, else 0."""
     _, _, output = benchmarks.run([command[0], "-X", "importtime", *command[1:]])
     return int(any(line.rsplit("|", 1)[-1].strip() == "torch" for line in output.splitlines() if line.startswith("import time:")))

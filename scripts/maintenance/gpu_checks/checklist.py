@@ -280,6 +280,7 @@ def check_sync(run: Run, numbers: dict) -> None:
 
 
 def checksum(bench: Workbench, model: str, base: str) -> str:
+    """The checksum of a model's weights, see scoring.py."""
     return bench.run("checksum", SCORING, "checksum", bench.model(model), base).strip().splitlines()[-1]
 
 

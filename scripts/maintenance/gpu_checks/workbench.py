@@ -83,6 +83,7 @@ class Workbench:
         )
 
     def model(self, name: str) -> str:
+        """The folder of a model."""
         return paths.model_folder(self.base(name))
 
     def problems(self, split: str) -> Path:
@@ -111,6 +112,7 @@ class Workbench:
 
     @property
     def engine(self) -> str:
+        """The engine that samples."""
         return "vllm" if self.has_vllm else "transformers"
 
     def recipe(self, name: str, **changes) -> dict:
@@ -163,6 +165,7 @@ class Workbench:
         process.wait()
 
     def log(self, name: str) -> str:
+        """The log of a program."""
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
     def probe(self, name: str, model: str, gpus: int | None = None, **env: str) -> tuple[list[dict], dict]:
@@ -257,6 +260,7 @@ class Run:
     peak_gib: float | None
 
     def checkpoint(self, step: int) -> Path:
+        """The folder of a checkpoint."""
         return self.folder / f"checkpoints/step-{step}"
 
 

@@ -187,6 +187,7 @@ def read(path: str = paths.CALIBRATION) -> Calibration | None:
 
 
 def write(calibration: Calibration, path: str = paths.CALIBRATION) -> None:
+    """Write a calibration as JSON."""
     files.write_text(path, json.dumps({"jobs": calibration.jobs, "groups": calibration.groups}, indent=1) + "\n")
 
 

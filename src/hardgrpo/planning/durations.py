@@ -82,6 +82,7 @@ class Job:
 
     @classmethod
     def of(cls, rule: str, wildcards: dict) -> "Job":
+        """The job of a rule with its wildcards."""
         fields = {name: wildcards.get(name) for name in cls.__dataclass_fields__ if name != "rule"}
         return cls(rule, **fields | {"seed": None if fields["seed"] is None else int(fields["seed"])})
 
@@ -102,6 +103,7 @@ class Estimate:
 
     @property
     def gpu_hours(self) -> float:
+        """Hours of all GPUs of the job."""
         return self.seconds * self.gpus / 3600
 
 

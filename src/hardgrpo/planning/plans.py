@@ -43,14 +43,17 @@ class PlannedJob:
 
     @property
     def stage(self) -> str:
+        """The stage of the rule, or `LIGHT`."""
         return durations.STAGES.get(self.rule, LIGHT)
 
     @property
     def model(self) -> str:
+        """The name of the model, without its replicate."""
         return settings.model_of(self.wildcards.get("model", ""))
 
     @property
     def name(self) -> str:
+        """The rule and its wildcards, for people."""
         parts = [str(value) for key, value in self.wildcards.items() if key not in ("shard", "seed")]
         parts += [f"{key} {self.wildcards[key]}" for key in ("shard", "seed") if key in self.wildcards]
         return " ".join([self.rule, *parts])
@@ -143,6 +146,7 @@ def table(jobs: list[PlannedJob], studies: list[str], models: list[str]) -> list
 
 
 def sum_jobs(jobs: list[PlannedJob]) -> dict:
+    """Sums over jobs: counts, hours, completions, tokens, and gigabytes on disk."""
     return {
         "jobs": len(jobs),
         "gpu_hours": sum(job.estimate.gpu_hours for job in jobs),
@@ -155,6 +159,7 @@ def sum_jobs(jobs: list[PlannedJob]) -> dict:
 
 
 def totals(jobs: list[PlannedJob], setting: Setting, price: float) -> dict:
+    """`sum_jobs` with cost (`price` for a GPU-hour), wall time, critical path and peak disk."""
     job_sums = sum_jobs(jobs)
     hours = max((job.end for job in jobs), default=0.0) / 3600
     return job_sums | {

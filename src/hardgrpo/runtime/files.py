@@ -159,10 +159,12 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def write_json(path: str | Path, value: dict, sort_keys: bool = False) -> None:
+    """Write a JSON object, indented."""
     write_text(path, json.dumps(value, indent=1, sort_keys=sort_keys) + "\n")
 
 
 def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
+    """Write rows as JSON Lines."""
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 

@@ -28,6 +28,7 @@ def seal_path(path: str | Path) -> Path:
 
 
 def is_seal(path: Path) -> bool:
+    """Whether a path is that of a seal."""
     return path.parent.name == ".seals"
 
 

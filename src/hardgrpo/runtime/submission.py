@@ -59,6 +59,7 @@ class SubmissionRetrier:
         executor.shutdown = self.stop_retries_before(executor.shutdown)
 
     def submit_again_or_report(self, job_info, message: str) -> None:
+        """Resubmit a job after a temporary refusal; otherwise report its error to Snakemake."""
         reason = refusal(message)
         if reason and is_temporary(reason) and not self.executor.workflow.scheduler._user_kill:
             self.warn(reason)
@@ -72,12 +73,15 @@ class SubmissionRetrier:
         self.report(job_info, message)
 
     def warn(self, reason: str) -> None:
+        """Log a refusal, at most once in WARNING_INTERVAL_SECONDS."""
         if time.monotonic() - self.last_warning_time >= WARNING_INTERVAL_SECONDS:
             self.last_warning_time = time.monotonic()
             announcement = f"jobs wait and are submitted again every {self.retry_seconds:g} s"
             self.executor.logger.warning(f"Slurm takes no further job at present ({reason}): {announcement}.")
 
     def stop_retries_before(self, end: Callable[[], None]) -> Callable[[], None]:
+        """A function that stops all retries and then calls `end`."""
+
         def stop_and_end() -> None:
             self.shutting_down.set()
             self.executor._job_submission_executor.shutdown(wait=False, cancel_futures=True)

@@ -296,6 +296,7 @@ class QuickExit:
         atexit.register(self.leave)  # registered first, so called last
 
     def leave(self) -> None:
+        """Flush the streams and end the process, if the program has ended."""
         if self.status is not None:
             try:
                 sys.stdout.flush()
