@@ -220,7 +220,7 @@ def test_a_model_without_a_chat_template_is_an_error(folder, tmp_path):
 def test_gpus_that_are_not_there_are_an_error(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     environments.check_gpus(1)
-    with pytest.raises(UserError, match="GPUs asked for: 2, visible: 1"):
+    with pytest.raises(UserError, match="GPUs requested: 2, visible: 1"):
         environments.check_gpus(2)
 
 

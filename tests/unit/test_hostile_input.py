@@ -92,7 +92,7 @@ def fuzz(cases: int, *arguments: str) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('{"id": "a", "id": "b"}', "line 1: 'id' stands in an object twice"),
+        ('{"id": "a", "id": "b"}', "line 1: 'id' occurs twice in an object"),
         ('{"id": NaN}', "line 1: NaN is no number"),
         ('{"id": ' + "9" * 5000 + "}", "too large for JSON"),
         ('{"id": 1' + "0" * 400 + "}", "too large for JSON"),
@@ -110,7 +110,7 @@ def test_a_line_that_is_no_json_or_says_two_things_is_refused(tmp_path, line, wo
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("id,rate,rate\na,1,0\n", "column 'rate' stands in the header twice"),
+        ("id,rate,rate\na,1,0\n", "column 'rate' occurs twice in the header"),
         ("id,rate\na,1,2\n", "row 2: more or fewer cells"),
         ("id,rate\na\n", "row 2: more or fewer cells"),
         ("id,rate\na,1_0\n", "row 2: column 'rate' is '1_0', expected float"),
@@ -136,7 +136,7 @@ def test_a_table_and_an_object_of_many_names_are_read_at_once(tmp_path):
     assert files.read_rows(tmp_path / "x.csv", {"id": str}) == [{"id": "a"}]
     assert len(sources.read_rows(tmp_path / "x.csv")[0]) == WIDTH + 1
     (tmp_path / "x.jsonl").write_text(json.dumps(dict.fromkeys(names, 1))[:-1] + f', "{names[-1]}": 2}}\n')
-    with pytest.raises(UserError, match=f"'{names[-1]}' stands in an object twice"):
+    with pytest.raises(UserError, match=f"'{names[-1]}' occurs twice in an object"):
         files.read_jsonl(tmp_path / "x.jsonl", {"id": str})
     assert time.process_time() - began < 20
 
@@ -162,7 +162,7 @@ def evaluated(**changed) -> dict:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([evaluated(), evaluated()], "row 3: a completion stands in the file twice"),
+        ([evaluated(), evaluated()], "row 3: a completion occurs twice in the file"),
         ([evaluated(step=-1)], "row 2: column 'step' is below 0"),
         ([evaluated(truncated=2)], "column 'truncated' is 2"),
         ([evaluated(sample=2**70)], "expected int|not an evaluation"),
@@ -183,7 +183,7 @@ def test_a_summary_with_text_among_numbers_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: 1\na: 2\n", "line 1: not valid YAML ('a' stands in a mapping twice)"),
+        ("a: 1\na: 2\n", "line 1: not valid YAML ('a' occurs twice in a mapping)"),
         ("a: &a [*a]\n", "aliases"),
         ("[" * 100_000, "not valid YAML"),
         ("a: 2020-13-45\n", "not valid YAML"),
@@ -231,7 +231,7 @@ def test_other_state_files_that_are_none_are_refused(tmp_path):
     with pytest.raises(UserError, match="'model' is int, expected str"):
         Spec.read(str(tmp_path / "spec.yaml"))
     (tmp_path / "W.jsonl").write_text('{"id": "a", "solution": "x"}\n' * 2)
-    with pytest.raises(UserError, match="row 2: id 'a' stands there twice"):
+    with pytest.raises(UserError, match="row 2: id 'a' occurs twice"):
         solutions.read(tmp_path / "W.jsonl")
     (tmp_path / "store").write_text('[{"id": "a"}]\n')
     with pytest.raises(UserError, match="the file was changed"):
@@ -294,9 +294,9 @@ def test_messages_are_one_printable_line_of_readable_length():
     assert printable("café 日本 \\ '") == "café 日本 \\ '"
     assert len(printable("x" * 10**6)) < LONGEST_MESSAGE
     assert str(UserError("a\nb", "c")) == "a\\nb\nc"
-    assert explain(MemoryError()).startswith("more memory is asked for than there is")
+    assert explain(MemoryError()).startswith("more memory is requested than is available")
     for words in ("std::bad_alloc", "DefaultCPUAllocator: can't allocate memory", "can't start new thread"):
-        assert explain(RuntimeError(words)).startswith("more memory is asked for than there is"), words
+        assert explain(RuntimeError(words)).startswith("more memory is requested than is available"), words
 
 
 def test_cells_that_a_spreadsheet_would_compute_are_made_inert():

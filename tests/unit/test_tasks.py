@@ -96,7 +96,7 @@ def test_without_a_name_a_row_is_named_by_its_number(tmp_path):
         (["question", "gold"], [("q", "1")], ["mine.csv: row 2: no column 'answer'", "found question, gold"]),
         (["question", "answer"], [("q", "1"), ("r", " ")], ["mine.csv: row 3: the answer is missing", "`labelled` to false"]),
         (["question", "answer"], [("q", "1"), ("r", "2"), ("\n", "3")], ["mine.csv: row 4: the question is empty"]),
-        (["id", "question", "answer"], [("a", "q", 1), ("b", "r", 2), ("a", "s", 3)], ["mine.csv: row 4: id 'a' stands in row 2 already"]),
+        (["id", "question", "answer"], [("a", "q", 1), ("b", "r", 2), ("a", "s", 3)], ["mine.csv: row 4: id 'a' is already in row 2"]),
         (["question", "answer"], [("q", "one"), ("r", "two")], ["grader 'number_lenient' cannot read", "2 of 2 problems"]),
     ],
 )  # fmt: skip

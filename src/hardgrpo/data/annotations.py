@@ -33,7 +33,7 @@ def read(path: str, column: str, problems: list[dict], grader: str, pool: str | 
             _check_columns(path, place, row, column, content.form is not None)
             identity, answer = match.id_of(path, place, row), row[column].strip()
             if identity in annotations.answers or identity in annotations.empty:
-                raise RowError(path, place, f"id '{identity}' stands there twice", "keep one of its rows")
+                raise RowError(path, place, f"id '{identity}' occurs twice", "keep one of its rows")
             if not answer:
                 annotations.empty.append(identity)
                 continue

@@ -31,7 +31,7 @@ def read(
             elif identity not in by_problem:
                 problem = f"no problem has the id '{identity}'", "give the problem file that was probed"
             elif sample is not None and (identity, sample) in samples_seen:
-                problem = f"sample {sample} of '{identity}' stands in the file twice", "remove one"
+                problem = f"sample {sample} of '{identity}' occurs twice in the file", "remove one"
             if problem:
                 row_errors.append(RowError(path, f"row {line}", *problem))
                 continue
@@ -66,7 +66,7 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
     by_question, row_errors = {}, []
     for line, row in recorded_rows(path, {"question": str, "completions": list}):
         problem = (
-            ("the question stands in the file twice", "remove one") if row["question"] in by_question else _recording_problem(row)
+            ("the question occurs twice in the file", "remove one") if row["question"] in by_question else _recording_problem(row)
         )
         if problem:
             row_errors.append(RowError(path, f"row {line}", *problem))

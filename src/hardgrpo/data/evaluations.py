@@ -74,7 +74,7 @@ def read(path: str) -> pd.DataFrame:
     is_repeated = frame.duplicated(KEY)
     if is_repeated.any():
         raise UserError(
-            f"{path}: row {int(is_repeated.idxmax()) + 2}: a completion stands in the file twice; delete it and run again"
+            f"{path}: row {int(is_repeated.idxmax()) + 2}: a completion occurs twice in the file; delete it and run again"
         )
     for column in ("step", "sample", "tokens"):
         is_invalid = frame[column] < 0

@@ -68,6 +68,6 @@ def read(path: str | Path) -> dict[str, str]:
     solutions: dict[str, str] = {}
     for number, row in enumerate(files.read_jsonl(path, {"id": str, "solution": str}), start=1):
         if row["id"] in solutions:
-            raise UserError(f"{path}: row {number}: id '{row['id']}' stands there twice; write the solutions again")
+            raise UserError(f"{path}: row {number}: id '{row['id']}' occurs twice; write the solutions again")
         solutions[row["id"]] = row["solution"]
     return solutions

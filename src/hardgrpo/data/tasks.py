@@ -202,9 +202,7 @@ def _check_problems(problems: list[dict], places: list[tuple[str | Path, str]], 
         elif problem["id"] in first_places:
             first_path, first_place = first_places[problem["id"]]
             earlier_place = first_place if first_path == path else f"{first_path}: {first_place}"
-            row_errors.append(
-                RowError(path, place, f"id '{problem['id']}' stands in {earlier_place} already", "ids must be unique")
-            )
+            row_errors.append(RowError(path, place, f"id '{problem['id']}' is already in {earlier_place}", "ids must be unique"))
         first_places.setdefault(problem["id"], (path, place))
     refuse_rows(row_errors)
     return problems

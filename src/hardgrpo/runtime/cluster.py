@@ -76,7 +76,7 @@ def problems(requests: Iterable[Request], partitions: list[Partition], accounts:
 
 def _problems(request: Request, partitions: list[Partition], accounts: set[str] | None):
     if request.account and accounts is not None and request.account.lower() not in accounts:
-        text = f"'{request.account}' is none of your accounts ({', '.join(sorted(accounts))}); correct slurm_account in slurm/config.yaml"
+        text = f"'{request.account}' is not among your accounts ({', '.join(sorted(accounts))}); correct slurm_account in slurm/config.yaml"
         yield "slurm_account", 0, text
     partitions_by_name = {partition.name: partition for partition in partitions}
     if request.partition:
@@ -101,7 +101,7 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
     place = f"in partition {','.join(names)}"
     longest = max(partitions_by_name[name].minutes for name in names)
     if request.minutes > longest:
-        text = f"{request.minutes} min asked for, at most {longest:.0f} allowed {place}; set longest_runtime: {longest:.0f} in slurm/config.yaml"
+        text = f"{request.minutes} min requested, at most {longest:.0f} allowed {place}; set longest_runtime: {longest:.0f} in slurm/config.yaml"
         yield "runtime", request.minutes, text
     nodes = [node for name in names for node in partitions_by_name[name].nodes]
     if re.fullmatch(r"[\w.-]+(&[\w.-]+)*", request.constraint or ""):  # Slurm checks anything more complex
@@ -123,7 +123,7 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         return
     if request.gpus > 1 and re.search(r"\d+g\.\d+gb", request.gpu_name or ""):
         text = (
-            f"{request.gpus} slices {request.gpu_name} asked for, and CUDA shows a process one MIG slice; name whole GPUs in gpu_name in"
+            f"{request.gpus} slices {request.gpu_name} requested, and CUDA shows a process one MIG slice; name whole GPUs in gpu_name in"
             " slurm/config.yaml, or lower count of the model's gpus in config/models.yaml"
         )
         yield "gpu", request.gpus, text
@@ -152,7 +152,7 @@ def _problems(request: Request, partitions: list[Partition], accounts: set[str] 
         capacity = max(map(capacity_of, nodes), default=0)
         if amount > capacity:
             exceeded = True
-            yield resource, amount, f"{amount} {unit} asked for on one node, at most {capacity} {place}; {advice}"
+            yield resource, amount, f"{amount} {unit} requested on one node, at most {capacity} {place}; {advice}"
     if not exceeded and not any(all(amount <= capacity_of(node) for _, amount, capacity_of, _, _ in limits) for node in nodes):
         together = ", ".join(f"{amount} {unit}" for _, amount, _, unit, _ in limits if amount)
         yield "node", 0, f"no single node {place} has {together}; lower one of them with set-resources"

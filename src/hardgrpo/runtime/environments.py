@@ -100,12 +100,12 @@ def granted_gpus(requested: int) -> int:
     granted = None if visible is None else visible_gpus(visible)
     if granted is None and rehearsal:
         raise UserError(
-            f"GPUs asked for: {requested}, granted: unknown, CUDA_VISIBLE_DEVICES is not set ({REHEARSAL}={rehearsal}); run it in a job"
+            f"GPUs requested: {requested}, granted: unknown, CUDA_VISIBLE_DEVICES is not set ({REHEARSAL}={rehearsal}); run it in a job"
             " that was given GPUs"
         )
     if granted is not None and granted < requested:
         raise UserError(
-            f"GPUs asked for: {requested}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{visible}'); "
+            f"GPUs requested: {requested}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{visible}'); "
             + (
                 "CUDA shows a process one MIG slice: ask for whole GPUs, or lower count"
                 if "MIG-" in visible
@@ -157,7 +157,7 @@ def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
     visible = torch.cuda.device_count()
     if visible < count:
         raise UserError(
-            f"GPUs asked for: {count}, visible: {visible} (CUDA_VISIBLE_DEVICES is"
+            f"GPUs requested: {count}, visible: {visible} (CUDA_VISIBLE_DEVICES is"
             f" {os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}); run on a machine or in a job that has them, or take `gpus` out"
             " of the model in config/models.yaml to use the CPU"
         )
@@ -166,7 +166,7 @@ def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
         requested_family, device_family = gpu_family(name or ""), gpu_family(device.name)
         if requested_family and device_family and requested_family != device_family:
             raise UserError(
-                f"GPU {index} is a {device.name}, asked for: {name}; correct gpu_name or gpu_partition in slurm/config.yaml, or ask the"
+                f"GPU {index} is a {device.name}, requested: {name}; correct gpu_name or gpu_partition in slurm/config.yaml, or ask the"
                 " cluster's administrators"
             )
         if device.total_memory / 2**30 < gib:

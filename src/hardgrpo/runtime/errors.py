@@ -190,7 +190,7 @@ def explain(error: BaseException) -> str | None:
             " task's completion_tokens, let vLLM sleep, or give the model more `gpus` in config/models.yaml; finished results are untouched"
         )
     if hardgrpo.is_out_of_memory(error):
-        return f"more memory is asked for than there is ({printable(error) or 'no amount is named'}); lower what you ask for, or take a larger machine"
+        return f"more memory is requested than is available ({printable(error) or 'no amount is named'}); lower the request, or use a larger machine"
     if "Unsupported CPU attention configuration" in str(error):
         return f"vLLM's CPU build cannot run this model ({error}); set the model's engine to transformers"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):

@@ -305,7 +305,7 @@ def check_cells(path: str | Path, header: list[str], cells: list[list[str]], pla
     """Raise a `UserError` for repeated column names and rows not as long as the header."""
     repeated_name = first_repeated(header)
     if repeated_name is not None:
-        raise UserError(f"{path}: column '{repeated_name}' stands in the header twice; rename one")
+        raise UserError(f"{path}: column '{repeated_name}' occurs twice in the header; rename one")
     remedy = "correct the row, or make the file again if it was truncated"
     refuse_rows(
         [

@@ -24,7 +24,7 @@ def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None
     def as_dict(pairs: list[tuple]) -> dict:
         entries = dict(pairs)
         if len(entries) < len(pairs):
-            raise refusal(f"'{first_repeated([name for name, _ in pairs])}' stands in an object twice")
+            raise refusal(f"'{first_repeated([name for name, _ in pairs])}' occurs twice in an object")
         return entries
 
     def refuse_constant(constant: str):

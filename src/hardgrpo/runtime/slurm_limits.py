@@ -121,7 +121,7 @@ def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
                 if limit
                 else "name another account or QOS"
             )
-            text = f"{at_once} in the queue at a time asked for, at most {limit} allowed by {owner}; {remedy}"
+            text = f"{at_once} in the queue at a time requested, at most {limit} allowed by {owner}; {remedy}"
             beyond.append(("", "jobs", -limit, text))
     return beyond
 
@@ -129,7 +129,7 @@ def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
 def _excess(rule: str, name: str, amount: float, limit: float, owner: str) -> tuple:
     if name == "minutes":
         text = (
-            f"{amount} min asked for, at most {limit:.0f} allowed by {owner}; set longest_runtime: {limit:.0f} in slurm/config.yaml"
+            f"{amount} min requested, at most {limit:.0f} allowed by {owner}; set longest_runtime: {limit:.0f} in slurm/config.yaml"
         )
         return rule, "runtime", amount, text
     resource = {"cpu": "cpus_per_task", "mem": "mem_mb"}.get(name, "gpu")
@@ -138,4 +138,4 @@ def _excess(rule: str, name: str, amount: float, limit: float, owner: str) -> tu
         "lower the model's gpus in config/models.yaml" if resource == "gpu" else f"lower it with set-resources {rule}:{resource}"
     )
     remedy = f"{remedy_in_run}, or name another QOS (slurm-qos in slurm/config.yaml)"
-    return rule, resource, amount, f"{amount} {unit} asked for, at most {limit:.0f} allowed by {owner}; {remedy}"
+    return rule, resource, amount, f"{amount} {unit} requested, at most {limit:.0f} allowed by {owner}; {remedy}"

@@ -16,7 +16,7 @@ class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
         names = collections.Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
         repeated_key = next((key for key, times in names.items() if times > 1 and key != "<<"), None)
         if repeated_key is not None:
-            raise yaml.MarkedYAMLError(problem=f"'{repeated_key}' stands in a mapping twice", problem_mark=node.start_mark)
+            raise yaml.MarkedYAMLError(problem=f"'{repeated_key}' occurs twice in a mapping", problem_mark=node.start_mark)
         return super().construct_mapping(node, deep)
 
     merged = 0
