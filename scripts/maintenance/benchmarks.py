@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).parents[2]
 COLUMNS = ["benchmark", "what", "ours", "baseline", "unit", "ratio", "target", "met"]
 SIGNS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
@@ -96,6 +98,14 @@ def program(name: str, *arguments) -> list[str]:
     """The command that calls a program of scripts/."""
     (path,) = (ROOT / "scripts").glob(f"*/{name}.py")
     return [sys.executable, str(path), *map(str, arguments)]
+
+
+def write_spec(source: Path, path: Path, updates: int, training: dict, **fields) -> Path:
+    """Write the specification of a run with few `updates`, changed keys of `training`, and changed fields. Return its path."""
+    content = yaml.safe_load(source.read_text(encoding="utf-8")) | fields
+    content["training"] |= {"updates": updates, "checkpoint_every": updates} | training
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
 
 
 def scratch() -> tempfile.TemporaryDirectory:

@@ -10,6 +10,7 @@ import benchmarks
 from benchmarks import compare, from_demo
 from hardgrpo.runtime import files
 from hardgrpo.selection import online
+from hardgrpo.study.spec import Spec
 
 import functools
 import json
@@ -18,7 +19,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import yaml
 from training import UPDATES, step_seconds
 
 POOL, WIDTH, STEPS = 10_000, 96, 200
@@ -68,13 +68,10 @@ def run(options) -> list[dict]:
 
 def write_spec(demo_spec: Path, path: Path, keys: dict) -> Path:
     """Write the specification of a run of the miniature on its whole pool, with further keys in its recipe. Return its path."""
-    content = yaml.safe_load(demo_spec.read_text(encoding="utf-8"))
-    content["training"] |= {"updates": UPDATES, "checkpoint_every": UPDATES} | keys
-    ids = [problem["id"] for problem in files.read_jsonl(benchmarks.ROOT / content["problems"], {"id": str})]
-    content["subset"] = str(path.with_suffix(".csv"))
-    files.write_rows(content["subset"], ["id"], [{"id": identity} for identity in ids])
-    path.write_text(yaml.safe_dump(content))
-    return path
+    problems = files.read_jsonl(benchmarks.ROOT / Spec.read(str(demo_spec)).problems, {"id": str})
+    subset = str(path.with_suffix(".csv"))
+    files.write_rows(subset, ["id"], [{"id": problem["id"]} for problem in problems])
+    return benchmarks.write_spec(demo_spec, path, UPDATES, keys, subset=subset)
 
 
 def embedding_seconds(demo_spec: Path, model: str) -> float:
@@ -84,12 +81,12 @@ def embedding_seconds(demo_spec: Path, model: str) -> float:
 
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    content = yaml.safe_load(demo_spec.read_text(encoding="utf-8"))
-    questions = [problem["question"] for problem in files.read_jsonl(benchmarks.ROOT / content["problems"], {"question": str})]
-    rows = {f"p{i}": {"prompt": tasks.messages(content["prompt"], questions[i % len(questions)])} for i in range(POOL)}
+    spec = Spec.read(str(demo_spec))
+    questions = [problem["question"] for problem in files.read_jsonl(benchmarks.ROOT / spec.problems, {"question": str})]
+    rows = {f"p{i}": {"prompt": tasks.messages(spec.prompt, questions[i % len(questions)])} for i in range(POOL)}
     language_model, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
     started = time.perf_counter()
-    embeddings(language_model, tokenizer, rows, content["chat"])
+    embeddings(language_model, tokenizer, rows, spec.chat)
     return time.perf_counter() - started
 
 

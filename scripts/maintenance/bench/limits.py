@@ -22,8 +22,6 @@ import sys
 import time
 from pathlib import Path
 
-import yaml
-
 LARGER = paths.model_folder("smollm2-135m")
 SAMPLES, UPDATES, BATCH = 4, 4, {"transformers": 512, "vllm": 256}
 
@@ -127,13 +125,9 @@ def probe(folder: Path, model: str, engine: str, spec: Spec, gpus: int) -> tuple
 
 def train(folder: Path, model: str, spec: Path, gpus: int) -> tuple[float, int, float]:
     """(mean seconds, completions, mean tokens of a completion) of a step by scripts/training/train_grpo.py, without the first step."""
-    content = yaml.safe_load(spec.read_text(encoding="utf-8"))
-    content["model_folder"] = str(ROOT / model)
-    content["training"] |= {"updates": UPDATES, "checkpoint_every": UPDATES}
-    if gpus:
-        content["training"] |= {"base": "bf16", "precision": "bf16"}
-    files.write_text(folder / "spec.yaml", yaml.safe_dump(content))
-    command = program("train_grpo", "--spec", folder / "spec.yaml", "--gpus", gpus)
+    changes = {"base": "bf16", "precision": "bf16"} if gpus else {}
+    short_spec = benchmarks.write_spec(spec, folder / "spec.yaml", UPDATES, changes, model_folder=str(ROOT / model))
+    command = program("train_grpo", "--spec", short_spec, "--gpus", gpus)
     benchmarks.run([*command, "--output", f"{folder}/run", "--state", f"{folder}/state"], **environments.ALLOCATOR)
     facts = files.read_rows(folder / "run/updates.csv", {"rollouts": float, "tokens_mean": float})
     seconds = files.read_rows(folder / "run/timing.csv", {"seconds": float})

@@ -20,8 +20,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import yaml
-
 UPDATES = 10
 ENVIRONMENT = {"OMP_NUM_THREADS": "1"} | environments.ALLOCATOR
 REWARD = """from hardgrpo.grading import graders
@@ -36,10 +34,7 @@ def run(options) -> list[dict]:
     rows = []
     with benchmarks.scratch() as temporary:
         for beta, micro_batch, checkpointing in CASES:
-            content = yaml.safe_load(demo_spec.read_text(encoding="utf-8"))
-            content["training"] |= {"updates": UPDATES, "checkpoint_every": UPDATES, "beta": beta}
-            spec = Path(temporary) / "spec.yaml"
-            spec.write_text(yaml.safe_dump(content))
+            spec = benchmarks.write_spec(demo_spec, Path(temporary) / "spec.yaml", UPDATES, {"beta": beta})
             trl = functools.partial(trl_step_seconds, spec, micro_batch, checkpointing)
             name = f"step, beta {beta:g}" + (f", micro-batches of {micro_batch}" if micro_batch else "")
             setting = "with its gradient checkpointing" if checkpointing else "told the same"

@@ -286,8 +286,7 @@ def checksum(bench: Workbench, model: str, base: str) -> str:
 
 def kill_and_resume(bench: Workbench, name: str, model: str, recipe: dict, least_updates: int, **options) -> tuple[Run, dict]:
     """(a run that was killed after `least_updates` saved updates and resumed, its numbers)."""
-    for path in (bench.folder / name, bench.folder / f"{name}.state"):
-        shutil.rmtree(path, ignore_errors=True)
+    bench.clear(name)
     with bench.start(name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD) as process:
         bench.wait_until(process, lambda: bench.saved_updates(name) >= least_updates, f"{least_updates} updates were saved")
     run = bench.train(name, model, recipe, fresh=False, **options)

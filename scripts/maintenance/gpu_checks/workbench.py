@@ -222,11 +222,15 @@ class Workbench:
     def train(self, name: str, model: str, recipe: dict, fresh: bool = True, **options) -> "Run":
         """Train a run from the start or, with `fresh` False, from its state."""
         if fresh:
-            for path in (self.folder / name, self.folder / f"{name}.state"):
-                shutil.rmtree(path, ignore_errors=True)
+            self.clear(name)
         with PeakMemory(self.gpus) as peak:
             self.run(name, "train_grpo", *self.training(name, model, recipe, **options))
         return self.read_run(name, peak.gib)
+
+    def clear(self, name: str) -> None:
+        """Remove the output and the state of a run."""
+        for path in (self.folder / name, self.folder / f"{name}.state"):
+            shutil.rmtree(path, ignore_errors=True)
 
     def read_run(self, name: str, peak_gib: float | None = None) -> "Run":
         """A finished run. Raise a `UserError` if the run does not exist."""
