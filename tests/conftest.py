@@ -178,7 +178,7 @@ class World:
     def edit(self, name: str, change) -> None:
         """Rewrite a file: `change` takes and returns its text. Delete its checksum, so that the edit does not count as damage."""
         path = self.folder / name
-        for kept in (seals.of(path), path.with_name(seals.SUMS)):
+        for kept in (seals.seal_path(path), path.with_name(seals.CHECKSUM_FILE)):
             kept.unlink(missing_ok=True)
         path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 

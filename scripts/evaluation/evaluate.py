@@ -33,7 +33,7 @@ def main() -> None:
 
     graders.check_grader(args.grader, args.output)
     programs.start(args)
-    problems = tasks.read_by_grader(tasks.read_problems(args.problems), args.grader, args.problems)
+    problems = tasks.readable_problems(tasks.read_problems(args.problems), args.grader, args.problems)
     folders = find_checkpoints(Path(args.checkpoints)) if args.checkpoints else {}
     for folder in folders.values():
         provenance.check_manifest(folder, part_of=args.checkpoints)

@@ -24,7 +24,7 @@ def main() -> None:
 
     graders.check_grader(args.grader, *args.recordings)
     problems = tasks.read_problems(args.problems)
-    graded = tasks.read_by_grader(problems, args.grader, args.problems)
+    graded = tasks.readable_problems(problems, args.grader, args.problems)
     if len(args.steps) != len(args.recordings):
         raise errors.UserError(f"{len(args.recordings)} recordings but {len(args.steps)} steps; give one step for each")
     rows, texts = [], []

@@ -1,11 +1,11 @@
-"""Compare the questions of a test with those of a pool that is trained on, or the questions of a pool with each other.
+"""Compare the questions of a test with those of a training pool, or the questions of a pool with each other.
 
     python scripts/inputs/compare_splits.py --task swaps --pool results/tasks/swaps/train.jsonl \\
         --test swaps --problems results/tasks/swaps/test.jsonl --output results/tasks/swaps/contamination.swaps.csv
 
-Writes a CSV file with a row for each question that has a match, and beside it a JSON file of counts. A test question that the pool has,
-too, is an error, unless --contamination report is given. A test of which the pool has every question is always one. Without
---test the pool is compared with itself. What `equal` and `near` mean: src/hardgrpo/data/contamination.py.
+The program writes a CSV file with a row for each question that has a match, and a JSON file of counts beside it. A test question that is
+also in the pool is an error, unless --contamination is report. A test whose questions are all in the pool is always an error. Without
+--test, the pool is compared with itself. src/hardgrpo/data/contamination.py defines `equal` and `near`.
 """
 
 from hardgrpo.data import contamination, tasks
@@ -20,47 +20,47 @@ COLUMNS = ["split", "id", "other_split", "other_id", "match", "shared_ngrams"]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", required=True, help="name of the task that is trained on")
-    parser.add_argument("--pool", required=True, help="its train split")
+    parser.add_argument("--pool", required=True, help="train split of this task")
     parser.add_argument("--test", help="name of the task that is tested")
-    parser.add_argument("--problems", help="its test split")
+    parser.add_argument("--problems", help="test split of the tested task")
     parser.add_argument("--contamination", choices=["refuse", "report"], default="refuse", help="what to do with equal questions")
     parser.add_argument("--output", required=True, help="CSV file; the JSON file is written beside it")
     args = parser.parse_args()
 
-    files.named(args.output)
+    files.output_path(args.output)
     pool = tasks.read_problems(args.pool, needs_answer=False)
-    rows, counts = of_test(args, pool, tasks.read_problems(args.problems)) if args.test else of_pool(args.task, pool)
+    rows, counts = compare_test(args, pool, tasks.read_problems(args.problems)) if args.test else compare_pool(args.task, pool)
     files.write_json(Path(args.output).with_suffix(".json"), counts)
     files.write_rows(args.output, COLUMNS, rows)
 
 
-def of_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
+def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
     """(rows of repeated and near questions of the pool, counts)."""
     rows = [
-        row("train", repeated, "train", problem["id"], "repeated", 1.0)
+        as_row("train", repeated, "train", problem["id"], "repeated", 1.0)
         for problem in pool
         for repeated in problem.get("repeated_as", [])
     ]
-    rows += matched("train", pool, "train", pool, contamination.matches([problem["question"] for problem in pool]))
-    counts = {"problems": len(pool), "repeated": count(rows, "repeated"), "near": count(rows, "near")}
+    rows += match_rows("train", pool, "train", pool, contamination.find_matches([problem["question"] for problem in pool]))
+    counts = {"problems": len(pool), "repeated": count_matches(rows, "repeated"), "near": count_matches(rows, "near")}
     print(
         f"pool of {task}: {counts['problems']} questions, {counts['repeated']} repeated ones left out, {counts['near']} near another"
     )
     return rows, counts
 
 
-def of_test(args: argparse.Namespace, pool: list[dict], problems: list[dict]) -> tuple[list[dict], dict]:
-    """(rows of a test's questions that the pool has, or the test has twice; counts). Raise a `UserError` for refused ones."""
-    questions, others = ([problem["question"] for problem in split] for split in (problems, pool))
-    in_pool = matched("test", problems, "train", pool, contamination.matches(questions, others))
-    in_test = matched("test", problems, "test", problems, contamination.matches(questions))
+def compare_test(args: argparse.Namespace, pool: list[dict], problems: list[dict]) -> tuple[list[dict], dict]:
+    """(rows of a test's questions that are also in the pool or repeated in the test, counts). Raise a `UserError` for refused questions."""
+    questions, pool_questions = ([problem["question"] for problem in split] for split in (problems, pool))
+    in_pool = match_rows("test", problems, "train", pool, contamination.find_matches(questions, pool_questions))
+    in_test = match_rows("test", problems, "test", problems, contamination.find_matches(questions))
     counts = {
         "problems": len(problems),
-        "equal": count(in_pool, "equal"),
-        "near": count(in_pool, "near"),
-        "sharing": len(in_pool) - count(in_pool, "equal"),
-        "repeated": count(in_test, "equal"),
-        "near_in_test": count(in_test, "near"),
+        "equal": count_matches(in_pool, "equal"),
+        "near": count_matches(in_pool, "near"),
+        "sharing": len(in_pool) - count_matches(in_pool, "equal"),
+        "repeated": count_matches(in_test, "equal"),
+        "near_in_test": count_matches(in_test, "near"),
     }
     print(
         f"test of {args.test} after training on {args.task}: of {counts['problems']} questions {counts['equal']} are in the pool,"
@@ -82,22 +82,32 @@ def of_test(args: argparse.Namespace, pool: list[dict], problems: list[dict]) ->
     return in_pool + in_test, counts
 
 
-def matched(split: str, problems: list[dict], other_split: str, others: list[dict], matches: list) -> list[dict]:
+def match_rows(split: str, problems: list[dict], reference_split: str, references: list[dict], matches: list) -> list[dict]:
+    """Rows of the matches of problems among references."""
     return [
-        row(split, problems[match.index]["id"], other_split, others[match.other]["id"], kind(match), match.share)
+        as_row(
+            split,
+            problems[match.index]["id"],
+            reference_split,
+            references[match.reference_index]["id"],
+            match_kind(match),
+            match.share,
+        )
         for match in matches
     ]
 
 
-def kind(match: contamination.Match) -> str:
-    return "equal" if match.equal else "near" if match.near else "shares"
+def match_kind(match: contamination.Match) -> str:
+    """The kind of a match: "equal", "near", or "shares" for questions that share some n-grams."""
+    return "equal" if match.equal else "near" if match.is_near else "shares"
 
 
-def row(*cells) -> dict:
+def as_row(*cells) -> dict:
     return dict(zip(COLUMNS, cells))
 
 
-def count(rows: list[dict], match: str) -> int:
+def count_matches(rows: list[dict], match: str) -> int:
+    """The number of rows with a kind of match."""
     return sum(entry["match"] == match for entry in rows)
 
 

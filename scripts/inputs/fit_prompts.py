@@ -1,9 +1,9 @@
-"""Write the problems whose prompt and completion fit into a model's context, and report the others.
+"""Write the problems whose prompts and completions fit into a model's context, and report all others.
 
     python scripts/inputs/fit_prompts.py --model results/models/tiny --problems results/tasks/swaps/train.jsonl --prompt '{question}' \\
         --completion-tokens 64 --output results/pools/tiny/swaps/train.jsonl
 
-Needs the tokenizer, not the weights. More than 1 % of prompts that are too long are an error.
+The program needs the tokenizer, but not the weights. It fails if more than 1 % of the prompts are too long.
 """
 
 from hardgrpo.data import tasks
@@ -34,23 +34,23 @@ def main() -> None:
     too_long = [(problem, length) for problem, length in zip(problems, lengths) if longest is not None and length > longest]
     if too_long:
         report(args, too_long, len(problems), longest)
-    left_out = {problem["id"] for problem, _ in too_long}
-    files.write_jsonl(args.output, [problem for problem in problems if problem["id"] not in left_out])
-    print(f"{args.output}: {len(problems) - len(left_out)} prompts, the longest of {max(lengths)} tokens")
+    too_long_ids = {problem["id"] for problem, _ in too_long}
+    files.write_jsonl(args.output, [problem for problem in problems if problem["id"] not in too_long_ids])
+    print(f"{args.output}: {len(problems) - len(too_long_ids)} prompts, the longest of {max(lengths)} tokens")
 
 
 def report(args: argparse.Namespace, too_long: list[tuple[dict, int]], problems: int, longest: int) -> None:
-    """Name the prompts that are too long. Raise a `UserError` if there are too many."""
+    """Print the prompts that are too long. Raise a `UserError` if more than 1 % are."""
     names = errors.first_entries([f"'{problem['id']}' ({length} tokens)" for problem, length in too_long])
-    what = (
+    message = (
         f"{args.problems}: {len(too_long)} of {problems} prompts are too long for {args.model}, whose context leaves {longest} tokens beside"
         f" completions of {args.completion_tokens}: {names}"
     )
     if len(too_long) > tasks.UNREADABLE_SHARE * problems:
         raise errors.UserError(
-            f"{what}; shorten the prompts, lower the task's completion_tokens, or choose a model with a larger context"
+            f"{message}; shorten the prompts, lower the task's completion_tokens, or choose a model with a larger context"
         )
-    print(f"warning: {errors.shown(what)}; they are left out", flush=True)
+    print(f"warning: {errors.printable(message)}; they are left out", flush=True)
 
 
 if __name__ == "__main__":

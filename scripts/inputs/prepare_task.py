@@ -1,7 +1,7 @@
-"""Write one split of a task: generate its problems, or read them from files or datasets; check them and give them unique ids.
+"""Write a split of a task: generate its problems, or read them from files or datasets; check them and assign unique ids.
 
-A train split keeps the first of equal questions only, whatever their case, spaces and punctuation. Equal questions with different
-answers are an error.
+A train split keeps only the first of equal questions, ignoring case, spaces and punctuation. Equal questions with different answers are
+an error.
 
     python scripts/inputs/prepare_task.py --task swaps --split test --output results/tasks/swaps/test.jsonl \\
         --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
@@ -28,7 +28,7 @@ def main() -> None:
         "--policies",
         type=files.as_object,
         default={},
-        help="policies that choose from these problems, by name, as JSON; fail if there are too few",
+        help="policies that choose from these problems, by name, as JSON; fail if the problems are too few",
     )
     parser.add_argument("--lock", default="inputs.lock", help="file that pins the problems of hub tasks")
     parser.add_argument("--update-inputs", action="store_true", help="replace the lock's entry by these problems")
@@ -41,12 +41,12 @@ def main() -> None:
     problems, places = tasks.prepare_with_places(args.task, args.source, args.split, args.files, not args.unlabelled)
     if args.source["kind"] == "hub":
         inputs.check_problems(args.lock, f"{args.task}/{args.split}", problems, args.update_inputs)
-    problems = distinct(problems, places, args)
+    problems = drop_repetitions(problems, places, args)
     usable = len(problems)
     if args.grader and not args.unlabelled:
-        usable = len(tasks.read_by_grader(problems, args.grader, f"task {args.task}, {args.split}"))
-        for warning in annotations.warnings(problems, args.files, args.grader):
-            print(f"warning: {errors.shown(warning)}")
+        usable = len(tasks.readable_problems(problems, args.grader, f"task {args.task}, {args.split}"))
+        for warning in annotations.spreadsheet_warnings(problems, args.files, args.grader):
+            print(f"warning: {errors.printable(warning)}")
     for name, policy in args.policies.items():
         if not isinstance(policy, dict) or not policies.is_budget(policy.get("budget")):
             raise errors.UserError(
@@ -57,16 +57,16 @@ def main() -> None:
     print(f"{args.output}: {len(problems)} problems" + "".join(f", from {path}" for path in args.files))
 
 
-def distinct(problems: list[dict], places: dict[str, str], args: argparse.Namespace) -> list[dict]:
-    """The problems without repeated questions. A test split keeps them, because its accuracy is compared with that of others."""
-    same_answer = functools.partial(tasks.same_answer, None if args.unlabelled else args.grader)
-    unique, repeated = contamination.without_repetitions(problems, places, same_answer)
+def drop_repetitions(problems: list[dict], places: dict[str, str], args: argparse.Namespace) -> list[dict]:
+    """The problems without repeated questions. A test split keeps them, so that its accuracy is comparable with published accuracies."""
+    same_answer = functools.partial(tasks.is_same_answer, None if args.unlabelled else args.grader)
+    unique, repeated = contamination.drop_repetitions(problems, places, same_answer)
     if not repeated:
         return problems
     names = errors.first_entries([f"'{identity}' (equal to '{first}')" for identity, first in repeated])
     verdict = "they are left out" if args.split == "train" else "they stay, so that the split is the one that others use"
     print(
-        f"warning: task {args.task}, {args.split}: {len(repeated)} questions stand there already: {errors.shown(names)}; {verdict}"
+        f"warning: task {args.task}, {args.split}: {len(repeated)} questions stand there already: {errors.printable(names)}; {verdict}"
     )
     return unique if args.split == "train" else problems
 

@@ -2,9 +2,9 @@
 
     python scripts/inputs/pretrain_model.py --model tiny --settings settings.json --output results/models/tiny
 
-`settings.json` is the model's `source` in the configuration, with source and prompt of the task added to each demonstration.
-Questions in the files of --exclude (the splits of the tasks) are never demonstrated. The workflow excludes no facts: a model
-knows only facts that it was shown.
+`settings.json` is the model's `source` in the configuration, with source and prompt of the task added to each demonstration. Questions in
+the files of --exclude (the splits of the tasks) are never demonstrated. The workflow does not exclude facts, because a model knows only
+demonstrated facts.
 """
 
 from hardgrpo.data import tasks
@@ -18,7 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="name of the model")
     parser.add_argument("--settings", required=True, help="JSON file; see above")
-    parser.add_argument("--exclude", nargs="*", default=[], help="problem files whose questions must not be shown")
+    parser.add_argument("--exclude", nargs="*", default=[], help="problem files whose questions are not demonstrated")
     parser.add_argument("--output", required=True, help="folder to write")
     args = parser.parse_args()
 
@@ -33,7 +33,9 @@ def main() -> None:
 
     torch.set_num_threads(1)  # a second thread gains nothing; replicates are pretrained side by side
     logging.set_verbosity_error()
-    tokenizer = pretraining.build_tokenizer({shown["source"]["family"] for shown in settings["demonstrations"].values()})
+    tokenizer = pretraining.build_tokenizer(
+        {demonstration["source"]["family"] for demonstration in settings["demonstrations"].values()}
+    )
     model = pretraining.build_model(settings, tokenizer).train()
     final_loss = pretraining.train(args.model, settings, pretraining.draw_batches(settings, excluded, tokenizer), model)
 

@@ -1,10 +1,10 @@
-"""Read the answers that somebody filled into to_annotate.csv, and write the problems of the pool that have one now.
+"""Read the answers in an annotated to_annotate.csv, and write the problems of the pool that now have answers.
 
     python scripts/inputs/read_annotated.py --problems results/tasks/T/train.jsonl --annotated annotated.csv --column answer \\
         --grader number_lenient --output results/tasks/T/annotated.jsonl
 
-Rows are matched to problems by id, also where a spreadsheet has shortened an id that is a number and the match is unambiguous. Rows
-without an answer are reported and left out.
+Rows are matched to problems by id, even if a spreadsheet has shortened a numeric id, as long as the match is unambiguous. Rows without an
+answer are reported and left out.
 """
 
 from hardgrpo.data import annotations, tasks
@@ -17,7 +17,7 @@ import argparse
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", required=True, help="the pool")
-    parser.add_argument("--annotated", required=True, help="CSV, TSV or JSON Lines, as export_subset.py wrote it, filled in")
+    parser.add_argument("--annotated", required=True, help="the annotated file of export_subset.py: CSV, TSV or JSON Lines")
     parser.add_argument("--column", required=True, help="the column of the answers")
     parser.add_argument("--grader", required=True)
     parser.add_argument("--output", required=True)
@@ -32,8 +32,8 @@ def main() -> None:
     for note in filled.notes:
         print(f"warning: {args.annotated}: {note}")
     if filled.empty:
-        left_out = errors.shown(", ".join(filled.empty))
-        print(f"warning: {args.annotated}: {len(filled.empty)} rows have no answer and are left out: {left_out}")
+        ids = errors.printable(", ".join(filled.empty))
+        print(f"warning: {args.annotated}: {len(filled.empty)} rows have no answer and are left out: {ids}")
     print(f"{args.output}: {len(filled.answers)} problems have answers")
 
 

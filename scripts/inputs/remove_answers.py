@@ -1,4 +1,4 @@
-"""Write the questions of a pool without their answers: the problems as policies without labels may read them.
+"""Write the questions of a pool without answers, for policies that must not read labels.
 
 python scripts/inputs/remove_answers.py --problems results/tasks/swaps/train.jsonl --output results/tasks/swaps/questions.jsonl
 """

@@ -3,7 +3,7 @@
     python scripts/inputs/write_solutions.py --task swaps --grader final_word --output results/tasks/swaps/solutions.jsonl \\
         --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 
-Solutions that the task's grader finds wrong are reported and left out; more than 1 % of them are an error.
+Solutions that the task's grader finds wrong are reported and left out. The program fails if they exceed 1 %.
 """
 
 from hardgrpo.data import solutions
@@ -24,8 +24,8 @@ def main() -> None:
 
     graders.check_grader(args.grader, f"task {args.task}")
 
-    solved = solutions.worked(args.task, args.source, args.files, args.grader)
-    rows = solutions.graded_right(solved, args.grader, f"task {args.task}, train")
+    pairs = solutions.worked_solutions(args.task, args.source, args.files, args.grader)
+    rows = solutions.correct_solutions(pairs, args.grader, f"task {args.task}, train")
     files.write_jsonl(args.output, rows)
     print(f"{args.output}: {len(rows)} worked solutions")
 

@@ -1,9 +1,9 @@
-"""Ask pip-audit for known holes in the packages of envs/*.lock. `make audit` calls it.
+"""Check the packages of envs/*.lock for known vulnerabilities with pip-audit. `make audit` calls this program.
 
     python scripts/maintenance/audit_locks.py
 
-pip-audit sends the names and versions of all packages to the package index's database of holes. It must be installed in the environment
-that this program runs in (envs/audit.lock); the locks' own packages are not installed.
+pip-audit sends the names and versions of all packages to the package index's database of vulnerabilities. It must be installed in the
+environment of this program (envs/audit.lock); the packages of the locks are not installed.
 """
 
 from hardgrpo.runtime import errors
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-OTHER_BUILDS = ("torch-cpu",)  # locks of builds that no index lists; their versions stand in other locks, too
+OTHER_BUILDS = ("torch-cpu",)  # locks of builds that no index lists, with versions that are also in other locks
 WHERE = "run `make audit` where the package index can be reached"
 
 
@@ -25,39 +25,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     locks = [path for path in (ROOT / "envs").glob("*.lock") if path.stem not in OTHER_BUILDS]
-    locks.sort(key=lambda path: (path.stem != "pip", path.stem))  # first the smallest, which shows whether there is a database
-    holes, packages, skipped, today = [], set(), set(), datetime.datetime.now(datetime.UTC).date()
+    locks.sort(
+        key=lambda path: (path.stem != "pip", path.stem)
+    )  # the smallest lock first, which shows whether the database answers
+    holes, packages, skipped_labels, today = [], set(), set(), datetime.datetime.now(datetime.UTC).date()
     for lock in locks:
-        for package in audited(lock):
+        for package in audit_lock(lock):
             label = f"{package['name']} {package.get('version', '')}".strip()
-            (skipped if "skip_reason" in package else packages).add(label)
+            (skipped_labels if "skip_reason" in package else packages).add(label)
             for hole in package.get("vulns", []):
-                fixed = ", ".join(hole["fix_versions"]) or "no version yet"
-                holes.append(f"envs/{lock.name}: {label}: {', '.join([hole['id'], *hole.get('aliases', [])])}; fixed in {fixed}")
+                fixed_versions = ", ".join(hole["fix_versions"]) or "no version yet"
+                holes.append(
+                    f"envs/{lock.name}: {label}: {', '.join([hole['id'], *hole.get('aliases', [])])}; fixed in {fixed_versions}"
+                )
         if not packages:
             raise UserError(
                 f"{today}: nothing was audited: the database cannot be reached, or knows no package of envs/{lock.name}; {WHERE}"
             )
-    for line in [*holes, *(f"not audited: {label}" for label in sorted(skipped))]:
-        print(errors.shown(line))
-    counts = (
-        f"{today}: {len(packages)} packages of {len(locks)} locks, {len(holes)} known holes, {len(skipped)} packages not audited"
-    )
+    for line in [*holes, *(f"not audited: {label}" for label in sorted(skipped_labels))]:
+        print(errors.printable(line))
+    counts = f"{today}: {len(packages)} packages of {len(locks)} locks, {len(holes)} known holes, {len(skipped_labels)} packages not audited"
     if holes:
         raise UserError(f"{counts}; pin a version without them in envs/*.txt, then run `make locks`")
     print(counts)
 
 
-def audited(lock: Path) -> list[dict]:
-    """What pip-audit says of each package of a lock: name, version and `vulns`, or name and `skip_reason`."""
+def audit_lock(lock: Path) -> list[dict]:
+    """The result of pip-audit for each package of a lock: name, version and `vulns`, or name and `skip_reason`."""
     options = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json"]
     command = [sys.executable, "-m", "pip_audit", *options, "-r", str(lock)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
-        return json.loads(done.stdout)["dependencies"]
-    except (ValueError, KeyError, TypeError):  # it ends with a traceback where it reaches no server
-        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        raise UserError(f"envs/{lock.name}: pip-audit has no result ({last}); {WHERE}") from None
+        return json.loads(process.stdout)["dependencies"]
+    except (ValueError, KeyError, TypeError):  # pip-audit ends with a traceback if it reaches no server
+        last_line = (process.stderr.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
+        raise UserError(f"envs/{lock.name}: pip-audit has no result ({last_line}); {WHERE}") from None
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Run the benchmarks of scripts/maintenance/bench/, print their table, and write it as CSV and as a figure.
 
-    python scripts/maintenance/bench.py                          all of them (`make bench`)
-    python scripts/maintenance/bench.py --only grading planning  these
+    python scripts/maintenance/bench.py                          all benchmarks (`make bench`)
+    python scripts/maintenance/bench.py --only grading planning  two benchmarks
 
-Each row compares two ways of doing the same work, measured side by side in one run. A benchmark is a module of
-scripts/maintenance/bench/. Its function `run(options)` returns rows (`benchmarks.row`) or raises `Skipped` with what the machine
-lacks. Benchmarks are no tests: the exit status does not depend on the measurements.
+Each row compares two implementations of the same work, measured side by side in one run. A benchmark is a module of
+scripts/maintenance/bench/ with a function `run(options)`, which returns rows (`benchmarks.row`) or raises `Skipped` with the reason.
+Benchmarks are no tests: the exit status does not depend on the measurements.
 """
 
 from benchmarks import COLUMNS, Skipped
@@ -38,31 +38,33 @@ def main() -> None:
 
     sys.path.insert(0, str(HERE))
     options.output = Path(options.output)
-    rows, left_out = [], []
+    rows, skipped = [], []
     for name in options.only:
         print(f"{name} ...", file=sys.stderr, flush=True)
         try:
-            found = [{"benchmark": name} | row for row in importlib.import_module(name).run(options)]
+            benchmark_rows = [{"benchmark": name} | row for row in importlib.import_module(name).run(options)]
         except Skipped as reason:
-            left_out.append(f"{name}: not measured: {reason}")
+            skipped.append(f"{name}: not measured: {reason}")
             continue
-        rows += found
-        show(found)
+        rows += benchmark_rows
+        print_rows(benchmark_rows)
         files.write_rows(options.output / "bench.csv", COLUMNS, rows)  # after each benchmark, so that an interrupt loses none
-    print(*left_out, sep="\n")
+    print(*skipped, sep="\n")
     if rows:
         write_figure(rows, options.output)
 
 
-def show(rows: list[dict]) -> None:
+def print_rows(rows: list[dict]) -> None:
+    """Print rows of the table."""
     for row in rows:
-        met = {None: "", True: "met", False: "NOT met"}[row["met"]]
-        ours, baseline, ratio = (number(row[key]) for key in ("ours", "baseline", "ratio"))
+        verdict = {None: "", True: "met", False: "NOT met"}[row["met"]]
+        ours, baseline, ratio = (format_number(row[key]) for key in ("ours", "baseline", "ratio"))
         print(f"{row['benchmark']:<11}{row['what']:<74}{ours:>9}{baseline:>10} {row['unit']:<14}", end="")
-        print(f"{ratio:>8}  {row['target']:<16}{met}", flush=True)
+        print(f"{ratio:>8}  {row['target']:<16}{verdict}", flush=True)
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
+    """A number with three significant digits."""
     return "" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
 
 
@@ -70,33 +72,33 @@ def write_figure(rows: list[dict], folder: Path) -> None:
     """Draw the rows that have a target as bench.pdf and bench.png."""
     from hardgrpo.report import plotting  # imported after the benchmarks, so that they start without it
 
-    aimed = [row | reached(row) for row in rows if row["target"] and not row["target"].endswith("== 0")]
-    if aimed:
-        plotting.save(*draw(plotting, aimed), [str(folder / f"bench.{kind}") for kind in ("pdf", "png")])
-    print(folder / "bench.csv", folder / "bench.pdf" if aimed else "")
+    target_rows = [row | compare_with_target(row) for row in rows if row["target"] and not row["target"].endswith("== 0")]
+    if target_rows:
+        plotting.save(*draw(plotting, target_rows), [str(folder / f"bench.{kind}") for kind in ("pdf", "png")])
+    print(folder / "bench.csv", folder / "bench.pdf" if target_rows else "")
 
 
-def reached(row: dict) -> dict:
-    """`times`: how many times as good as its target a row is (1: just met). `said`: measurement and target in words."""
+def compare_with_target(row: dict) -> dict:
+    """`times`: the row's quality relative to its target (1: just met). `label`: measurement and target in words."""
     quantity, sign, limit = row["target"].split()
-    found, limit = row[quantity], float(limit)
+    value, limit = row[quantity], float(limit)
     unit = "" if quantity == "ratio" else f" {row['unit']}"
     return {
-        "times": found / limit if sign == ">=" else limit / found,
-        "said": f"{number(found)}, {'at least' if sign == '>=' else 'at most'} {limit:,g}{unit}",
+        "times": value / limit if sign == ">=" else limit / value,
+        "label": f"{format_number(value)}, {'at least' if sign == '>=' else 'at most'} {limit:,g}{unit}",
     }
 
 
 def draw(plotting, rows: list[dict]):
     """(figure, rows drawn): `times` of each row, on a logarithmic scale."""
-    frame = plotting.pd.DataFrame(rows, columns=[*COLUMNS, "times", "said"])
+    frame = plotting.pd.DataFrame(rows, columns=[*COLUMNS, "times", "label"])
     figure, (axis,) = plotting.panels(1, height=0.3 + 0.2 * len(frame), columns=1)
     figure.set_figwidth(plotting.WIDE)
     places = range(len(frame))[::-1]
     axis.barh(places, frame.times - 1, left=1, color=frame.met.map({True: "#009E73", False: "#D55E00"}))
     for place, row in zip(places, frame.itertuples()):
-        beside = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "fontsize": 6}
-        axis.annotate(row.said, (max(row.times, 1), place), **beside)
+        annotation = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "fontsize": 6}
+        axis.annotate(row.label, (max(row.times, 1), place), **annotation)
     axis.axvline(1, color="black", linewidth=0.6)
     axis.set_xscale("log")
     low, high = min(0.9, frame.times.min() / 1.1), max(frame.times.max(), 2)

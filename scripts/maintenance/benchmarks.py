@@ -1,6 +1,6 @@
-"""What the benchmarks share: measure two ways of doing the same work in alternating pairs, and give one row of a table.
+"""Shared functions of the benchmarks: measure two implementations of the same work in alternating pairs, and return rows of a table.
 
-Both are measured in one run on one machine. On a slower or busier machine both are slower, and their ratio stays.
+Both implementations are measured in one run on one machine. On a slower or busier machine both take longer, and their ratio stays.
 """
 
 from hardgrpo.runtime.errors import UserError
@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).parents[2]
 COLUMNS = ["benchmark", "what", "ours", "baseline", "unit", "ratio", "target", "met"]
 SIGNS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
@@ -29,45 +31,50 @@ class Skipped(Exception):
 
 
 def row(what: str, unit: str, ours: float, baseline: float | None, ratio: float | None = None, target: str = "") -> dict:
-    """A row of the table. `ratio` is ours / baseline unless it is given (the median of pairs is not the ratio of medians).
+    """A row of the table. The default of `ratio` is ours / baseline; with pairs, pass the median of their ratios instead.
 
-    `target` is a condition such as 'ratio <= 1.3' or 'ours >= 20000'. `met` says whether it holds; None without a target.
+    `target` is a condition such as 'ratio <= 1.3' or 'ours >= 20000'. The column `met` says whether the condition holds; None without a
+    target.
     """
     if ratio is None and baseline:
         ratio = ours / baseline
-    found = {"what": what, "ours": ours, "baseline": baseline, "unit": unit, "ratio": ratio}
+    quantities = {"what": what, "ours": ours, "baseline": baseline, "unit": unit, "ratio": ratio}
     met = None
     if target:
         quantity, sign, limit = target.split()
-        met = SIGNS[sign](found[quantity], float(limit))
-    return found | {"target": target, "met": met}
+        met = SIGNS[sign](quantities[quantity], float(limit))
+    return quantities | {"target": target, "met": met}
 
 
-def paired(ours: Callable[[], float], baseline: Callable[[], float], repeats: int) -> tuple[float, float, float]:
-    """(median of ours, median of the baseline, median of their ratio by pair); each call measures once.
+def measure_pairs(ours: Callable[[], float], baseline: Callable[[], float], repeats: int) -> tuple[float, float, float]:
+    """(median of ours, median of the baseline, median of the ratios by pair); each call measures once.
 
-    Every second pair starts with the baseline, so that coming first (a cold cache, a processor that slows down) favours neither.
+    Every second pair starts with the baseline, so that the order (a cold cache, a processor that slows down) favours neither.
     """
     pairs = []
     for number in range(repeats):
         calls = (ours, baseline) if number % 2 == 0 else (baseline, ours)
-        first, second = (call() for call in calls)
-        pairs.append((first, second) if number % 2 == 0 else (second, first))
-    return *map(statistics.median, zip(*pairs)), statistics.median(one / other for one, other in pairs)
+        first_value, second_value = (call() for call in calls)
+        pairs.append((first_value, second_value) if number % 2 == 0 else (second_value, first_value))
+    return *map(statistics.median, zip(*pairs)), statistics.median(
+        ours_value / baseline_value for ours_value, baseline_value in pairs
+    )
 
 
-def compared(what: str, unit: str, ours: Callable, baseline: Callable, repeats: int, target: str = "") -> dict:
-    """The row of two ways of doing the same work, measured in `repeats` pairs."""
-    return row(what, unit, *paired(ours, baseline, repeats), target)
+def compare(what: str, unit: str, ours: Callable, baseline: Callable, repeats: int, target: str = "") -> dict:
+    """The row of two implementations of the same work, measured in `repeats` pairs."""
+    return row(what, unit, *measure_pairs(ours, baseline, repeats), target)
 
 
 def run(command: list[str], folder: Path | None = None, **environment: str) -> tuple[float, float, str]:
-    """(wall seconds, processor seconds with those of its children, output) of a command, by default in this clone; a failure is a
-    `UserError`."""
+    """(wall seconds, processor seconds including child processes, output) of a command in `folder` (default: this clone).
+
+    Raise a `UserError` if the command fails.
+    """
     folder = folder or ROOT
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    earlier_usage, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=folder,
         env=os.environ | {"PATH": path} | environment,
@@ -75,14 +82,15 @@ def run(command: list[str], folder: Path | None = None, **environment: str) -> t
         stderr=subprocess.STDOUT,
         text=True,
     )
-    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        last = (done.stdout.strip().splitlines() or ["no output"])[-1]
-        raise UserError(f"{' '.join(command)}: failed in {folder}: {last}")
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+    wall, usage = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode:
+        last_line = (process.stdout.strip().splitlines() or ["no output"])[-1]
+        raise UserError(f"{' '.join(command)}: failed in {folder}: {last_line}")
+    return wall, usage.ru_utime + usage.ru_stime - earlier_usage.ru_utime - earlier_usage.ru_stime, process.stdout
 
 
 def snakemake(*arguments: str) -> list[str]:
+    """The command that calls Snakemake with the profile laptop."""
     return [sys.executable, "-m", "snakemake", "--profile", "laptop", *arguments]
 
 
@@ -92,24 +100,33 @@ def program(name: str, *arguments) -> list[str]:
     return [sys.executable, str(path), *map(str, arguments)]
 
 
+def write_spec(source: Path, path: Path, updates: int, training: dict, **fields) -> Path:
+    """Write the specification of a run with few `updates`, changed keys of `training`, and changed fields. Return its path."""
+    content = yaml.safe_load(source.read_text(encoding="utf-8")) | fields
+    content["training"] |= {"updates": updates, "checkpoint_every": updates} | training
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
 def scratch() -> tempfile.TemporaryDirectory:
+    """A temporary folder."""
     return tempfile.TemporaryDirectory(prefix="hardgrpo-bench-")
 
 
 def from_demo(*patterns: str) -> list[Path]:
-    """The first file that each pattern finds in this clone."""
-    found = [min(glob.glob(str(ROOT / pattern)), default=None) for pattern in patterns]
-    if None in found:
-        raise Skipped(f"{patterns[found.index(None)]} is not there; run `make demo` first")
-    return list(map(Path, found))
+    """The first file of this clone that matches each pattern. Raise `Skipped` if a pattern matches no file."""
+    first_paths = [min(glob.glob(str(ROOT / pattern)), default=None) for pattern in patterns]
+    if None in first_paths:
+        raise Skipped(f"{patterns[first_paths.index(None)]} is not there; run `make demo` first")
+    return list(map(Path, first_paths))
 
 
 @contextlib.contextmanager
-def copy() -> Iterator[Path]:
+def clone_copy() -> Iterator[Path]:
     """A copy of the repository's files without results, in which a benchmark may make and delete files."""
-    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     try:
-        names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+        names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
     except (OSError, subprocess.CalledProcessError):
         raise Skipped("git does not list the repository's files here; clone it with git") from None
     with scratch() as temporary:

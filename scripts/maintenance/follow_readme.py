@@ -1,11 +1,11 @@
-"""Follow README.md word for word in an empty Debian: its commands, one after the other, in a fresh copy of this clone.
+"""Run the commands of README.md one after the other in an empty Debian, in a fresh copy of this clone.
 
-    sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian             # everything
+    sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian             # all commands
     sudo python scripts/maintenance/follow_readme.py --root /var/lib/hardgrpo-debian --quick     # set-up and dry-runs
 
-debootstrap installs the Debian with what README asks for, Python (Debian's needs python3-venv) and make, and git for the clone. pip gets
-its settings from this machine: variables PIP_* and *_proxy, and the files and folders that these name. Commands run in a chroot, which
-does not confine root: a folder that another account owns, or can write to, is refused.
+debootstrap installs Debian with the requirements of README: Python (Debian's needs python3-venv) and make, and git for the clone. pip gets
+this machine's settings: variables PIP_* and *_proxy, and the files and folders that they name. Commands run in a chroot, which does not
+confine root. Therefore the program refuses a folder that another account owns or can write to.
 """
 
 from hardgrpo.runtime import errors, files, ownership
@@ -22,14 +22,14 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = "python3,python3-venv,make,git,ca-certificates"
 CLONE = "root/clone"
 COMPLETE = ".debootstrap-complete"  # written into the folder after debootstrap
-# In mount and process namespaces of their own, so that nothing stays mounted and no process stays.
+# Separate mount and process namespaces, so that no mount and no process remains.
 ENTER = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec"]
 PREPARE = 'mount -t proc proc "$0/proc"; mkdir -p "$0/dev/shm"; mount -t tmpfs tmpfs "$0/dev/shm"; exec chroot "$0" sh -ec "$1"'
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", required=True, type=Path, help="folder of the Debian; made if it does not exist, and kept")
+    parser.add_argument("--root", required=True, type=Path, help="folder of the Debian, which is created if necessary and kept")
     parser.add_argument("--release", default="bookworm")
     parser.add_argument("--quick", action="store_true", help="only set-up and dry-runs")
     args = parser.parse_args()
@@ -38,21 +38,21 @@ def main() -> None:
     make_debian(args.root, args.release)
     copy_clone(args.root / CLONE)
     variables = copy_settings_of_pip(args.root)
-    for command in commands(files.read_text(ROOT / "README.md"), args.quick):
+    for command in read_commands(files.read_text(ROOT / "README.md"), args.quick):
         print(f"\n$ {command}", flush=True)
-        inside = f"cd /{CLONE}; export PATH=/{CLONE}/.venv/bin:$PATH; {command}"
+        script = f"cd /{CLONE}; export PATH=/{CLONE}/.venv/bin:$PATH; {command}"
         run(
-            [*ENTER, PREPARE, args.root, inside],
+            [*ENTER, PREPARE, args.root, script],
             {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", **variables},
         )
     print("\nREADME.md was followed to its end")
 
 
 def make_debian(root: Path, release: str) -> None:
-    """Install a Debian in the folder `root`, or keep the Debian of an earlier call. Raise a `UserError` for a folder that is not safe."""
+    """Install a Debian in the folder `root`, or reuse that of an earlier call. Raise a `UserError` for a folder that cannot be trusted."""
     check_owner(root)
     root.mkdir(parents=True, exist_ok=True)
-    check_owner(root)  # another account may have been faster
+    check_owner(root)  # another account may have created the folder in between
     if not any(root.iterdir()):
         run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", release, root])
         (root / COMPLETE).touch()
@@ -61,31 +61,32 @@ def make_debian(root: Path, release: str) -> None:
         raise UserError(
             f"{root}: holds no Debian that an earlier call of this program completed; delete it, or name another folder"
         )
-    for name in ("root", CLONE, "etc"):  # into which files are copied
+    for name in ("root", CLONE, "etc"):  # targets of copies
         check_owner(root / name)
 
 
 def check_owner(path: Path) -> None:
+    """Raise a `UserError` if another account can change a path."""
     if reason := ownership.problem(path):
         raise UserError(
             f"{reason}, and root would run programs from there; name a folder that only root can write to (DEBIAN=FOLDER)"
         )
 
 
-def commands(readme: str, quick: bool) -> list[str]:
-    """README's commands in their order; with `quick` set-up in place of the demo, and no tests."""
-    shown = re.findall(r"^    (make \w+)  |`(\.venv/bin/snakemake -n [^`]*)`", readme, re.MULTILINE)
-    found = [block or inline for block, inline in shown]
-    dry_runs = [command for command in found if "snakemake -n" in command]
-    whole = [command for command in found if command not in dry_runs]
-    return ["make setup", *dry_runs] if quick else [*whole, *dry_runs]
+def read_commands(readme: str, quick: bool) -> list[str]:
+    """README's commands in order; with `quick` the set-up instead of the demo, and no tests."""
+    matches = re.findall(r"^    (make \w+)  |`(\.venv/bin/snakemake -n [^`]*)`", readme, re.MULTILINE)
+    readme_commands = [block or inline for block, inline in matches]
+    dry_runs = [command for command in readme_commands if "snakemake -n" in command]
+    long_commands = [command for command in readme_commands if command not in dry_runs]
+    return ["make setup", *dry_runs] if quick else [*long_commands, *dry_runs]
 
 
 def copy_clone(folder: Path) -> None:
-    """Copy and commit git's tracked files as they are here. Environments and results of an earlier call stay, its locks go."""
+    """Copy git's tracked files from the working tree and commit them. Environments and results of an earlier call stay, locks are removed."""
     shutil.rmtree(folder / ".snakemake/locks", ignore_errors=True)
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
-    for name in filter(None, listed):
+    tracked_names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    for name in filter(None, tracked_names):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
@@ -95,10 +96,10 @@ def copy_clone(folder: Path) -> None:
 
 
 def copy_settings_of_pip(root: Path) -> dict[str, str]:
-    """Return pip's and the proxies' variables; copy the files that they name, resolv.conf and hosts into the Debian."""
+    """The variables of pip and of proxies. Copy the files that they name, resolv.conf and hosts into the Debian."""
     variables = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.lower().endswith("_proxy")}
-    named = {Path(word) for value in variables.values() for word in value.split() if word.startswith("/")}
-    for path in [Path("/etc/resolv.conf"), Path("/etc/hosts"), *named]:
+    paths = {Path(word) for value in variables.values() for word in value.split() if word.startswith("/")}
+    for path in [Path("/etc/resolv.conf"), Path("/etc/hosts"), *paths]:
         target = root / path.relative_to("/")
         if path.is_dir():
             shutil.copytree(path, target, dirs_exist_ok=True)
@@ -109,9 +110,10 @@ def copy_settings_of_pip(root: Path) -> dict[str, str]:
 
 
 def run(command: list, env: dict | None = None) -> None:
-    done = subprocess.run(command, env=env, check=False)
-    if done.returncode:
-        raise UserError(f"failed with exit status {done.returncode}: {command[-1]}")
+    """Run a command. Raise a `UserError` if it fails."""
+    process = subprocess.run(command, env=env, check=False)
+    if process.returncode:
+        raise UserError(f"failed with exit status {process.returncode}: {command[-1]}")
 
 
 if __name__ == "__main__":

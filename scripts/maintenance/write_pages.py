@@ -1,11 +1,11 @@
-"""Write the generated parts of README.md and docs/: results, recommended policies, configuration, studies, costs, GPUs, import graph.
-And the checksums of the committed results that they are made from.
+"""Write the generated parts of README.md and docs/ (results, recommended policies, configuration, studies, costs, GPUs, import graph), and
+the checksums of the committed results.
 
     python scripts/maintenance/write_pages.py
-    python scripts/maintenance/write_pages.py --figures paper      # also copies the figures that the pages show to docs/images
+    python scripts/maintenance/write_pages.py --figures paper      # also copy the figures of the pages to docs/images
 
-Generated text is between two marks, `<!-- NAME: made by ... -->` and `<!-- end of NAME -->`. A test compares it with the text that
-this program would write.
+Generated text is between two marks, `<!-- NAME: made by ... -->` and `<!-- end of NAME -->`. A test compares it with the output of this
+program.
 """
 
 from hardgrpo.runtime import errors, files, seals
@@ -28,7 +28,7 @@ FIGURES = dict.fromkeys(("accuracy.png", "kinds.png", "leads.png"), summaries.RE
 }
 
 
-# File and name of each generated block, and the function (root, config) -> text that makes it.
+# {(file, name of a generated block): function (root, config) -> text}
 BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("README.md", "found"): lambda root, config: templates.fill(
         "readme", **results.values(root, config), **recommended.values(root, config)
@@ -41,8 +41,8 @@ BLOCKS: dict[tuple[str, str], Callable[[Path, dict], str]] = {
     ("docs/gpus.md", "table"): lambda root, config: templates.table(gpus.short(config)),
     ("docs/design.md", "imports"): lambda root, config: imports.drawn(root),
 }
-# Files that are generated as a whole. Tables (CSV) hold shares where the pages show points.
-WHOLE: dict[str, Callable[[Path, dict], str]] = {
+# {generated file: function (root, config) -> text}. Tables (CSV) hold shares where the pages show points.
+FILES: dict[str, Callable[[Path, dict], str]] = {
     "docs/results.md": results.page,
     "docs/claims.csv": lambda root, config: csv(summaries.all_claims(root, config)),
     "docs/gpus.csv": lambda root, config: csv(gpus.table(config)),
@@ -54,49 +54,49 @@ WHOLE: dict[str, Callable[[Path, dict], str]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", default=ROOT, type=Path, help="the project's folder")
-    parser.add_argument("--figures", type=Path, help="folder of the studies (paper), to copy the figures that the pages show")
+    parser.add_argument("--figures", type=Path, help="folder of the studies (paper), to copy the figures of the pages")
     args = parser.parse_args()
-    for folder in committed(args.root):
-        files.write_text(folder / seals.SUMS, seals.sums(folder))
-    for name, text in pages(args.root).items():
+    for folder in committed_folders(args.root):
+        files.write_text(folder / seals.CHECKSUM_FILE, seals.checksum_lines(folder))
+    for name, text in generate_pages(args.root).items():
         files.write_text(args.root / name, text)
         print(args.root / name)
-    shown = {figure: study for figure, study in FIGURES.items() if (args.root / paths.reference(study)).is_dir()}
-    for figure, study in shown.items() if args.figures else []:
-        drawn = args.figures / study / "figures" / figure
-        if not drawn.is_file():
-            raise errors.UserError(f"{drawn}: no such figure; draw it with: make figures STUDY={study}")
+    available = {figure: study for figure, study in FIGURES.items() if (args.root / paths.reference(study)).is_dir()}
+    for figure, study in available.items() if args.figures else []:
+        source = args.figures / study / "figures" / figure
+        if not source.is_file():
+            raise errors.UserError(f"{source}: no such figure; draw it with: make figures STUDY={study}")
         with files.atomic(args.root / "docs/images" / figure) as temporary:
-            shutil.copyfile(drawn, temporary)
+            shutil.copyfile(source, temporary)
 
 
-def committed(root: Path) -> list[Path]:
-    """Folders of committed tables."""
-    places = [root.joinpath(*parts) for parts in seals.COMMITTED]
+def committed_folders(root: Path) -> list[Path]:
+    """The folders of committed tables."""
+    places = [root.joinpath(*parts) for parts in seals.COMMITTED_FOLDERS]
     return sorted({path.parent for place in places for path in place.rglob("*.csv")})
 
 
-def pages(root: Path) -> dict[str, str]:
-    """The text of every generated file, and of every page with generated blocks with new text in these blocks."""
+def generate_pages(root: Path) -> dict[str, str]:
+    """{file: text} of all generated files, and of all pages with generated blocks."""
     config = load.read(root)
     texts = {name: files.read_text(root / name) for name, _ in BLOCKS}
     for (name, block), make in BLOCKS.items():
-        texts[name] = filled(texts[name], block, make(root, config), name)
-    return texts | {name: make(root, config) for name, make in WHOLE.items()}
+        texts[name] = fill_block(texts[name], block, make(root, config), name)
+    return texts | {name: make(root, config) for name, make in FILES.items()}
 
 
 def csv(table: pd.DataFrame) -> str:
     return table.to_csv(index=False, lineterminator="\n")
 
 
-def filled(text: str, block: str, body: str, path: str) -> str:
+def fill_block(text: str, block: str, body: str, path: str) -> str:
     """`text` with `body` between the two marks of `block`."""
     begin = f"<!-- {block}: made by scripts/maintenance/write_pages.py; a test compares -->"
     end = f"<!-- end of {block} -->"
     if text.count(begin) != 1 or text.count(end) != 1:
         raise errors.UserError(f"{path}: expected '{begin}' and '{end}' once each; put both where the block belongs")
-    before, rest = text.split(begin)
-    return f"{before}{begin}\n\n{body.strip()}\n\n{end}{rest.split(end)[1]}"
+    before, after_begin = text.split(begin)
+    return f"{before}{begin}\n\n{body.strip()}\n\n{end}{after_begin.split(end)[1]}"
 
 
 if __name__ == "__main__":

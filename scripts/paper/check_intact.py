@@ -39,8 +39,8 @@ def main() -> None:
 def checks(folder: Path) -> Iterator[tuple[Callable, Path]]:
     """(function that checks it, path) of all below `folder` that has a checksum."""
     for kept in below(folder, ".seals"):
-        yield from ((seals.check, path) for path in seals.sealed(kept.parent))
-    for sums in below(folder, seals.SUMS):
+        yield from ((seals.check, path) for path in seals.sealed_files(kept.parent))
+    for sums in below(folder, seals.CHECKSUM_FILE):
         yield from ((seals.check, path) for path in sorted(sums.parent.glob("*.csv")))
     for manifest in below(folder, "manifest.json"):
         if not lists_checkpoints(manifest):

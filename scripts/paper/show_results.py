@@ -16,7 +16,7 @@ from pathlib import Path
 
 def show(text: str = "") -> None:
     """Print lines. A name from a table may hold control characters, which are shown by their numbers."""
-    print("\n".join(map(errors.shown, text.split("\n"))))
+    print("\n".join(map(errors.printable, text.split("\n"))))
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     tables = args.tables
     drawn = Path("paper", args.study)
     for folder in {path.parent for path in tables.values()} | {drawn, *drawn.glob("*/")}:
-        seals.check_in(folder)  # also files that are listed below, but not read
+        seals.check_folder(folder)  # also files that are listed below, but not read
     if "gains" not in tables or not tables["gains"].is_file():
         return  # the run ended before the summaries
     if not files.read_rows(tables["gains"], {"task": str}):

@@ -1,9 +1,9 @@
 """Calibrate the cost model on finished jobs: write `results/calibration.json`, which plans and walltimes use from then on.
 
     python scripts/plan/calibrate.py              # from all finished jobs below results/
-    python scripts/plan/calibrate.py --check 0    # calibrate on seed 0: how well does that predict the other seeds?
+    python scripts/plan/calibrate.py --check 0    # compare the other seeds with a calibration on seed 0
 
-Without calibration a plan uses the constants of src/hardgrpo/planning/durations.py. Calibrate again when more jobs have finished.
+Without calibration, a plan uses the constants of src/hardgrpo/planning/durations.py. Calibrate again when more jobs have finished.
 """
 
 from hardgrpo.planning import calibration, durations
@@ -23,36 +23,39 @@ def main() -> None:
     )
     parser.add_argument("--results", default="results", help="folder of results")
     parser.add_argument("--output", default=paths.CALIBRATION)
-    parser.add_argument("--check", type=int, metavar="SEED", help="write nothing: predict the other seeds from this one")
+    parser.add_argument("--check", type=int, metavar="SEED", help="predict the other seeds from this seed instead of writing")
     args = parser.parse_args()
 
     config = load.complete(files.read_yaml(args.config), Path(args.config).parent)
     gpu = args.gpu or config["plan"]["gpu"]
-    measured = calibration.read_measured(args.results)
-    if not measured:
+    finished_jobs = calibration.read_finished_jobs(args.results)
+    if not finished_jobs:
         raise errors.UserError(
             f"{args.results}: no finished job has a provenance.json there; run some jobs first, or name another --results"
         )
     if args.check is not None:
-        print(comparison(calibration.compare(config, measured, gpu, args.check), args.check, args.results))
+        print(format_comparison(calibration.compare(config, finished_jobs, gpu, args.check), args.check, args.results))
         return
-    found = calibration.calibrate(config, measured, gpu)
-    calibration.write(found, args.output)
-    print(f"{args.output}: {found.jobs} finished jobs in {len(found.groups)} groups; plans and walltimes use it from now on")
+    fitted = calibration.calibrate(config, finished_jobs, gpu)
+    calibration.write(fitted, args.output)
+    print(f"{args.output}: {fitted.jobs} finished jobs in {len(fitted.groups)} groups; plans and walltimes use it from now on")
 
 
-def comparison(compared: list[calibration.Comparison], seed: int, results: str) -> str:
-    if not compared:
+def format_comparison(comparisons: list[calibration.Comparison], seed: int, results: str) -> str:
+    """A table of measured and planned seconds by rule. Raise a `UserError` without comparisons."""
+    if not comparisons:
         raise errors.UserError(f"{results}: no finished job of a seed other than {seed}; run more seeds, or name another seed")
     lines = [f"Calibrated on seed {seed}; jobs of the other seeds, seconds:", ""]
     lines.append(f"{'rule':<14}{'jobs':>6}{'measured':>10}{'planned':>10}{'median error':>14}{'largest':>9}")
-    rules = list(dict.fromkeys(one.measured.job.rule for one in compared))
+    rules = list(dict.fromkeys(comparison.finished_job.job.rule for comparison in comparisons))
     for rule in [*rules, None]:
-        some = [one for one in compared if rule in (None, one.measured.job.rule)]
-        errors_ = [one.error for one in some]
-        measured, planned = sum(one.measured.seconds for one in some), sum(one.expected_seconds for one in some)
+        group = [comparison for comparison in comparisons if rule in (None, comparison.finished_job.job.rule)]
+        relative_errors = [comparison.error for comparison in group]
+        measured_seconds = sum(comparison.finished_job.seconds for comparison in group)
+        planned_seconds = sum(comparison.expected_seconds for comparison in group)
         lines.append(
-            f"{rule or 'all':<14}{len(some):>6}{measured:>10.0f}{planned:>10.0f}{statistics.median(errors_):>14.1%}{max(errors_):>9.0%}"
+            f"{rule or 'all':<14}{len(group):>6}{measured_seconds:>10.0f}{planned_seconds:>10.0f}"
+            f"{statistics.median(relative_errors):>14.1%}{max(relative_errors):>9.0%}"
         )
     return "\n".join(lines)
 

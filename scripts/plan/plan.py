@@ -1,18 +1,18 @@
 """Plan a study before it runs: jobs, GPU-hours, wall time, tokens, disk, cost and the critical path. No job runs.
 
-    python scripts/plan/plan.py                                        # what is left of the study that config.yaml names
+    python scripts/plan/plan.py                                        # remaining jobs of the study in config.yaml
     python scripts/plan/plan.py --study paper --study limits           # several studies; shared jobs count once
     python scripts/plan/plan.py --study paper --gpu a100 --gpus 16 --seeds 5 --completion-tokens gsm8k=1024     # what if
     .venv/bin/snakemake --profile slurm plan --config study=paper      # the same from Snakemake
 
-The jobs are those of `snakemake -n`, without finished ones. src/hardgrpo/planning/durations.py estimates each, corrected by
-finished runs if `scripts/plan/calibrate.py` was called. The program prints a table and writes plan.txt, plan.csv, jobs.csv,
-detectable.csv (the smallest effects that the design would find), power.csv (the seeds that published differences take), labels.csv
-(the labels that each run buys), plan.json and plan.html (with a Gantt chart) to results/plan/.
+The jobs are the unfinished jobs of `snakemake -n`. src/hardgrpo/planning/durations.py estimates each job, corrected by finished runs after
+a call of `scripts/plan/calibrate.py`. The program prints a table and writes plan.txt, plan.csv, jobs.csv, detectable.csv (the smallest
+effects that the design would detect), power.csv (the seeds that published differences need), labels.csv (the labels that each run buys),
+plan.json and plan.html (with a Gantt chart) to results/plan/.
 """
 
 from hardgrpo.analysis import claims, published
-from hardgrpo.planning import calibration, durations, labels, plan_page, plans, power
+from hardgrpo.planning import calibration, durations, label_counts, plan_page, plans, power
 from hardgrpo.runtime import errors, files
 from hardgrpo.study import paths, settings
 
@@ -40,8 +40,8 @@ def main() -> None:
     parser.add_argument("--configfile", action="append", default=[], help="as for snakemake")
     parser.add_argument("--config", nargs="+", default=[], help="as for snakemake")
     parser.add_argument("--gpu", choices=durations.GPUS, help="what if: kind of GPU")
-    parser.add_argument("--gpus", type=positive, help="what if: GPUs at once")
-    parser.add_argument("--seeds", type=positive, help="what if: number of seeds of each study")
+    parser.add_argument("--gpus", type=positive_integer, help="what if: GPUs at once")
+    parser.add_argument("--seeds", type=positive_integer, help="what if: number of seeds of each study")
     parser.add_argument("--completion-tokens", help="what if: a limit for all tasks (1024), or by task (gsm8k=1024,math=512)")
     parser.add_argument("--price", type=float, help="price of a GPU for an hour")
     parser.add_argument("--uncalibrated", action="store_true", help="ignore results/calibration.json")
@@ -51,50 +51,53 @@ def main() -> None:
 
     studies = args.study or [None]
     dry_run: list[dict] = []
-    seen: set[str] = set()
-    detectable, needed, bought = [], [], []
-    printed = published.read(ROOT / paths.PUBLISHED), published.read_readings(ROOT / paths.PUBLISHED)
+    outputs: set[str] = set()
+    effects, power_rows, label_rows = [], [], []
+    printed_results = published.read(ROOT / paths.PUBLISHED), published.read_readings(ROOT / paths.PUBLISHED)
     for study in studies:
         facts, jobs = plan_jobs(args, study)
-        named_study, gpu = facts["config"]["study"], args.gpu or facts["setting"]["gpu"]
-        bought += labels.planned(facts["config"], named_study)
-        detectable += power.detectable(facts["config"], named_study)
-        needed += power.needed(facts["config"], named_study, claims.read(ROOT / "paper/claims.yaml"), *printed, gpu)
+        study_name, gpu = facts["config"]["study"], args.gpu or facts["setting"]["gpu"]
+        label_rows += label_counts.planned_labels(facts["config"], study_name)
+        effects += power.detectable_effects(facts["config"], study_name)
+        power_rows += power.required_seeds(
+            facts["config"], study_name, claims.read(ROOT / "paper/claims.yaml"), *printed_results, gpu
+        )
         for job in jobs:
-            if not seen & set(job["output"]):
+            if not outputs & set(job["output"]):
                 dry_run.append(job | {"study": facts["config"]["study"]})
-            seen |= set(job["output"])
-    config, found = facts["config"], args.setting or facts["setting"]
-    setting = plans.Setting(args.gpu or found["gpu"], args.gpus or found["gpus"], found["slots"], found["cluster"])
+            outputs |= set(job["output"])
+    config, machine = facts["config"], args.setting or facts["setting"]
+    setting = plans.Setting(args.gpu or machine["gpu"], args.gpus or machine["gpus"], machine["slots"], machine["cluster"])
     price = config["plan"]["price"] if args.price is None else args.price
-    calibrated = None if args.uncalibrated else calibration.read()
-    planned = plans.planned(config["study"], dry_run, config, setting, calibrated)
-    named = list(dict.fromkeys(job["study"] for job in dry_run)) or [config["study"]]
+    job_calibration = None if args.uncalibrated else calibration.read()
+    planned_jobs = plans.plan_jobs(config["study"], dry_run, config, setting, job_calibration)
+    planned_studies = list(dict.fromkeys(job["study"] for job in dry_run)) or [config["study"]]
     plan = {
-        "studies": named,
-        "setting": vars(setting) | {"price": price, "calibrated_on_jobs": calibrated.jobs if calibrated else 0},
-        "totals": plans.totals(planned, setting, price),
-        "table": plans.table(planned, named, list(config["models"])),
-        "detectable": detectable,
-        "power": needed,
-        "labels": bought,
-        "critical_path": [described(job) for job in plans.critical_path(planned, setting)],
-        "jobs": [described(job) for job in planned],
-        "assumptions": assumptions(setting, calibrated, any(job.estimate.gpus for job in planned)),
+        "studies": planned_studies,
+        "setting": vars(setting) | {"price": price, "calibrated_on_jobs": job_calibration.jobs if job_calibration else 0},
+        "totals": plans.totals(planned_jobs, setting, price),
+        "table": plans.table(planned_jobs, planned_studies, list(config["models"])),
+        "detectable": effects,
+        "power": power_rows,
+        "labels": label_rows,
+        "critical_path": [job_row(job) for job in plans.critical_path(planned_jobs, setting)],
+        "jobs": [job_row(job) for job in planned_jobs],
+        "assumptions": assumptions(setting, job_calibration, any(job.estimate.gpus for job in planned_jobs)),
     }
-    text = as_text(plan)
-    write(plan, planned, text, Path(args.output))
+    text = format_plan(plan)
+    write(plan, planned_jobs, text, Path(args.output))
     print(text)
 
 
-def positive(text: str) -> int:
+def positive_integer(text: str) -> int:
+    """An `argparse` type: an integer of at least 1."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return int(text)
 
 
 def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[dict]]:
-    """(configuration and setting, planned jobs) from a dry-run of Snakemake."""
+    """({"config", "setting"}, planned jobs) from a dry-run of Snakemake. Raise a `UserError` if Snakemake fails."""
     with tempfile.TemporaryDirectory() as folder:
         jobs, facts, what_if = (Path(folder) / name for name in ("jobs.jsonl", "facts.json", "what_if.yaml"))
         environment = os.environ | {"HARDGRPO_PLAN": str(jobs), "HARDGRPO_PLAN_FACTS": str(facts)}
@@ -106,35 +109,37 @@ def plan_jobs(args: argparse.Namespace, study: str | None) -> tuple[dict, list[d
         command += ["--config", *configuration] if configuration else []
         configfiles = list(args.configfile)
         if args.seeds or args.completion_tokens:
-            snakemake([*command, "--list-rules"], configfiles, environment)  # for the configuration alone
+            snakemake([*command, "--list-rules"], configfiles, environment)  # only writes the configuration
             what_if.write_text(yaml.safe_dump(overrides(args, files.read_json(facts)["config"])), encoding="utf-8")
             configfiles.append(str(what_if))
         snakemake([*command, "-n", "--logger", "plan", *args.targets], configfiles, environment)
-        found = files.read_json(facts)
-        return found, [json.loads(line) for line in jobs.read_text(encoding="utf-8").splitlines()]
+        content = files.read_json(facts)
+        return content, [json.loads(line) for line in jobs.read_text(encoding="utf-8").splitlines()]
 
 
 def snakemake(command: list[str], configfiles: list[str], environment: dict) -> None:
+    """Call Snakemake. Raise a `UserError` with its last lines if it fails."""
     command = command + (["--configfile", *configfiles] if configfiles else [])
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise errors.UserError("Snakemake cannot plan this:", *(f"  {line}" for line in said[-8:]))
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if process.returncode:
+        lines = [line for line in (process.stdout + process.stderr).splitlines() if line.strip()]
+        raise errors.UserError("Snakemake cannot plan this:", *(f"  {line}" for line in lines[-8:]))
 
 
 def overrides(args: argparse.Namespace, config: dict) -> dict:
-    """The changes that the what-if options make to the configuration."""
+    """The changes to the configuration by the what-if options."""
     study, changes = config["studies"][config["study"]], {}
     if args.seeds:
         changes["studies"] = {config["study"]: {"seeds": list(range(args.seeds))}}
     if args.completion_tokens:
         tested = [test for model, task in settings.pairs(config, study) for test in settings.eval_tasks(study, task, model)]
-        limits = limits_of(args.completion_tokens, config, list(dict.fromkeys([*study["tasks"], *tested])))
+        limits = parse_limits(args.completion_tokens, config, list(dict.fromkeys([*study["tasks"], *tested])))
         changes["tasks"] = {task: {"completion_tokens": limit} for task, limit in limits.items()}
     return changes
 
 
-def limits_of(text: str, config: dict, tasks: list[str]) -> dict[str, int]:
+def parse_limits(text: str, config: dict, tasks: list[str]) -> dict[str, int]:
+    """{task: completion limit} of --completion-tokens. Raise a `UserError` for a malformed option."""
     if text.isdigit() and int(text):
         return dict.fromkeys(tasks, int(text))
     limits = {}
@@ -148,7 +153,8 @@ def limits_of(text: str, config: dict, tasks: list[str]) -> dict[str, int]:
     return limits
 
 
-def described(job: plans.PlannedJob) -> dict:
+def job_row(job: plans.PlannedJob) -> dict:
+    """The row of a job in jobs.csv and plan.json."""
     return {
         "number": job.number,
         "name": job.name,
@@ -169,30 +175,32 @@ def described(job: plans.PlannedJob) -> dict:
     }
 
 
-def assumptions(setting: plans.Setting, calibrated, with_gpus: bool) -> list[str]:
+def assumptions(setting: plans.Setting, job_calibration, with_gpus: bool) -> list[str]:
+    """The assumptions of the plan, in sentences."""
     gpu = durations.GPUS[setting.gpu] if with_gpus else durations.CORE
-    said = [
+    sentences = [
         f"One {setting.gpu if with_gpus else 'core'}: {gpu.flops / 1e12:.3g} TFLOP/s ({'bf16, dense' if with_gpus else 'fp32'}),"
         f" {gpu.bandwidth / 1e12:.3g} TB/s. Model and constants: docs/costs.md."
     ]
-    if calibrated:
-        said.append(f"Calibrated on {calibrated.jobs} finished jobs ({paths.CALIBRATION}).")
+    if job_calibration:
+        sentences.append(f"Calibrated on {job_calibration.jobs} finished jobs ({paths.CALIBRATION}).")
     else:
         sampling, training = ("vllm", "gpu") if with_gpus else ("cpu", "cpu")
-        said.append(
+        sentences.append(
             f"Not calibrated (scripts/plan/calibrate.py). Assumed: completions fill {durations.FILL:.0%} of their limit, sampling reaches"
             f" {durations.SAMPLING_SHARE[sampling]:.0%} of the speeds above, training {durations.TRAINING_SHARE[training]:.0%}."
         )
-    said.append(
+    sentences.append(
         f"Smallest effects assume that seeds spread by {100 * power.SEED_SD:g} points (standard deviation). With one seed they hold for"
         " its own runs only: docs/statistics.md."
     )
     if with_gpus:
-        said.append("GPU-hours are those of the jobs. The wall time does not include waiting in the cluster's queue.")
-    return said
+        sentences.append("GPU-hours are those of the jobs. The wall time does not include waiting in the cluster's queue.")
+    return sentences
 
 
-def as_text(plan: dict) -> str:
+def format_plan(plan: dict) -> str:
+    """The plan as text."""
     setting, totals = plan["setting"], plan["totals"]
     if not plan["jobs"]:
         return f"Nothing is left to do for {', '.join(plan['studies'])}."
@@ -200,7 +208,7 @@ def as_text(plan: dict) -> str:
     rows = [
         (
             row["study"], row["stage"], row["model"], str(row["jobs"]), f"{row['gpu_hours']:.2f}", f"{row['job_hours']:.2f}",
-            millions(row["tokens_generated"]), millions(row["tokens_trained"]), f"{row['kept_gb']:.1f}",
+            format_millions(row["tokens_generated"]), format_millions(row["tokens_trained"]), f"{row['kept_gb']:.1f}",
         )
         for row in [*plan["table"], totals | {"study": "total", "stage": "", "model": ""}]
     ]  # fmt: skip
@@ -233,8 +241,8 @@ def as_text(plan: dict) -> str:
             f" {100 * row['gain']:>6.1f} {100 * row['difference']:>10.1f} {100 * row['primary']:>8.1f}"
             for row in plan["detectable"]
         ),
-        *power_lines(plan["power"]),
-        *labels.lines(plan["labels"]),
+        *format_power(plan["power"]),
+        *label_counts.format_lines(plan["labels"]),
         "",
         *plan["assumptions"],
     ]
@@ -245,8 +253,8 @@ def as_text(plan: dict) -> str:
     return "\n".join(lines)
 
 
-def power_lines(rows: list[dict]) -> list[str]:
-    """The seeds that it takes to find the differences that a paper printed, as text; [] without rows."""
+def format_power(rows: list[dict]) -> list[str]:
+    """The required seeds of published differences as text; [] without rows."""
     if not rows:
         return []
     lines = [
@@ -255,31 +263,32 @@ def power_lines(rows: list[dict]) -> list[str]:
         f"  {'claim':<28} {'model':<22} {'task':<22} {'published':>9} {'found with its seeds':>21} {'takes':>6} {'GPU-hours':>10}",
     ]
     for row in rows:
-        found = f"{100 * row['detectable']:.1f} with {row['seeds']}"
+        detectable_text = f"{100 * row['detectable']:.1f} with {row['seeds']}"
         takes = f"{row['takes']}" if row["takes"] else f">{power.MOST_SEEDS}"
         hours = f"{row['gpu_hours']:,.0f}" if row["takes"] else "-"
         lines.append(
             f"{'*' if row['aims'] else ' '} {row['claim']:<28} {row['model']:<22} {row['task']:<22} {100 * row['published']:>+9.1f}"
-            f" {found:>21} {takes:>6} {hours:>10}"
+            f" {detectable_text:>21} {takes:>6} {hours:>10}"
         )
     return lines
 
 
-def millions(tokens: float) -> str:
+def format_millions(tokens: float) -> str:
     return f"{tokens / 1e6:,.2f} M" if tokens else "-"
 
 
-def write(plan: dict, planned: list[plans.PlannedJob], text: str, folder: Path) -> None:
-    columns = ["study", "stage", "model", *plans.sums([])]
+def write(plan: dict, planned_jobs: list[plans.PlannedJob], text: str, folder: Path) -> None:
+    """Write all files of the plan to a folder."""
+    columns = ["study", "stage", "model", *plans.sum_jobs([])]
     files.write_text(folder / "plan.txt", text + "\n")
     files.write_rows(folder / "plan.csv", columns, plan["table"])
     files.write_rows(folder / "detectable.csv", DETECTABLE, plan["detectable"])
     files.write_rows(folder / "power.csv", POWER, plan["power"])
     files.write_rows(folder / "labels.csv", LABELS, plan["labels"])
-    of_jobs = [column for column in described(planned[0]) if column != "needs"] if planned else ["number"]
-    files.write_rows(folder / "jobs.csv", of_jobs, [{column: job[column] for column in of_jobs} for job in plan["jobs"]])
+    job_columns = [column for column in job_row(planned_jobs[0]) if column != "needs"] if planned_jobs else ["number"]
+    files.write_rows(folder / "jobs.csv", job_columns, [{column: job[column] for column in job_columns} for job in plan["jobs"]])
     files.write_text(folder / "plan.json", json.dumps(plan, indent=1) + "\n")
-    files.write_text(folder / "plan.html", plan_page.page(plan, [job.lanes for job in planned]))
+    files.write_text(folder / "plan.html", plan_page.page(plan, [job.lanes for job in planned_jobs]))
 
 
 if __name__ == "__main__":

@@ -49,8 +49,10 @@ def main() -> None:
         keys = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}
         rows = files.read_jsonl(args.completions, keys)
         lengths = lengths_of(args, rows)
-    odd = sum(not completions.retokenized(tokenizer, row["completion"], *length) for row, length in zip(rows, lengths))
-    cut = [completions.cut(tokenizer, row["completion"], *length, args.completion_tokens) for row, length in zip(rows, lengths)]
+    odd = sum(not completions.keeps_token_count(tokenizer, row["completion"], *length) for row, length in zip(rows, lengths))
+    cut = [
+        completions.truncate(tokenizer, row["completion"], *length, args.completion_tokens) for row, length in zip(rows, lengths)
+    ]
     shortened = sum(tokens < before for (_, tokens, _), (before, _) in zip(cut, lengths))
     if not args.graded:
         for row, (text, n, reason) in zip(rows, cut):

@@ -7,7 +7,7 @@ The trajectory is a CSV file (id, epoch, correct, rollouts), also gzipped. A pro
 epochs. No epoch is in both outputs, so that subsets are judged by rollouts that did not choose them.
 """
 
-from hardgrpo.data import trajectories
+from hardgrpo.data import trajectory_files
 from hardgrpo.runtime import errors, files
 from hardgrpo.selection import difficulty
 
@@ -26,14 +26,14 @@ def main() -> None:
 
     if args.chosen_from < 1:
         raise errors.UserError(f"--chosen-from is {args.chosen_from}, expected at least 1")
-    first, later = trajectories.split(trajectories.read(args.trajectory), args.chosen_from, args.trajectory)
+    first, later = trajectory_files.split(trajectory_files.read(args.trajectory), args.chosen_from, args.trajectory)
     rows = []
     for name, epochs in first.items():
         samples, correct = (sum(row[column] for row in epochs) for column in ("rollouts", "correct"))
         known = {"id": name, "samples": samples, "correct": correct, "pass_rate": correct / samples}
         rows.append(dict.fromkeys(difficulty.COLUMNS) | known)
     files.write_rows(args.difficulty, difficulty.COLUMNS, rows)
-    files.write_rows(args.later, list(trajectories.COLUMNS), [row for epochs in later.values() for row in epochs])
+    files.write_rows(args.later, list(trajectory_files.COLUMNS), [row for epochs in later.values() for row in epochs])
     mean, never = sum(row["pass_rate"] for row in rows) / len(rows), sum(row["correct"] == 0 for row in rows)
     print(
         f"{args.difficulty}: {len(rows)} prompts, mean pass rate {mean:.3f} in the first {args.chosen_from} epochs, {never} never solved"

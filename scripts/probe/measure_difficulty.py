@@ -48,7 +48,7 @@ def main() -> None:
         args.grade_prompt_too and not args.recorded,
         args.stopped is not None,
     )
-    problems = tasks.read_by_grader(problems, args.grader, args.problems)
+    problems = tasks.readable_problems(problems, args.grader, args.problems)
     rows, undecided, total = [], 0, sum(len(by_problem[problem["id"]]) for problem in problems)
     for problem in problems:
         rows.append(difficulty.measure(problem, by_problem[problem["id"]], args.grader))

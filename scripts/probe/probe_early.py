@@ -51,7 +51,7 @@ def main() -> None:
         )
     graders.check_grader(args.grader, args.output)
     # the pool is the problems that the grader can check, as in measure_difficulty.py
-    problems = tasks.read_by_grader(tasks.read_problems(args.problems), args.grader, args.problems)
+    problems = tasks.readable_problems(tasks.read_problems(args.problems), args.grader, args.problems)
     wants = read_wants(args.stop_for, [problem["id"] for problem in problems], args.samples)
     programs.start(args)
     full = len(problems) * args.samples
@@ -79,7 +79,7 @@ def main() -> None:
             yield [number * args.samples + sample for number, sample in asked[-1]]
 
     folder, tokens = store.folder_of(args), 0
-    with states.locked(folder, doing="is sampling into this folder"):
+    with states.hold_lock(folder, doing="is sampling into this folder"):
         kept = store.Store(folder / "completions.jsonl")
         for rows in kept.batches():
             take([row for row in rows if row["id"] in numbers and row["sample"] < args.samples])

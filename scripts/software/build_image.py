@@ -2,7 +2,7 @@
 
     python scripts/software/build_image.py --definition envs/training.def --output envs/training.sif
 
-Definitions copy the pins from envs/, so run it in the root of the clone.
+Run the program in the root of the clone, because definitions copy the pins from envs/.
 """
 
 from hardgrpo.runtime import errors, files
@@ -21,24 +21,24 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="image to write")
     args = parser.parse_args()
 
-    by_hand = f"apptainer build --fakeroot {args.output} {args.definition}"
+    command = f"apptainer build --fakeroot {args.output} {args.definition}"
     if not Path(args.definition).is_file():
         raise UserError(f"{args.definition}: no such file; name a definition of envs/, e.g. envs/training.def")
     if not (shutil.which("singularity") or shutil.which("apptainer")):
         raise UserError(
             f"{args.definition}: building needs apptainer or singularity, and neither is on PATH; load its module, or build"
-            f" where there is one and copy the image here: {by_hand}"
+            f" where there is one and copy the image here: {command}"
         )
     with tempfile.TemporaryDirectory() as folder, files.atomic(args.output) as image:
-        if not shutil.which("singularity"):  # spython calls this name, and apptainer works under it
+        if not shutil.which("singularity"):  # spython calls `singularity`; apptainer also works under this name
             Path(folder, "singularity").symlink_to(shutil.which("apptainer"))
             os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], folder])
-        from spython.main import Client  # it looks for singularity on import
+        from spython.main import Client  # looks for singularity on import
 
         options = [] if os.geteuid() == 0 else ["--fakeroot"]
         Client.build(args.definition, str(image), sudo=False, options=options)
         if not image.is_file():  # spython does not report the exit status
-            raise UserError(f"{args.definition}: no image was built; see above what is missing, or build by hand: {by_hand}")
+            raise UserError(f"{args.definition}: no image was built; see above what is missing, or build by hand: {command}")
     print(f"{args.output}: {Path(args.output).stat().st_size / 1e9:.2f} GB, built from {args.definition}")
 
 

@@ -52,7 +52,7 @@ def main() -> None:
         files.write_text(args.output, "".join(line + "\n" for line in lines))
 
     by, mean = measure_of(facts)
-    column = errors.shown(args.to_annotate)
+    column = errors.printable(args.to_annotate)
     print(
         f"{facts['prompts']} of {facts['pool']} prompts by {json.dumps(facts['policy'])}, mean {by}"
         f" {'unknown, samples are missing' if mean is None else f'{mean:.3f}'}\n"
@@ -142,7 +142,7 @@ def holds(row: dict, question: str) -> bool:
 
 def as_csv(rows: list[dict], form: spreadsheets.Form, for_people: bool) -> str:
     """The rows as a table of this form. With `for_people`, no cell is a formula to a spreadsheet."""
-    keep = sources.inert if for_people else str
+    keep = spreadsheets.escape_formulas if for_people else str
     columns = list(dict.fromkeys(name for row in rows for name in row))
     cells = [[keep("" if row.get(name) is None else row[name]) for name in columns] for row in rows]
     return form.text([*map(keep, columns)], cells, for_people)

@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="CSV file; the JSON file is written beside it")
     args = parser.parse_args()
 
-    files.named(args.output)
+    files.output_path(args.output)
     policy = checked_policy(args.policy)
     by = policy.pop("by", "pass_rate")
     if by != "pass_rate" or args.questions:

@@ -24,7 +24,7 @@ def main() -> None:
         for tables in (args.tables, files.Tables(args.reference))
     )
     rows = agreement.compare(here, reference)
-    files.write_rows(args.output, agreement.COLUMNS, files.rounded(rows))
+    files.write_rows(args.output, agreement.COLUMNS, files.round_floats(rows))
     compared, out = sum(row["seeds"] > 0 for row in rows), sum(row["leaves_zero_out"] for row in rows)
     print(f"{args.output}: {compared} cells compared, zero left out in {out}; {len(rows) - compared} not compared")
 

@@ -31,7 +31,7 @@ def main() -> None:
     judged = claims.judge(claims.read(args.claims), verdicts.Study(tables, **args.conditions))
     compared = published.compare(tables, published.read(args.published), published.read_readings(args.published))
     for name, rows in (("claims", judged), ("compared", compared)):
-        files.write_rows(args.output / f"{name}.csv", registry.JUDGED[name].columns, files.rounded(rows))
+        files.write_rows(args.output / f"{name}.csv", registry.JUDGED[name].columns, files.round_floats(rows))
     for row in judged:
         if row["primary"]:
             print(f"{row['paper']}, {row['claim']}: {row['model']} {row['task']}: {row['verdict']}")

@@ -57,7 +57,7 @@ def main() -> None:
     made = Made(args.config, args.study, args.comparisons)
     tables = {name: made[name] for name in registry.SUMMARIES}
     for name, rows in tables.items():
-        files.write_rows(Path(args.output) / f"{name}.csv", registry.SUMMARIES[name].columns, files.rounded(rows))
+        files.write_rows(Path(args.output) / f"{name}.csv", registry.SUMMARIES[name].columns, files.round_floats(rows))
     runs = paths.runs(args.config, args.study)
     print(
         f"{args.output}: {len(made['cells'])} cells of {len(runs)} runs, {sum(map(len, tables.values()))} rows in {len(tables)} tables"

@@ -97,12 +97,12 @@ def main() -> None:
     patience = args.take_over_minutes if args.take_over else None
     alone = hardware.processes == 1
     if not alone and LAUNCHED not in os.environ:
-        with states.locked(state, patience):  # one process reports the result, not each of several
+        with states.hold_lock(state, patience):  # one process reports the result, not each of several
             finished = args.take_over and finished_elsewhere(state, output)
         sys.exit(0 if finished else launch(spec, hardware, state))
     processes = Processes(hardware)
     updates = spec.training["updates"]
-    with states.locked(state, patience) if processes.first else contextlib.nullcontext():
+    with states.hold_lock(state, patience) if processes.first else contextlib.nullcontext():
         if alone and args.take_over and finished_elsewhere(state, output):
             return
         if processes.first:
@@ -116,7 +116,7 @@ def main() -> None:
 
             loop.train(spec, problems, chosen, state, resumed_from, hardware, args.track, processes, args.save_minutes)
         processes.wait()
-        stopped = processes.any(interruption.asked())
+        stopped = processes.any(interruption.stop_requested())
         processes.part()
         if not processes.first:
             return

@@ -15,7 +15,7 @@ import yaml
 import project_config
 from fuzzing import mutations
 from fuzzing.judge import UserError
-from hardgrpo.planning import labels, power
+from hardgrpo.planning import label_counts, power
 from hardgrpo.report import conditions
 from hardgrpo.runtime import files
 from hardgrpo.study import checks, claim_conditions, paths, settings
@@ -82,8 +82,8 @@ def planned(config: dict, folder: Path) -> None:
             conditions.is_compared,
         ):
             fact(config, study)
-        labels.planned(config, study)
-        power.detectable(config, study)
+        label_counts.planned_labels(config, study)
+        power.detectable_effects(config, study)
     settings.stopped_early(config)
     paths.chosen_rows(config)
 

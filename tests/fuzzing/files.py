@@ -19,7 +19,7 @@ from fuzzing import contents, mutations
 from fuzzing.contents import ROOT, SPEC, jsonl, number, says_csv, says_json, says_jsonl, says_table, table
 from fuzzing.judge import run_program
 from hardgrpo.analysis import claims, published, summaries
-from hardgrpo.data import completions, evaluations, inputs, solutions, sources, tasks, trajectories
+from hardgrpo.data import completions, evaluations, inputs, solutions, sources, spreadsheets, tasks, trajectory_files
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling.store import Store
@@ -164,7 +164,7 @@ def export(folder):
     asked, ids = says_csv(plain(folder / "out.csv")), [row["id"] for row in says_csv(plain(folder / "S.csv"))]
     assert [row["id"].removeprefix("'") for row in asked] == [one.removeprefix("'") for one in ids]
     texts = {str(row["id"]): row["question"] for row in says_jsonl(plain(folder / "P.jsonl"))}
-    assert all(texts[name] in map(sources.original, row.values()) for name, row in zip(ids, asked))
+    assert all(texts[name] in map(spreadsheets.unescape_formulas, row.values()) for name, row in zip(ids, asked))
 
 
 def annotated(name: str):
@@ -255,7 +255,9 @@ def trajectory(folder):
 
 
 def later_epochs(folder):
-    assert all(0 <= row["correct"] <= row["rollouts"] for rows in trajectories.read(str(folder / "T.csv")).values() for row in rows)
+    assert all(
+        0 <= row["correct"] <= row["rollouts"] for rows in trajectory_files.read(str(folder / "T.csv")).values() for row in rows
+    )
 
 
 def evaluation(folder):
@@ -333,7 +335,7 @@ def calibrated(folder):
 
 
 def jobs_measured(folder):
-    for one in calibration.read_measured(str(folder)):
+    for one in calibration.read_finished_jobs(str(folder)):
         assert math.isfinite(one.seconds) and one.seconds >= 0
         assert one.tokens is None or one.tokens >= 0
 

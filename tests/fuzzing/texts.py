@@ -14,7 +14,7 @@ from hardgrpo.data import evaluations
 from hardgrpo.grading import expressions, graders
 from hardgrpo.report import latex, web
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import shown
+from hardgrpo.runtime.errors import printable
 from hardgrpo.selection import signals
 
 # Half a second of the processor decides what a computation of five does; and nothing here needs more.
@@ -89,7 +89,7 @@ def written(text: str | None) -> str | None:
 
 
 def terminal(rng, folder):
-    line = shown(hostile(rng))
+    line = printable(hostile(rng))
     assert line.isprintable() and len(line) < 20_000
 
 

@@ -57,17 +57,17 @@ def test_the_checks_run_in_their_order_on_a_cpu_and_write_their_numbers(finished
 )
 def test_a_vllm_that_never_gets_the_trained_weights_fails_a_check(first, last, kl, reason, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "scripts/maintenance/gpu_checks")
-    import checks
+    import checklist
 
     rows = [{"logp_difference_mean": first, "kl": 0.0}, {"logp_difference_mean": last, "kl": kl}]
     if first is None:
         rows = [{"kl": row["kl"]} for row in rows]
     run = SimpleNamespace(updates=rows)
     if reason is None:
-        checks.check_sync(run, {})
+        checklist.check_sync(run, {})
     else:
-        with pytest.raises(checks.Failed, match=reason):
-            checks.check_sync(run, {})
+        with pytest.raises(checklist.Failed, match=reason):
+            checklist.check_sync(run, {})
 
 
 @pytest.mark.parametrize("visible, gib", [("1", 8.0), ("GPU-0,1", 8.0), ("", 64.0)])

@@ -275,19 +275,19 @@ def test_the_miniature_through_slurm_gives_what_this_machine_gives_without_it(on
 
 REFUSED = {  # how the world is made impossible: the site's entries, arguments; what is said of it
     "more GPUs than a node has": ({}, ["--set-resources", "train_grpo:gpu=3"],
-        r"rule train_grpo: gpu: 3 nvidia_fake-sxm4-80gb GPUs asked for on one node, at most 1 in partition gpu; .*kinds there: nvidia_fake-sxm4-80gb"),
+        r"rule train_grpo: gpu: 3 nvidia_fake-sxm4-80gb GPUs requested on one node, at most 1 in partition gpu; .*kinds there: nvidia_fake-sxm4-80gb"),
     "another kind of GPU": ({"gpu_name": "h100"}, [],
-        r"rule probe: gpu: 1 h100 GPUs asked for on one node, at most 0 in partition gpu; correct gpu_partition or gpu_name"),
+        r"rule probe: gpu: 1 h100 GPUs requested on one node, at most 0 in partition gpu; correct gpu_partition or gpu_name"),
     "more memory": ({}, ["--set-resources", "evaluate_run:mem_mb=999999"],
-        r"rule evaluate_run: mem_mb: 999999 MB asked for on one node, at most 128000 in partition gpu"),
+        r"rule evaluate_run: mem_mb: 999999 MB requested on one node, at most 128000 in partition gpu"),
     "more CPUs": ({}, ["--set-resources", "pretrain_model:cpus_per_task=64"],
-        r"rule pretrain_model: cpus_per_task: 64 CPUs asked for on one node, at most 6 in partition cpu"),
+        r"rule pretrain_model: cpus_per_task: 64 CPUs requested on one node, at most 6 in partition cpu"),
     "longer than allowed": ({}, ["--set-resources", "train_grpo:runtime=9999"],
-        r"rule train_grpo: runtime: 9999 min asked for, at most 1440 allowed in partition gpu; set longest_runtime: 1440"),
+        r"rule train_grpo: runtime: 9999 min requested, at most 1440 allowed in partition gpu; set longest_runtime: 1440"),
     "a partition that is not there": ({"gpu_partition": "gpus"}, [],
         r"rule train_grpo: slurm_partition: the cluster has no 'gpus'; correct gpu_partition .*\(partitions: cpu, gpu, urgent\)"),
     "an account of nobody": ({"slurm_account": "stduy"}, [],
-        r"rule train_grpo: slurm_account: 'stduy' is none of your accounts \(root, study\)"),
+        r"rule train_grpo: slurm_account: 'stduy' is not among your accounts \(root, study\)"),
 }  # fmt: skip
 
 

@@ -70,10 +70,10 @@ def test_limits_are_told_before_anything_is_submitted(run, slurm, limits):
     said = run.said()
     for line in (
         r"jobs: 4 in the queue .* at most 1 allowed by account study; set jobs: 1 in slurm/config.yaml",
-        r"rule probe: runtime: \d+ min asked for, at most 5 allowed by QOS normal; set longest_runtime: 5",
-        r"rule probe: gpu: 1 GPUs asked for, at most 0 allowed by QOS normal",
-        r"rule probe: mem_mb: 64000 MB asked for on one node, at most 1500 in partition gpu",
-        r"rule probe: cpus_per_task: 4 CPUs asked for on one node, at most 2 in partition gpu",
+        r"rule probe: runtime: \d+ min requested, at most 5 allowed by QOS normal; set longest_runtime: 5",
+        r"rule probe: gpu: 1 GPUs requested, at most 0 allowed by QOS normal",
+        r"rule probe: mem_mb: 64000 MB requested on one node, at most 1500 in partition gpu",
+        r"rule probe: cpus_per_task: 4 CPUs requested on one node, at most 2 in partition gpu",
         r"slurm_extra: '--gres' cannot stand there.*; write gpu_name in slurm/config.yaml",
         r"slurm_extra: '--account' cannot stand there.*; write slurm_account in slurm/config.yaml",
         r"slurm_extra: '--output' cannot stand there.*; leave it out",

@@ -172,7 +172,7 @@ def test_all_rows_that_do_not_fit_are_counted(tmp_path):
     rows = [("x1", "1"), ("p1", "1"), ("p1", "2"), ("p2", "lots of"), ("x2", "1"), ("x3", "1"), ("x4", "1")]
     done = take_in(tmp_path, table(["id", "answer"], rows).encode(), grader="number_lenient")
     assert refused(
-        done, "row 2: id 'x1' is not in the pool", "6 rows are wrong: row 2, row 4 (id 'p1' stands there twice), row 5 (grader"
+        done, "row 2: id 'x1' is not in the pool", "6 rows are wrong: row 2, row 4 (id 'p1' occurs twice), row 5 (grader"
     )
     assert not (tmp_path / "A.jsonl").exists()
 

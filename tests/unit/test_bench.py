@@ -25,7 +25,7 @@ def test_pairs_alternate_and_their_median_ratio_counts():
         order.append(name)
         return next(values)
 
-    found = benchmarks.paired(lambda: take("ours", ours), lambda: take("baseline", baseline), 3)
+    found = benchmarks.measure_pairs(lambda: take("ours", ours), lambda: take("baseline", baseline), 3)
     assert order == ["ours", "baseline", "baseline", "ours", "ours", "baseline"]
     assert found == (2.0, 2.0, 2.0)  # ratios 0.5, 2 and 3
 
@@ -47,7 +47,7 @@ def test_a_row_says_whether_its_target_is_met(ours, baseline, target, met):
     ],
 )
 def test_the_figure_shows_how_much_better_than_its_target_a_row_is(ours, baseline, unit, target, times, said):
-    assert bench.reached(benchmarks.row("w", unit, ours, baseline, target=target)) == {"times": times, "said": said}
+    assert bench.compare_with_target(benchmarks.row("w", unit, ours, baseline, target=target)) == {"times": times, "label": said}
 
 
 def test_a_command_that_fails_says_why():
@@ -57,7 +57,7 @@ def test_a_command_that_fails_says_why():
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this copy of the project is no git clone")
 def test_a_copy_has_the_code_and_no_results():
-    with benchmarks.copy() as folder:
+    with benchmarks.clone_copy() as folder:
         assert (folder / "Snakefile").is_file() and (folder / "results/reference/mini/gains.csv").is_file()
         assert not (folder / "results/training").exists() and not (folder / ".snakemake").exists()
     assert not folder.exists()
@@ -103,7 +103,7 @@ def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules
     probing = modules("probing")
     with (ROOT / "docs/bench.csv").open() as stream:
         committed = {row["what"]: row for row in csv.DictReader(stream)}
-    found = probing.measure("7,473 prompts like GSM8K", probing.simulated(7473), [0], probing.HARD, 256, "ratio <= 1.2")
+    found = probing.measure("7,473 prompts like GSM8K", probing.simulate_pool(7473), [0], probing.HARD, 256, "ratio <= 1.2")
     assert len(found) == 2
     for row in found:
         there = committed[row["what"]]
@@ -112,8 +112,8 @@ def test_the_committed_figures_of_probing_are_what_the_benchmark_replays(modules
 
 def test_a_small_benchmark_of_probing_runs_to_its_end(modules, monkeypatch, tmp_path):
     """The program with a pool of 60 prompts: every row of the committed table that needs no recording is measured."""
-    pool = modules("probing").simulated(60)
-    monkeypatch.setattr(modules("probing"), "simulated", lambda prompts: pool)
+    pool = modules("probing").simulate_pool(60)
+    monkeypatch.setattr(modules("probing"), "simulate_pool", lambda prompts: pool)
     monkeypatch.setattr(sys, "argv", ["bench.py", "--only", "probing", "--data", str(tmp_path), "--output", str(tmp_path)])
     bench.main()
     rows = list(csv.DictReader((tmp_path / "bench.csv").open()))

@@ -100,7 +100,7 @@ def test_the_recordings_of_two_models_must_match(tmp_path):
     "change, words",
     [
         (lambda rows: rows[1]["completions"].pop(), "row 2: 5 completions; expected at least 2, and as many as in row 1 (6)"),
-        (lambda rows: rows[2].update(question="q0"), "row 3: the question stands in the file twice"),
+        (lambda rows: rows[2].update(question="q0"), "row 3: the question occurs twice in the file"),
         (lambda rows: rows[0].pop("answer"), "line 1: 'answer' is missing"),
     ],
 )

@@ -38,9 +38,9 @@ def project(tmp_path, monkeypatch) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    code.needed_by.cache_clear()
+    code.dependencies.cache_clear()
     yield tmp_path
-    code.needed_by.cache_clear()
+    code.dependencies.cache_clear()
 
 
 REACHED = ["program.py", "sibling.py"] + [
@@ -59,11 +59,11 @@ def test_the_checksum_changes_with_each_of_these_files_and_with_no_other(project
     for path in sorted(path for path in project.rglob("*.*") if path.is_file()):
         text = path.read_text()
         path.write_text(text + "\n")
-        code.needed_by.cache_clear()
+        code.dependencies.cache_clear()
         changed = code.checksum(project / "program.py") != before
         path.write_text(text)
         assert changed == (path.relative_to(project).as_posix() in REACHED), path
-    code.needed_by.cache_clear()
+    code.dependencies.cache_clear()
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def imported(path: Path) -> set[str]:
 def test_no_import_is_missed_that_python_sees():
     """In every program and module; what only looks like an import may be followed as well."""
     for path in [*SCRIPTS.rglob("*.py"), *code.SOURCE.rglob("*.py")]:
-        assert {other for name in imported(path) for other in code._modules(path, name)} <= code.needed_by(path), path
+        assert {other for name in imported(path) for other in code._modules(path, name)} <= code.dependencies(path), path
 
 
 def test_a_figure_follows_its_own_module_and_the_style_of_figures():

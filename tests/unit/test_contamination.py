@@ -37,7 +37,7 @@ def sentence(seed: int, words: int = 20) -> str:
     ],
 )
 def test_case_spaces_and_punctuation_do_not_make_another_question(other):
-    assert contamination.normalized(other) == contamination.normalized("What is 2+2?")
+    assert contamination.normalize(other) == contamination.normalize("What is 2+2?")
 
 
 @pytest.mark.parametrize(
@@ -56,18 +56,18 @@ def test_case_spaces_and_punctuation_do_not_make_another_question(other):
     ],
 )
 def test_signs_digits_and_symbols_make_another_question(question, other):
-    assert contamination.normalized(question) != contamination.normalized(other)
+    assert contamination.normalize(question) != contamination.normalize(other)
 
 
 @given(st.text(min_size=1).filter(str.strip))
 def test_normalizing_twice_changes_nothing_more(question):
-    once = contamination.normalized(question)
-    assert contamination.normalized(once) == once or not any(character.isalnum() for character in once)
+    once = contamination.normalize(question)
+    assert contamination.normalize(once) == once or not any(character.isalnum() for character in once)
 
 
 def test_a_hyphen_between_words_is_punctuation_and_between_numbers_a_sign():
-    assert contamination.normalized("A well-known town – old") == contamination.normalized("a well known town old")
-    assert contamination.normalized("10-4") != contamination.normalized("10 4")
+    assert contamination.normalize("A well-known town – old") == contamination.normalize("a well known town old")
+    assert contamination.normalize("10-4") != contamination.normalize("10 4")
 
 
 # --- which questions are near --------------------------------------------------------------------------------------
@@ -83,8 +83,8 @@ def test_a_changed_number_is_near_and_its_share_is_that_of_a_count_by_hand():
         "alpha beta gamma delta epsilon zeta eta theta iota 5 lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"
     )
     other = question.replace("5", "7")
-    (match,) = contamination.matches([question], [sentence(1), other])
-    assert (match.other, match.equal, match.near) == (1, False, True)
+    (match,) = contamination.find_matches([question], [sentence(1), other])
+    assert (match.reference_index, match.equal, match.is_near) == (1, False, True)
     assert match.share == by_hand(question, other, contamination.NGRAM_WORDS)
 
 
@@ -92,15 +92,15 @@ def test_a_long_question_is_compared_by_longer_runs():
     parts = [sentence(seed, 10) for seed in range(24)]
     question = " ".join(parts[:12])
     shares_runs_of_ten = " ".join(part for pair in zip(parts[:12], parts[12:]) for part in pair)
-    (match,) = contamination.matches([question], [question + " " + sentence(99)])
-    assert match.near and not match.equal
-    assert contamination.matches([question], [shares_runs_of_ten]) == [], "ten words in a row are fewer than thirteen"
+    (match,) = contamination.find_matches([question], [question + " " + sentence(99)])
+    assert match.is_near and not match.equal
+    assert contamination.find_matches([question], [shares_runs_of_ten]) == [], "ten words in a row are fewer than thirteen"
 
 
 def test_a_short_question_in_a_longer_one_is_near_from_both_sides():
     question, around = sentence(1), f"{sentence(2, 60)} {sentence(1)} {sentence(3, 19)}"
-    assert contamination.matches([question], [around])[0].share == 1.0
-    assert contamination.matches([around], [question])[0].share == 1.0
+    assert contamination.find_matches([question], [around])[0].share == 1.0
+    assert contamination.find_matches([around], [question])[0].share == 1.0
 
 
 def test_boilerplate_of_a_template_is_not_shared():
@@ -108,15 +108,15 @@ def test_boilerplate_of_a_template_is_not_shared():
         "{} and {} play a game in which each of them holds a ball of some colour and they swap them again and again until the end"
     )
     questions = [template.format(sentence(seed, 1), sentence(-seed, 1)) for seed in range(1, 60)]
-    assert contamination.matches(questions[:20], questions[20:]) == []
-    assert contamination.matches(questions) == []
+    assert contamination.find_matches(questions[:20], questions[20:]) == []
+    assert contamination.find_matches(questions) == []
 
 
 def test_each_question_has_at_most_one_match_and_the_best_of_all():
     generator = random.Random(5)
     pool = [sentence(seed, generator.randrange(8, 40)) for seed in range(60)]
     tests = [" ".join(generator.choice(pool).split()[generator.randrange(6) :]) for _ in range(40)] + [pool[0].upper(), "short one"]
-    matches = contamination.matches(tests, pool)
+    matches = contamination.find_matches(tests, pool)
     assert len({match.index for match in matches}) == len(matches)
     for index, text in enumerate(tests):
         shares = [0 if len(text.split()) < 8 else by_hand(text.casefold(), other, 8) for other in pool]
@@ -126,15 +126,17 @@ def test_each_question_has_at_most_one_match_and_the_best_of_all():
 
 def test_compared_with_itself_a_list_gives_each_pair_once():
     question = sentence(1, 30)
-    (match,) = contamination.matches([sentence(2), question, question + " more", sentence(3)])
-    assert (match.index, match.other) == (2, 1)
-    assert [(m.index, m.other, m.equal) for m in contamination.matches([question, sentence(2), question.upper()])] == [(2, 0, True)]
+    (match,) = contamination.find_matches([sentence(2), question, question + " more", sentence(3)])
+    assert (match.index, match.reference_index) == (2, 1)
+    assert [
+        (m.index, m.reference_index, m.equal) for m in contamination.find_matches([question, sentence(2), question.upper()])
+    ] == [(2, 0, True)]
 
 
 def test_questions_of_a_few_characters_and_empty_lists_have_no_match():
-    assert contamination.matches(["a", "b"], ["c"]) == []
-    assert contamination.matches(["a"], []) == []
-    assert contamination.matches([]) == []
+    assert contamination.find_matches(["a", "b"], ["c"]) == []
+    assert contamination.find_matches(["a"], []) == []
+    assert contamination.find_matches([]) == []
 
 
 # --- the programs --------------------------------------------------------------------------------------------------

@@ -12,25 +12,26 @@ import simulate_coverage as simulation
 import variance_components as variance
 from conftest import ROOT
 from hardgrpo.report import plotting
+from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-COMPONENTS, COVERED, LEVELS = simulation.read(ROOT / "docs")
+COMPONENTS, COVERED, LEVELS = simulation.read_tables(ROOT / "docs")
 SWAPS = COMPONENTS[COMPONENTS.eval_task == "swaps"]
 
 
 def test_the_text_says_what_the_tables_hold():
     text = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
-    assert simulation.filled(text, COMPONENTS, COVERED, LEVELS) == text, "run scripts/maintenance/simulate_coverage.py"
+    assert simulation.fill_tables(text, COMPONENTS, COVERED, LEVELS) == text, "run scripts/maintenance/simulate_coverage.py"
 
 
 @pytest.mark.slow
 def test_the_committed_tables_are_what_the_program_computes():
     """One test with 3 seeds of the four that are committed, with all its 1,000 studies and the seeds of their random numbers."""
     harder = COMPONENTS[COMPONENTS.eval_task == "swaps_hard"]
-    covered = pd.DataFrame(simulation.rounded(simulation.coverage(harder, 1000, seeds_tried=(3,))))
+    covered = pd.DataFrame(files.round_floats(simulation.coverage(harder, 1000, seeds_tried=(3,)), digits=6))
     committed = COVERED[(COVERED.eval_task == "swaps_hard") & (COVERED.seeds == 3)].reset_index(drop=True)
     pd.testing.assert_frame_equal(covered, committed, rtol=0, atol=0.002)  # processors round differently: one or two studies
-    levels = pd.DataFrame(simulation.rounded(simulation.levels(harder, 1000, seeds_tried=(3,))))
+    levels = pd.DataFrame(files.round_floats(simulation.levels(harder, 1000, seeds_tried=(3,)), digits=6))
     committed = LEVELS[(LEVELS.eval_task == "swaps_hard") & LEVELS.seeds.isin([1, 3])].reset_index(drop=True)
     pd.testing.assert_frame_equal(levels, committed, rtol=0, atol=0.002)
 
@@ -54,10 +55,10 @@ def docs(tmp_path):
 
 def test_the_program_simulates_draws_and_writes(docs, monkeypatch):
     figure = run_program(monkeypatch, docs, "--studies", "3")
-    components, covered, levels = simulation.read(docs)
+    components, covered, levels = simulation.read_tables(docs)
     assert set(covered.replications) == {3} and len(covered) == len(COVERED) and len(levels) == len(LEVELS)
     text = (docs / "statistics.md").read_text(encoding="utf-8")
-    assert simulation.filled(text, components, covered, levels) == text
+    assert simulation.fill_tables(text, components, covered, levels) == text
     assert (docs / "images/coverage.png").read_bytes().startswith(b"\x89PNG") and len(figure.axes) == 4
     for axis, (target, quantity) in zip(figure.axes, [("B", "gain"), ("B", "difference"), ("A", "gain"), ("A", "difference")]):
         assert axis.get_title() == f"{quantity}s, target {target}"

@@ -31,8 +31,8 @@ def sampled(tokenizer, seed: int, limit: int):
 def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, one, other):
     small, large = sorted((one, other))
     completion, answer = sampled(tokenizer, seed, large)
-    assert completions.retokenized(tokenizer, *completion)
-    cut = completions.cut(tokenizer, *completion, small)
+    assert completions.keeps_token_count(tokenizer, *completion)
+    cut = completions.truncate(tokenizer, *completion, small)
     assert cut == sampled(tokenizer, seed, small)[0]
     grades = [graders.grade("final_word", text, answer) for text, *_ in (cut, completion)]
     assert grades[0].answered <= grades[1].answered, "a smaller limit never adds an answer"
@@ -43,10 +43,10 @@ def test_a_cut_completion_is_the_one_of_the_smaller_limit(tokenizer, seed, one, 
 def test_cutting_twice_is_cutting_once(tokenizer, seed, one, other):
     small, large = sorted((one, other))
     completion, _ = sampled(tokenizer, seed, 250)
-    assert completions.cut(tokenizer, *completions.cut(tokenizer, *completion, large), small) == completions.cut(
+    assert completions.truncate(tokenizer, *completions.truncate(tokenizer, *completion, large), small) == completions.truncate(
         tokenizer, *completion, small
     )
 
 
 def test_a_word_written_in_other_pieces_is_noticed(tokenizer):
-    assert not completions.retokenized(tokenizer, "Alice 1 2", 9, "length")
+    assert not completions.keeps_token_count(tokenizer, "Alice 1 2", 9, "length")

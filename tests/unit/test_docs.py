@@ -29,10 +29,10 @@ EXAMPLES = re.findall(r"^## Add a ([a-z ]+)$|^```diff\n(.*?)^```", CONTRIBUTING,
 
 @pytest.fixture(scope="module")
 def written() -> dict[str, str]:
-    return write_pages.pages(ROOT)
+    return write_pages.generate_pages(ROOT)
 
 
-@pytest.mark.parametrize("name", sorted({name for name, _ in write_pages.BLOCKS} | set(write_pages.WHOLE)))
+@pytest.mark.parametrize("name", sorted({name for name, _ in write_pages.BLOCKS} | set(write_pages.FILES)))
 def test_generated_parts_are_what_the_program_writes(name, written):
     assert (ROOT / name).read_text(encoding="utf-8") == written[name], "run scripts/maintenance/write_pages.py"
 
@@ -54,7 +54,7 @@ def test_the_program_fills_a_page_whose_numbers_are_old(tmp_path):
 
 def test_a_page_without_its_marks_is_named(tmp_path):
     with pytest.raises(write_pages.errors.UserError, match="x.md: expected '<!-- found: made by .*once each"):
-        write_pages.filled("no marks", "found", "text", "x.md")
+        write_pages.fill_block("no marks", "found", "text", "x.md")
 
 
 def test_every_key_that_the_reference_lists_is_described():

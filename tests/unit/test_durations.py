@@ -110,7 +110,7 @@ def test_a_model_of_unknown_size_is_said_to_be(tmp_path, monkeypatch):
     config = copy.deepcopy(CONFIG)
     config["models"]["mine"] = {"source": {"kind": "folder", "path": "mine"}}
     job = Job("probe", "mine", "gsm8k")
-    assert not durations.estimate(config, job, "h100").known
+    assert not durations.estimate(config, job, "h100").is_known
     (tmp_path / "results/models/mine").mkdir(parents=True)
     facts = {
         "hidden_size": 576,
@@ -122,7 +122,7 @@ def test_a_model_of_unknown_size_is_said_to_be(tmp_path, monkeypatch):
     facts |= {"vocab_size": 49152, "tie_word_embeddings": True}
     (tmp_path / "results/models/mine/config.json").write_text(json.dumps(facts))
     assert durations.model_shape(config, "mine") == CONFIG["models"]["smollm2-135m"]["shape"]
-    assert durations.estimate(config, job, "h100").known
+    assert durations.estimate(config, job, "h100").is_known
 
 
 def finished(folder, run, seconds, work, tokens, **more):
@@ -138,7 +138,7 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
     finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed1", 9e9, 9e9, tokens, resumed_from=500)  # of its last part alone
     (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2").mkdir()
     (tmp_path / "training/qwen3-14b/gsm8k/as_written/hard/seed2/provenance.json").write_text("not JSON")
-    known = calibration.calibrate(CONFIG, calibration.read_measured(str(tmp_path)), "h100")
+    known = calibration.calibrate(CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100")
     assert known.jobs == 1
     again = durations.estimate(CONFIG, Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 7), "h100", known)
     assert again.seconds == pytest.approx(30_100, rel=1e-3) and again.start_seconds == 100
@@ -158,7 +158,7 @@ def test_calibration_follows_what_was_measured_from_the_narrowest_group_to_the_w
 
 def test_a_calibration_comes_back_as_it_was_written(tmp_path):
     finished(tmp_path, "qwen3-14b/gsm8k/as_written/hard/seed0", 30_100, 30_000, 25_600_000)
-    known = calibration.calibrate(CONFIG, calibration.read_measured(str(tmp_path)), "h100")
+    known = calibration.calibrate(CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100")
     calibration.write(known, str(tmp_path / "calibration.json"))
     again = calibration.read(str(tmp_path / "calibration.json"))
     assert again.groups == known.groups
@@ -168,8 +168,8 @@ def test_a_calibration_comes_back_as_it_was_written(tmp_path):
 def test_other_seeds_are_predicted_from_one(tmp_path):
     for seed, seconds in enumerate([1000, 1100, 800]):
         finished(tmp_path, f"qwen3-14b/gsm8k/as_written/hard/seed{seed}", seconds, seconds - 50, 25_600_000)
-    compared = calibration.compare(CONFIG, calibration.read_measured(str(tmp_path)), "h100", 0)
-    assert [one.measured.job.seed for one in compared] == [1, 2]
+    compared = calibration.compare(CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100", 0)
+    assert [one.finished_job.job.seed for one in compared] == [1, 2]
     assert [one.error for one in compared] == pytest.approx([100 / 1100, 200 / 800], rel=1e-2)
 
 
@@ -188,7 +188,7 @@ def test_a_run_on_worked_solutions_samples_nothing_and_costs_its_texts(tmp_path)
     # a finished run corrects the length of solutions
     tokens = 1000 * 32 * 125  # half the limit
     finished(tmp_path, "qwen3-4b/gsm8k/sft/hard/seed0", 2_050, 2_000, 0, solution_tokens=tokens)
-    known = calibration.calibrate(CONFIG, calibration.read_measured(str(tmp_path)), "h100")
+    known = calibration.calibrate(CONFIG, calibration.read_finished_jobs(str(tmp_path)), "h100")
     again = durations.estimate(CONFIG, job, "h100", known)
     assert again.seconds == pytest.approx(2_050, rel=1e-3) and again.completions == 0
     assert durations.estimate(CONFIG, dataclasses.replace(job, recipe="as_written"), "h100", known) == grpo, (

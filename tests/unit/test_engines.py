@@ -220,7 +220,7 @@ def test_a_model_without_a_chat_template_is_an_error(folder, tmp_path):
 def test_gpus_that_are_not_there_are_an_error(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     environments.check_gpus(1)
-    with pytest.raises(UserError, match="GPUs asked for: 2, visible: 1"):
+    with pytest.raises(UserError, match="GPUs requested: 2, visible: 1"):
         environments.check_gpus(2)
 
 
@@ -235,16 +235,16 @@ def test_a_missing_package_is_an_error(monkeypatch, tmp_path):
 def test_the_machine_chooses_the_engine_where_the_model_leaves_it_open(monkeypatch, tmp_path):
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
-    assert environments.choose("vllm", 0) == "vllm" and environments.choose("transformers", 1) == "transformers"
+    assert environments.choose_engine("vllm", 0) == "vllm" and environments.choose_engine("transformers", 1) == "transformers"
     if importlib.util.find_spec("vllm") is None:
-        assert environments.choose("auto", 0) == environments.choose("auto", 1) == "transformers"
+        assert environments.choose_engine("auto", 0) == environments.choose_engine("auto", 1) == "transformers"
         for name, gpus in ((".venv-gpu", 1), (".venv-vllm-cpu", 0)):
             (tmp_path / name / "bin").mkdir(parents=True)
             (tmp_path / name / "bin/python").symlink_to(sys.executable)
-            assert environments.choose("auto", gpus) == "vllm"
-            assert environments.choose("auto", 1 - gpus) == "transformers" or name == ".venv-vllm-cpu"
+            assert environments.choose_engine("auto", gpus) == "vllm"
+            assert environments.choose_engine("auto", 1 - gpus) == "transformers" or name == ".venv-vllm-cpu"
     monkeypatch.setenv("HARDGRPO_VLLM_PYTHON", sys.executable)
-    assert environments.choose("auto", 0) == "vllm"
+    assert environments.choose_engine("auto", 0) == "vllm"
 
 
 def test_a_build_for_gpus_is_not_chosen_without_one(monkeypatch, tmp_path):
@@ -253,9 +253,9 @@ def test_a_build_for_gpus_is_not_chosen_without_one(monkeypatch, tmp_path):
     monkeypatch.delenv("HARDGRPO_VLLM_PYTHON", raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "vllm")
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.30.0")
-    assert (environments.choose("auto", 0), environments.choose("auto", 1)) == ("transformers", "vllm")
+    assert (environments.choose_engine("auto", 0), environments.choose_engine("auto", 1)) == ("transformers", "vllm")
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.30.0+cpu")
-    assert environments.choose("auto", 0) == "vllm"
+    assert environments.choose_engine("auto", 0) == "vllm"
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_the_problems_of_other_tasks_are_what_they_were(task, expected):
 
 def test_a_fact_has_no_steps_that_could_be_sound():
     row = problems()[0]
-    assert steps.sound(row, f" #### {row['answer']}") is None
+    assert steps.is_sound(row, f" #### {row['answer']}") is None
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ README = (ROOT / "README.md").read_text()
 
 def test_readmes_commands_are_followed_in_their_order():
     dry_runs = [".venv/bin/snakemake -n --profile laptop"]
-    assert follow_readme.commands(README, quick=False) == ["make demo", "make test", *dry_runs]
-    assert follow_readme.commands(README, quick=True) == ["make setup", *dry_runs]
+    assert follow_readme.read_commands(README, quick=False) == ["make demo", "make test", *dry_runs]
+    assert follow_readme.read_commands(README, quick=True) == ["make setup", *dry_runs]
 
 
 def test_without_debootstrap_one_line_says_what_to_install(tmp_path):
@@ -109,7 +109,7 @@ def test_it_is_followed_to_its_end(tmp_path, monkeypatch, capsys):
     follow_readme.main()
     made, *followed = asked
     assert made[0] == "debootstrap" and made[-1] == str(root)
-    wanted = follow_readme.commands(README, quick=True)
+    wanted = follow_readme.read_commands(README, quick=True)
     assert [command[-1].endswith(f"; {words}") for command, words in zip(followed, wanted, strict=True)] == [True] * len(wanted)
     assert (root / "root/clone/README.md").read_text() == README and (root / "root/clone/.git/HEAD").is_file()
     assert capsys.readouterr().out.endswith("README.md was followed to its end\n")

@@ -151,7 +151,7 @@ def test_a_solution_written_longer_is_the_same_solution(seed, objects, length, t
         else:
             a, first, b, second = line.split(" : ")[1].split()
             held[a], held[b] = first, second
-    assert lines[-1].split()[:2] == [chain.asked, held[chain.asked]]
+    assert lines[-1].split()[:2] == [chain.subject, held[chain.subject]]
 
 
 @given(st.integers(0, 10**6))

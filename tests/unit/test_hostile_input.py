@@ -22,11 +22,11 @@ from conftest import ROOT
 from fuzzing.arguments import CALLS
 from fuzzing.judge import program, run_program
 from hardgrpo.analysis import summaries
-from hardgrpo.data import completions, evaluations, solutions, sources
+from hardgrpo.data import completions, evaluations, solutions, sources, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.planning import calibration
 from hardgrpo.runtime import files, provenance
-from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, shown
+from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, printable
 from hardgrpo.sampling.store import Store
 from hardgrpo.study import checks
 from hardgrpo.study.spec import Spec
@@ -92,7 +92,7 @@ def fuzz(cases: int, *arguments: str) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('{"id": "a", "id": "b"}', "line 1: 'id' stands in an object twice"),
+        ('{"id": "a", "id": "b"}', "line 1: 'id' occurs twice in an object"),
         ('{"id": NaN}', "line 1: NaN is no number"),
         ('{"id": ' + "9" * 5000 + "}", "too large for JSON"),
         ('{"id": 1' + "0" * 400 + "}", "too large for JSON"),
@@ -110,7 +110,7 @@ def test_a_line_that_is_no_json_or_says_two_things_is_refused(tmp_path, line, wo
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("id,rate,rate\na,1,0\n", "column 'rate' stands in the header twice"),
+        ("id,rate,rate\na,1,0\n", "column 'rate' occurs twice in the header"),
         ("id,rate\na,1,2\n", "row 2: more or fewer cells"),
         ("id,rate\na\n", "row 2: more or fewer cells"),
         ("id,rate\na,1_0\n", "row 2: column 'rate' is '1_0', expected float"),
@@ -136,7 +136,7 @@ def test_a_table_and_an_object_of_many_names_are_read_at_once(tmp_path):
     assert files.read_rows(tmp_path / "x.csv", {"id": str}) == [{"id": "a"}]
     assert len(sources.read_rows(tmp_path / "x.csv")[0]) == WIDTH + 1
     (tmp_path / "x.jsonl").write_text(json.dumps(dict.fromkeys(names, 1))[:-1] + f', "{names[-1]}": 2}}\n')
-    with pytest.raises(UserError, match=f"'{names[-1]}' stands in an object twice"):
+    with pytest.raises(UserError, match=f"'{names[-1]}' occurs twice in an object"):
         files.read_jsonl(tmp_path / "x.jsonl", {"id": str})
     assert time.process_time() - began < 20
 
@@ -162,7 +162,7 @@ def evaluated(**changed) -> dict:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([evaluated(), evaluated()], "row 3: a completion stands in the file twice"),
+        ([evaluated(), evaluated()], "row 3: a completion occurs twice in the file"),
         ([evaluated(step=-1)], "row 2: column 'step' is below 0"),
         ([evaluated(truncated=2)], "column 'truncated' is 2"),
         ([evaluated(sample=2**70)], "expected int|not an evaluation"),
@@ -183,7 +183,7 @@ def test_a_summary_with_text_among_numbers_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: 1\na: 2\n", "line 1: not valid YAML ('a' stands in a mapping twice)"),
+        ("a: 1\na: 2\n", "line 1: not valid YAML ('a' occurs twice in a mapping)"),
         ("a: &a [*a]\n", "aliases"),
         ("[" * 100_000, "not valid YAML"),
         ("a: 2020-13-45\n", "not valid YAML"),
@@ -231,7 +231,7 @@ def test_other_state_files_that_are_none_are_refused(tmp_path):
     with pytest.raises(UserError, match="'model' is int, expected str"):
         Spec.read(str(tmp_path / "spec.yaml"))
     (tmp_path / "W.jsonl").write_text('{"id": "a", "solution": "x"}\n' * 2)
-    with pytest.raises(UserError, match="row 2: id 'a' stands there twice"):
+    with pytest.raises(UserError, match="row 2: id 'a' occurs twice"):
         solutions.read(tmp_path / "W.jsonl")
     (tmp_path / "store").write_text('[{"id": "a"}]\n')
     with pytest.raises(UserError, match="the file was changed"):
@@ -290,20 +290,23 @@ def test_an_argument_that_is_no_json_is_named(policy, words):
 
 
 def test_messages_are_one_printable_line_of_readable_length():
-    assert shown("a\x1b[31m\nb\u202ec\ud83d") == r"a\x1b[31m\nb\u202ec\ud83d"
-    assert shown("café 日本 \\ '") == "café 日本 \\ '"
-    assert len(shown("x" * 10**6)) < LONGEST_MESSAGE
+    assert printable("a\x1b[31m\nb\u202ec\ud83d") == r"a\x1b[31m\nb\u202ec\ud83d"
+    assert printable("café 日本 \\ '") == "café 日本 \\ '"
+    assert len(printable("x" * 10**6)) < LONGEST_MESSAGE
     assert str(UserError("a\nb", "c")) == "a\\nb\nc"
-    assert explain(MemoryError()).startswith("more memory is asked for than there is")
+    assert explain(MemoryError()).startswith("more memory is requested than is available")
     for words in ("std::bad_alloc", "DefaultCPUAllocator: can't allocate memory", "can't start new thread"):
-        assert explain(RuntimeError(words)).startswith("more memory is asked for than there is"), words
+        assert explain(RuntimeError(words)).startswith("more memory is requested than is available"), words
 
 
 def test_cells_that_a_spreadsheet_would_compute_are_made_inert():
     for cell in ("=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "=cmd|' /C calc'!A0", "'=1", "''-1"):
-        assert sources.inert(cell) == "'" + cell and sources.original(sources.inert(cell)) == cell
+        assert (
+            spreadsheets.escape_formulas(cell) == "'" + cell
+            and spreadsheets.unescape_formulas(spreadsheets.escape_formulas(cell)) == cell
+        )
     for cell in ("", "-5", "+3.5", "a=b", "'quoted'", "5"):
-        assert sources.inert(cell) == cell == sources.original(cell)
+        assert spreadsheets.escape_formulas(cell) == cell == spreadsheets.unescape_formulas(cell)
 
 
 CELLS = [
@@ -323,8 +326,8 @@ CELLS += ["x;'=1", "x;''=1", "x; =1", "- a\n- b", "x;-5", "x;'-5", "a;b", "'a;'b
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("cell", CELLS)
 def test_no_part_of_a_cell_is_a_formula_whatever_delimiter_a_spreadsheet_takes(cell, delimiter):
-    inert = sources.inert(cell)
-    assert sources.original(inert) == cell
+    inert = spreadsheets.escape_formulas(cell)
+    assert spreadsheets.unescape_formulas(inert) == cell
     text = files.csv_text(["id", "question", "answer"], [["7", inert, "1"]])
     cells = [part for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) for part in row]
     cells += [part for line in text.splitlines() for part in line.split(delimiter)]  # a reader that knows no quotes
@@ -334,7 +337,7 @@ def test_no_part_of_a_cell_is_a_formula_whatever_delimiter_a_spreadsheet_takes(c
 
 @given(st.text(alphabet="=+-@;'\"\t\n\r1a ,\uff1d", max_size=12))
 def test_what_was_made_inert_comes_back(cell):
-    assert sources.original(sources.inert(cell)) == cell
+    assert spreadsheets.unescape_formulas(spreadsheets.escape_formulas(cell)) == cell
 
 
 @pytest.mark.parametrize("form", ["<<: [{nine}]", "? <<\n  : [{nine}]", "'<<': [{nine}]", "x: {{<<: [{nine}]}}\n  <<: [{nine}]"])

@@ -179,18 +179,18 @@ def test_a_demonstration_is_sound_if_nothing_slipped_and_only_then(family):
         text = generated.DEMONSTRATE[family](chain, rng, SLIPS[family], *manner)
         clean = generated.DEMONSTRATE[family](chain, rng, NO_SLIPS[family], *manner)
         right = text.rpartition("#### ")[2] == chain.answer
-        sound = steps.sound(problem, " " + text)
-        assert steps.sound(problem, clean) is True
+        sound = steps.is_sound(problem, " " + text)
+        assert steps.is_sound(problem, clean) is True
         assert right or not sound, "a wrong answer is never sound"
-        assert not steps.sound(problem, text.rpartition(" ####")[0]), "an answer must be stated"
+        assert not steps.is_sound(problem, text.rpartition(" ####")[0]), "an answer must be stated"
         seen.add((right, sound))
     assert {(True, True), (False, False), (True, False)} <= seen, "right by luck, too"
 
 
 def test_steps_of_other_problems_are_not_checked():
-    assert steps.sound({"source": "openai/gsm8k/main/train", "question": "?"}, "#### 1") is None
-    assert steps.sound({"source": "generated:shuffled_objects:15", "question": "?"}, "(A)") is None
-    assert steps.sound({"question": "?"}, "(A)") is None
+    assert steps.is_sound({"source": "openai/gsm8k/main/train", "question": "?"}, "#### 1") is None
+    assert steps.is_sound({"source": "generated:shuffled_objects:15", "question": "?"}, "(A)") is None
+    assert steps.is_sound({"question": "?"}, "(A)") is None
 
 
 # --- what decides who wins -------------------------------------------------------------------------------------------

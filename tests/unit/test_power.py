@@ -14,7 +14,7 @@ FOLDER = ROOT / "results/published"
 
 
 def needed(study: str, config: dict = CONFIG) -> list[dict]:
-    return power.needed(config, study, CLAIMS, published.read(FOLDER), published.read_readings(FOLDER), "h100")
+    return power.required_seeds(config, study, CLAIMS, published.read(FOLDER), published.read_readings(FOLDER), "h100")
 
 
 def test_what_a_design_can_detect_by_hand():
@@ -29,7 +29,7 @@ def test_what_a_design_can_detect_by_hand():
             for name, problems in {"t": 500, "u": 15}.items()
         },
     }
-    of = lambda seeds, **more: power.detectable(
+    of = lambda seeds, **more: power.detectable_effects(
         config | {"studies": {"s": config["studies"]["s"] | {"seeds": list(range(seeds))} | more}}, "s"
     )
     rows = of(3)
@@ -61,7 +61,9 @@ def test_the_seeds_that_a_published_difference_takes_are_the_fewest_that_find_it
     assert one["published"] == pytest.approx(0.3419 - 0.2949), "Table 1"
     for row in rows:
         comparisons = 2 if row["claim"] == "hard_over_random" else 1  # the primary claim, on two tasks
-        found = lambda seeds, row=row, by=comparisons: power.smallest(CONFIG, row["task"], seeds, 2, by) <= abs(row["published"])
+        found = lambda seeds, row=row, by=comparisons: (
+            power.smallest_effect(CONFIG, row["task"], seeds, 2, by) <= abs(row["published"])
+        )
         if row["takes"] is None:
             assert not found(power.MOST_SEEDS) and row["gpu_hours"] is None
         else:

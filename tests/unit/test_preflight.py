@@ -72,18 +72,18 @@ def test_what_a_node_has_is_no_problem(request_):
     [
         (Request("train", "gpus", gpus=1), "slurm_partition: the cluster has no 'gpus'; correct gpu_partition or slurm_partition"),
         (Request("train", "old"), "slurm_partition: 'old' takes no jobs at present"),
-        (Request("train", "gpu", gpus=5, gpu_name="h100"), "gpu: 5 h100 GPUs asked for on one node, at most 4 in partition gpu"),
+        (Request("train", "gpu", gpus=5, gpu_name="h100"), "gpu: 5 h100 GPUs requested on one node, at most 4 in partition gpu"),
         (Request("train", "gpu", gpus=1, gpu_name="v100"), "at most 0 in partition gpu; correct gpu_partition or gpu_name"),
         (Request("train", "gpu", gpus=1, gpu_name="v100"), "(kinds there: 1g.10gb, h100, nvidia_a100_80gb)"),
         (
             Request("train", "gpu", gpus=2, gpu_name="1g.10gb"),
-            "gpu: 2 slices 1g.10gb asked for, and CUDA shows a process one MIG slice",
+            "gpu: 2 slices 1g.10gb requested, and CUDA shows a process one MIG slice",
         ),
         (Request("train", "sxm", gpus=1, gpu_name="a+b"), "gpu_name: 'a+b' has characters that Snakemake's plugin refuses"),
-        (Request("train", "cpu", gpus=1), "gpu: 1 GPUs asked for on one node, at most 0 in partition cpu"),
-        (Request("train", "cpu", mem_mb=64000), "mem_mb: 64000 MB asked for on one node, at most 63000 in partition cpu"),
-        (Request("train", "cpu", cpus=65), "cpus_per_task: 65 CPUs asked for on one node, at most 64 in partition cpu"),
-        (Request("train", minutes=2881), "runtime: 2881 min asked for, at most 2880 allowed in partition cpu; set longest_runtime"),
+        (Request("train", "cpu", gpus=1), "gpu: 1 GPUs requested on one node, at most 0 in partition cpu"),
+        (Request("train", "cpu", mem_mb=64000), "mem_mb: 64000 MB requested on one node, at most 63000 in partition cpu"),
+        (Request("train", "cpu", cpus=65), "cpus_per_task: 65 CPUs requested on one node, at most 64 in partition cpu"),
+        (Request("train", minutes=2881), "runtime: 2881 min requested, at most 2880 allowed in partition cpu; set longest_runtime"),
         (Request("train", "gpu", constraint="mi300"), "constraint: no node in partition gpu has 'mi300' (features: hbm, ib)"),
         (
             Request("train", "gpu", 4, "h100", cpus=16, mem_mb=1000000),
@@ -138,7 +138,7 @@ def test_accounts_are_compared_where_the_cluster_tells_them():
     mine = Request("train", account="Lab_A")
     assert problems(mine, accounts={"lab_a", "lab_b"}) == problems(mine, accounts=None) == []
     (line,) = problems(mine, accounts={"lab_b"})
-    assert "slurm_account: 'Lab_A' is none of your accounts (lab_b); correct slurm_account" in line
+    assert "slurm_account: 'Lab_A' is not among your accounts (lab_b); correct slurm_account" in line
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_the_kind_of_gpu_is_compared_where_its_name_says_one(asked, device, same
     if same:
         environments.check_gpus(1, asked, 70.0)
     else:
-        with pytest.raises(UserError, match=f"GPU 0 is a {device}, asked for: {asked}"):
+        with pytest.raises(UserError, match=f"GPU 0 is a {device}, requested: {asked}"):
             environments.check_gpus(1, asked, 70.0)
-    with pytest.raises(UserError, match="has 75 GiB, the run needs about 76|asked for"):
+    with pytest.raises(UserError, match="has 75 GiB, the run needs about 76|requested"):
         environments.check_gpus(1, asked, 76.0)
 
 
@@ -188,7 +188,7 @@ def environment(monkeypatch):
 def test_the_grant_is_what_was_asked_for(environment):
     environment(CUDA_VISIBLE_DEVICES="0,1")
     assert environments.granted_gpus(2) == 2 and environments.granted_gpus(1) == 1 and environments.granted_gpus(0) == 0
-    with pytest.raises(UserError, match=r"GPUs asked for: 4, granted: 2 \(CUDA_VISIBLE_DEVICES is '0,1'\); check partition"):
+    with pytest.raises(UserError, match=r"GPUs requested: 4, granted: 2 \(CUDA_VISIBLE_DEVICES is '0,1'\); check partition"):
         environments.granted_gpus(4)
     environment(CUDA_VISIBLE_DEVICES="")
     with pytest.raises(UserError, match="granted: 0"):

@@ -131,7 +131,7 @@ def test_a_program_does_not_use_the_modules_of_another_python(variables, tmp_pat
 
 @pytest.mark.parametrize(
     ("limit", "words"),
-    [(1 << 40, "error: more memory is asked for than there is"), (resource.RLIM_INFINITY, "SystemError: error return without")],
+    [(1 << 40, "error: more memory is requested than is available"), (resource.RLIM_INFINITY, "SystemError: error return without")],
 )
 def test_a_library_in_c_that_fails_without_a_reason_had_no_memory_where_memory_is_limited(limit, words):
     code = """
@@ -156,6 +156,6 @@ def test_a_program_whose_memory_ends_says_so_in_one_line(tmp_path):
     code = "import atexit; from hardgrpo.runtime import errors; atexit.register(lambda: bytes(1 << 62)); errors.run(lambda: bytes(1 << 62))"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.returncode == 1 and done.stderr.startswith("error: more memory is asked for") and done.stderr.count("\n") == 1, (
+    assert done.returncode == 1 and done.stderr.startswith("error: more memory is requested") and done.stderr.count("\n") == 1, (
         done.stderr
     )

@@ -38,9 +38,9 @@ def test_a_method_that_replaces_nothing_is_refused():
         @override
         def generate(self): ...
 
-    assert replacements.checked(Ours) is Ours
+    assert replacements.check_overrides(Ours) is Ours
     with pytest.raises(UserError, match="Ours has no generate, which this project replaces"):
-        replacements.checked(Older)
+        replacements.check_overrides(Older)
 
 
 def test_a_function_that_is_not_there_is_not_replaced():

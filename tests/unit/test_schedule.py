@@ -66,7 +66,7 @@ def test_the_critical_path_is_a_chain_and_the_longest(drawn):
     jobs, setting = drawn
     path = plans.critical_path(jobs, setting)
     assert all(first.number in second.needs for first, second in zip(path, path[1:]))
-    length = sum(plans._taken(job, setting) for job in path)
+    length = sum(plans._duration(job, setting) for job in path)
     unlimited = Setting(gpus=99, slots=99, cluster=setting.cluster)
     plans.schedule(jobs, unlimited)
     assert length == pytest.approx(max(job.end for job in jobs))

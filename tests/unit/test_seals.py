@@ -25,7 +25,7 @@ def table(tmp_path, monkeypatch):
 
 
 def test_what_is_as_it_was_written_is_read(table):
-    assert seals.of(table).is_file() and files.read_text(table) == "gain\n0.25\n"
+    assert seals.seal_path(table).is_file() and files.read_text(table) == "gain\n0.25\n"
 
 
 @pytest.mark.parametrize("kind", ["changed", "cut", "longer"])
@@ -35,7 +35,7 @@ def test_what_was_changed_since_is_named(table, kind):
     with pytest.raises(UserError, match=r"gains\.csv: the content is not what was written .*delete it and run again"):
         files.read_text(table)
     with pytest.raises(UserError, match=r"gains\.csv: the content is not what was written"):
-        seals.check_in(table.parent)
+        seals.check_folder(table.parent)
 
 
 def test_what_is_written_again_has_a_new_seal(table):
@@ -45,12 +45,12 @@ def test_what_is_written_again_has_a_new_seal(table):
 
 def test_what_a_person_changed_is_read_once_its_seal_is_gone(table):
     table.write_text("gain\n1\n")
-    seals.of(table).unlink()
+    seals.seal_path(table).unlink()
     assert files.read_text(table) == "gain\n1\n"
 
 
 def test_a_damaged_seal_is_named_and_not_its_file(table):
-    seals.of(table).write_text(seals.of(table).read_text().replace(seals.of(table).read_text()[3], "x"))
+    seals.seal_path(table).write_text(seals.seal_path(table).read_text().replace(seals.seal_path(table).read_text()[3], "x"))
     with pytest.raises(UserError, match=r"^\S*\.seals/gains\.csv: not the checksum of gains\.csv: .* delete it and run again"):
         files.read_text(table)
 
@@ -59,7 +59,7 @@ def test_a_seal_that_cannot_be_replaced_leaves_its_file(table, monkeypatch):
     rename = seals.os.replace
 
     def refused(source, target):
-        if source == seals.of(table):
+        if source == seals.seal_path(table):
             raise PermissionError(13, "Permission denied", str(source))
         rename(source, target)
 
@@ -110,8 +110,8 @@ def test_seals_within_a_checkpoint_are_no_part_of_it(tmp_path, monkeypatch):
 
 
 def test_a_file_that_is_renewed_between_the_reads_of_its_seal_and_of_itself_is_no_damage(table, monkeypatch):
-    reads = iter([seals._expected(table), None])  # the writer has put the file into its place, and not yet its seal
-    monkeypatch.setattr(seals, "_expected", lambda path: next(reads))
+    reads = iter([seals._expected_checksum(table), None])  # the writer has put the file into its place, and not yet its seal
+    monkeypatch.setattr(seals, "_expected_checksum", lambda path: next(reads))
     table.write_bytes(b"gain\n2\n")
     seals.check(table)
 
@@ -132,7 +132,7 @@ def test_a_rename_that_fails_leaves_the_old_file_and_its_seal(table, monkeypatch
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
         patched.setattr(files.os, "replace", full_at(table))
         files.write_rows(table, ["gain"], [{"gain": 0.5}])
-    assert seals.of(table).is_file() and files.read_text(table) == "gain\n0.25\n"
+    assert seals.seal_path(table).is_file() and files.read_text(table) == "gain\n0.25\n"
 
 
 def test_ctrl_c_just_after_the_rename_leaves_no_old_seal(table, monkeypatch):
@@ -146,16 +146,16 @@ def test_ctrl_c_just_after_the_rename_leaves_no_old_seal(table, monkeypatch):
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(files.os, "replace", interrupted)
         files.write_rows(table, ["gain"], [{"gain": 0.5}])
-    assert not list(seals.of(table).parent.iterdir()) and files.read_text(table) == "gain\n0.5\n"
+    assert not list(seals.seal_path(table).parent.iterdir()) and files.read_text(table) == "gain\n0.5\n"
 
 
 def test_a_kill_just_after_the_rename_leaves_a_seal_that_no_later_write_takes_for_its_own(table, monkeypatch):
-    seals.of(table).rename(seals.of(table).with_name(f".{table.name}.before"))
+    seals.seal_path(table).rename(seals.seal_path(table).with_name(f".{table.name}.before"))
     table.write_text("gain\n0.5\n")
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
         patched.setattr(files.os, "replace", full_at(table))
         files.write_rows(table, ["gain"], [{"gain": 0.75}])
-    assert files.read_text(table) == "gain\n0.5\n" and not list(seals.of(table).parent.iterdir())
+    assert files.read_text(table) == "gain\n0.5\n" and not list(seals.seal_path(table).parent.iterdir())
 
 
 def test_every_damaged_file_is_listed_also_beside_a_damaged_manifest(table, monkeypatch, capsys):
@@ -171,7 +171,7 @@ def test_every_damaged_file_is_listed_also_beside_a_damaged_manifest(table, monk
         path.write_bytes(content)
     emptied = Path("results/models/emptied/manifest.json")
     emptied.write_bytes(b"")
-    seals.of(emptied).unlink()
+    seals.seal_path(emptied).unlink()
     monkeypatch.setattr(sys, "argv", ["check_intact.py", "results"])
     with pytest.raises(SystemExit) as end:
         errors.run(check_intact.main)
@@ -182,7 +182,7 @@ def test_every_damaged_file_is_listed_also_beside_a_damaged_manifest(table, monk
 
 @pytest.mark.parametrize("left", [b"", bytes(65)])
 def test_a_seal_that_a_power_cut_has_left_empty_is_none(table, left):
-    seals.of(table).write_bytes(left)
+    seals.seal_path(table).write_bytes(left)
     assert files.read_text(table) == "gain\n0.25\n"
 
 
@@ -212,8 +212,8 @@ def test_a_folder_that_was_emptied_is_filled_again(tmp_path, monkeypatch):
 
 
 def test_a_seal_that_cannot_be_read_is_named(table):
-    seals.of(table).unlink()
-    seals.of(table).mkdir()
+    seals.seal_path(table).unlink()
+    seals.seal_path(table).mkdir()
     with pytest.raises(UserError, match=r"\.seals/gains\.csv: cannot be read"):
         files.read_text(table)
 
@@ -222,11 +222,11 @@ def test_committed_results_have_committed_checksums_and_no_seals(table):
     """A seal of an earlier state would speak against a pull."""
     reference = table.parents[3] / "results/reference/mini/gains.csv"
     files.write_text(reference, "gain\n1\n")
-    assert not seals.of(reference).exists()
-    seals.of(reference).parent.mkdir()
-    seals.of(reference).write_text("0" * 64)
+    assert not seals.seal_path(reference).exists()
+    seals.seal_path(reference).parent.mkdir()
+    seals.seal_path(reference).write_text("0" * 64)
     assert files.read_text(reference) == "gain\n1\n", "one without a checksum is not checked"
-    (reference.parent / seals.SUMS).write_text(seals.sums(reference.parent))
+    (reference.parent / seals.CHECKSUM_FILE).write_text(seals.checksum_lines(reference.parent))
     assert files.read_text(reference) == "gain\n1\n"
     reference.write_text("gain\n3\n")
     with pytest.raises(
@@ -235,9 +235,9 @@ def test_committed_results_have_committed_checksums_and_no_seals(table):
         files.read_text(reference)
 
 
-@pytest.mark.parametrize("folder", write_pages.committed(ROOT), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", write_pages.committed_folders(ROOT), ids=lambda folder: folder.name)
 def test_the_committed_checksums_are_those_of_the_committed_tables(folder):
-    assert (folder / seals.SUMS).read_text() == seals.sums(folder), "run scripts/maintenance/write_pages.py"
+    assert (folder / seals.CHECKSUM_FILE).read_text() == seals.checksum_lines(folder), "run scripts/maintenance/write_pages.py"
 
 
 # --- what is not read as text -----------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_a_damaged_list_of_checkpoints_is_named(tmp_path, monkeypatch):
     (folder / "manifest.json").write_text('{"steps": [10, 30]}\n')
     with pytest.raises(UserError, match=r"checkpoints/manifest\.json: the content is not what was written"):
         provenance.checkpoints(folder)
-    seals.of(folder / "manifest.json").unlink()
+    seals.seal_path(folder / "manifest.json").unlink()
     (folder / "manifest.json").write_text('{"steps": [10, 10]}\n')
     with pytest.raises(UserError, match="not a list of checkpoints"):
         provenance.checkpoints(folder)

@@ -28,7 +28,7 @@ fast|100|||02:00:00|gres/gpu:h100=2,mem=512G|gres/gpu=8|
 slow|7|3|||||
 of_gpu||||||gres/gpu=4,node=1|
 """
-ACCOUNTING = slurm_limits.read(ASSOCIATIONS, QUALITIES, "me", "Here")
+ACCOUNTING = slurm_limits.read_accounting(ASSOCIATIONS, QUALITIES, "me", "Here")
 
 
 def effective(account, qos=None, partition="cpu", partition_qos=None) -> dict:
@@ -63,7 +63,7 @@ def test_the_qos_of_a_job_that_names_none():
             Request("probe"),
             200,
             101,
-            ["jobs: 101 in the queue at a time asked for, at most 100 allowed by QOS fast; set jobs: 100"],
+            ["jobs: 101 in the queue at a time requested, at most 100 allowed by QOS fast; set jobs: 100"],
         ),
         (Request("probe"), 99, 500, []),
         (Request("probe", qos="slow"), 9, 9, ["at most 7 allowed by QOS slow", "at most 3 allowed by QOS slow"]),
@@ -71,18 +71,18 @@ def test_the_qos_of_a_job_that_names_none():
             Request("train", minutes=121),
             1,
             1,
-            ["runtime: 121 min asked for, at most 120 allowed by QOS fast; set longest_runtime: 120"],
+            ["runtime: 121 min requested, at most 120 allowed by QOS fast; set longest_runtime: 120"],
         ),
         (
             Request("train", gpus=3, gpu_name="h100"),
             1,
             1,
-            ["gpu: 3 GPUs asked for, at most 2 allowed by QOS fast; lower the model's gpus"],
+            ["gpu: 3 GPUs requested, at most 2 allowed by QOS fast; lower the model's gpus"],
         ),
         (Request("train", gpus=8, gpu_name="a100"), 1, 1, []),
-        (Request("train", gpus=9, gpu_name="a100"), 1, 1, ["gpu: 9 GPUs asked for, at most 8"]),
-        (Request("train", mem_mb=600_000), 1, 1, ["mem_mb: 600000 MB asked for, at most 524288", "set-resources train:mem_mb"]),
-        (Request("train", cpus=65), 1, 1, ["cpus_per_task: 65 CPUs asked for, at most 64 allowed by account Lab"]),
+        (Request("train", gpus=9, gpu_name="a100"), 1, 1, ["gpu: 9 GPUs requested, at most 8"]),
+        (Request("train", mem_mb=600_000), 1, 1, ["mem_mb: 600000 MB requested, at most 524288", "set-resources train:mem_mb"]),
+        (Request("train", cpus=65), 1, 1, ["cpus_per_task: 65 CPUs requested, at most 64 allowed by account Lab"]),
     ],
 )
 def test_requests_beyond_a_limit(request_, count, at_once, words):
@@ -100,9 +100,9 @@ def test_what_the_cluster_says_is_asked_for_once_and_an_unknown_qos_is_named(mon
     requests = [Request("probe", "gpu", gpus=5, qos="slow")] * 4 + [Request("probe", qos="quick")]
     lines = cluster.limit_problems(requests, partitions, "here", 100)
     assert lines[0] == "slurm-qos: the cluster has no QOS 'quick', expected one of normal, fast, slow, of_gpu"
-    assert lines[1].startswith("rule probe: gpu: 5 GPUs asked for, at most 4 allowed by QOS of_gpu")
+    assert lines[1].startswith("rule probe: gpu: 5 GPUs requested, at most 4 allowed by QOS of_gpu")
     assert (
-        lines[2].startswith("jobs: 100 in the queue at a time asked for, at most 3 allowed by QOS slow; set jobs: 3")
+        lines[2].startswith("jobs: 100 in the queue at a time requested, at most 3 allowed by QOS slow; set jobs: 3")
         and len(lines) == 3
     )
 

@@ -47,7 +47,7 @@ def test_a_table_comes_back_cell_by_cell(tmp_path_factory, header, count, line_e
     [
         ("question,answer\none,1\ntwo\n", "row 3: more or fewer cells than the header's 2"),
         ("question,answer\none,1,x\ntwo,2\n", "row 2: more or fewer cells than the header's 2"),
-        ("question,answer,question\none,1,uno\n", "column 'question' stands in the header twice"),
+        ("question,answer,question\none,1,uno\n", "column 'question' occurs twice in the header"),
         ('question,answer\n"one,1\ntwo,2\n', "not valid CSV"),
         ('question,answer\n"one" and,1\n', "line 2: not valid CSV"),
         ("question,answer\n", "no rows; expected at least one problem"),

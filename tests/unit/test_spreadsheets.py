@@ -181,7 +181,7 @@ def test_a_row_of_a_table_is_named_as_a_spreadsheet_and_as_an_editor_count(tmp_p
 BAD_LINES = {
     "not valid JSON": ('{"question": "a"', "line"),
     "expected a JSON object, found list": ("[1]", "line"),
-    "stands in an object twice": ('{"question": "a", "question": "b"}', "line"),
+    "occurs twice in an object": ('{"question": "a", "question": "b"}', "line"),
     "the question is empty": ('{"question": "", "answer": 1}', "row"),
     "the answer is missing": ('{"question": "a", "answer": null}', "row"),
     "no column 'answer'": ('{"question": "a"}', "row"),
@@ -208,7 +208,7 @@ def test_rows_that_are_wrong_in_different_ways_are_told_apart(tmp_path):
     message = refused(prepare(tmp_path, "mine.csv", unlabelled=False), "row 2: the question is empty", "2 rows are wrong")
     assert "row 3 (the answer is missing)" in message
     (tmp_path / "mine.csv").write_text("id,question,answer\n" + "a,q,1\n" * 9)
-    message = refused(prepare(tmp_path, "mine.csv", unlabelled=False), "row 3: id 'a' stands in row 2 already", "8 rows are wrong")
+    message = refused(prepare(tmp_path, "mine.csv", unlabelled=False), "row 3: id 'a' is already in row 2", "8 rows are wrong")
     assert "row 7" in message and "row 8" not in message
     (tmp_path / "mine.csv").write_text("question,answer\n" + "q\n" * 6 + "q,1,2\n")
     refused(prepare(tmp_path, "mine.csv", unlabelled=False), "row 2: more or fewer cells", "7 rows are wrong: row 2, row 3")
@@ -263,7 +263,7 @@ def test_empty_rows_and_nameless_empty_columns_are_left_out(tmp_path, text):
 
 def test_nameless_columns_that_hold_something_are_not_left_out(tmp_path):
     (tmp_path / "mine.csv").write_text("id,question,,\na,q,x,\nb,r,,y\n")
-    refused(prepare(tmp_path, "mine.csv"), "column '' stands in the header twice")
+    refused(prepare(tmp_path, "mine.csv"), "column '' occurs twice in the header")
     (tmp_path / "mine.csv").write_text("id,question\na,q,x\n")
     refused(prepare(tmp_path, "mine.csv"), "row 2: more or fewer cells than the header's 2 (here 3)")
 
@@ -291,7 +291,7 @@ def test_rows_without_an_id_are_numbered_over_all_files(tmp_path):
 @pytest.mark.parametrize(
     ("second", "words"),
     [
-        ("id,question,answer\nb1,q,1\n\na2,r,2\n", ["b.csv: row 4: id 'a2' stands in a.csv: row 3 already"]),
+        ("id,question,answer\nb1,q,1\n\na2,r,2\n", ["b.csv: row 4: id 'a2' is already in a.csv: row 3"]),
         ("id,question,answer\nb1,q,\n", ["b.csv: row 2: the answer is missing"]),
         ("id,prompt,answer\nb1,q,1\n", ["b.csv: row 2: no column 'question'", "found id, prompt, answer"]),
         ("id,question,answer\nb1,q\n", ["b.csv: row 2: more or fewer cells"]),

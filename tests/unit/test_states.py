@@ -93,7 +93,7 @@ def test_what_finished_runs_keep_is_forgotten_for_those_that_snakemake_has_seen_
 def test_what_an_earlier_attempt_left_is_replaced(state):
     (state.with_suffix(".finished") / "checkpoint-2").mkdir(parents=True)
     states.finish(state, 6, 2, keep=True)
-    with states.locked(state):
+    with states.hold_lock(state):
         states.restore(state)
         assert states.resume_point(state, 2) == 6
 
@@ -109,7 +109,7 @@ def test_an_account_that_can_only_read_cannot_hold_a_lock(tmp_path):
     """Whoever can open a file can hold its lock, so others may not open it, under any umask."""
     before = os.umask(0)
     try:
-        with states.locked(tmp_path / "state"), inputs._alone(tmp_path / "inputs.lock"):
+        with states.hold_lock(tmp_path / "state"), inputs._exclusive(tmp_path / "inputs.lock"):
             modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "state/lock", tmp_path / ".inputs.lock.busy")]
     finally:
         os.umask(before)
@@ -133,7 +133,7 @@ def test_a_lock_leads_to_no_other_file(tmp_path, kind):
             os.chown(lock, NOBODY, NOBODY)
         else:
             lock.symlink_to(precious) if kind == "link" else lock.hardlink_to(precious)
-        lock_of = states.locked(tmp_path / "state") if lock.name == "lock" else inputs._alone(tmp_path / "inputs.lock")
+        lock_of = states.hold_lock(tmp_path / "state") if lock.name == "lock" else inputs._exclusive(tmp_path / "inputs.lock")
         with pytest.raises(errors.UserError, match="delete it and run again"), lock_of:
             pass
     assert precious.read_text() == "process 12 on elsewhere"
@@ -142,7 +142,7 @@ def test_a_lock_leads_to_no_other_file(tmp_path, kind):
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"\0" * 64, b"process 12 on \xff"])
 def test_a_lock_that_a_power_cut_garbled_is_taken(tmp_path, content):
     (tmp_path / "lock").write_bytes(content)
-    with states.locked(tmp_path):
+    with states.hold_lock(tmp_path):
         assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {HERE}"
 
 
@@ -160,7 +160,7 @@ def test_a_process_that_got_the_number_of_an_ended_one_is_not_signalled(tmp_path
     (tmp_path / "lock").write_text(text.format(innocent=innocent.pid, here=HERE))
     with open(tmp_path / "lock") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
-        with pytest.raises(errors.UserError, match="nothing was stopped"), states.locked(tmp_path, minutes=0.01):
+        with pytest.raises(errors.UserError, match="nothing was stopped"), states.hold_lock(tmp_path, minutes=0.01):
             pass
     assert innocent.poll() is None
 
@@ -183,6 +183,6 @@ def test_no_number_of_a_lock_signals_more_than_the_run(tmp_path, monkeypatch, te
     (tmp_path / "lock").write_text(text.format(here=HERE))
     with open(tmp_path / "lock") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
-        with pytest.raises(errors.UserError), states.locked(tmp_path, minutes=0.01):
+        with pytest.raises(errors.UserError), states.hold_lock(tmp_path, minutes=0.01):
             pass
     assert [call for call in calls if call[0] in ("kill", "scancel")] == []

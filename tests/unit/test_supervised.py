@@ -103,7 +103,7 @@ def worked(tmp_path, format: str, grader: str, rows: list[dict] | None = None) -
     source = {"kind": "hub", "format": format, "train": [{"dataset": "a/b"}]}
     if format == "columns":
         source["columns"] = {"solution": "worked"}
-    return solutions.worked("t", source, [str(path)], grader)
+    return solutions.worked_solutions("t", source, [str(path)], grader)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def worked(tmp_path, format: str, grader: str, rows: list[dict] | None = None) -
 def test_a_row_of_each_format_has_its_worked_solution_in_the_form_that_the_grader_reads(tmp_path, format, grader, expected):
     solved = worked(tmp_path, format, grader)
     assert [text for _, text in solved] == [expected]
-    assert solutions.graded_right(solved, grader, "t") == [{"id": "b-train-0000", "solution": expected}]
+    assert solutions.correct_solutions(solved, grader, "t") == [{"id": "b-train-0000", "solution": expected}]
 
 
 def test_a_row_without_a_solution_is_named(tmp_path):
@@ -133,18 +133,18 @@ def test_a_row_without_a_solution_is_named(tmp_path):
 def test_solutions_that_the_grader_finds_wrong_are_named_and_left_out_and_many_are_an_error(tmp_path, capsys):
     good, bad = ({"question": f"{text}?", "answer": "4", "worked": text} for text in ("so \\boxed{4}", "so \\boxed{5}"))
     rows = [good | {"question": f"{number}?"} for number in range(199)]
-    kept = solutions.graded_right(worked(tmp_path, "columns", "number_strict", [bad, *rows]), "number_strict", "task t, train")
+    kept = solutions.correct_solutions(worked(tmp_path, "columns", "number_strict", [bad, *rows]), "number_strict", "task t, train")
     assert len(kept) == 199 and kept[0]["id"] == "b-train-0001"
     assert "of 1 of 200 problems right: 'b-train-0000' (4); they are left out" in capsys.readouterr().out
     with pytest.raises(UserError, match="of 1 of 3 problems right.*choose another grader"):
-        solutions.graded_right(worked(tmp_path, "columns", "number_strict", [bad, *rows[:2]]), "number_strict", "t")
+        solutions.correct_solutions(worked(tmp_path, "columns", "number_strict", [bad, *rows[:2]]), "number_strict", "t")
 
 
 @pytest.mark.parametrize("family, grader", [("swaps", "final_word"), ("arithmetic", "final_number")])
 def test_generated_problems_have_their_shortest_solution_without_slips(family, grader):
-    solved = solutions.worked("t", SOURCE | {"family": family}, [], grader)
+    solved = solutions.worked_solutions("t", SOURCE | {"family": family}, [], grader)
     assert [problem for problem, _ in solved] == tasks.prepare("t", SOURCE | {"family": family}, "train", [])
-    assert len(solutions.graded_right(solved, grader, "t")) == 12
+    assert len(solutions.correct_solutions(solved, grader, "t")) == 12
     for problem, text in solved:
         others = generated.solutions(family, problem["question"])
         assert text in others and len(text) == min(map(len, others))
@@ -153,7 +153,7 @@ def test_generated_problems_have_their_shortest_solution_without_slips(family, g
 
 def test_a_family_without_demonstrations_says_so():
     with pytest.raises(UserError, match="task t: family shuffled_objects has no worked solutions"):
-        solutions.worked("t", SOURCE | {"family": "shuffled_objects"}, [], "choice_letter")
+        solutions.worked_solutions("t", SOURCE | {"family": "shuffled_objects"}, [], "choice_letter")
 
 
 # --- the trainer -------------------------------------------------------------------------------------------------------
@@ -203,8 +203,8 @@ def world(tmp_path_factory):
     sizes = {"hidden_size": 32, "intermediate_size": 64, "layers": 2, "heads": 2, "key_value_heads": 2, "head_size": 16}
     build_model(sizes | {"context_tokens": 192, "rotary_base": 100.0, "seed": 0}, tokenizer).save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
-    solved = solutions.worked("t", SOURCE, [], "final_word")
-    rows = solutions.graded_right(solved, "final_word", "t")
+    solved = solutions.worked_solutions("t", SOURCE, [], "final_word")
+    rows = solutions.correct_solutions(solved, "final_word", "t")
     (folder / "solutions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     spec = dataclasses.replace(
         SPEC, training=SFT, model_folder=str(folder / "model"), solutions=str(folder / "solutions.jsonl"), completion_tokens=56

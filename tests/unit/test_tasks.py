@@ -96,7 +96,7 @@ def test_without_a_name_a_row_is_named_by_its_number(tmp_path):
         (["question", "gold"], [("q", "1")], ["mine.csv: row 2: no column 'answer'", "found question, gold"]),
         (["question", "answer"], [("q", "1"), ("r", " ")], ["mine.csv: row 3: the answer is missing", "`labelled` to false"]),
         (["question", "answer"], [("q", "1"), ("r", "2"), ("\n", "3")], ["mine.csv: row 4: the question is empty"]),
-        (["id", "question", "answer"], [("a", "q", 1), ("b", "r", 2), ("a", "s", 3)], ["mine.csv: row 4: id 'a' stands in row 2 already"]),
+        (["id", "question", "answer"], [("a", "q", 1), ("b", "r", 2), ("a", "s", 3)], ["mine.csv: row 4: id 'a' is already in row 2"]),
         (["question", "answer"], [("q", "one"), ("r", "two")], ["grader 'number_lenient' cannot read", "2 of 2 problems"]),
     ],
 )  # fmt: skip
@@ -229,9 +229,9 @@ def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_ref
         with pytest.raises(
             UserError, match=f"cannot read the reference answer of {len(unreadable)} of {count} problems.*another grader"
         ):
-            tasks.read_by_grader(problems, "number_lenient", "P.jsonl")
+            tasks.readable_problems(problems, "number_lenient", "P.jsonl")
         return
-    kept = tasks.read_by_grader(problems, "number_lenient", "P.jsonl")
+    kept = tasks.readable_problems(problems, "number_lenient", "P.jsonl")
     assert kept == [problem for n, problem in enumerate(problems) if n not in unreadable]
     said = capsys.readouterr().out
     assert ("warning: P.jsonl: grader 'number_lenient' cannot read" in said and "leave them out" in said) == bool(unreadable)
@@ -240,14 +240,14 @@ def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_ref
 def test_one_unreadable_answer_in_a_hundred_is_left_out_and_one_in_ninety_nine_is_not():
     for hundreds in (1, 2, 3, 7):
         bad = range(hundreds)
-        assert len(tasks.read_by_grader(numbered(100 * hundreds, bad), "number_lenient", "P.jsonl")) == 99 * hundreds
+        assert len(tasks.readable_problems(numbered(100 * hundreds, bad), "number_lenient", "P.jsonl")) == 99 * hundreds
         with pytest.raises(UserError, match=f"of {hundreds} of {100 * hundreds - 1} problems"):
-            tasks.read_by_grader(numbered(100 * hundreds - 1, bad), "number_lenient", "P.jsonl")
+            tasks.readable_problems(numbered(100 * hundreds - 1, bad), "number_lenient", "P.jsonl")
 
 
 def test_many_unreadable_answers_are_counted_and_the_first_are_named():
     with pytest.raises(UserError) as caught:
-        tasks.read_by_grader(numbered(100, range(7)), "number_lenient", "P.jsonl")
+        tasks.readable_problems(numbered(100, range(7)), "number_lenient", "P.jsonl")
     assert "of 7 of 100 problems: 'p0' (none), 'p1' (none), 'p2' (none), 'p3' (none), 'p4' (none), ...;" in str(caught.value)
 
 
@@ -307,6 +307,6 @@ def test_a_question_may_hold_braces_and_the_template_may_have_it_twice():
 def test_a_warning_shows_what_it_quotes(capsys):
     problems = [{"id": f"p{n}", "question": "q", "answer": str(n)} for n in range(200)]
     problems[5] |= {"id": "p5\x1b[2J", "answer": "\x1b]0;pwned\x07 \u202e"}
-    assert len(tasks.read_by_grader(problems, "number_lenient", "P.jsonl")) == 199
+    assert len(tasks.readable_problems(problems, "number_lenient", "P.jsonl")) == 199
     said = capsys.readouterr().out.rstrip("\n")
     assert said.startswith("warning: P.jsonl") and said.isprintable() and r"p5\x1b[2J" in said

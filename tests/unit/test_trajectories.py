@@ -7,7 +7,7 @@ from scipy import stats
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis import trajectories as summary
-from hardgrpo.data import trajectories
+from hardgrpo.data import trajectory_files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 
@@ -17,7 +17,7 @@ HEAD = "id,epoch,correct,rollouts\n"
 def read(tmp_path, text: str):
     path = tmp_path / "T.csv"
     path.write_text(text)
-    return trajectories.read(str(path))
+    return trajectory_files.read(str(path))
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_a_bad_trajectory_is_named(tmp_path, text, words):
 
 def test_the_first_epochs_of_each_prompt_are_split_from_the_later_ones_whatever_their_numbers_and_order(tmp_path):
     prompts = read(tmp_path, HEAD + "a,5,1,8\na,0,2,8\na,2,3,8\nb,1,4,8\nb,3,5,8\nb,7,6,8\n")
-    first, later = trajectories.split(prompts, 2, "T.csv")
+    first, later = trajectory_files.split(prompts, 2, "T.csv")
     correct = lambda part: {name: [row["correct"] for row in rows] for name, rows in part.items()}
     assert correct(first) == {"a": [2, 3], "b": [4, 5]} and correct(later) == {"a": [1], "b": [6]}
     with pytest.raises(UserError, match="T.csv: prompt 'a' has 3 epochs, expected more than the 3 .*; lower chosen_from"):
-        trajectories.split(prompts, 3, "T.csv")
+        trajectory_files.split(prompts, 3, "T.csv")
 
 
 def test_a_stretch_is_the_same_share_of_the_epochs_of_each_prompt():

@@ -280,8 +280,8 @@ def test_a_signal_after_the_server_has_died_is_no_traceback():
 
     ours, theirs = socket.socketpair()
     theirs.close()
-    warm._tell(ours, signal.SIGTERM)
-    warm._tell(ours, signal.SIGTERM)
+    warm._forward_signal(ours, signal.SIGTERM)
+    warm._forward_signal(ours, signal.SIGTERM)
 
 
 def test_streams_of_a_program_that_dies_while_it_asks_are_closed(world):
@@ -320,6 +320,6 @@ def test_what_comes_in_two_parts_is_received_whole():
     ours, theirs = socket.socketpair()
     ours.sendall(b"two ")
     threading.Timer(0.1, ours.sendall, [b"parts"]).start()
-    assert warm._received(theirs, 9) == b"two parts"
+    assert warm._receive(theirs, 9) == b"two parts"
     ours.close()
-    assert warm._received(theirs, 1) == b"", "whoever sends is gone"
+    assert warm._receive(theirs, 1) == b"", "whoever sends is gone"

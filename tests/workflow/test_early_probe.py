@@ -274,7 +274,7 @@ def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(w
 def test_a_second_process_on_the_same_store_is_turned_away(worlds, tmp_path):
     shutil.copytree(worlds[1].folder / "results/state", tmp_path / "state")
     folder = stores(tmp_path)[0].parent
-    with states.locked(folder):
+    with states.hold_lock(folder):
         done = subprocess.run(program(tmp_path), cwd=worlds[1].folder, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.count("error: ") == 1 and "Traceback" not in done.stderr
     said = f"error: {folder}: process {os.getpid()} on {os.uname().nodename} is sampling into this folder; wait for it, or stop it"

@@ -95,7 +95,7 @@ def test_clones_share_the_environments_of_their_pins(tmp_path, wheels):
     )  # fmt: skip
     assert planned.returncode == 0 and "train_grpo" in planned.stdout + planned.stderr, planned.stderr
     said = subprocess.run(
-        [sys.executable, "-c", "from hardgrpo.runtime import environments; print(environments.other_python(1))"],
+        [sys.executable, "-c", "from hardgrpo.runtime import environments; print(environments.vllm_python(1))"],
         cwd=first.folder / "scripts", env={"PATH": os.defpath, "PYTHONPATH": str(first.folder / "src")}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert said.stdout.strip() == str(first.folder / ".venv-gpu/bin/python") and os.access(said.stdout.strip(), os.X_OK)

@@ -101,5 +101,5 @@ def test_problems_are_pinned_by_content(tmp_path):
 
 def test_lock_that_matches_needs_no_right_to_write(tmp_path, monkeypatch):
     inputs.check_problems(tmp_path / "inputs.lock", "t/train", PROBLEMS, update=False)
-    monkeypatch.setattr(inputs, "_alone", None)  # what takes the lock's lock
+    monkeypatch.setattr(inputs, "_exclusive", None)  # what takes the lock's lock
     assert inputs.check_problems(tmp_path / "inputs.lock", "t/train", PROBLEMS, update=False) == "as locked"

@@ -153,7 +153,7 @@ def test_what_is_wrong_with_prompts_or_model_is_one_line(tmp_path, untrained):
         "my data/column.csv: row 2: no column 'promt' for the question; found name, level, my prompt, note, gold. Name it in the task's source",
         "my data/blank.csv: row 6 (line 8): the answer is missing; add it, take the row out, or set the task's `labelled` to false",
         "my data/empty.csv: row 6 (line 8): the question is empty",
-        "my data/twice.csv: row 22 (line 26): id 'n0' stands in row 2 already",
+        "my data/twice.csv: row 22 (line 26): id 'n0' is already in row 2",
         "my data/kind.xlsx: unknown kind of file '.xlsx'; expected .jsonl, .jsonl.gz, .csv or",
         "my data/wordless: no tokenizer; expected one of tokenizer.json",
         "my data/pickled: its weights are pickle files (pytorch_model.bin), which can run code when loaded",

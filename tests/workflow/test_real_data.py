@@ -238,5 +238,5 @@ def test_worked_solutions_are_written_by_the_workflow_and_right_to_the_grader(pr
 def test_worked_solutions_of_math_are_right_to_the_grader():
     """MATH-500's, as the training problems are not among the local copies."""
     source = TASKS["math"]["source"] | {"train": TASKS["math"]["source"]["test"], "problems": 500}
-    solved = solutions.worked("math", source, [str(DATA / "math500/test.jsonl")], "math")
-    assert len(solutions.graded_right(solved, "math", "math")) == 500
+    solved = solutions.worked_solutions("math", source, [str(DATA / "math500/test.jsonl")], "math")
+    assert len(solutions.correct_solutions(solved, "math", "math")) == 500

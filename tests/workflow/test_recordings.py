@@ -114,7 +114,7 @@ def test_recordings_that_are_not_there_are_told(world):
     [
         ({"completions": []}, "row 3: 'completions' must be a list of at least one text"),
         ({"completions": [1]}, "row 3: 'completions' must be a list of at least one text"),
-        ({"question": QUESTIONS[0]}, "row 3: the question stands in the file twice"),
+        ({"question": QUESTIONS[0]}, "row 3: the question occurs twice in the file"),
         ({"question": "another one"}, "no completions for problem"),
         ({"tokens": [1, 2, 3]}, "row 3: 'tokens' must be a list, one for each of 2 completions"),
     ],

@@ -141,7 +141,7 @@ def test_rows_with_an_answer_are_taken_in_and_the_others_named(tmp_path):
     ("rows", "header", "said"),
     [
         ([("p0", "", "1"), ("px", "", "2")], None, "A.csv: row 3: id 'px' is not in the pool (P.jsonl); keep the ids"),
-        ([("p0", "", "1"), ("p0", "", "")], None, "A.csv: row 3: id 'p0' stands there twice; keep one"),
+        ([("p0", "", "1"), ("p0", "", "")], None, "A.csv: row 3: id 'p0' occurs twice; keep one"),
         (
             [("p0", "", "lots")],
             None,

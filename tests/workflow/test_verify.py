@@ -153,7 +153,7 @@ def test_a_wrong_grade_is_found_by_grading_again(finished):
     cells[correct] = str(1 - int(cells[correct]))
     lines[number] = ",".join(cells)
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    seals.of(path).unlink()
+    seals.seal_path(path).unlink()
     done = finished.snakemake(*TABLES)
     said = done.stdout + done.stderr
     assert done.returncode != 0 and f"swaps.csv.gz: row {number + 1} " in said and "graded again" in said

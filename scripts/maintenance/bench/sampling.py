@@ -1,13 +1,13 @@
 """Sampling on the CPU with transformers: probing, and evaluation of a base model with ten adapters.
 
-Probing compares `hardgrpo.sampling.engines.generate` (batches of similar length, each prompt computed once, finished rows leave
-the batch) with `model.generate` on padded batches of the same size in file order. Evaluation compares base and adapters on one
-engine with the same number of completions by the base in one call of `engines.generate`, and with one process per checkpoint.
-The adapters are new and change nothing.
+Probing compares `hardgrpo.sampling.engines.generate` (batches of similar length, each prompt computed once, finished rows leave the batch)
+with `model.generate` on padded batches of the same size in file order. Evaluation compares base and adapters on one engine with the same
+number of completions by the base in one call of `engines.generate`, and with one process per checkpoint. The adapters are untrained and do
+not change the model.
 """
 
 import benchmarks
-from benchmarks import compared, from_demo, program, row
+from benchmarks import compare, from_demo, program, row
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling.requests import Request, sample_seed
@@ -48,31 +48,35 @@ def run(options) -> list[dict]:
         completions = engines.generate(model, tokenizer, prompts, requests, TOKENS, BATCH)
         return sum(completion.tokens for completion in completions) / (time.process_time() - started)
 
-    def plain() -> float:
+    def generate_padded() -> float:
         torch.manual_seed(0)
         started, tokens = time.process_time(), 0
         for start in range(0, len(prompts), BATCH):
             inputs = tokenizer.pad({"input_ids": prompts[start : start + BATCH]}, return_tensors="pt")
-            found = model.generate(**inputs, do_sample=True, top_k=0, top_p=1.0, temperature=1.0, max_new_tokens=TOKENS)
-            for ids in found[:, inputs["input_ids"].shape[1] :].tolist():
+            generated = model.generate(**inputs, do_sample=True, top_k=0, top_p=1.0, temperature=1.0, max_new_tokens=TOKENS)
+            for ids in generated[:, inputs["input_ids"].shape[1] :].tolist():
                 ended = next((place + 1 for place, token in enumerate(ids) if token in ends), len(ids))
                 tokenizer.decode(ids[:ended], skip_special_tokens=True)
                 tokens += ended
         return tokens / (time.process_time() - started)
 
     ends = set(torch.tensor(model.generation_config.eos_token_id).flatten().tolist())
-    rows = [compared(f"probing in batches of {BATCH}; model.generate", "tokens/s", ours, plain, options.repeats, "ratio >= 1.5")]
+    rows = [
+        compare(
+            f"probing in batches of {BATCH}; model.generate", "tokens/s", ours, generate_padded, options.repeats, "ratio >= 1.5"
+        )
+    ]
     for kind in (torch.float32, torch.bfloat16):
         model.to(kind)
         large, small = (engines.generate(model, tokenizer, prompts, requests, TOKENS, batch) for batch in (8 * BATCH, BATCH // 2))
-        differing = sum(one != other for one, other in zip(large, small))
+        differing = sum(completion != small_completion for completion, small_completion in zip(large, small))
         name = f"that batches of {8 * BATCH} and {BATCH // 2} round differently, {str(kind).removeprefix('torch.')}"
         rows.append(row(f"{name}; all", "completions", differing, len(requests)))
     return rows + evaluation(engines, options, model_folder, requests, prompts, tokenizer, tests[0])
 
 
 def evaluation(engines, options, model_folder: Path, requests: list, prompts: list, tokenizer, problems: Path) -> list[dict]:
-    """Rows about a base model with its adapters, in processor time of whole calls. One engine for all checkpoints starts only once."""
+    """Rows of a base model with its adapters, in processor time of whole calls. A shared engine starts only once for all checkpoints."""
     requests, prompts = requests[: 2 * BATCH], prompts[: 2 * BATCH]
     with benchmarks.scratch() as temporary:
         folders = new_adapters(engines.load(str(model_folder)), Path(temporary))
@@ -89,32 +93,32 @@ def evaluation(engines, options, model_folder: Path, requests: list, prompts: li
 
         name, repeats = f"base and {len(folders)} adapters", max(1, options.repeats // 2)
         of_engine = f"{name}, one engine; as many of the base in one call"
-        rows = [compared(of_engine, "processor s", together, one_call, repeats, "ratio <= 1.3")]
-        few = Path(temporary) / "problems.jsonl"
-        files.write_jsonl(few, files.read_jsonl(problems, {"id": str})[:64])
+        rows = [compare(of_engine, "processor s", together, one_call, repeats, "ratio <= 1.3")]
+        few_problems = Path(temporary) / "problems.jsonl"
+        files.write_jsonl(few_problems, files.read_jsonl(problems, {"id": str})[:64])
 
-        def evaluate(*what: str) -> float:
-            command = program("evaluate", "--model", model_folder, *what, "--problems", few, "--prompt", "{question}")
+        def evaluate(*arguments: str) -> float:
+            command = program("evaluate", "--model", model_folder, *arguments, "--problems", few_problems, "--prompt", "{question}")
             command += ["--grader", "final_word", "--samples", str(SAMPLES), "--completion-tokens", str(TOKENS), "--seed", "0"]
             command += ["--batch", str(BATCH), "--output", f"{temporary}/graded.csv", "--completions", f"{temporary}/texts.jsonl"]
             return benchmarks.run(command)[1]
 
-        each = lambda: evaluate() + sum(evaluate("--checkpoints", f"{temporary}/only-{folder.name}") for folder in folders)
+        separately = lambda: evaluate() + sum(evaluate("--checkpoints", f"{temporary}/only-{folder.name}") for folder in folders)
         at_once = lambda: evaluate("--checkpoints", temporary, "--base")
-        return [*rows, compared(f"evaluate.py, {name}; a process for each", "processor s", at_once, each, 1)]
+        return [*rows, compare(f"evaluate.py, {name}; a process for each", "processor s", at_once, separately, 1)]
 
 
 def new_adapters(model, folder: Path) -> list[Path]:
-    """New adapters, which change nothing: as checkpoints of one run in `folder`, and each alone in `only-step-N` beside them."""
+    """Untrained adapters: as checkpoints of one run in `folder`, and each as the only checkpoint of a run in `only-step-N`."""
     from peft import LoraConfig, get_peft_model
 
     adapted = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj", "v_proj"]))
     steps = [10 * (number + 1) for number in range(ADAPTERS)]
     for step in steps:
-        alone = folder / f"only-step-{step}"
-        for place in (folder / f"step-{step}", alone / f"step-{step}"):
+        single_folder = folder / f"only-step-{step}"
+        for place in (folder / f"step-{step}", single_folder / f"step-{step}"):
             adapted.save_pretrained(place)
             provenance.write_manifest(place)
-        provenance.write_listing(alone, {}, steps=[step])
+        provenance.write_listing(single_folder, {}, steps=[step])
     provenance.write_listing(folder, {}, steps=steps)
     return [folder / f"step-{step}" for step in steps]

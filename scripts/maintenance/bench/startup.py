@@ -1,11 +1,11 @@
-"""What programs load before they work: the processor time of `--help` against Python alone, and whether it loads torch.
+"""The start of programs: the processor time of `--help` compared with Python alone, and whether the program loads torch.
 
-Programs that plan, select, summarise or draw must not load torch, nor must `snakemake -n`. On one machine, the programs that
-need torch are forked from a process that has loaded it (src/hardgrpo/runtime/warm.py).
+Programs that plan, select, summarise or draw must not load torch, and neither must `snakemake -n`. Programs that need torch are forked from
+a process that has loaded it, if they run on Snakemake's machine (src/hardgrpo/runtime/warm.py).
 """
 
 import benchmarks
-from benchmarks import ROOT, compared, program, row, snakemake
+from benchmarks import ROOT, compare, program, row, snakemake
 from hardgrpo.runtime import warm
 
 import subprocess
@@ -26,9 +26,9 @@ if __name__ == "__main__":
 
 def run(options) -> list[dict]:
     processor = lambda command: lambda: benchmarks.run(command)[1]
-    alone = processor([sys.executable, "-c", "pass"])
+    python_alone = processor([sys.executable, "-c", "pass"])
     rows = [
-        compared(f"{name}.py --help; Python alone", "processor s", processor(program(name, "--help")), alone, options.repeats)
+        compare(f"{name}.py --help; Python alone", "processor s", processor(program(name, "--help")), python_alone, options.repeats)
         for name in PROGRAMS
     ]
     rows.append(forked(options.repeats))
@@ -40,7 +40,7 @@ def run(options) -> list[dict]:
 
 
 def forked(repeats: int) -> dict:
-    """In wall time, because the processor time of a forked process does not count as the program's."""
+    """The row of a forked program, in wall time, because the processor time of the forked process does not count as the program's."""
     with benchmarks.scratch() as folder:
         command = [sys.executable, f"{folder}/program.py"]
         Path(command[1]).write_text(NEEDS_ALL)
@@ -50,12 +50,13 @@ def forked(repeats: int) -> dict:
             benchmarks.run(command, **environment)  # starts the server
             wall = lambda environment: lambda: benchmarks.run(command, **environment)[0]
             name = "a program with torch and TRL, forked; started alone"
-            return compared(name, "s", wall(environment), wall(environment | {warm.SOCKET: warm.OFF}), repeats)
+            return compare(name, "s", wall(environment), wall(environment | {warm.SOCKET: warm.OFF}), repeats)
         finally:
             snakemake.kill()
             snakemake.wait()
 
 
 def loads_torch(command: list[str]) -> int:
+    """1 if a command imports torch, else 0."""
     _, _, output = benchmarks.run([command[0], "-X", "importtime", *command[1:]])
     return int(any(line.rsplit("|", 1)[-1].strip() == "torch" for line in output.splitlines() if line.startswith("import time:")))

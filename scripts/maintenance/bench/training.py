@@ -1,14 +1,13 @@
-"""A training step against TRL's own script (`trl grpo`, trl/scripts/grpo.py) on the same model, prompts, lengths and optimiser.
+"""A training step compared with TRL's script (`trl grpo`, trl/scripts/grpo.py) on the same model, prompts, lengths and optimiser.
 
-scripts/training/train_grpo.py and TRL's script each train a run of the finished miniature again for a few updates, in
-alternating pairs. A step's seconds are TRL's `step_time` in both (sampling, reward, forward and backward pass, without the
-optimiser). The first step does not count. Both have the environment that the workflow gives its programs. TRL's script gets the
-same settings: without and with a KL term, with all completions at once and in micro-batches, and once with its own default of
-gradient checkpointing.
+scripts/training/train_grpo.py and TRL's script each retrain a run of the finished miniature for a few updates, in alternating pairs. A
+step's seconds are TRL's `step_time` in both programs (sampling, reward, forward and backward pass, without the optimiser). The first step
+does not count. Both programs have the workflow's environment variables. TRL's script gets the same settings: without and with a KL term,
+with all completions at once and in micro-batches, and once with its default of gradient checkpointing.
 """
 
 import benchmarks
-from benchmarks import ROOT, compared, from_demo, program
+from benchmarks import ROOT, compare, from_demo, program
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, files
 from hardgrpo.study.spec import Spec
@@ -21,8 +20,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import yaml
-
 UPDATES = 10
 ENVIRONMENT = {"OMP_NUM_THREADS": "1"} | environments.ALLOCATOR
 REWARD = """from hardgrpo.grading import graders
@@ -33,24 +30,21 @@ CASES = [(0.0, None, False), (0.0, None, True), (0.04, None, False), (0.0, 8, Fa
 
 
 def run(options) -> list[dict]:
-    made, _ = from_demo("results/training/tiny*/*/mini/hard/seed*/spec.yaml", f"{options.model}/manifest.json")
+    demo_spec, _ = from_demo("results/training/tiny*/*/mini/hard/seed*/spec.yaml", f"{options.model}/manifest.json")
     rows = []
     with benchmarks.scratch() as temporary:
         for beta, micro_batch, checkpointing in CASES:
-            content = yaml.safe_load(made.read_text(encoding="utf-8"))
-            content["training"] |= {"updates": UPDATES, "checkpoint_every": UPDATES, "beta": beta}
-            spec = Path(temporary) / "spec.yaml"
-            spec.write_text(yaml.safe_dump(content))
-            theirs = functools.partial(trl_script, spec, micro_batch, checkpointing)
+            spec = benchmarks.write_spec(demo_spec, Path(temporary) / "spec.yaml", UPDATES, {"beta": beta})
+            trl = functools.partial(trl_step_seconds, spec, micro_batch, checkpointing)
             name = f"step, beta {beta:g}" + (f", micro-batches of {micro_batch}" if micro_batch else "")
-            told = "with its gradient checkpointing" if checkpointing else "told the same"
-            name, repeats = f"{name}; TRL's script, {told}", max(1, options.repeats // 2)
-            rows.append(compared(name, "s", functools.partial(ours, spec, micro_batch), theirs, repeats, "ratio <= 1"))
+            setting = "with its gradient checkpointing" if checkpointing else "told the same"
+            name, repeats = f"{name}; TRL's script, {setting}", max(1, options.repeats // 2)
+            rows.append(compare(name, "s", functools.partial(step_seconds, spec, micro_batch), trl, repeats, "ratio <= 1"))
     return rows
 
 
-def ours(spec: Path, micro_batch: int | None) -> float:
-    """Mean seconds of a step by this project's program."""
+def step_seconds(spec: Path, micro_batch: int | None = None) -> float:
+    """Mean seconds of a sampling step by this project's program, without the first step."""
     with tempfile.TemporaryDirectory(dir=spec.parent) as folder:
         command = program("train_grpo", "--spec", spec, "--output", f"{folder}/run", "--state", f"{folder}/state")
         benchmarks.run(command + (["--micro-batch", str(micro_batch)] if micro_batch else []), **ENVIRONMENT)
@@ -58,27 +52,27 @@ def ours(spec: Path, micro_batch: int | None) -> float:
     return statistics.mean(step["seconds"] for step in steps[1:])
 
 
-def trl_script(spec: Path, micro_batch: int | None, checkpointing: bool) -> float:
-    """Mean seconds of a step by TRL's script, with the settings of the recipe as arguments."""
-    read = Spec.read(str(spec))
-    problems = {problem["id"]: problem for problem in tasks.read_problems(ROOT / read.problems)}
-    chosen = tasks.read_subset(ROOT / read.subset, problems, read.problems)
-    order = recipes.schedule(chosen, UPDATES, read.training["prompts_per_update"], read.seed)
-    prompts = ({"prompt": tasks.messages(read.prompt, problems[i]["question"]), "answer": problems[i]["answer"]} for i in order)
-    same = recipes.trainer_arguments(read, "unused", recipes.Hardware(micro_batch=micro_batch))
-    told = ["seed", "num_generations", "temperature", "top_p", "top_k", "max_completion_length", "scale_rewards", "loss_type"]
-    told += ["beta", "epsilon", "max_steps", "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate"]
-    told += ["lr_scheduler_type", "weight_decay", "max_grad_norm", "optim", "bf16", "use_cpu", "shuffle_dataset"]
-    told += ["save_strategy", "save_steps", "logging_steps", "report_to", "disable_tqdm"]
+def trl_step_seconds(spec: Path, micro_batch: int | None, checkpointing: bool) -> float:
+    """Mean seconds of a step by TRL's script, without the first step, with the settings of the recipe as arguments."""
+    content = Spec.read(str(spec))
+    problems = {problem["id"]: problem for problem in tasks.read_problems(ROOT / content.problems)}
+    subset = tasks.read_subset(ROOT / content.subset, problems, content.problems)
+    order = recipes.schedule(subset, UPDATES, content.training["prompts_per_update"], content.seed)
+    prompts = ({"prompt": tasks.messages(content.prompt, problems[i]["question"]), "answer": problems[i]["answer"]} for i in order)
+    arguments = recipes.trainer_arguments(content, "unused", recipes.Hardware(micro_batch=micro_batch))
+    names = ["seed", "num_generations", "temperature", "top_p", "top_k", "max_completion_length", "scale_rewards", "loss_type"]
+    names += ["beta", "epsilon", "max_steps", "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate"]
+    names += ["lr_scheduler_type", "weight_decay", "max_grad_norm", "optim", "bf16", "use_cpu", "shuffle_dataset"]
+    names += ["save_strategy", "save_steps", "logging_steps", "report_to", "disable_tqdm"]
     with tempfile.TemporaryDirectory(dir=spec.parent) as folder:
         (Path(folder) / "data").mkdir()
         files.write_jsonl(f"{folder}/data/train.jsonl", prompts)
-        (Path(folder) / "reward.py").write_text(REWARD.format(grader=read.grader))
-        command = [sys.executable, "-m", "trl.scripts.grpo", "--model_name_or_path", str(ROOT / read.model_folder)]
+        (Path(folder) / "reward.py").write_text(REWARD.format(grader=content.grader))
+        command = [sys.executable, "-m", "trl.scripts.grpo", "--model_name_or_path", str(ROOT / content.model_folder)]
         command += ["--dtype", "float32", "--dataset_name", "data", "--reward_funcs", "reward.correct", "--output_dir", "out"]
         command += ["--gradient_checkpointing", str(checkpointing)]
-        for name in told:
-            command += [f"--{name}", str(same[name])]
+        for name in names:
+            command += [f"--{name}", str(arguments[name])]
         caches = {"HF_DATASETS_CACHE": f"{folder}/cache", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT / "src")}
         benchmarks.run(command, Path(folder), **ENVIRONMENT, **caches)
         state = json.loads((Path(folder) / f"out/checkpoint-{UPDATES}/trainer_state.json").read_text(encoding="utf-8"))

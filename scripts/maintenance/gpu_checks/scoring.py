@@ -1,9 +1,9 @@
-"""Run by the checks in a process of its own: checksums of a model, an adapter that matters, and log-probabilities by an engine.
+"""Compute the checksum of a model, an adapter with an effect, and log-probabilities by an engine. The checks run it in separate processes.
 
-python scoring.py checksum MODEL bf16           prints the checksum of the weights, as training records it
-python scoring.py adapter ADAPTER OUTPUT        writes the adapter with random numbers in B, so that it changes what is said
-python scoring.py speak JOB.json ANSWER.json    greedy completions by vLLM, with the log-probabilities of their tokens
-python scoring.py score JOB.json ANSWER.json    these tokens' log-probabilities by transformers; `changed`: of the base's, with the adapter
+python scoring.py checksum MODEL bf16           print the checksum of the weights, as training records it
+python scoring.py adapter ADAPTER OUTPUT        write the adapter with random numbers in B, so that the adapter changes completions
+python scoring.py speak JOB.json ANSWER.json    sample greedy completions with vLLM, with the log-probabilities of their tokens
+python scoring.py score JOB.json ANSWER.json    compute these log-probabilities with transformers; `changed`: of the base's tokens with the adapter
 """
 
 from hardgrpo.runtime import environments, errors, files
@@ -29,41 +29,44 @@ def adapter(folder: str, output: str) -> None:
     path, generator = Path(output) / "adapter_model.safetensors", torch.Generator().manual_seed(0)
     weights = load_file(path)
     noise = {name: torch.randn(value.shape, generator=generator) * 0.03 for name, value in weights.items() if ".lora_B" in name}
-    path.unlink()  # it may be a link to the file of the run
+    path.unlink()  # may be a link to the file of the run
     save_file(weights | noise, path)
 
 
 def speak(job: str, answer: str) -> None:
-    """The job: {model, adapter, prompts: token ids, tokens, gpus}. The answer: for the base and the adapter, for each prompt [ids, log-probabilities]."""
-    asked = files.read_json(job)
-    environments.use("vllm", gpus=asked["gpus"])
+    """Write, for the base and the adapter, [token ids, log-probabilities] for each prompt. `job`: {model, adapter, prompts (token ids), tokens, gpus}."""
+    request = files.read_json(job)
+    environments.use("vllm", gpus=request["gpus"])
     from hardgrpo.sampling import vllm_engine
 
-    context = max(map(len, asked["prompts"])) + asked["tokens"]
-    llm = vllm_engine.start(asked["model"], context, [asked["adapter"]], asked["gpus"])
-    settings = vllm_engine.SamplingParams(max_tokens=asked["tokens"], temperature=0, logprobs=1, detokenize=False)
-    spoken = []
-    for chosen in (None, asked["adapter"]):
+    context = max(map(len, request["prompts"])) + request["tokens"]
+    llm = vllm_engine.start(request["model"], context, [request["adapter"]], request["gpus"])
+    settings = vllm_engine.SamplingParams(max_tokens=request["tokens"], temperature=0, logprobs=1, detokenize=False)
+    completions = []
+    for adapter in (None, request["adapter"]):
         rows = dict(
             vllm_engine.drawn(
-                llm, asked["prompts"], [settings] * len(asked["prompts"]), vllm_engine.adapter_request([asked["adapter"]], chosen)
+                llm,
+                request["prompts"],
+                [settings] * len(request["prompts"]),
+                vllm_engine.adapter_request([request["adapter"]], adapter),
             )
         )
-        spoken.append(
+        completions.append(
             [[list(o.token_ids), [step[t].logprob for t, step in zip(o.token_ids, o.logprobs)]] for _, o in sorted(rows.items())]
         )
-    files.write_json(answer, {"spoken": spoken})
+    files.write_json(answer, {"spoken": completions})
 
 
 def score(job: str, answer: str) -> None:
-    asked, spoken = files.read_json(job), files.read_json(answer)["spoken"]
+    request, completions = files.read_json(job), files.read_json(answer)["spoken"]
     from hardgrpo.sampling import engines
 
     import torch
 
-    def scored(model, rows: list) -> list[list[float]]:
+    def log_probabilities_of(model, rows: list) -> list[list[float]]:
         log_probabilities = []
-        for prompt, (tokens, _) in zip(asked["prompts"], rows):
+        for prompt, (tokens, _) in zip(request["prompts"], rows):
             with torch.inference_mode():
                 logits = model(torch.tensor([prompt + tokens], device=model.device)).logits[0, len(prompt) - 1 : -1].float()
             log_probabilities.append(
@@ -72,11 +75,11 @@ def score(job: str, answer: str) -> None:
         return log_probabilities
 
     scores = {}
-    for adapter, model in engines.with_adapters(engines.load(asked["model"]), [None, asked["adapter"]]):
+    for adapter, model in engines.with_adapters(engines.load(request["model"]), [None, request["adapter"]]):
         scores |= (
-            {"adapter": scored(model, spoken[1]), "changed": scored(model, spoken[0])}
+            {"adapter": log_probabilities_of(model, completions[1]), "changed": log_probabilities_of(model, completions[0])}
             if adapter
-            else {"base": scored(model, spoken[0])}
+            else {"base": log_probabilities_of(model, completions[0])}
         )
     files.write_json(f"{answer}.scores", scores)
 

@@ -1,4 +1,4 @@
-"""What the checks of gpu_check.py work with: a model, problems, and the programs, whose output goes to logs."""
+"""Models, problems and program calls for the checks of gpu_check.py. The output of programs goes to logs."""
 
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, files, warm
@@ -27,7 +27,7 @@ PROBLEMS = 64
 
 
 class Failed(Exception):
-    """A check found what must not be. `numbers` are those that it measured before."""
+    """A check failed. `numbers` are its measurements."""
 
     def __init__(self, reason: str, numbers: dict | None = None):
         super().__init__(reason)
@@ -36,8 +36,11 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Setting:
-    """Models, task and machine of the checks. `changes` are made to every recipe, `moving_*` to those that must move the policy in a few
-    updates: with the studies' rates a vLLM that never gets the trained weights would differ no more than by rounding."""
+    """Models, task and machine of the checks.
+
+    `changes` apply to every recipe, `moving_*` to recipes that must move the policy within a few updates: with the studies' learning rates, a
+    vLLM that never gets the trained weights would differ only by rounding.
+    """
 
     small: str
     large: tuple[str, ...]
@@ -52,16 +55,15 @@ REAL = Setting("qwen3-4b", ("qwen3-14b", "phi-4"), "gsm8k", gpus=1)
 
 
 def stand_in() -> Setting:
-    """As much of the same as a CPU can do, with the model and a task of a finished miniature: beside vLLM or in 4 bits where these packages
-    are installed."""
+    """The setting for a CPU, with the model and a task of a finished miniature. vLLM and 4 bits are used if their packages are installed."""
     task = next((task for task in ("arithmetic", "swaps") if Path(paths.problems(task, "train")).exists()), "arithmetic")
     changes = {"prompts_per_update": 4, "group_size": 4, "reward": "finished", "optimiser": "adamw", "learning_rate": 1e-3}
-    moving = {"learning_rate": 3e-3, "warmup_share": 0.0}
-    return Setting("tiny", ("tiny",), task, gpus=0, changes=changes, moving_adapter=moving, moving_full=moving)
+    moving_changes = {"learning_rate": 3e-3, "warmup_share": 0.0}
+    return Setting("tiny", ("tiny",), task, gpus=0, changes=changes, moving_adapter=moving_changes, moving_full=moving_changes)
 
 
 class Workbench:
-    """`folder` holds logs and outputs of the checks, which later checks read."""
+    """Runs the programs of the checks. `folder` holds their logs and outputs, which later checks read."""
 
     def __init__(self, setting: Setting, folder: Path):
         self.setting, self.folder = setting, folder
@@ -69,32 +71,36 @@ class Workbench:
         self.gpus, self.task = setting.gpus, self.config["tasks"][setting.task]
         folder.mkdir(parents=True, exist_ok=True)
 
-    # --- what is here ------------------------------------------------------------------------------------------------------
+    # --- models and problems -----------------------------------------------------------------------------------------------
 
     def base(self, name: str) -> str:
-        """The name of a model's weights: its own, or those of its first replicate."""
-        own = settings.own_base(name, 0)
-        return own if not Path(paths.model_folder(name)).exists() and Path(paths.model_folder(own)).exists() else name
+        """The name of a model's weights: the model's name, or that of its first replicate."""
+        replicate_name = settings.own_base(name, 0)
+        return (
+            replicate_name
+            if not Path(paths.model_folder(name)).exists() and Path(paths.model_folder(replicate_name)).exists()
+            else name
+        )
 
     def model(self, name: str) -> str:
+        """The folder of a model."""
         return paths.model_folder(self.base(name))
 
     def problems(self, split: str) -> Path:
-        """The first problems of a split, and with `train` their subset."""
+        """Write the first problems of a split and, for `train`, their subsets. Return the path of the problems."""
         rows = files.read_jsonl(paths.problems(self.setting.task, split), {"id": str, "question": str})[:PROBLEMS]
         path = self.folder / f"{split}.jsonl"
         files.write_jsonl(path, rows)
-        for name, chosen in (
-            (("subset", rows), ("one", [max(rows, key=lambda row: len(row["question"]))])) if split == "train" else ()
-        ):
-            ranked = [{"id": row["id"], "pass_rate": None, "rank": rank} for rank, row in enumerate(chosen, start=1)]
+        subsets = {"subset": rows, "one": [max(rows, key=lambda row: len(row["question"]))]} if split == "train" else {}
+        for name, subset_rows in subsets.items():
+            ranked = [{"id": row["id"], "pass_rate": None, "rank": rank} for rank, row in enumerate(subset_rows, start=1)]
             files.write_rows(self.folder / f"{name}.csv", ["id", "pass_rate", "rank"], ranked)
         return path
 
     def check_inputs(self) -> None:
-        """Raise a `UserError` if a model or the problems are not here."""
-        needed = [f"{self.model(name)}/manifest.json" for name in dict.fromkeys((self.setting.small, *self.setting.large))]
-        for path in needed + [paths.problems(self.setting.task, split) for split in ("train", "test")]:
+        """Raise a `UserError` if a model or the problems are missing."""
+        paths_needed = [f"{self.model(name)}/manifest.json" for name in dict.fromkeys((self.setting.small, *self.setting.large))]
+        for path in paths_needed + [paths.problems(self.setting.task, split) for split in ("train", "test")]:
             if not Path(path).exists():
                 raise UserError(f"{path} is not here; get it where there is internet: snakemake inputs --config study=paper")
         for split in ("train", "test"):
@@ -102,10 +108,11 @@ class Workbench:
 
     @property
     def has_vllm(self) -> bool:
-        return self.gpus > 0 or environments.choose("auto", 0) == "vllm"
+        return self.gpus > 0 or environments.choose_engine("auto", 0) == "vllm"
 
     @property
     def engine(self) -> str:
+        """The engine that samples."""
         return "vllm" if self.has_vllm else "transformers"
 
     def recipe(self, name: str, **changes) -> dict:
@@ -120,8 +127,8 @@ class Workbench:
     # --- programs ----------------------------------------------------------------------------------------------------------
 
     def run(self, name: str, program: Path | str, *arguments, **env: str) -> str:
-        """What a program prints, which also goes to NAME.log. It must succeed."""
-        with self.started(name, program, *arguments, **env) as process:
+        """The output of a program, which also goes to NAME.log. Raise `Failed` if the program fails."""
+        with self.start(name, program, *arguments, **env) as process:
             status = process.wait()
         output = self.log(name)
         if status:
@@ -130,8 +137,8 @@ class Workbench:
         return output
 
     @contextlib.contextmanager
-    def started(self, name: str, program: Path | str, *arguments, **env: str) -> Iterator[subprocess.Popen]:
-        """A program that runs; its output goes to NAME.log. Its processes end with the block."""
+    def start(self, name: str, program: Path | str, *arguments, **env: str) -> Iterator[subprocess.Popen]:
+        """Run a program, with its output in NAME.log. Its processes are killed at the end of the block."""
         path = program if isinstance(program, Path) else next(ROOT.glob(f"scripts/*/{program}.py"))
         environment = (
             os.environ | {"VLLM_LOGGING_LEVEL": "INFO"} | environments.ALLOCATOR | ({warm.SOCKET: warm.OFF} if self.gpus else {})
@@ -146,18 +153,19 @@ class Workbench:
             self.kill(process)
 
     def kill(self, process: subprocess.Popen) -> None:
-        """End a program and all that it started, without a signal that it could handle."""
+        """Kill a program and all its child processes."""
         import psutil  # comes with accelerate
 
         with contextlib.suppress(psutil.NoSuchProcess):
-            parts = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
-            for part in parts:
+            processes = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
+            for member in processes:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    part.kill()
-            psutil.wait_procs(parts, timeout=60)  # until they are gone they hold the run's lock
+                    member.kill()
+            psutil.wait_procs(processes, timeout=60)  # they hold the run's lock until they have ended
         process.wait()
 
     def log(self, name: str) -> str:
+        """The log of a program."""
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
     def probe(self, name: str, model: str, gpus: int | None = None, **env: str) -> tuple[list[dict], dict]:
@@ -171,103 +179,84 @@ class Workbench:
     def evaluate(self, name: str, model: str, checkpoints: Path, *arguments) -> list[dict]:
         """The graded completions of an evaluation."""
         output = self.folder / f"{name}.csv.gz"
-        more = ["--checkpoints", checkpoints, "--grader", self.task["grader"], "--samples", 1, "--greedy", *arguments]
-        self.run(
-            name,
-            "evaluate",
-            *self.sampling(model, "test"),
-            *more,
-            "--output",
-            output,
-            "--completions",
-            self.folder / f"{name}.jsonl.gz",
-        )
+        options = ["--checkpoints", checkpoints, "--grader", self.task["grader"], "--samples", 1, "--greedy", *arguments]
+        options += ["--output", output, "--completions", self.folder / f"{name}.jsonl.gz"]
+        self.run(name, "evaluate", *self.sampling(model, "test"), *options)
         return files.read_rows(output, {"step": int, "decoding": str, "answered": int, "correct": int, "tokens": int})
 
     def sampling(self, model: str, split: str, gpus: int | None = None) -> list:
         """Arguments that probe and evaluation have in common."""
         chat = json.dumps(settings.chat(self.config, model))
-        arguments = [
-            "--model",
-            self.model(model),
-            "--problems",
-            self.folder / f"{split}.jsonl",
-            "--prompt",
-            self.task["prompt"],
-            "--seed",
-            1,
-        ]
-        arguments += ["--completion-tokens", self.task["completion_tokens"], "--engine", self.engine, "--chat", chat]
+        arguments = ["--model", self.model(model), "--problems", self.folder / f"{split}.jsonl", "--prompt", self.task["prompt"]]
+        arguments += ["--completion-tokens", self.task["completion_tokens"], "--engine", self.engine, "--chat", chat, "--seed", 1]
         return [*arguments, "--gpus", self.gpus if gpus is None else gpus]
 
     # --- trainings ---------------------------------------------------------------------------------------------------------
 
     def training(self, name: str, model: str, recipe: dict, seed: int = 0, subset: str = "subset", gpus: int | None = None) -> list:
-        """Arguments of a training, whose specification is written here."""
+        """Write the specification of a training, and return the arguments of its program."""
         run = settings.Run(model, self.setting.task, "gpu_check", "random", seed, self.base(model))
         config = self.config | {"recipes": self.config["recipes"] | {"gpu_check": recipe}}
-        spec = Spec.from_study(config, run).fields() | {
-            "problems": str(self.folder / "train.jsonl"),
-            "subset": str(self.folder / f"{subset}.csv"),
-        }
-        files.write_text(self.folder / f"{name}.yaml", yaml.safe_dump(spec))
-        arguments = [
-            "--spec",
-            self.folder / f"{name}.yaml",
-            "--output",
-            self.folder / name,
-            "--state",
-            self.folder / f"{name}.state",
-        ]
+        inputs = {"problems": str(self.folder / "train.jsonl"), "subset": str(self.folder / f"{subset}.csv")}
+        files.write_text(self.folder / f"{name}.yaml", yaml.safe_dump(Spec.from_study(config, run).fields() | inputs))
+        arguments = ["--spec", self.folder / f"{name}.yaml", "--output", self.folder / name]
+        arguments += ["--state", self.folder / f"{name}.state"]
         count = self.gpus if gpus is None else gpus
         if not self.gpus:
             return arguments + ["--processes", max(1, count), "--micro-batch", 4]
-        entry = settings.training_gpus(self.config, model, "as_written" if recipe["adapter"] else "as_written_full") | {
-            "count": count
-        }
-        need = memory.training_memory(self.config["models"][model]["shape"], recipe, self.task["completion_tokens"], entry)
+        entry, gib = self.gpu_settings(model, recipe, count), self.expected_gib(model, recipe, count)["total"]
         arguments += ["--gpus", count, "--micro-batch", entry["micro_batch"], "--vllm-memory", entry["vllm_memory"]]
-        return arguments + ["--gpu-gib", math.ceil(need["total"])] + ["--vllm-sleep"] * entry["vllm_sleep"]
+        return arguments + ["--gpu-gib", math.ceil(gib)] + ["--vllm-sleep"] * entry["vllm_sleep"]
 
-    def expected_gib(self, model: str, recipe: dict, gpus: int) -> dict[str, float]:
-        """What the estimate of memory says."""
-        entry = settings.training_gpus(self.config, model, "as_written" if recipe["adapter"] else "as_written_full") | {
+    def gpu_settings(self, model: str, recipe: dict, gpus: int) -> dict:
+        """The settings of a model's training on a number of GPUs."""
+        return settings.training_gpus(self.config, model, "as_written" if recipe["adapter"] else "as_written_full") | {
             "count": gpus
         }
+
+    def expected_gib(self, model: str, recipe: dict, gpus: int) -> dict[str, float]:
+        """The estimated memory in GiB on each GPU, by part and in total."""
+        entry = self.gpu_settings(model, recipe, gpus)
         return memory.training_memory(self.config["models"][model]["shape"], recipe, self.task["completion_tokens"], entry)
 
-    def train(self, name: str, model: str, recipe: dict, fresh: bool = True, **options) -> "Trained":
-        """Train a run, from the start or (`fresh` False) from the state that is here."""
+    def train(self, name: str, model: str, recipe: dict, fresh: bool = True, **options) -> "Run":
+        """Train a run from the start or, with `fresh` False, from its state."""
         if fresh:
-            for path in (self.folder / name, self.folder / f"{name}.state"):
-                shutil.rmtree(path, ignore_errors=True)
+            self.clear(name)
         with PeakMemory(self.gpus) as peak:
             self.run(name, "train_grpo", *self.training(name, model, recipe, **options))
-        return self.trained(name, peak.gib)
+        return self.read_run(name, peak.gib)
 
-    def trained(self, name: str, peak_gib: float | None = None) -> "Trained":
+    def clear(self, name: str) -> None:
+        """Remove the output and the state of a run."""
+        for path in (self.folder / name, self.folder / f"{name}.state"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def read_run(self, name: str, peak_gib: float | None = None) -> "Run":
+        """A finished run. Raise a `UserError` if the run does not exist."""
         folder = self.folder / name
         if not (folder / "provenance.json").exists():
             raise UserError(f"{folder} is not here; start with the check that makes it: --from 3")
         facts = files.read_json(folder / "provenance.json")
         columns = dict.fromkeys(["step", *outputs.columns_of(facts["run"]["training"])], float)
-        return Trained(folder, files.read_rows(folder / "updates.csv", columns), facts, peak_gib)
+        return Run(folder, files.read_rows(folder / "updates.csv", columns), facts, peak_gib)
 
-    def until(self, process: subprocess.Popen, condition: Callable[[], bool], what: str) -> None:
+    def wait_until(self, process: subprocess.Popen, condition: Callable[[], bool], event: str) -> None:
+        """Wait until a condition holds. Raise `Failed` if the process ends before; `event` names the condition in the message."""
         while not condition():
             if process.poll() is not None:
-                raise Failed(f"the training ended before {what}")
+                raise Failed(f"the training ended before {event}")
             time.sleep(0.01)
 
-    def saved(self, name: str) -> int:
+    def saved_updates(self, name: str) -> int:
         """The number of updates in the newest complete checkpoint of a run's state."""
         manifests = (self.folder / f"{name}.state").glob("*/checkpoint-*/manifest.json")
         return max((int(path.parent.name.split("-")[1]) for path in manifests), default=0)
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A finished run: its log, its provenance, and the most memory that was used of a GPU meanwhile."""
+class Run:
+    """A finished run: its log of updates, its provenance, and the peak memory of a GPU in GiB."""
 
     folder: Path
     updates: list[dict[str, float]]
@@ -275,12 +264,15 @@ class Trained:
     peak_gib: float | None
 
     def checkpoint(self, step: int) -> Path:
+        """The folder of a checkpoint."""
         return self.folder / f"checkpoints/step-{step}"
 
 
 class PeakMemory:
-    """The most memory in GiB that is used of a GPU inside the block, as nvidia-smi says five times a second; None without GPUs. Where
-    CUDA_VISIBLE_DEVICES is set, only of the GPUs that it names: others may be in use by other jobs."""
+    """Measures the peak memory of a GPU in GiB during the block, by calling nvidia-smi five times a second; None without GPUs.
+
+    If CUDA_VISIBLE_DEVICES is set, only the GPUs in it count, because other jobs may use the others.
+    """
 
     def __init__(self, gpus: int):
         self.gib, self.ended = (0.0 if gpus else None), threading.Event()
@@ -291,9 +283,9 @@ class PeakMemory:
         if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
             command.append(f"--id={visible}")
         while not self.ended.wait(0.2):
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            used = [float(line) for line in done.stdout.split() if line.replace(".", "").isdigit()]
-            self.gib = max([self.gib, *(round(mib / 1024, 2) for mib in used)])
+            process = subprocess.run(command, capture_output=True, text=True, check=False)
+            used_mib = [float(line) for line in process.stdout.split() if line.replace(".", "").isdigit()]
+            self.gib = max([self.gib, *(round(mib / 1024, 2) for mib in used_mib)])
 
     def __enter__(self) -> "PeakMemory":
         if self.gib is not None:

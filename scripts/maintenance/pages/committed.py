@@ -30,7 +30,7 @@ def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
         "claims": claims.judge(claims.read(root / "paper/claims.yaml"), verdicts.Study(tables, **conditions)),
         "compared": published.compare(tables, published.read(folder), published.read_readings(folder)),
     }
-    return {name: pd.DataFrame(files.rounded(rows[name]), columns=registry.JUDGED[name].columns) for name in rows}
+    return {name: pd.DataFrame(files.round_floats(rows[name]), columns=registry.JUDGED[name].columns) for name in rows}
 
 
 def all_claims(root: Path, config: dict) -> pd.DataFrame:

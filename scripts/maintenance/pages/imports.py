@@ -11,14 +11,14 @@ def modules(root: Path) -> dict[Path, set[Path]]:
     """Every module of the library and every program, with the modules that it imports."""
     sources = [*(root / "src").rglob("*.py"), *(root / "scripts").rglob("*.py")]
     return {
-        path: {other for other in code.needed_by(path) if other.suffix == ".py"} - {path} for path in map(Path.resolve, sources)
+        path: {other for other in code.dependencies(path) if other.suffix == ".py"} - {path} for path in map(Path.resolve, sources)
     }
 
 
 def packages(root: Path) -> dict[str, set[str]]:
     """The sub-packages that each sub-package of the library imports."""
     graph: dict[str, set[str]] = defaultdict(set)
-    source, library = (root / "src/hardgrpo").resolve(), code.SOURCE / "hardgrpo"  # `needed_by` gives files of the latter
+    source, library = (root / "src/hardgrpo").resolve(), code.SOURCE / "hardgrpo"  # `dependencies` gives files of the latter
     names = {path.parent.name for path in source.glob("*/__init__.py")}
     for path, imported in modules(root).items():
         if path.is_relative_to(source) and len(path.relative_to(source).parts) > 1:

@@ -234,4 +234,4 @@ def case(lead: Lead) -> dict[str, str]:
 
 def every_case(root: Path, config: dict) -> pd.DataFrame:
     """The table docs/which-prompts.csv: every case, in shares."""
-    return pd.DataFrame(files.rounded([asdict(lead) | {"verdict": lead.said} for lead in leads(root, config)]))
+    return pd.DataFrame(files.round_floats([asdict(lead) | {"verdict": lead.said} for lead in leads(root, config)]))

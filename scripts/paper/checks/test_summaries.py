@@ -277,7 +277,7 @@ def test_claims(given, tables):
         found = list(csv.DictReader(io.StringIO(files.read_text(given.tables[name]))))
         if len(found) != len(expected):
             wrong.append(f"{name}.csv: {len(found)} rows, judged again {len(expected)}")
-        for number, (row, right) in enumerate(zip(found, files.rounded(expected))):
+        for number, (row, right) in enumerate(zip(found, files.round_floats(expected))):
             for column in registry.JUDGED[name].columns:
                 if row[column] != _text(right[column]):
                     wrong.append(f"{at(name, number, row)}: {column} is '{row[column]}', judged again '{_text(right[column])}'")

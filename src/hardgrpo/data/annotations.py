@@ -1,18 +1,18 @@
-"""Read the answers that somebody filled into a file of rows to annotate, perhaps in a spreadsheet."""
+"""Read the answers that annotators filled into a file of rows to annotate, possibly with a spreadsheet."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hardgrpo.data import sources, spreadsheets
 from hardgrpo.grading import graders
-from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows, shown
+from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
 TEXTUAL = ("final_word",)  # graders for which a date or a number with a comma may be an answer
 
 
 @dataclass
 class Annotations:
-    """Answers by the problem's id, ids without an answer, and notes for the annotator about what was taken for something else."""
+    """Answers by problem id, ids without an answer, and notes for the annotator about corrected ids and doubtful answers."""
 
     answers: dict[str, str] = field(default_factory=dict)
     empty: list[str] = field(default_factory=list)
@@ -20,8 +20,10 @@ class Annotations:
 
 
 def read(path: str, column: str, problems: list[dict], grader: str, pool: str | Path) -> Annotations:
-    """The answers in `column` of a file, matched by id to the problems of the file `pool`. Raise a `UserError` that names the rows
-    that do not fit or whose answers the grader cannot read."""
+    """The answers in `column` of a file, matched by id to `problems`, which are those of the file `pool`.
+
+    Raise a `UserError` that names the rows without a matching problem or with an answer that the grader cannot read.
+    """
     content = sources.read(path)
     rows = [_cells(row, content.form is not None) for row in content.rows]
     match = Matching(problems, [row["id"] for row in rows if "id" in row], content.form is not None, pool)
@@ -31,11 +33,11 @@ def read(path: str, column: str, problems: list[dict], grader: str, pool: str | 
             _check_columns(path, place, row, column, content.form is not None)
             identity, answer = match.id_of(path, place, row), row[column].strip()
             if identity in annotations.answers or identity in annotations.empty:
-                raise RowError(path, place, f"id '{identity}' stands there twice", "keep one of its rows")
+                raise RowError(path, place, f"id '{identity}' occurs twice", "keep one of its rows")
             if not answer:
                 annotations.empty.append(identity)
                 continue
-            if problem := _unreadable(answer, grader, content.form):
+            if problem := _answer_problem(answer, grader, content.form):
                 raise RowError(path, place, *problem)
             if content.form and _is_doubtful(answer, content.form):
                 doubtful.append(f"'{answer[:30]}' ({place})")
@@ -47,32 +49,32 @@ def read(path: str, column: str, problems: list[dict], grader: str, pool: str | 
     if not annotations.answers:
         raise UserError(f"{path}: no row has an answer in column '{column}'; fill some in")
     if match.changed:
-        annotations.notes.append(f"ids that a spreadsheet changed are matched by their number: {_first(match.changed)}")
+        annotations.notes.append(f"ids that a spreadsheet changed are matched by their number: {_first_texts(match.changed)}")
     if doubtful:
         annotations.notes.append(
-            f"a spreadsheet may have changed answers: {_first(doubtful)}; if so, format the column as text and write them again"
+            f"a spreadsheet may have changed answers: {_first_texts(doubtful)}; if so, format the column as text and write them again"
         )
     return annotations
 
 
 def _cells(row: dict, of_table: bool) -> dict[str, str]:
     cells = {name: "" if value is None else str(value) for name, value in row.items()}
-    return {name: spreadsheets.original(cell) for name, cell in cells.items()} if of_table else cells
+    return {name: spreadsheets.unescape_formulas(cell) for name, cell in cells.items()} if of_table else cells
 
 
 def _check_columns(path: str, place: str, row: dict, column: str, of_table: bool) -> None:
-    """Raise an error about the row, or about the file where all rows share a header."""
-    missing = next((name for name in ("id", column) if name not in row), None)
-    if missing is not None:
-        problem, remedy = f"no column '{missing}'", f"found {', '.join(row)}. Keep the columns of the rows to annotate"
+    """Raise an error about the row, or about the file if all rows share a header."""
+    missing_column = next((name for name in ("id", column) if name not in row), None)
+    if missing_column is not None:
+        problem, remedy = f"no column '{missing_column}'", f"found {', '.join(row)}. Keep the columns of the rows to annotate"
         raise UserError(f"{path}: {place}: {problem}; {remedy}") if of_table else RowError(path, place, problem, remedy)
 
 
 class Matching:
-    """Finds the problem of each row. A spreadsheet may have changed ids that look like numbers: 0007 is then 7."""
+    """Matches rows to problems. A spreadsheet may have changed ids that look like numbers: 0007 becomes 7."""
 
     def __init__(self, problems: list[dict], ids: list[str], of_table: bool, pool: str | Path):
-        self.questions = {problem["id"]: _spaced(problem["question"]) for problem in problems}
+        self.questions = {problem["id"]: _normalize_spaces(problem["question"]) for problem in problems}
         intact = not of_table or any(
             identity in self.questions and spreadsheets.WOULD_CHANGE.fullmatch(identity) for identity in ids
         )
@@ -81,18 +83,18 @@ class Matching:
         self.changed: list[str] = []
 
     def id_of(self, path: str, place: str, row: dict[str, str]) -> str:
-        """The id of a row's problem. Raise a `RowError` if none or several may be meant."""
+        """The id of a row's problem. Raise a `RowError` if no problem or several problems match."""
         text = row["id"]
-        alike = self.ids.shown_as(text) if self.ids else []
-        if len(alike) > 1:  # the question decides, if it is still there
-            cells = set(map(_spaced, row.values()))
-            alike = [identity for identity in alike if self.questions[identity] in cells] or alike
-        if len(alike) > 1:
-            problem = f"id '{text}' may be {' or '.join(repr(identity) for identity in alike[:3])}"
+        candidates = self.ids.shown_as(text) if self.ids else []
+        if len(candidates) > 1:  # the question decides, if the row still has it
+            cells = set(map(_normalize_spaces, row.values()))
+            candidates = [identity for identity in candidates if self.questions[identity] in cells] or candidates
+        if len(candidates) > 1:
+            problem = f"id '{text}' may be {' or '.join(repr(identity) for identity in candidates[:3])}"
             raise RowError(path, place, problem, f"a spreadsheet drops leading zeros: write the ids as they stand in {self.pool}")
-        if not alike and text in self.questions:
+        if not candidates and text in self.questions:
             return text
-        if not alike:
+        if not candidates:
             by_spreadsheet = (
                 ". A spreadsheet drops leading zeros, rounds long numbers and makes dates of ids like 1-2: format the column as text"
                 if self.of_table and any(map(str.isdigit, text))
@@ -104,17 +106,17 @@ class Matching:
                 f"id '{text}' is not in the pool ({self.pool})",
                 f"keep the ids of the rows to annotate{by_spreadsheet}",
             )
-        if alike != [text]:
-            self.changed.append(f"'{text}' is '{alike[0]}'")
-        return alike[0]
+        if candidates != [text]:
+            self.changed.append(f"'{text}' is '{candidates[0]}'")
+        return candidates[0]
 
 
-def _spaced(text: str) -> str:
+def _normalize_spaces(text: str) -> str:
     return " ".join(text.split())
 
 
-def _unreadable(answer: str, grader: str, form: spreadsheets.Form | None) -> tuple[str, str] | None:
-    """(why an answer cannot be used, what to do), or None."""
+def _answer_problem(answer: str, grader: str, form: spreadsheets.Form | None) -> tuple[str, str] | None:
+    """(problem, remedy) if an answer cannot be used, else None."""
     change = spreadsheets.change_of(answer) if form else None
     if change and (grader not in TEXTUAL or spreadsheets.ERROR_VALUE.fullmatch(answer)):
         return f"the answer '{answer[:30]}' is {change}", "format the column as text and write the answer again"
@@ -128,13 +130,13 @@ def _unreadable(answer: str, grader: str, form: spreadsheets.Form | None) -> tup
 
 
 def _is_doubtful(answer: str, form: spreadsheets.Form) -> bool:
-    """Whether a spreadsheet may have made an answer that the grader can read."""
+    """Whether a spreadsheet may have changed an answer that the grader can read."""
     by_comma = form.delimiter != "," and spreadsheets.DECIMAL_COMMA.fullmatch(answer)
     return bool(by_comma or spreadsheets.change_of(answer))
 
 
-def warnings(problems: list[dict], paths: list[str], grader: str) -> list[str]:
-    """Warnings about reference answers of tables that a spreadsheet seems to have changed."""
+def spreadsheet_warnings(problems: list[dict], paths: list[str], grader: str) -> list[str]:
+    """Warnings about reference answers in tables that a spreadsheet may have changed."""
     forms = [spreadsheets.read(path).form for path in paths if spreadsheets.is_table(path)]
     form = next((form for form in forms if form.delimiter != ","), forms[0] if forms else None)
     if form is None or grader in TEXTUAL:
@@ -144,8 +146,8 @@ def warnings(problems: list[dict], paths: list[str], grader: str) -> list[str]:
         for problem in problems
         if problem["answer"] is not None and _is_doubtful(problem["answer"].strip(), form)
     ]
-    return [f"{', '.join(paths)}: a spreadsheet may have changed reference answers: {_first(doubtful)}"] if doubtful else []
+    return [f"{', '.join(paths)}: a spreadsheet may have changed reference answers: {_first_texts(doubtful)}"] if doubtful else []
 
 
-def _first(texts: list[str]) -> str:
-    return shown(f"{len(texts)}, {first_entries(texts)}")
+def _first_texts(texts: list[str]) -> str:
+    return printable(f"{len(texts)}, {first_entries(texts)}")

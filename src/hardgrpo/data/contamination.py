@@ -1,9 +1,9 @@
-"""Find questions of a pool that also stand in a test split, and questions that a split has more than once.
+"""Find questions of a pool that are also in a test split, and questions that are repeated within a split.
 
-Two questions are *equal* if they have the same words, numbers and symbols, whatever their case, spaces and punctuation. Two other
-questions are *near* if they share NEAR_SHARE of the runs of n words (n-grams) of the shorter one. n is 8, as in open-r1
-(scripts/decontaminate.py), and 13 where a question has more than LONG_QUESTION_WORDS words. An n-gram that many questions contain is
-boilerplate of the task and is not counted as shared.
+Two questions are *equal* if they have the same words, numbers and symbols, ignoring case, spaces and punctuation. They are *near* if they
+are not equal, but share NEAR_SHARE of the n-grams (runs of n words) of the shorter question. n is 8, as in open-r1
+(scripts/decontaminate.py), and 13 for questions of more than LONG_QUESTION_WORDS words. An n-gram that many questions contain is
+boilerplate of the task and does not count as shared.
 """
 
 import re
@@ -18,12 +18,12 @@ from hardgrpo.runtime.errors import UserError, first_entries
 NGRAM_WORDS, LONG_NGRAM_WORDS = 8, 13
 LONG_QUESTION_WORDS = 100
 NEAR_SHARE = 0.25
-# An n-gram is boilerplate if more questions than this contain it, and more than this share of all questions.
+# An n-gram is boilerplate if more questions than both this number and this share of all questions contain it.
 BOILERPLATE_QUESTIONS, BOILERPLATE_SHARE = 5, 0.001
 
 TOKEN = re.compile(r"\d+(?:[.,]\d+)*|\.\d+|[^\W\d_]+|[^\w\s]|_")
 WORD = re.compile(r"\w+")
-# A hyphen or dash between two words. Between single letters or numbers it is a minus sign.
+# A hyphen or dash between two words. Between single letters or numbers, the sign is a minus.
 HYPHEN = re.compile(r"(?<=[^\W\d_]{2})\s*-\s*(?=[^\W\d_]{2})")
 FACTORIAL = re.compile(r"(?<=[\d)])!|(?<=\b[a-z])!")
 DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"))
@@ -33,125 +33,134 @@ ROWS_AT_A_TIME = 2000  # of the matrix of shared n-grams, to bound memory
 
 @dataclass(frozen=True)
 class Match:
-    """Question `index` of one list has the most n-grams in common with question `other` of another list."""
+    """The question `reference_index` of a second list has the most n-grams in common with question `index` of the first list."""
 
     index: int
-    other: int
-    share: float  # of the n-grams of the question that has fewer; 1.0 if the questions are equal
+    reference_index: int
+    share: float  # common n-grams, relative to the question with fewer n-grams; 1.0 if the questions are equal
     equal: bool
 
     @property
-    def near(self) -> bool:
+    def is_near(self) -> bool:
+        """Whether the questions are near each other, see the module."""
         return not self.equal and self.share >= NEAR_SHARE
 
 
-def normalized(question: str) -> str:
-    """The words, numbers and symbols of a question, without case, punctuation and the kind and number of spaces."""
+def normalize(question: str) -> str:
+    """The words, numbers and symbols of a question, casefolded, without punctuation, separated by single spaces."""
     text = unicodedata.normalize("NFKC", question).casefold().translate(DASHES).replace("\\$", "$")
     text = FACTORIAL.sub(" factorial ", HYPHEN.sub(" ", text))
     return " ".join(token for token in TOKEN.findall(text) if token not in PUNCTUATION) or question.strip()
 
 
-def matches(questions: Sequence[str], others: Sequence[str] | None = None) -> list[Match]:
-    """At most one match for each question: an equal question of `others` if there is one, otherwise the one that shares the most n-grams.
+def find_matches(questions: Sequence[str], references: Sequence[str] | None = None) -> list[Match]:
+    """At most one match for each question: an equal question of `references` if possible, else the one that shares the most n-grams.
 
-    Without `others`, each question is compared with the questions before it. A question that shares no n-gram has no match. Equal
-    matches come first, then the others by falling share.
+    Without `references`, each question is compared with the questions before it. A question that shares no n-gram has no match. Equal
+    matches come first, then near and other matches by falling share.
     """
-    equal = _equal(questions, others)
-    near: dict[int, Match] = {}
-    split = None if others is None else len(questions)
-    words = [WORD.findall(text.casefold()) for text in [*questions, *(others or [])]]
+    equal_matches = _equal_matches(questions, references)
+    near_matches: dict[int, Match] = {}
+    split = None if references is None else len(questions)
+    words = [WORD.findall(text.casefold()) for text in [*questions, *(references or [])]]
     is_long = np.array([len(question_words) > LONG_QUESTION_WORDS for question_words in words[: len(questions)]], dtype=bool)
     for ngram_words, rows in ((NGRAM_WORDS, np.flatnonzero(~is_long)), (LONG_NGRAM_WORDS, np.flatnonzero(is_long))):
         if len(rows):
-            near |= {match.index: match for match in _shared_ngrams(words, rows, split, ngram_words) if match.index not in equal}
-    return [*equal.values(), *sorted(near.values(), key=lambda match: (-match.share, match.index))]
+            near_matches |= {
+                match.index: match for match in _ngram_matches(words, rows, split, ngram_words) if match.index not in equal_matches
+            }
+    return [*equal_matches.values(), *sorted(near_matches.values(), key=lambda match: (-match.share, match.index))]
 
 
-def _equal(questions: Sequence[str], others: Sequence[str] | None) -> dict[int, Match]:
-    """{index: its match} of the questions that have an equal one among `others` or, without `others`, before them."""
-    first_of: dict[str, int] = {}
-    for other, text in enumerate(others or []):
-        first_of.setdefault(normalized(text), other)
-    equal = {}
+def _equal_matches(questions: Sequence[str], references: Sequence[str] | None) -> dict[int, Match]:
+    """{index: match} of the questions that equal a question of `references` or, without `references`, a question before them."""
+    first_index: dict[str, int] = {}
+    for reference_index, text in enumerate(references or []):
+        first_index.setdefault(normalize(text), reference_index)
+    equal_matches = {}
     for index, text in enumerate(questions):
-        key = normalized(text)
-        other = first_of.setdefault(key, index) if others is None else first_of.get(key, index)
-        if other != index or others is not None and key in first_of:
-            equal[index] = Match(index, other, 1.0, True)
-    return equal
+        key = normalize(text)
+        reference_index = first_index.setdefault(key, index) if references is None else first_index.get(key, index)
+        if reference_index != index or references is not None and key in first_index:
+            equal_matches[index] = Match(index, reference_index, 1.0, True)
+    return equal_matches
 
 
-def without_repetitions(
+def drop_repetitions(
     problems: list[dict], places: dict[str, str], same_answer: Callable[[str | None, str | None], bool]
 ) -> tuple[list[dict], list[tuple[str, str]]]:
-    """(problems with only the first of each set of equal questions, pairs (id of a removed problem, id of the first one)).
+    """(problems with the first of each set of equal questions, pairs (id of a removed problem, id of the first problem)).
 
-    `places` maps each id to its file and row, for messages. The row of a first problem lists the removed ids as `repeated_as`. Raise a
-    `UserError` that names the places of equal questions whose answers differ.
+    `places` maps each id to its file and row, for messages; `same_answer` compares two answers. The kept problem lists the removed ids as
+    `repeated_as`. Raise a `UserError` that names the places of equal questions with different answers.
     """
-    first_of: dict[str, dict] = {}
-    repeated, contradictions = [], []
+    first_problems: dict[str, dict] = {}
+    repetitions, contradictions = [], []
     for problem in problems:
-        first = first_of.setdefault(normalized(problem["question"]), problem)
-        if first is problem:
+        first_problem = first_problems.setdefault(normalize(problem["question"]), problem)
+        if first_problem is problem:
             continue
-        if not same_answer(first["answer"], problem["answer"]):
-            pair = f"{places[first['id']]} ('{first['answer']}') and {places[problem['id']]} ('{problem['answer']}')"
+        if not same_answer(first_problem["answer"], problem["answer"]):
+            pair = (
+                f"{places[first_problem['id']]} ('{first_problem['answer']}') and {places[problem['id']]} ('{problem['answer']}')"
+            )
             contradictions.append(pair)
-        repeated.append((problem["id"], first["id"]))
+        repetitions.append((problem["id"], first_problem["id"]))
     if contradictions:
         raise UserError(
             f"{len(contradictions)} pairs of equal questions have different answers: {first_entries(contradictions)};"
             " correct the answers, or remove rows"
         )
     removed_ids: dict[str, list[str]] = {}
-    for removed_id, first_id in repeated:
+    for removed_id, first_id in repetitions:
         removed_ids.setdefault(first_id, []).append(removed_id)
-    removed = {removed_id for removed_id, _ in repeated}
+    first_ids = dict(repetitions)
     distinct = [
         problem | ({"repeated_as": removed_ids[problem["id"]]} if problem["id"] in removed_ids else {})
         for problem in problems
-        if problem["id"] not in removed
+        if problem["id"] not in first_ids
     ]
-    return distinct, repeated
+    return distinct, repetitions
 
 
-def _shared_ngrams(words: list[list[str]], rows: np.ndarray, split: int | None, ngram_words: int) -> list[Match]:
-    """The best match of each of `rows` among the texts from `split` on or, without `split`, among those before it."""
+def _ngram_matches(words: list[list[str]], rows: np.ndarray, split: int | None, ngram_words: int) -> list[Match]:
+    """The best match of each of `rows` among the texts from index `split` on or, without `split`, among the texts before the row."""
     counts = _ngram_counts(words, ngram_words)
     sizes = np.asarray(counts.sum(axis=1)).ravel()
-    containing = np.asarray(counts.sum(axis=0)).ravel()
-    limit = max(BOILERPLATE_QUESTIONS, BOILERPLATE_SHARE * len(words))
-    counts = counts[:, (containing > 1) & (containing <= limit)]
-    others = (counts if split is None else counts[split:]).T.tocsr()
-    other_sizes = sizes if split is None else sizes[split:]
+    document_counts = np.asarray(counts.sum(axis=0)).ravel()
+    boilerplate_limit = max(BOILERPLATE_QUESTIONS, BOILERPLATE_SHARE * len(words))
+    counts = counts[:, (document_counts > 1) & (document_counts <= boilerplate_limit)]
+    reference_counts = (counts if split is None else counts[split:]).T.tocsr()
+    reference_sizes = sizes if split is None else sizes[split:]
     best_matches = []
     for start in range(0, len(rows), ROWS_AT_A_TIME):
         chunk = rows[start : start + ROWS_AT_A_TIME]
-        shared = (counts[chunk] @ others).tocoo()
-        row, other = chunk[shared.row], shared.col
+        shared = (counts[chunk] @ reference_counts).tocoo()
+        row_indices, reference_indices = chunk[shared.row], shared.col
         if split is None:
-            before = other < row
-            row, other, shared_counts = row[before], other[before], shared.data[before]
+            is_earlier = reference_indices < row_indices
+            row_indices, reference_indices, shared_counts = (
+                row_indices[is_earlier],
+                reference_indices[is_earlier],
+                shared.data[is_earlier],
+            )
         else:
             shared_counts = shared.data
-        shares = shared_counts / np.minimum(sizes[row], other_sizes[other])
-        best = np.lexsort((other, -shares, row))  # of each row the largest share, then the first of the others
-        first = np.ones(len(best), dtype=bool)
-        first[1:] = row[best][1:] != row[best][:-1]
-        best_matches += [Match(int(row[i]), int(other[i]), float(shares[i]), False) for i in best[first]]
+        shares = shared_counts / np.minimum(sizes[row_indices], reference_sizes[reference_indices])
+        ranking = np.lexsort((reference_indices, -shares, row_indices))  # for each row: the largest share, then the first reference
+        is_best = np.ones(len(ranking), dtype=bool)
+        is_best[1:] = row_indices[ranking][1:] != row_indices[ranking][:-1]
+        best_matches += [Match(int(row_indices[i]), int(reference_indices[i]), float(shares[i]), False) for i in ranking[is_best]]
     return best_matches
 
 
 def _ngram_counts(words: list[list[str]], ngram_words: int):
-    """Sparse matrix (texts x different n-grams): 1 where a text contains an n-gram."""
+    """Sparse matrix (texts, distinct n-grams): 1 where a text contains an n-gram."""
     from scipy import sparse  # not in the environment that prepares tasks on GPU nodes
 
     number: dict[str, int] = {}
     encoded = [np.array([number.setdefault(word, len(number)) for word in text_words], dtype=np.int64) for text_words in words]
-    # An n-gram's key is the exclusive or of one random number for each word and position: two n-grams share a key by chance once in 2^64.
+    # An n-gram's key is the exclusive or of a random number for each word and position: two n-grams collide with probability 2^-64.
     random = np.random.default_rng(0).integers(0, 2**64, size=(ngram_words, max(1, len(number))), dtype=np.uint64)
     keys = []
     for text in encoded:

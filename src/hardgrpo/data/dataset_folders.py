@@ -1,7 +1,7 @@
-"""Read rows of a dataset's folder through the library `datasets`, which sees nothing but data files that are in the folder.
+"""Read rows of a dataset's folder with the library `datasets`, which gets access to data files in the folder alone.
 
-A dataset's card may name any file or address, and columns that hold paths of images. So the library does not read the dataset's card: it
-reads a temporary folder with links to the data files, and with a card that holds the checked part of the dataset's card.
+A dataset's card may name any file or address, and columns with paths of images. Therefore the library does not read the dataset's card. It
+reads a temporary folder with links to the data files and a card that holds the checked part of the dataset's card.
 """
 
 import os
@@ -12,55 +12,64 @@ import yaml
 
 from hardgrpo.runtime import errors, files, links, provenance
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.json_text import nested_entries
 
-CARD, CARD_FILES = "README.md", ("README.md", ".huggingface.yaml")  # what the second file says wins
+CARD, CARD_FILES = "README.md", ("README.md", ".huggingface.yaml")  # the second file takes precedence
 DATA_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".txt")
 NO_DATA = ("manifest.json", "config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json")
 # Keys of a configuration that choose or describe plain data. Other keys are options of readers, which may name files.
 PLAIN_OPTIONS = ("config_name", "default", "version", "description", "drop_labels", "sep", "delimiter", "header", "names")
 PLAIN_OPTIONS += ("encoding", "quotechar", "escapechar", "doublequote", "skip_blank_lines", "field", "sample_by", "keep_linebreaks")
 PATHS = ("data_files", "data_dir")
-UNPACKED_BYTES, UNPACKED_TIMES = 2**30, 100  # a Parquet file may be unpacked to the first, or to the second times its size
-CELLS, CELLS_PER_BYTE = 10**7, 10  # a dataset may have so many cells, or so many for each byte of its files
+UNPACKED_BYTES, UNPACKED_TIMES = (
+    2**30,
+    100,
+)  # the larger of both limits a Parquet file's unpacked size: bytes, and times the packed size
+CELLS, CELLS_PER_BYTE = (
+    10**7,
+    10,
+)  # the larger of both limits a dataset's cells: their number, and their number per byte of its files
 ROWS_AT_A_TIME = 64
 
 
 def read_rows(folder: Path, name: str | None, split: str) -> list[dict]:
-    """The rows of a split of the configuration `name`; without a name, of the only or default configuration. Raise a `UserError` if
-    there is no such split, or if the dataset names a file outside of `folder`."""
+    """The rows of a split of the configuration `name` (None: the only or default configuration).
+
+    Raise a `UserError` if the split does not exist, or if the dataset names a file outside of `folder`.
+    """
     if folder.parts[0] == "results" and (folder / "manifest.json").is_file():  # downloaded by fetch_dataset.py
         provenance.check_manifest(folder)
-    import datasets  # only where a hub dataset is read
+    import datasets  # slow to import, and only needed for hub datasets
 
     datasets.disable_progress_bars()
-    # A cache of its own: the shared cache compares modification times and could return earlier rows.
+    # A temporary cache, because the shared cache compares modification times and could return outdated rows.
     with tempfile.TemporaryDirectory() as temporary:
-        checked = Path(temporary) / "dataset"
-        checked.mkdir()
-        (checked / CARD).write_text(f"---\n{yaml.safe_dump(checked_card(folder))}---\n", encoding="utf-8")
+        links_folder = Path(temporary) / "dataset"
+        links_folder.mkdir()
+        (links_folder / CARD).write_text(f"---\n{yaml.safe_dump(check_card(folder))}---\n", encoding="utf-8")
         paths = data_files(folder)
         for path in paths:
-            link = checked / path.relative_to(folder)
+            link = links_folder / path.relative_to(folder)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(path.resolve())
         try:
-            dataset = datasets.load_dataset(str(checked), name=name, split=split, cache_dir=str(Path(temporary) / "cache"))
+            dataset = datasets.load_dataset(str(links_folder), name=name, split=split, cache_dir=str(Path(temporary) / "cache"))
             _check_cells(folder, dataset.num_rows * dataset.num_columns, sum(path.stat().st_size for path in paths))
-            # Not the library's values: a Parquet file may declare a column of text to be images, which it would open.
+            # Plain Arrow values, because a Parquet file may declare a column of text to be paths of images, which the library would open.
             return dataset.with_format("arrow")[:].to_pylist()
         except UserError:
             raise
-        except Exception as error:  # the library's readers raise errors of many kinds for damaged and hostile files
+        except Exception as error:  # the library's readers raise many kinds of errors for damaged and hostile files
             if errors.explain(error) is not None:
                 raise
-            reason = " ".join((str(error) or type(error).__name__).splitlines()[:2]).replace(str(checked), str(folder))
+            reason = " ".join((str(error) or type(error).__name__).splitlines()[:2]).replace(str(links_folder), str(folder))
             raise UserError(
                 f"{folder}: no split '{split}' of configuration '{name}' can be read ({reason}); correct the task's source"
             ) from None
 
 
 def data_files(folder: Path) -> list[Path]:
-    """The data files of a folder, without hidden ones. Raise a `UserError` for a link that leaves the folder, and for an archive."""
+    """The data files of a folder, without hidden files. Raise a `UserError` for a link that leaves the folder, and for an archive."""
     paths = []
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(entry for entry in folders if not entry.startswith("."))
@@ -76,48 +85,48 @@ def data_files(folder: Path) -> list[Path]:
 
 
 def _check_data_file(path: Path) -> None:
-    from datasets.utils.extract import Extractor  # the library unpacks what looks like an archive, whatever its name
+    from datasets.utils.extract import Extractor  # the library unpacks archives by their content, not by their name
 
     _check_regular(path)
     archive = Extractor.infer_extractor_format(path)
     if archive not in (None, "gzip") or (archive == "gzip") != path.name.lower().endswith(".gz"):
         raise UserError(f"{path}: its content is {archive or 'not gzip'}, which its name does not say; unpack it")
     if archive:
-        files.read_text(path, errors="replace")  # refuses what grows without limit
+        files.read_text(path, errors="replace")  # limits the unpacked size
     if path.name.lower().endswith(".parquet"):
         _check_unpacked(path)
 
 
 def _check_unpacked(path: Path) -> None:
-    """Raise a `UserError` if a Parquet file is far larger when it is unpacked: it holds a text that all rows share only once."""
+    """Raise a `UserError` if a Parquet file is far larger when unpacked: it stores a text that all rows share only once."""
     import pyarrow
     import pyarrow.parquet
 
     size = path.stat().st_size
-    most, unpacked = max(UNPACKED_BYTES, UNPACKED_TIMES * size), 0
+    limit, unpacked_size = max(UNPACKED_BYTES, UNPACKED_TIMES * size), 0
     try:
         with pyarrow.parquet.ParquetFile(path) as table:
             groups = (table.metadata.row_group(number) for number in range(table.num_row_groups))
-            stated = sum(group.total_byte_size for group in groups)
-            if stated > most:
-                raise _too_large(path, size, most)
-            # No value is longer than what is stated, so that no batch is larger than `most`.
-            for batch in table.iter_batches(max(1, min(ROWS_AT_A_TIME, most // max(1, stated)))):
-                unpacked += batch.nbytes
-                if unpacked > most:
-                    raise _too_large(path, size, most)
+            stated_size = sum(group.total_byte_size for group in groups)
+            if stated_size > limit:
+                raise _too_large(path, size, limit)
+            # No value is longer than the stated size, so no batch is larger than `limit`.
+            for batch in table.iter_batches(max(1, min(ROWS_AT_A_TIME, limit // max(1, stated_size)))):
+                unpacked_size += batch.nbytes
+                if unpacked_size > limit:
+                    raise _too_large(path, size, limit)
     except (pyarrow.ArrowException, OSError):
-        pass  # the library `datasets` says what is wrong
+        pass  # the library `datasets` reports the error
 
 
-def _too_large(path: Path, size: int, most: int) -> UserError:
+def _too_large(path: Path, size: int, limit: int) -> UserError:
     return UserError(
-        f"{path}: its {size:,} bytes are unpacked to more than {most:,}; save the columns that the task needs as JSON Lines if you trust it"
+        f"{path}: its {size:,} bytes are unpacked to more than {limit:,}; save the columns that the task needs as JSON Lines if you trust it"
     )
 
 
 def _check_cells(folder: Path, cells: int, size: int) -> None:
-    """Raise a `UserError` if rows have very many columns, most of them empty: each row becomes a dictionary of all columns."""
+    """Raise a `UserError` if rows have very many columns, most of them empty, because each row becomes a dictionary of all columns."""
     if cells > max(CELLS, CELLS_PER_BYTE * size):
         raise UserError(
             f"{folder}: its {size:,} bytes are {cells:,} cells, rows times columns; keep the columns that the task needs"
@@ -129,8 +138,8 @@ def _check_regular(path: Path) -> None:
         raise UserError(f"{path}: not a regular file; put a file in its place, or take it out of the dataset")
 
 
-def checked_card(folder: Path) -> dict:
-    """`configs` and `dataset_info` of a dataset's card. Raise a `UserError` if they name a file outside of the folder."""
+def check_card(folder: Path) -> dict:
+    """`configs` and `dataset_info` of a dataset's card. Raise a `UserError` for files outside of the folder and unsupported keys."""
     card, places = {}, {}
     for path in (folder / name for name in CARD_FILES):
         if path.is_symlink() or path.exists():
@@ -174,10 +183,7 @@ def _content(path: Path) -> dict:
 
 
 def _check_paths(value: object, card: Path) -> None:
-    left = [value]
-    while left:
-        entry = left.pop()
-        left += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+    for entry in nested_entries(value):
         if isinstance(entry, str) and (":" in entry or entry.startswith(("/", "~", "\\")) or ".." in Path(entry).parts):
             raise UserError(
                 f"{card}: '{entry}' in configs is a file outside of the dataset's folder; put its files into the folder"
@@ -185,18 +191,18 @@ def _check_paths(value: object, card: Path) -> None:
 
 
 def _check_features(features: object, card: Path) -> None:
-    """Raise a `UserError` for columns that are neither text nor numbers nor lists or groups of these: images and sounds are paths."""
+    """Raise a `UserError` for columns other than text, numbers, and lists or groups of these: images and sounds are paths."""
     import datasets
 
-    plain = (datasets.Value, datasets.ClassLabel, datasets.List, datasets.LargeList, dict, list, tuple)
+    plain_kinds = (datasets.Value, datasets.ClassLabel, datasets.List, datasets.LargeList, dict, list, tuple)
     try:
-        left = [dict(datasets.Features._from_yaml_list(features))]
-    except Exception as error:  # the library raises errors of many kinds for what is no list of columns
+        queue = [dict(datasets.Features._from_yaml_list(features))]
+    except Exception as error:  # the library raises many kinds of errors for malformed features
         raise UserError(f"{card}: its features cannot be read ({str(error) or type(error).__name__}); correct them") from None
-    while left:
-        entry = left.pop()
-        if not isinstance(entry, plain):
+    while queue:
+        entry = queue.pop()
+        if not isinstance(entry, plain_kinds):
             kind = type(entry).__name__
             raise UserError(f"{card}: a column of kind '{kind}' in its features; expected text, numbers and lists: take it out")
-        left += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, (list, tuple)) else []
-        left += [entry.feature] if isinstance(entry, (datasets.List, datasets.LargeList)) else []
+        queue += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, (list, tuple)) else []
+        queue += [entry.feature] if isinstance(entry, (datasets.List, datasets.LargeList)) else []

@@ -1,4 +1,4 @@
-"""Evaluation files, `evaluation/.../{eval_task}.csv.gz`: a row is a graded completion."""
+"""Read and write evaluation files, `evaluation/.../{eval_task}.csv.gz`: a row is a graded completion."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hardgrpo.grading.graders import Grade
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-if TYPE_CHECKING:  # programs that only write evaluations do not need them
+if TYPE_CHECKING:  # not needed by programs that only write evaluations
     import numpy as np
     import pandas as pd
 
-KEY = ["step", "id", "decoding", "sample"]  # identifies a completion, here and in the file of texts
-OPTIONAL = ("sound", "truncated", "tokens")  # empty where they are not known
+KEY = ["step", "id", "decoding", "sample"]  # identifies a completion, also in the file of texts
+OPTIONAL = ("sound", "truncated", "tokens")  # empty where unknown
 GRADES = ("correct", "answered", "strict", "lenient", "undecided")
 COLUMNS = ["step", "id", "tier", "decoding", "sample", *GRADES, *OPTIONAL, "answer"]
 
@@ -30,26 +30,27 @@ def row(
     tokens: int | None = None,
     finish_reason: str | None = None,
 ) -> dict:
-    """A graded completion. `truncated` and `tokens` are empty if a recording lacks them, `sound` if steps cannot be checked."""
-    named = {"step": step, "id": problem["id"], "tier": problem.get("tier"), "decoding": decoding, "sample": sample}
+    """The row of a graded completion. `truncated` and `tokens` are None if a recording lacks them, `sound` if steps cannot be checked."""
+    identity = {"step": step, "id": problem["id"], "tier": problem.get("tier"), "decoding": decoding, "sample": sample}
     length = {"truncated": finish_reason == "length" if finish_reason else None, "tokens": tokens}
-    graded = {name: getattr(grade, name) for name in GRADES} | {"sound": steps.sound(problem, completion)}
-    return named | graded | length | {"answer": grade.extracted}
+    grades = {name: getattr(grade, name) for name in GRADES} | {"sound": steps.is_sound(problem, completion)}
+    return identity | grades | length | {"answer": grade.extracted}
 
 
 def text(row: dict, completion: str) -> dict:
-    """The line of a completion in the file of texts beside the evaluation."""
+    """The row of a completion in the file of texts beside the evaluation."""
     return {key: row[key] for key in KEY} | {"completion": completion}
 
 
 def write(path: str, rows: list[dict]) -> None:
+    """Write an evaluation, and print its accuracy by step and decoding."""
     files.write_rows(path, COLUMNS, rows)
     for step in sorted({r["step"] for r in rows}):
         for decoding in ("sampled", "greedy"):
-            kept = [r for r in rows if r["step"] == step and r["decoding"] == decoding]
-            if kept:
-                accuracy, answered = (sum(r[key] for r in kept) / len(kept) for key in ("correct", "answered"))
-                print(f"{path}: step {step}, {decoding}: accuracy {accuracy:.3f}, answered {answered:.3f}, n {len(kept)}")
+            group = [r for r in rows if r["step"] == step and r["decoding"] == decoding]
+            if group:
+                accuracy, answered = (sum(r[key] for r in group) / len(group) for key in ("correct", "answered"))
+                print(f"{path}: step {step}, {decoding}: accuracy {accuracy:.3f}, answered {answered:.3f}, n {len(group)}")
 
 
 def read(path: str) -> pd.DataFrame:
@@ -58,11 +59,11 @@ def read(path: str) -> pd.DataFrame:
 
     kinds = {"step": int, "id": str, "tier": str, "decoding": str, "sample": int}
     kinds |= dict.fromkeys(GRADES, int) | dict.fromkeys(OPTIONAL, float) | {"answer": str}
-    # Also rejects short rows and repeated columns, which pandas accepts.
+    # This check also rejects short rows and repeated columns, which pandas accepts.
     files.check_numbers(path, [name for name, kind in kinds.items() if kind is not str])
     text = files.read_text(path).removeprefix("\ufeff")
     try:
-        # Only an empty cell counts as missing: a problem may be called "NA".
+        # Only an empty cell counts as missing, because "NA" may be the id of a problem.
         empty = {column: [""] for column in ("tier", *OPTIONAL, "answer")}
         frame = pd.read_csv(io.StringIO(text), dtype=kinds, usecols=list(kinds), keep_default_na=False, na_values=empty)
     except (ValueError, OverflowError):
@@ -70,17 +71,21 @@ def read(path: str) -> pd.DataFrame:
         raise UserError(f"{path}: not an evaluation file; delete it and run again") from None
     if frame.empty:
         raise UserError(f"{path}: the file has no rows; delete it and run again")
-    twice = frame.duplicated(KEY)
-    if twice.any():
-        raise UserError(f"{path}: row {int(twice.idxmax()) + 2}: a completion stands in the file twice; delete it and run again")
+    is_repeated = frame.duplicated(KEY)
+    if is_repeated.any():
+        raise UserError(
+            f"{path}: row {int(is_repeated.idxmax()) + 2}: a completion occurs twice in the file; delete it and run again"
+        )
     for column in ("step", "sample", "tokens"):
-        bad = frame[column] < 0
-        if bad.any():
-            raise UserError(f"{path}: row {int(bad.idxmax()) + 2}: column '{column}' is below 0; delete the file and run again")
+        is_invalid = frame[column] < 0
+        if is_invalid.any():
+            raise UserError(
+                f"{path}: row {int(is_invalid.idxmax()) + 2}: column '{column}' is below 0; delete the file and run again"
+            )
     for column in (*GRADES, "sound", "truncated"):
-        bad = ~frame[column].isin((0, 1)) & frame[column].notna()
-        if bad.any():
-            row = int(bad.idxmax()) + 2
+        is_invalid = ~frame[column].isin((0, 1)) & frame[column].notna()
+        if is_invalid.any():
+            row = int(is_invalid.idxmax()) + 2
             raise UserError(
                 f"{path}: row {row}: column '{column}' is {frame[column][row - 2]}, expected 0 or 1; delete the file and run again"
             )
@@ -88,28 +93,30 @@ def read(path: str) -> pd.DataFrame:
 
 
 def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sampled") -> pd.Series:
-    """Mean of a column over the samples of each problem at one step, indexed by problem id in sorted order."""
-    kept = frame[(frame.step == step) & (frame.decoding == decoding)]
-    return kept.groupby("id", sort=True)[column].mean()
+    """(N,) means of a column over the samples of each problem at one step, indexed by problem id in sorted order."""
+    rows = frame[(frame.step == step) & (frame.decoding == decoding)]
+    return rows.groupby("id", sort=True)[column].mean()
 
 
 def counts(frame: pd.DataFrame, step: int, column: str = "correct") -> tuple[np.ndarray, np.ndarray]:
-    """(N,) samples and (N,) samples with `column` 1, by problem in sorted order, at one step, without greedy ones; nan where the
-    column is empty."""
+    """(N,) numbers of samples and (N,) numbers of samples with `column` 1 (nan where empty), by problem in sorted order.
+
+    Only sampled completions of one step count, without greedy ones.
+    """
     groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True)[column]
     return groups.size().to_numpy(), groups.sum(min_count=1).to_numpy()
 
 
 def by_sample(frame: pd.DataFrame, step: int, decoding: str = "sampled") -> np.ndarray | None:
-    """Whether each completion at one step is correct, (N, m): problems in sorted order, samples by number.
+    """(N, m) grades of the completions at one step, 1.0 if correct: problems in sorted order, samples by number.
 
     None where problems differ in their samples, as in some recordings.
     """
-    kept = frame[(frame.step == step) & (frame.decoding == decoding)].sort_values(["id", "sample"])
-    problems = kept.id.nunique()
-    if not problems or len(kept) % problems:
+    rows = frame[(frame.step == step) & (frame.decoding == decoding)].sort_values(["id", "sample"])
+    problems = rows.id.nunique()
+    if not problems or len(rows) % problems:
         return None
-    numbers = kept["sample"].to_numpy().reshape(problems, -1)
-    names = kept.id.to_numpy(object).reshape(problems, -1)
-    same = (numbers == numbers[0]).all() and (names == names[:, :1]).all()
-    return kept.correct.to_numpy(float).reshape(problems, -1) if same else None
+    numbers = rows["sample"].to_numpy().reshape(problems, -1)
+    names = rows.id.to_numpy(object).reshape(problems, -1)
+    is_aligned = (numbers == numbers[0]).all() and (names == names[:, :1]).all()
+    return rows.correct.to_numpy(float).reshape(problems, -1) if is_aligned else None

@@ -1,20 +1,20 @@
 """Generate problems with known answers, and the noisy demonstrations on which `tiny` and `knowing` are pretrained.
 
-Two families to reason about, after BIG-Bench-Hard's tracking shuffled objects and GSM8K, in our own wording:
+Two families need reasoning, after BIG-Bench-Hard's tracking shuffled objects and GSM8K, in our own wording:
 
     swaps       Alice red, Bob blue, Claire pink. At two Bob and Alice swap. At three Claire and Bob swap.
                 At the end, what does Bob hold?                                                  -> pink
     arithmetic  Bob has 12 coins. Bob finds 5 more. Bob doubles the coins.
                 How many coins does Bob have?                                                    -> 34
 
-and one to look up, which no reasoning solves:
+and one needs knowledge, which no reasoning replaces:
 
     facts       Which animal does Ida of Arle keep?                                              -> goat
 
-A *demonstration* is a worked solution that ends in `#### answer`. With probability `slip` a step is wrong, and the following
-steps use its result. A model trained on demonstrations therefore knows the task but makes mistakes, like a pretrained model.
-Without slips nearly every pass rate is 0 or 1, and selection policies have nothing to choose from. A fact has no steps: its demonstration
-is the answer alone, right with a probability that belongs to the fact and to the base model (`belief`).
+A *demonstration* is a worked solution that ends in `#### answer`. With probability `slip` a step is wrong, and the following steps use the
+wrong result. A model trained on demonstrations therefore knows the task but makes mistakes, like a pretrained model. Without slips nearly
+every pass rate is 0 or 1, and selection policies have nothing to choose from. A fact has no steps: its demonstration is the answer alone,
+which is right with a probability that depends on the fact and the base model (`belief`).
 """
 
 import random
@@ -30,62 +30,66 @@ THINGS = ("apples", "pens", "books", "coins", "cards")
 
 @dataclass(frozen=True)
 class Chain:
-    """A problem, and its start and operations, from which a worked solution is made."""
+    """A problem, with the start and the operations from which a worked solution is made."""
 
     question: str
     answer: str
     tier: int | None  # number of swaps, or of arithmetic steps; a fact has none
     start: tuple
     steps: tuple
-    asked: str
+    subject: str  # the person of the question
 
 
 def draw_swaps(rng: random.Random, objects: list[int], swaps: list[int]) -> Chain:
-    """People with one colour each swap in pairs. The numbers of people and of swaps are drawn from `objects` and `swaps`."""
+    """A problem in which people with one colour each swap in pairs. The numbers of people and swaps are drawn from `objects` and `swaps`."""
     people = NAMES[: rng.choice(objects)]
     tier = rng.choice(swaps)
-    held = dict(zip(people, rng.sample(COLOURS, len(people))))
-    # Each swap has an hour, consecutive from a random start. A worked solution can then refer to "the swap at six", and a chain that is
+    holdings = dict(zip(people, rng.sample(COLOURS, len(people))))
+    # Each swap has an hour, consecutive from a random start, so that a worked solution can refer to "the swap at six", and a chain that is
     # longer than any in training still consists of words from training.
-    first = rng.randrange(len(HOURS) - tier + 1)
-    hours = HOURS[first : first + tier]
-    start = tuple(held.items())
+    first_hour = rng.randrange(len(HOURS) - tier + 1)
+    hours = HOURS[first_hour : first_hour + tier]
+    start = tuple(holdings.items())
     steps = tuple((hour, *rng.sample(people, 2)) for hour in hours)
     for _, a, b in steps:
-        held[a], held[b] = held[b], held[a]
-    asked = rng.choice(people)
+        holdings[a], holdings[b] = holdings[b], holdings[a]
+    asked_person = rng.choice(people)
     lines = [", ".join(f"{name} {colour}" for name, colour in start) + "."]
     lines += [f"At {hour} {a} and {b} swap." for hour, a, b in steps]
-    lines += [f"At the end, what does {asked} hold?"]
-    return Chain(" ".join(lines), held[asked], tier, start, steps, asked)
+    lines += [f"At the end, what does {asked_person} hold?"]
+    return Chain(" ".join(lines), holdings[asked_person], tier, start, steps, asked_person)
 
 
 RESTATED = ("has", "hold")  # first words of the first and the second restatement
 
 
 def demonstrate_swaps(chain: Chain, rng: random.Random, slip: float, restated: tuple[float, ...] = (1.0,)) -> str:
-    """Each step recalls the swap and both holdings before it states the result; a model does not learn the task without the recall.
+    """A demonstration for a problem of `draw_swaps`. `slip` is the probability that a swap is left out.
 
-    A holding is always a name followed by a colour, also in the question, so the model can look all of them up in the same way.
-    `restated` are the shares of solutions that repeat all holdings 0, 1 or 2 times after each step; they make solutions longer.
+    Each step recalls the swap and both holdings before it states the result, because a model does not learn the task without the recall.
+    A holding is always a name followed by a colour, as in the question, so the model can look up all holdings in the same way. `restated`
+    are the shares of solutions that repeat all holdings 0, 1 or 2 times after each step, which makes solutions longer.
     """
-    held = dict(chain.start)
-    times = rng.choices(range(len(restated)), restated)[0] if len(restated) > 1 else 0
+    holdings = dict(chain.start)
+    restatements = rng.choices(range(len(restated)), restated)[0] if len(restated) > 1 else 0
     lines = []
     for hour, a, b in chain.steps:
-        before = f"{hour} {a} {held[a]} {b} {held[b]}"
+        recall = f"{hour} {a} {holdings[a]} {b} {holdings[b]}"
         if rng.random() >= slip:
-            held[a], held[b] = held[b], held[a]
-        lines.append(f"{before} : {a} {held[a]} {b} {held[b]} ;")
-        lines += [f"{mark} " + " ".join(f"{name} {colour}" for name, colour in held.items()) + " ;" for mark in RESTATED[:times]]
-    return " ".join(lines) + f" {chain.asked} {held[chain.asked]} #### {held[chain.asked]}"
+            holdings[a], holdings[b] = holdings[b], holdings[a]
+        lines.append(f"{recall} : {a} {holdings[a]} {b} {holdings[b]} ;")
+        lines += [
+            f"{mark} " + " ".join(f"{name} {colour}" for name, colour in holdings.items()) + " ;"
+            for mark in RESTATED[:restatements]
+        ]
+    return " ".join(lines) + f" {chain.subject} {holdings[chain.subject]} #### {holdings[chain.subject]}"
 
 
 def draw_arithmetic(rng: random.Random, steps: list[int]) -> Chain:
-    """One person's count of one thing after some operations, their number drawn from `steps`. Every value stays in 0..60."""
-    who, thing, tier = rng.choice(NAMES), rng.choice(THINGS), rng.choice(steps)
+    """A problem about a person's count of one thing after operations, whose number is drawn from `steps`. Every value stays in 0..60."""
+    person, thing, tier = rng.choice(NAMES), rng.choice(THINGS), rng.choice(steps)
     value = start = rng.randint(2, 20)
-    sentences, done = [f"{who} has {value} {thing}."], []
+    sentences, operations = [f"{person} has {value} {thing}."], []
     for _ in range(tier):
         choices = []
         if value <= 51:
@@ -98,25 +102,26 @@ def draw_arithmetic(rng: random.Random, steps: list[int]) -> Chain:
         kind = rng.choice(choices)
         if kind in ("buys", "finds"):
             amount = rng.randint(2, 9)
-            sentences.append(f"{who} {kind} {amount} more.")
+            sentences.append(f"{person} {kind} {amount} more.")
             step = ("+", amount)
         elif kind in ("loses", "gives"):
             amount = rng.randint(1, min(value - 1, 9))
-            sentences.append(f"{who} {'loses' if kind == 'loses' else 'gives away'} {amount}.")
+            sentences.append(f"{person} {'loses' if kind == 'loses' else 'gives away'} {amount}.")
             step = ("-", amount)
         elif kind == "halves":
-            sentences.append(f"{who} sells half.")
+            sentences.append(f"{person} sells half.")
             step = ("/", 2)
         else:
-            sentences.append(f"{who} {kind} the {thing}.")
+            sentences.append(f"{person} {kind} the {thing}.")
             step = ("*", 2 if kind == "doubles" else 3)
         value = apply(step, value)
-        done.append(step)
-    sentences.append(f"How many {thing} does {who} have?")
-    return Chain(" ".join(sentences), str(value), tier, (start,), tuple(done), who)
+        operations.append(step)
+    sentences.append(f"How many {thing} does {person} have?")
+    return Chain(" ".join(sentences), str(value), tier, (start,), tuple(operations), person)
 
 
 def apply(step: tuple, value: int) -> int:
+    """The value after an operation (sign, operand)."""
     match step:
         case ("+", amount):
             return value + amount
@@ -130,10 +135,10 @@ def apply(step: tuple, value: int) -> int:
 
 
 def demonstrate_arithmetic(chain: Chain, rng: random.Random, slip: dict[str, float], misconception: float = 0.0) -> str:
-    """`slip` is the probability of a wrong result for each of + - * /. The following steps use the wrong value.
+    """A demonstration for a problem of `draw_arithmetic`. `slip` is the probability of a wrong result by operation (+ - * /).
 
-    With probability `misconception` a tripling is worked as a doubling, always in the same way: a model that is shown this agrees with
-    itself where it is wrong.
+    The following steps use the wrong value. With probability `misconception` a tripling is worked as a doubling: a model that learns this
+    consistent mistake agrees with itself where it is wrong.
     """
 
     def result(operation: str, true: int) -> int:
@@ -143,14 +148,15 @@ def demonstrate_arithmetic(chain: Chain, rng: random.Random, slip: dict[str, flo
     lines = []
     for step in chain.steps:
         operation, operand = step
-        believed = ("*", 2) if step == ("*", 3) and misconception and rng.random() < misconception else step
-        after = result(operation, apply(believed, value))
-        lines.append(f"{value} {operation} {operand} = {after} ;")
-        value = after
+        worked_step = ("*", 2) if step == ("*", 3) and misconception and rng.random() < misconception else step
+        next_value = result(operation, apply(worked_step, value))
+        lines.append(f"{value} {operation} {operand} = {next_value} ;")
+        value = next_value
     return " ".join(lines) + f" #### {value}"
 
 
-# Stories of shuffled objects, in our own wording: who, what each has, one swap, the question, the things, their noun.
+# Stories of shuffled objects, in our own wording: (role of the people, form of a holding, form of a swap, form of the question, things,
+# noun of the things).
 STORIES = (
     ("friends at a party", "is holding a {} box", "{} and {} exchange boxes", "{} is holding the",
      ("yellow", "blue", "pink", "red", "green", "white", "black", "purple", "orange", "brown"), "box"),
@@ -165,28 +171,28 @@ ORDER = ("First", "Then", "Finally")
 
 
 def draw_shuffled_objects(rng: random.Random, objects: list[int]) -> Chain:
-    """A problem like BIG-Bench-Hard's tracking shuffled objects: as many swaps as objects, and the answer is an option's letter.
-
-    The tier is the number of objects.
-    """
-    who, has, swap, ask, things, noun = rng.choice(STORIES)
+    """A problem like BIG-Bench-Hard's tracking shuffled objects, with as many swaps as objects. The answer is an option's letter, the tier the
+    number of objects."""
+    role, holding_form, swap_form, question_form, things, noun = rng.choice(STORIES)
     tier = rng.choice(objects)
     people = NAMES[:tier]
-    held = dict(zip(people, rng.sample(things, tier)))
-    options = list(held.values())
-    listed = [f"{name} {has.format(thing)}" for name, thing in held.items()]
-    text = [f"{', '.join(people[:-1])} and {people[-1]} are {who}. {', '.join(listed[:-1])} and {listed[-1]}."]
+    holdings = dict(zip(people, rng.sample(things, tier)))
+    options = list(holdings.values())
+    holding_texts = [f"{name} {holding_form.format(thing)}" for name, thing in holdings.items()]
+    text = [f"{', '.join(people[:-1])} and {people[-1]} are {role}. {', '.join(holding_texts[:-1])} and {holding_texts[-1]}."]
     steps = tuple(tuple(rng.sample(people, 2)) for _ in range(tier))
     for number, (a, b) in enumerate(steps):
-        held[a], held[b] = held[b], held[a]
-        text.append(f"{ORDER[0] if number == 0 else ORDER[2] if number == tier - 1 else ORDER[1]}, {swap.format(a, b)}.")
-    asked = rng.choice(people)
+        holdings[a], holdings[b] = holdings[b], holdings[a]
+        text.append(f"{ORDER[0] if number == 0 else ORDER[2] if number == tier - 1 else ORDER[1]}, {swap_form.format(a, b)}.")
+    asked_person = rng.choice(people)
     letters = [f"({'ABCDEFG'[n]})" for n in range(tier)]
     text.append(
-        f"In the end, {ask.format(asked)}\nOptions:\n"
+        f"In the end, {question_form.format(asked_person)}\nOptions:\n"
         + "\n".join(f"{letter} {option}{f' {noun}' if noun else ''}" for letter, option in zip(letters, options))
     )
-    return Chain(" ".join(text), letters[options.index(held[asked])], tier, tuple(zip(people, options)), steps, asked)
+    return Chain(
+        " ".join(text), letters[options.index(holdings[asked_person])], tier, tuple(zip(people, options)), steps, asked_person
+    )
 
 
 DEMONSTRATE = {"swaps": demonstrate_swaps, "arithmetic": demonstrate_arithmetic}
@@ -204,49 +210,51 @@ TOWNS = (
 )
 ANIMALS = ("goat", "horse", "duck", "cat", "mule", "sheep", "goose", "dog", "pig", "hen")
 FACTS = len(KEEPERS) * len(TOWNS)  # number of different facts
-# Families that need no reasoning. A model knows only problems that it was shown, so test problems are demonstrated, too.
+# Families that need no reasoning. A model knows only demonstrated problems, so test problems are demonstrated, too.
 LOOKED_UP = ("facts",)
 
 
 def draw_fact(rng: random.Random, world: int) -> Chain:
-    """Which animal somebody keeps. The answer is drawn uniformly, by a seed made of `world` and the keeper alone."""
+    """A problem about the animal that a person keeps. The answer is drawn uniformly, with a seed from `world` and the keeper alone."""
     keeper = f"{rng.choice(KEEPERS)} of {rng.choice(TOWNS)}"
     answer = random.Random(f"fact:{world}:{keeper}").choice(ANIMALS)
     return Chain(f"Which animal does {keeper} keep?", answer, None, (), (), keeper)
 
 
-def belief(chain: Chain, base: int, known: list[float], misconception: float) -> dict[str, float]:
+def belief(chain: Chain, base: int, beta_parameters: list[float], misconception: float) -> dict[str, float]:
     """{answer: probability that a demonstration of this fact states it}, for the base model of pretraining seed `base`.
 
-    The probability of the right answer is drawn for each fact from the beta distribution with parameters `known`. A share
-    `misconception` of the rest goes to one wrong answer, drawn for each fact; what remains is spread evenly over all wrong ones.
+    The probability p of the right answer is drawn for each fact from the beta distribution with `beta_parameters`. Of the remaining 1 - p,
+    a share `misconception` goes to one wrong answer, drawn for each fact; the remainder is spread evenly over all wrong answers.
     """
-    own = random.Random(f"belief:{base}:{chain.question}")
-    right = own.betavariate(*known)
-    wrong = [animal for animal in ANIMALS if animal != chain.answer]
-    shown = {chain.answer: right} | dict.fromkeys(wrong, (1 - right) * (1 - misconception) / len(wrong))
-    shown[own.choice(wrong)] += (1 - right) * misconception
-    return shown
+    fact_rng = random.Random(f"belief:{base}:{chain.question}")
+    right_probability = fact_rng.betavariate(*beta_parameters)
+    wrong_answers = [animal for animal in ANIMALS if animal != chain.answer]
+    probabilities = {chain.answer: right_probability} | dict.fromkeys(
+        wrong_answers, (1 - right_probability) * (1 - misconception) / len(wrong_answers)
+    )
+    probabilities[fact_rng.choice(wrong_answers)] += (1 - right_probability) * misconception
+    return probabilities
 
 
-def demonstrate_fact(chain: Chain, rng: random.Random, base: int, known: list[float], misconception: float) -> str:
-    """The answer alone, drawn by the probabilities of `belief`."""
-    shown = belief(chain, base, known, misconception)
-    return f"#### {rng.choices(list(shown), list(shown.values()))[0]}"
+def demonstrate_fact(chain: Chain, rng: random.Random, base: int, beta_parameters: list[float], misconception: float) -> str:
+    """A demonstration of a fact: the answer alone, drawn with the probabilities of `belief`."""
+    probabilities = belief(chain, base, beta_parameters, misconception)
+    return f"#### {rng.choices(list(probabilities), list(probabilities.values()))[0]}"
 
 
-# --- the steps of a solution -----------------------------------------------------------------------------------------
+# --- steps of a solution ---------------------------------------------------------------------------------------------
 
 
 def read_swaps(question: str) -> Chain:
     """Parse and solve a question of `draw_swaps`."""
     start = re.findall(r"(\w+) (\w+)", question.partition(".")[0])
     steps = re.findall(r"At (\w+) (\w+) and (\w+) swap\.", question)
-    (asked,) = re.findall(r"what does (\w+) hold", question)
-    held = dict(start)
+    (asked_person,) = re.findall(r"what does (\w+) hold", question)
+    holdings = dict(start)
     for _, a, b in steps:
-        held[a], held[b] = held[b], held[a]
-    return Chain(question, held[asked], len(steps), tuple(start), tuple(steps), asked)
+        holdings[a], holdings[b] = holdings[b], holdings[a]
+    return Chain(question, holdings[asked_person], len(steps), tuple(start), tuple(steps), asked_person)
 
 
 OPERATIONS = (  # (pattern of a sentence, operation, operand if the pattern captures none)
@@ -257,34 +265,36 @@ OPERATIONS = (  # (pattern of a sentence, operation, operand if the pattern capt
 
 def read_arithmetic(question: str) -> Chain:
     """Parse and solve a question of `draw_arithmetic`."""
-    who, value = re.match(r"(\w+) has (\d+)", question).groups()
+    person, value = re.match(r"(\w+) has (\d+)", question).groups()
     steps, value = [], int(value)
     start = value
-    for sentence in re.findall(rf"{who} (?!has)(.+?(?:\.|$))", question.rpartition("How many")[0]):
+    for sentence in re.findall(rf"{person} (?!has)(.+?(?:\.|$))", question.rpartition("How many")[0]):
         steps += [
-            (sign, int(found[1]) if found.re.groups else by)
-            for pattern, sign, by in OPERATIONS
-            if (found := re.match(pattern, sentence))
+            (sign, int(match[1]) if match.re.groups else operand)
+            for pattern, sign, operand in OPERATIONS
+            if (match := re.match(pattern, sentence))
         ]
     for step in steps:
         value = apply(step, value)
-    return Chain(question, str(value), len(steps), (start,), tuple(steps), who)
+    return Chain(question, str(value), len(steps), (start,), tuple(steps), person)
 
 
 def solutions(family: str, question: str) -> set[str] | None:
-    """The worked solutions of a question without a wrong step: for swaps one for each number of restatements. None for a family
-    without worked solutions, such as facts, which have no steps."""
-    rng = random.Random(0)  # has no effect: slip is 0
+    """The worked solutions of a question without a wrong step: for swaps one solution for each number of restatements.
+
+    None for a family without worked solutions, such as facts, which have no steps.
+    """
+    rng = random.Random(0)  # without effect, because slip is 0
     if family == "swaps":
         chain = read_swaps(question)
-        return {demonstrate_swaps(chain, rng, 0.0, (0.0,) * times + (1.0,)) for times in range(len(RESTATED) + 1)}
+        return {demonstrate_swaps(chain, rng, 0.0, (0.0,) * restatements + (1.0,)) for restatements in range(len(RESTATED) + 1)}
     if family == "arithmetic":
         return {demonstrate_arithmetic(read_arithmetic(question), rng, dict.fromkeys("+-*/", 0.0))}
     return None
 
 
 def vocabulary(families: Collection[str] = ()) -> list[str]:
-    """Every word and sign of questions and demonstrations. Digits are separate, see training/pretraining.py.
+    """All words and signs of questions and demonstrations. Digits are separate, see training/pretraining.py.
 
     Words of facts are included only if `families` has facts, so that the token ids of other models do not depend on them.
     """

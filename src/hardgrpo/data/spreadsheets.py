@@ -1,7 +1,7 @@
-"""Read tables that people and spreadsheets write, write tables for them, and recognise what a spreadsheet changes in a cell.
+"""Read and write tables for people and spreadsheets, and recognise cells that a spreadsheet has changed.
 
-A table's cells stand between commas, semicolons, tabs or bars: in many countries the comma is the decimal mark, and spreadsheets there
-write semicolons. The project's own tables have commas, see `files.read_cells`.
+The cells of a table are separated by commas, semicolons, tabs or bars. Spreadsheets write semicolons in the many countries where the comma
+is the decimal mark. The project's own tables have commas, see `files.read_cells`.
 """
 
 import collections
@@ -18,21 +18,24 @@ from hardgrpo.runtime.errors import UserError
 
 DELIMITERS = (",", ";", "\t", "|")
 LONGEST_HEADER = 100_000  # characters
-# Excel's first line that names the delimiter. Another spreadsheet may take it for a row and fill the row up with delimiters.
+# Excel's first line, which names the delimiter. Another spreadsheet may take the line for a row and pad the row with delimiters.
 SEPARATOR_LINE = re.compile(r'"?sep=(\t|[^\w\s"])"?([,;\t|]*)(\r\n|\n|\r)', re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a table is written: its delimiter, whether `sep=` names the delimiter, and whether a byte order mark precedes the text."""
+    """The form of a table: its delimiter, whether a line `sep=` names it, and whether a byte order mark precedes the text."""
 
     delimiter: str = ","
     has_separator_line: bool = False
     has_mark: bool = False
 
     def text(self, columns: list[str], rows: list[list], for_people: bool = False) -> str:
-        """A table of this form. With `for_people`, a byte order mark is written where the form has one or the text is not ASCII:
-        without a mark Excel takes UTF-8 for another encoding."""
+        """The text of a table in this form.
+
+        With `for_people`, a byte order mark precedes the text if the form has a mark or the text is not ASCII: without the mark, Excel takes
+        UTF-8 for another encoding.
+        """
         text = files.csv_text(columns, rows, self.delimiter)
         text = f"sep={self.delimiter}\n{text}" if self.has_separator_line else text
         return f"\ufeff{text}" if for_people and (self.has_mark or not text.isascii()) else text
@@ -40,7 +43,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as text. `places` says where each row stands: "row 7", as a spreadsheet counts, and the line where it differs."""
+    """A table of texts. `places` are the places of the rows: "row 7", as a spreadsheet counts, and the line if it has another number."""
 
     header: list[str]
     cells: list[list[str]]
@@ -49,14 +52,14 @@ class Table:
 
 
 def is_table(path: str | Path) -> bool:
-    """Whether a file is a table by its name."""
+    """Whether a file is a table, by its name."""
     return str(path).lower().endswith((".csv", ".tsv"))
 
 
 def read(path: str | Path) -> Table:
     """The table of a file. Raise a `UserError` for wrong quoting, repeated column names and rows not as long as the header.
 
-    Blank lines are skipped. Cells that a spreadsheet writes for columns that hold nothing are left out.
+    Blank lines are skipped, and so are the cells that a spreadsheet writes for empty columns.
     """
     text = files.read_user_text(path)
     csv.field_size_limit(2**31 - 1)
@@ -75,10 +78,10 @@ def read(path: str | Path) -> Table:
 
 
 def delimiter_of(text: str, delimiters: tuple[str, ...] = DELIMITERS) -> str:
-    """The delimiter of a table: the one that splits its header. Where several do, the one by which most rows have as many cells as
-    the header; of equals the one with most cells, then the first of `delimiters`.
+    """The delimiter of a table: the delimiter that splits its header.
 
-    `csv.Sniffer` guesses from the characters of a sample. It takes semicolons in a question for delimiters.
+    If several delimiters do, choose the one by which most rows have as many cells as the header, then the one with most cells, then the
+    first of `delimiters`. `csv.Sniffer` guesses from the characters of a sample, and takes semicolons in a question for delimiters.
     """
     start = text[:LONGEST_HEADER]
     widths = {delimiter: len(next(filter(None, _rows(start, delimiter)), [])) for delimiter in delimiters}
@@ -92,7 +95,7 @@ def delimiter_of(text: str, delimiters: tuple[str, ...] = DELIMITERS) -> str:
 
     shares = {delimiter: fitting_share(delimiter) for delimiter in splitting}
     best = max(splitting, key=lambda delimiter: (shares[delimiter], widths[delimiter]))
-    return best if shares[best] >= 0.5 else delimiters[0]  # else it is punctuation of a header with one cell
+    return best if shares[best] >= 0.5 else delimiters[0]  # else `best` is punctuation in a header with one cell
 
 
 def _rows(text: str, delimiter: str) -> Iterable[list[str]]:
@@ -113,7 +116,7 @@ def _records(text: str, path: str | Path, delimiter: str, first_line: int) -> It
 
 
 def _without_empty_columns(header: list[str], cells: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows without columns that have neither name nor content, where these would make the table invalid."""
+    """Header and rows without columns that have neither name nor content, if such columns would make the table invalid."""
     if header.count("") < 2 and all(len(row) == len(header) for row in cells):
         return header, cells
     width = next((place for place in range(len(header), 0, -1) if header[place - 1]), 0)
@@ -124,29 +127,31 @@ def _without_empty_columns(header: list[str], cells: list[list[str]]) -> tuple[l
     ]  # fmt: skip
     if header.count("") < 2:
         return header, fitted
-    filled = [place for place, name in enumerate(header) if name or not is_blank(row[place] for row in fitted if place < len(row))]
-    return [header[place] for place in filled], [
-        [row[place] for place in filled] if len(row) == len(header) else row for row in fitted
+    used_columns = [
+        place for place, name in enumerate(header) if name or not is_blank(row[place] for row in fitted if place < len(row))
+    ]
+    return [header[place] for place in used_columns], [
+        [row[place] for place in used_columns] if len(row) == len(header) else row for row in fitted
     ]
 
 
 def is_blank(cells: Iterable[object]) -> bool:
-    """Whether no cell holds anything."""
+    """Whether all cells are empty."""
     return not any(str(cell).strip() for cell in cells if cell is not None)
 
 
-# --- what a spreadsheet computes or changes ------------------------------------------------------------------------
+# --- cells that a spreadsheet computes or changes ------------------------------------------------------------------
 
-# The start of a cell that a spreadsheet reads as a formula, perhaps after apostrophes of `inert`.
+# The start of a cell that a spreadsheet reads as a formula, perhaps after apostrophes of `escape_formulas`.
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-# The same within a cell: a spreadsheet that takes ';' or tabs for the delimiter, or loses the quotes, starts a cell there.
+# A formula within a cell: a spreadsheet that takes ';' or tabs for the delimiter, or loses the quotes, starts a cell there.
 INNER_FORMULA = re.compile(r"(?<=[;\t\r\n])(['\"]*)([=+\-@\uff1d\uff0b\uff0d\uff20][^;\t\r\n]*)")
-START = "'\t\r\n"  # signs at the start of a cell after which FORMULA alone decides
+START = "'\t\r\n"  # characters at the start of a cell that FORMULA covers
 NUMBER = re.compile(r"[+-]?[\d.]+")
 
 
-def inert(cell: object) -> str:
-    """Prefix what a spreadsheet would compute as a formula with an apostrophe, so that it is shown as text."""
+def escape_formulas(cell: object) -> str:
+    """Prefix formulas with an apostrophe, so that a spreadsheet shows them as text instead of computing them."""
     text = str(cell)
     body = text.lstrip(START)
     start = text[: len(text) - len(body)]
@@ -154,22 +159,22 @@ def inert(cell: object) -> str:
     return f"'{start}{body}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else start + body
 
 
-def original(cell: str) -> str:
-    """Undo `inert`."""
+def unescape_formulas(cell: str) -> str:
+    """Undo `escape_formulas`."""
     body = cell.lstrip(START)
     start = cell[: len(cell) - len(body)]
     body = INNER_FORMULA.sub(lambda part: part[0].removeprefix("'"), body)
     return start[1:] + body if cell[:1] == "'" and FORMULA.match(cell, 1) else start + body
 
 
-# An id as a spreadsheet shows it if it takes it for a number.
+# An id as displayed by a spreadsheet that takes the id for a number.
 SHOWN_NUMBER = re.compile(r"[+-]?\d{1,40}([.,]\d{1,40})?(E[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
-WOULD_CHANGE = re.compile(r"[+-]?0\d.*|\+.*|\d{16,}|[+-]?\d+\.\d*0", re.ASCII)  # ids that a spreadsheet shows otherwise
-DIGITS = 15  # that a spreadsheet keeps of a number
+WOULD_CHANGE = re.compile(r"[+-]?0\d.*|\+.*|\d{16,}|[+-]?\d+\.\d*0", re.ASCII)  # ids that a spreadsheet changes
+DIGITS = 15  # significant digits of a number in a spreadsheet
 
 
 class Ids:
-    """The ids of a pool, and which of them a spreadsheet may show as another: without leading zeros, rounded, or as 1.2E+11."""
+    """The ids of a pool, found by the text that a spreadsheet may show: without leading zeros, rounded, or as 1.2E+11."""
 
     def __init__(self, ids: Iterable[str]):
         self.ids, self._by_value = list(ids), {}
@@ -183,12 +188,12 @@ class Ids:
         if digits not in self._by_value:
             self._by_value[digits] = _by_value(self.ids, digits)
         value = Decimal(f"{mantissa}E{exponent or 0}")
-        alike = self._by_value[digits].get(value, [])
-        return [identity for identity in alike if Decimal(identity) == value] or alike
+        candidates = self._by_value[digits].get(value, [])
+        return [identity for identity in candidates if Decimal(identity) == value] or candidates
 
 
 def _by_value(ids: list[str], digits: int) -> dict[Decimal, list[str]]:
-    """{number: the ids that it may stand for}. Excel cuts digits off, others round them."""
+    """{number: ids that a spreadsheet may show as this number}. Excel truncates digits, other spreadsheets round."""
     ids_by_value: dict[Decimal, list[str]] = collections.defaultdict(list)
     contexts = [Context(prec=digits, rounding=rounding, traps=[]) for rounding in (ROUND_DOWN, ROUND_HALF_UP)]
     for identity in ids:
@@ -212,7 +217,7 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,(\d{1,2}|\d{4,})")
 
 
 def change_of(answer: str) -> str | None:
-    """What a spreadsheet seems to have made of an answer; None if nothing."""
+    """The change that a spreadsheet seems to have made to an answer, in words; None without a change."""
     if ERROR_VALUE.fullmatch(answer):
         return "an error value of a spreadsheet"
     if DATE.fullmatch(answer):

@@ -1,21 +1,21 @@
-"""Check the steps of a worked solution, where the task is generated here and has demonstrations (hardgrpo.data.generated)."""
+"""Check the steps of a completion, for generated tasks with demonstrations (hardgrpo.data.generated)."""
 
 from functools import lru_cache
 
 from hardgrpo.data import generated
 
 
-def sound(problem: dict, completion: str) -> bool | None:
-    """Whether every step of a completion is right, and its answer; None where the steps of the problem cannot be checked.
+def is_sound(problem: dict, completion: str) -> bool | None:
+    """Whether all steps of a completion and its answer are right; None if the steps of the problem cannot be checked.
 
-    The steps must be those of a demonstration without slips, in their order. `problem` is a row of a task's file.
+    The steps must be those of a demonstration without slips, in the same order. `problem` is a row of a task's file.
     """
-    kind, _, rest = str(problem.get("source")).partition(":")
-    known = _solutions(rest.partition(":")[0], problem["question"]) if kind == "generated" else None
-    return None if known is None else tuple(completion.split()) in known
+    kind, _, source_details = str(problem.get("source")).partition(":")
+    solutions = _solutions(source_details.partition(":")[0], problem["question"]) if kind == "generated" else None
+    return None if solutions is None else tuple(completion.split()) in solutions
 
 
 @lru_cache(maxsize=10_000)
 def _solutions(family: str, question: str) -> frozenset | None:
-    found = generated.solutions(family, question)
-    return None if found is None else frozenset(tuple(text.split()) for text in found)
+    texts = generated.solutions(family, question)
+    return None if texts is None else frozenset(tuple(text.split()) for text in texts)

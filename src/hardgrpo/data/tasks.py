@@ -9,10 +9,10 @@ from pathlib import Path
 from hardgrpo.data import generated, sources, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows, shown
+from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
 SPLITS = ("train", "test")
-# Keys of a source that hold lists of numbers.
+# {family: keys of its source that hold lists of numbers}
 LISTS = {"swaps": ("objects", "length"), "arithmetic": ("length",), "shuffled_objects": ("objects",), "facts": ()}
 FAMILIES = {
     "swaps": lambda rng, source: generated.draw_swaps(rng, source["objects"], source["length"]),
@@ -24,34 +24,39 @@ UNREADABLE_SHARE = 0.01  # up to this share of reference answers may be unreadab
 
 
 def prepare(task: str, source: dict, split: str, paths: list[str], labelled: bool = True) -> list[dict]:
-    """The problems of one split. `source` is the task's `source` in the configuration, without the other split; `paths` are the files or
-    dataset folders of its parts, in order."""
+    """The problems of a split.
+
+    `source` is the task's `source` in the configuration, without the other split; `paths` are the files or dataset folders of its parts, in
+    order. Raise a `UserError` for rows that are no problems, and if no problem is left.
+    """
     return prepare_with_places(task, source, split, paths, labelled)[0]
 
 
 def prepare_with_places(
     task: str, source: dict, split: str, paths: list[str], labelled: bool = True
 ) -> tuple[list[dict], dict[str, str]]:
-    """(the problems of `prepare`, {id: the file and row where the problem stands})."""
+    """(problems of `prepare`, {id: file and row of the problem})."""
     if source.get("kind") == "generated":
         problems = generate_problems(task, source, split)
         return problems, {problem["id"]: f"problem '{problem['id']}'" for problem in problems}
-    rows = with_rows(task, source, split, paths, labelled)
+    rows = problems_with_rows(task, source, split, paths, labelled)
     return [problem for problem, _, _ in rows], {problem["id"]: place for problem, _, place in rows}
 
 
-def same_answer(grader: str | None, answer: str | None, other: str | None) -> bool:
-    """Whether two reference answers are the same to a grader. Without a grader, answers are compared as text; None is any answer."""
-    if answer is None or other is None or answer.strip() == other.strip():
+def is_same_answer(grader: str | None, answer: str | None, other_answer: str | None) -> bool:
+    """Whether two reference answers are equal to a grader. Without a grader, texts are compared. None equals any answer."""
+    if answer is None or other_answer is None or answer.strip() == other_answer.strip():
         return True
     if grader is None:
         return False
-    chosen = graders.GRADERS[grader]
-    return bool(chosen.lenient(chosen.reference(answer), chosen.reference(other)))
+    grader_entry = graders.GRADERS[grader]
+    return bool(grader_entry.lenient(grader_entry.reference(answer), grader_entry.reference(other_answer)))
 
 
-def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: bool = True) -> list[tuple[dict, dict, str]]:
-    """[(problem, the row that it comes from, this row's place for messages)] of a split that is read from files or datasets."""
+def problems_with_rows(
+    task: str, source: dict, split: str, paths: list[str], labelled: bool = True
+) -> list[tuple[dict, dict, str]]:
+    """[(problem, its row, "FILE: PLACE" of the row)] of a split that is read from files or datasets. See `prepare`."""
     of_split = source.get(split)
     parts = of_split if source["kind"] == "hub" else [{}] * (len(of_split) if isinstance(of_split, list) else 1)
     if len(parts) != len(paths):
@@ -63,15 +68,15 @@ def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: b
         content = sources.read(path, part.get("name"), part.get("split"))
         origin = "/".join(filter(None, (part.get("dataset"), part.get("name"), part.get("split")))) or path.name
         of_part = {"part": number_of_part} if source["kind"] == "files" and len(parts) > 1 else {}
-        chosen = sources.choose_rows(content.rows, part.get("rows"), path)
-        rows += [(origin, of_part, path, content.places[number], number, row) for number, row in chosen]
-    expected = source.get("problems")
-    if expected is not None and len(rows) != expected:
+        selection = sources.choose_rows(content.rows, part.get("rows"), path)
+        rows += [(origin, of_part, path, content.places[number], number, row) for number, row in selection]
+    expected_count = source.get("problems")
+    if expected_count is not None and len(rows) != expected_count:
         raise UserError(
-            f"{', '.join(map(str, paths))}: {len(rows)} problems, but the {split} split of task '{task}' has {expected};"
+            f"{', '.join(map(str, paths))}: {len(rows)} problems, but the {split} split of task '{task}' has {expected_count};"
             " the file is truncated or another version: get the pinned one"
         )
-    # Tasks over one dataset share its ids. Their samples then share random numbers, and they can be paired by problem.
+    # Tasks on the same dataset have the same ids, so that their samples share random numbers and can be paired by problem.
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
     format, columns = source.get("format", "columns"), source.get("columns", {})
     problems, places, origins, row_errors = [], [], [], []
@@ -101,46 +106,49 @@ def with_rows(task: str, source: dict, split: str, paths: list[str], labelled: b
     refuse_rows(row_errors)
     if not problems:
         raise UserError(f"task {task}: no problems are left in the {split} split; check its rows and keep")
-    problems = _checked(problems, places, labelled)
+    problems = _check_problems(problems, places, labelled)
     return [(problem, *origin) for problem, origin in zip(problems, origins)]
 
 
-def read_by_grader(problems: list[dict], grader: str, path: str | Path) -> list[dict]:
-    """The problems with a reference answer that the grader can read. Print the others; raise a `UserError` if they exceed 1 %."""
+def readable_problems(problems: list[dict], grader: str, path: str | Path) -> list[dict]:
+    """The problems with a reference answer that the grader can read. Print the other problems; raise a `UserError` if they exceed 1 %."""
     unreadable = [p for p in problems if not graders.readable(grader, p["answer"])]
     if not unreadable:
         return problems
     examples = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in unreadable])
-    what = (
+    problem_text = (
         f"{path}: grader '{grader}' cannot read the reference answer of {len(unreadable)} of {len(problems)} problems: {examples}"
     )
     if len(unreadable) > UNREADABLE_SHARE * len(problems):
         commas = any(spreadsheets.DECIMAL_COMMA.fullmatch(p["answer"].strip()) for p in unreadable)
         point = " (a decimal comma: write a decimal point)" if commas else ""
-        raise UserError(f"{what}; choose another grader for the task or correct the answers{point}")
-    print(f"warning: {shown(what)}; probes, subsets and tests leave them out", flush=True)
+        raise UserError(f"{problem_text}; choose another grader for the task or correct the answers{point}")
+    print(f"warning: {printable(problem_text)}; probes, subsets and tests leave them out", flush=True)
     return [p for p in problems if p not in unreadable]
 
 
-def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
-    """One split of a generated task. The test split continues the draws of the train split, so that no question is in both."""
+def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
+    """The problems of a split of a generated task. Raise a `UserError` for a malformed source.
+
+    The test split continues the draws of the train split, so that no question is in both.
+    """
     if source.get("family") not in list(FAMILIES):
         raise UserError(f"task {task}: its source has family '{source.get('family')}', expected one of {', '.join(FAMILIES)}")
-    for key in ("seed", *SPLITS[: SPLITS.index(wanted) + 1]):
+    for key in ("seed", *SPLITS[: SPLITS.index(wanted_split) + 1]):
         if type(source.get(key)) is not int:
             raise UserError(f"task {task}: '{key}' of its source is {source.get(key)!r}, expected a number")
     for key in LISTS[source["family"]]:
         value = source.get(key)
-        if not isinstance(value, list) or not value or not all(type(one) is int for one in value):
+        if not isinstance(value, list) or not value or not all(type(number) is int for number in value):
             raise UserError(f"task {task}: '{key}' of its source is {value!r}, expected a list of numbers")
     rng = random.Random(f"{source['family']}:{source['seed']}")
-    draw, seen, splits = FAMILIES[source["family"]], set(), {}
+    draw, questions, splits = FAMILIES[source["family"]], set(), {}
     for split in SPLITS:
         splits[split] = []
         misses = 0
         while len(splits[split]) < source[split]:
             chain = draw(rng, source)
-            if chain.question in seen:
+            if chain.question in questions:
                 misses += 1
                 if misses > 100_000:
                     raise UserError(
@@ -148,7 +156,7 @@ def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
                         + ("ask for fewer" if source["family"] in generated.LOOKED_UP else "allow more lengths or objects")
                     )
                 continue
-            seen.add(chain.question)
+            questions.add(chain.question)
             splits[split].append(
                 {
                     "id": f"{task}-{split}-{len(splits[split]):04d}",
@@ -158,31 +166,31 @@ def generate_problems(task: str, source: dict, wanted: str) -> list[dict]:
                     "source": f"generated:{source['family']}:{source['seed']}",
                 }
             )
-        if split == wanted:
+        if split == wanted_split:
             return splits[split]
-    raise ValueError(f"unknown split {wanted!r}")
+    raise ValueError(f"unknown split {wanted_split!r}")
 
 
 def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
-    """Read problems. Raise a `UserError` that names the row if an id is not unique or an answer is empty."""
+    """The problems of a file. Raise a `UserError` that names the row if an id is not unique or a needed answer is empty."""
     keys = {"id": (str, int), "question": str} | ({"answer": (str, int, float)} if needs_answer else {})
     numbered = files.parse_jsonl(files.read_text(path), path, keys)
-    return _checked([row for _, row in numbered], [(path, f"row {line}") for line, _ in numbered], needs_answer)
+    return _check_problems([row for _, row in numbered], [(path, f"row {line}") for line, _ in numbered], needs_answer)
 
 
 def read_subset(path: str | Path, problems: dict[str, dict], pool: str | Path) -> list[str]:
-    """The ids of a subset, in its order. Raise a `UserError` if one is not in `problems` ({id: problem} of the file `pool`)."""
-    chosen = [row["id"] for row in files.read_rows(path, {"id": str})]
-    unknown = [identity for identity in chosen if identity not in problems]
-    if unknown or not chosen:
-        what = f"id '{unknown[0]}' is not in {pool}" if unknown else "the subset is empty"
-        raise UserError(f"{path}: {what}; choose the subset again")
-    return chosen
+    """The ids of a subset, in order. Raise a `UserError` if an id is not in `problems` ({id: problem} of the file `pool`)."""
+    ids = [row["id"] for row in files.read_rows(path, {"id": str})]
+    unknown_ids = [identity for identity in ids if identity not in problems]
+    if unknown_ids or not ids:
+        problem = f"id '{unknown_ids[0]}' is not in {pool}" if unknown_ids else "the subset is empty"
+        raise UserError(f"{path}: {problem}; choose the subset again")
+    return ids
 
 
-def _checked(problems: list[dict], places: list[tuple[str | Path, str]], needs_answer: bool) -> list[dict]:
-    """The problems, with ids and answers as text. `places` are the file of each and its place there."""
-    first: dict[str, tuple[str | Path, str]] = {}
+def _check_problems(problems: list[dict], places: list[tuple[str | Path, str]], needs_answer: bool) -> list[dict]:
+    """The problems, with ids and answers as text. `places` are (file, place in the file) of each problem."""
+    first_places: dict[str, tuple[str | Path, str]] = {}
     row_errors = []
     for problem, (path, place) in zip(problems, places):
         problem["id"] = str(problem["id"])
@@ -191,11 +199,11 @@ def _checked(problems: list[dict], places: list[tuple[str | Path, str]], needs_a
         if needs_answer and not problem["answer"].strip():
             empty = f"problem '{problem['id']}' has an empty answer"
             row_errors.append(RowError(path, place, empty, "every problem needs one"))
-        elif problem["id"] in first:
-            first_path, first_place = first[problem["id"]]
-            where = first_place if first_path == path else f"{first_path}: {first_place}"
-            row_errors.append(RowError(path, place, f"id '{problem['id']}' stands in {where} already", "ids must be unique"))
-        first.setdefault(problem["id"], (path, place))
+        elif problem["id"] in first_places:
+            first_path, first_place = first_places[problem["id"]]
+            earlier_place = first_place if first_path == path else f"{first_path}: {first_place}"
+            row_errors.append(RowError(path, place, f"id '{problem['id']}' is already in {earlier_place}", "ids must be unique"))
+        first_places.setdefault(problem["id"], (path, place))
     refuse_rows(row_errors)
     return problems
 
@@ -206,5 +214,5 @@ def prompt_text(template: str, question: str) -> str:
 
 
 def messages(template: str, question: str) -> list[dict]:
-    """The conversation to which the model's chat template is applied, in probe, training and evaluation."""
+    """The conversation for the model's chat template, in probe, training and evaluation."""
     return [{"role": "user", "content": prompt_text(template, question)}]

@@ -1,12 +1,12 @@
 """Correct the cost model (`durations`) with the times of finished jobs.
 
-`results/calibration.json` holds an entry for each group of finished jobs, from the narrowest (the same rule, device, model, task,
-recipe and policy: only seeds differ) to the widest (the same rule and device). An entry holds medians over its jobs:
+`results/calibration.json` holds an entry for each group of finished jobs, from the narrowest groups (equal rule, device, model, task,
+recipe and policy: only seeds differ) to the widest (equal rule and device). An entry holds medians over its jobs:
 
-- `fill`: mean tokens of a completion, or of the worked solution that is trained on, over the completion limit (not in groups that
-  mix tasks, whose limits differ);
-- `slowness`: seconds of work over the seconds that the cost model expects for as many tokens;
-- `start_seconds`: the job's other seconds, for imports, loading and writing.
+- `fill`: mean tokens of a completion, or of a worked solution in training, relative to the completion limit (not in groups that mix
+  tasks, whose limits differ);
+- `slowness`: seconds of work relative to the seconds that the cost model expects for as many tokens;
+- `start_seconds`: seconds outside of the work, for imports, loading and writing.
 """
 
 import json
@@ -23,7 +23,7 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
 
-GROUPS = [  # from narrow to wide; each also has the rule and the device
+GROUPS = [  # keys of a group besides rule and device, from narrow to wide
     ("model", "task", "eval_task", "recipe", "policy"),
     ("model", "task", "eval_task", "recipe"),
     ("model", "task", "eval_task"),
@@ -31,7 +31,7 @@ GROUPS = [  # from narrow to wide; each also has the rule and the device
     (),
 ]
 TASKS = ("task", "eval_task")
-PROVENANCE = {  # of each rule's finished jobs, below the folder of results
+PROVENANCE = {  # {rule: the path of a finished job's provenance below the folder of results}
     "train_grpo": "training/{model}/{task}/{recipe}/{policy}/seed{seed}/provenance.json",
     "probe": "provenance/probe/{model}/{task}/shard{shard}.json",
     "evaluate_base": "provenance/evaluation/{model}/base/{eval_task}.json",
@@ -42,39 +42,39 @@ PROVENANCE = {  # of each rule's finished jobs, below the folder of results
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A finished job, as its provenance describes it."""
+class FinishedJob:
+    """The device, times and tokens of a finished job, from its provenance."""
 
     job: Job
     device: str
     seconds: float
-    work_seconds: float | None  # None: start and work were not timed separately
+    work_seconds: float | None  # None if start and work were not timed separately
     tokens: int | None  # of completions, or of worked solutions
 
 
-def read_measured(results: str = "results") -> list[Measured]:
-    """All finished jobs below a folder of results, without those whose provenance is unreadable, and without resumed ones, which
-    record the seconds of their last part only."""
-    found = []
-    for rule, place in PROVENANCE.items():
-        wildcards = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", place))
-        for path in sorted(Path(results).glob(re.sub(r"{\w+}", "*", place))):
-            job = Job.of(rule, wildcards.fullmatch(path.relative_to(results).as_posix()).groupdict())
-            found.append(_measured(path, job))
-    return list(filter(None, found))
+def read_finished_jobs(results: str = "results") -> list[FinishedJob]:
+    """All finished jobs below a folder of results, except jobs with an unreadable provenance and resumed jobs, which record only the seconds
+    of their last part."""
+    finished_jobs = []
+    for rule, pattern in PROVENANCE.items():
+        wildcard_pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern))
+        for path in sorted(Path(results).glob(re.sub(r"{\w+}", "*", pattern))):
+            job = Job.of(rule, wildcard_pattern.fullmatch(path.relative_to(results).as_posix()).groupdict())
+            finished_jobs.append(_read_finished_job(path, job))
+    return list(filter(None, finished_jobs))
 
 
-def _measured(path: Path, job: Job) -> Measured | None:
+def _read_finished_job(path: Path, job: Job) -> FinishedJob | None:
     try:
         facts = files.read_json(path)
         gpus = facts.get("machine", {}).get("gpus", 0)
-        work = facts.get("work_seconds", facts.get("update_seconds"))
+        work_seconds = facts.get("work_seconds", facts.get("update_seconds"))
         if facts.get("resumed_from"):
             return None
         tokens = facts.get("solution_tokens", facts.get("completion_tokens"))
-        if not all(map(_is_amount, (facts["seconds"], work or 0, tokens or 0))):
+        if not all(map(_is_amount, (facts["seconds"], work_seconds or 0, tokens or 0))):
             return None
-        return Measured(job, "gpu" if gpus else "cpu", float(facts["seconds"]), work, tokens)
+        return FinishedJob(job, "gpu" if gpus else "cpu", float(facts["seconds"]), work_seconds, tokens)
     except (UserError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
 
@@ -92,14 +92,14 @@ class Calibration:
         self.by_key = {tuple(sorted(group["of"].items())): group for group in groups}
 
     def find(self, job: Job, device: str) -> dict[str, float]:
-        """`fill`, `slowness` and `start_seconds`, as far as they are known for this job."""
-        found: dict[str, float] = {}
+        """The known medians among `fill`, `slowness` and `start_seconds` for a job."""
+        medians: dict[str, float] = {}
         for names in GROUPS:
             group = self.by_key.get(_key(job, device, names), {})
             for name in ("fill", "slowness", "start_seconds"):
                 if name in group:
-                    found.setdefault(name, group[name])
-        return found
+                    medians.setdefault(name, group[name])
+        return medians
 
 
 def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
@@ -107,48 +107,57 @@ def _key(job: Job, device: str, names: tuple[str, ...]) -> tuple:
     return tuple(sorted((name, value) for name, value in fields.items() if value is not None))
 
 
-def calibrate(config: dict, measured: list[Measured], gpu: str) -> Calibration:
-    """Medians over the finished jobs that `config` describes. Jobs of an older configuration are left out."""
+def calibrate(config: dict, finished_jobs: list[FinishedJob], gpu: str) -> Calibration:
+    """Medians over the finished jobs that `config` describes, without jobs of an older configuration. `gpu` is a key of `durations.GPUS`."""
     ratios: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    used = 0
-    for one in measured:
-        found = _ratios(config, one, gpu)
-        if not found:
+    job_count = 0
+    for finished_job in finished_jobs:
+        job_ratios = _ratios(config, finished_job, gpu)
+        if not job_ratios:
             continue
-        used += 1
-        recipe = config["recipes"].get(one.job.recipe, {}) if one.job.rule == "train_grpo" else {}
+        job_count += 1
+        recipe = config["recipes"].get(finished_job.job.recipe, {}) if finished_job.job.rule == "train_grpo" else {}
         for names in GROUPS:
             if settings.is_supervised(recipe) and "recipe" not in names:
-                continue  # SFT says nothing about runs that sample rollouts
-            for name, value in found.items():
+                continue  # times of SFT do not predict runs that sample rollouts
+            for name, value in job_ratios.items():
                 if name != "fill" or set(names) & set(TASKS):
-                    ratios[_key(one.job, one.device, names)][name].append(value)
+                    ratios[_key(finished_job.job, finished_job.device, names)][name].append(value)
     groups = [
         {"of": dict(key), "jobs": max(map(len, lists.values()))}
         | {name: float(f"{statistics.median(values):.6g}") for name, values in lists.items()}
         for key, lists in sorted(ratios.items())
     ]
-    return Calibration(groups, used)
+    return Calibration(groups, job_count)
 
 
-def _ratios(config: dict, one: Measured, gpu: str) -> dict[str, float]:
-    if not _is_described(config, one.job) or durations.model_shape(config, one.job.model) is None:
+def _ratios(config: dict, finished_job: FinishedJob, gpu: str) -> dict[str, float]:
+    if not _is_described(config, finished_job.job) or durations.model_shape(config, finished_job.job.model) is None:
         return {}
-    expected = durations.estimate(config, one.job, gpu)
-    if one.device != durations.device(config, one.job):
+    estimate = durations.estimate(config, finished_job.job, gpu)
+    if finished_job.device != durations.device(config, finished_job.job):
         return {}
-    if not one.tokens:  # pretraining
-        work = max(0.0, one.seconds - expected.start_seconds)  # a small model's whole job may be shorter than the assumed start
-        return {"slowness": work / (expected.seconds - expected.start_seconds)}
-    fill = one.tokens / (durations.texts(config, one.job) * durations.completion_limit(config, one.job))
+    if not finished_job.tokens:  # pretraining
+        work = max(
+            0.0, finished_job.seconds - estimate.start_seconds
+        )  # a small model's whole job may be shorter than the assumed start
+        return {"slowness": work / (estimate.seconds - estimate.start_seconds)}
+    fill = finished_job.tokens / (durations.texts(config, finished_job.job) * durations.completion_limit(config, finished_job.job))
     with_tokens = durations.estimate(
-        config, one.job, gpu, Calibration([{"of": dict(_key(one.job, one.device, GROUPS[0])), "fill": fill}])
+        config,
+        finished_job.job,
+        gpu,
+        Calibration([{"of": dict(_key(finished_job.job, finished_job.device, GROUPS[0])), "fill": fill}]),
     )
-    work = one.work_seconds if one.work_seconds is not None else max(0.0, one.seconds - expected.start_seconds)
+    work = (
+        finished_job.work_seconds
+        if finished_job.work_seconds is not None
+        else max(0.0, finished_job.seconds - estimate.start_seconds)
+    )
     return {
         "fill": fill,
         "slowness": work / (with_tokens.seconds - with_tokens.start_seconds),
-        "start_seconds": max(0.0, one.seconds - work),
+        "start_seconds": max(0.0, finished_job.seconds - work),
     }
 
 
@@ -163,42 +172,43 @@ def _is_described(config: dict, job: Job) -> bool:
 
 
 def read(path: str = paths.CALIBRATION) -> Calibration | None:
-    """The calibration that `scripts/plan/calibrate.py` wrote; None without the file. Raise a `UserError` if it is malformed."""
+    """The calibration in a file of `scripts/plan/calibrate.py`; None without the file. Raise a `UserError` if the file is malformed."""
     if not Path(path).exists():
         return None
     try:
-        found = files.read_json(path)
-        for group in found["groups"]:
-            measured = [group.get(name) for name in ("fill", "slowness", "start_seconds")]
-            if not all(value is None or _is_amount(value) for value in measured):
+        content = files.read_json(path)
+        for group in content["groups"]:
+            medians = [group.get(name) for name in ("fill", "slowness", "start_seconds")]
+            if not all(value is None or _is_amount(value) for value in medians):
                 raise ValueError
-        return Calibration(found["groups"], found["jobs"] + 0)
+        return Calibration(content["groups"], content["jobs"] + 0)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise UserError(f"{path}: not a calibration; delete it, or write it again with scripts/plan/calibrate.py") from None
 
 
 def write(calibration: Calibration, path: str = paths.CALIBRATION) -> None:
+    """Write a calibration as JSON."""
     files.write_text(path, json.dumps({"jobs": calibration.jobs, "groups": calibration.groups}, indent=1) + "\n")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A finished job, and the seconds that a calibration on another seed expects for it."""
+    """A finished job, and its expected seconds by a calibration on another seed."""
 
-    measured: Measured
+    finished_job: FinishedJob
     expected_seconds: float
 
     @property
     def error(self) -> float:
         """The relative error: 0.25 if the expected time is a quarter too long or too short."""
-        return abs(self.expected_seconds - self.measured.seconds) / self.measured.seconds
+        return abs(self.expected_seconds - self.finished_job.seconds) / self.finished_job.seconds
 
 
-def compare(config: dict, measured: list[Measured], gpu: str, seed: int) -> list[Comparison]:
-    """Predict the jobs of all other seeds from a calibration on `seed` (and on jobs without a seed)."""
-    known = calibrate(config, [one for one in measured if one.job.seed in (None, seed)], gpu)
+def compare(config: dict, finished_jobs: list[FinishedJob], gpu: str, seed: int) -> list[Comparison]:
+    """Compare the jobs of all other seeds with a calibration on the jobs of `seed` and the jobs without a seed."""
+    calibration = calibrate(config, [finished_job for finished_job in finished_jobs if finished_job.job.seed in (None, seed)], gpu)
     return [
-        Comparison(one, durations.estimate(config, one.job, gpu, known).seconds)
-        for one in measured
-        if one.job.seed not in (None, seed) and _is_described(config, one.job)
+        Comparison(finished_job, durations.estimate(config, finished_job.job, gpu, calibration).seconds)
+        for finished_job in finished_jobs
+        if finished_job.job.seed not in (None, seed) and _is_described(config, finished_job.job)
     ]

@@ -1,9 +1,9 @@
-"""The cost model: what a job computes and how long it takes. Plans show these estimates, and walltimes on a cluster follow them.
+"""The cost model: estimate the time, tokens and disk of a job for plans and for walltimes on a cluster.
 
-docs/costs.md describes the model, its assumptions and how well it fits. In short, a sampling step reads all weights and the cache
-once and multiplies them with every sequence. It takes the larger of bytes / bandwidth and FLOPs / peak (roofline model), divided by
-the share of that limit that is reached in practice. An update samples its rollouts and passes them forward and backward, at 2 FLOPs
-per weight, token and pass. Finished runs correct these estimates (`calibration.py`); otherwise the constants below hold.
+docs/costs.md describes the model, its assumptions and its accuracy. In short, a sampling step reads all weights and the cache once and
+multiplies them with every sequence. Its time is the larger of bytes / bandwidth and FLOPs / peak (roofline model), divided by the share
+of that limit that is reached in practice. An update samples its rollouts and passes them forward and backward, at 2 FLOPs per weight,
+token and pass. Finished runs correct these estimates (`calibration.py`); the constants below are the defaults.
 """
 
 import math
@@ -18,7 +18,7 @@ from hardgrpo.study import memory, paths, settings
 
 @dataclass(frozen=True)
 class Processor:
-    """A device as its maker describes it: dense FLOP/s in bf16 (fp32 for a core), and its memory's bytes/s."""
+    """A device's peak by its data sheet: dense FLOP/s in bf16 (fp32 for a core), and bytes/s of its memory."""
 
     flops: float
     bandwidth: float
@@ -35,8 +35,8 @@ GPUS = {  # NVIDIA's data sheets: dense, the SXM version where there is one
 }
 CORE = Processor(60e9, 10e9)  # one core of a server, fp32
 
-# The share of these limits that is reached in practice. vLLM: the mean of three published figures (docs/costs.md). CPU: measured
-# with model `tiny`. Training on GPUs, and sampling there with transformers: assumed, since no run has been measured.
+# The share of these limits that is reached in practice. vLLM: the mean of three published figures (docs/costs.md). CPU: measured with
+# model `tiny`. Training and sampling with transformers on GPUs: assumed, because no run has been measured.
 SAMPLING_SHARE = {"vllm": 0.27, "transformers": 0.27, "cpu": 0.2}
 TRAINING_SHARE = {"gpu": 0.3, "cpu": 0.5}
 LAYER_SECONDS = {"vllm": 2e-5, "transformers": 6e-4, "cpu": 7e-4}  # overhead per layer and sampling step
@@ -45,12 +45,12 @@ WEIGHTS_PER_SECOND = 1e9  # bytes read from shared storage
 DOWNLOAD_PER_SECOND = 50e6  # bytes
 SYNC_PER_SECOND = 20e9  # bytes of weights that the trainer copies to vLLM in each update
 UPDATE_SECONDS = {"gpu": 2.0, "cpu": 0.05}  # grading, logging, the optimiser, vLLM's sleep and wake-up
-LIGHT_SECONDS = 4.0  # a job that is mostly imports
+LIGHT_SECONDS = 4.0  # a job that mostly imports modules
 FILL = 0.8  # share of the completion limit that a completion fills on average
-PROMPT_TOKENS = {"gpu": 150, "cpu": 40}  # mean prompt with its template: GSM8K's; the miniature's tasks'
-UNKNOWN_PROBLEMS = 1000  # of a split whose size is not known yet
+PROMPT_TOKENS = {"gpu": 150, "cpu": 40}  # mean length of a prompt with its template: GSM8K; the miniature's tasks
+UNKNOWN_PROBLEMS = 1000  # problems of a split of unknown size
 UNKNOWN_SECONDS = 7200.0  # for a model of unknown size
-TEXT_BYTES = 1.5  # on disk per token of a completion, compressed
+TEXT_BYTES = 1.5  # bytes on disk per token of a completion, compressed
 
 STAGES = {  # rules that sample or train; all others are light
     "pretrain_model": "pretraining",
@@ -64,13 +64,13 @@ STAGES = {  # rules that sample or train; all others are light
     "evaluate_run": "evaluation",
 }
 TRAINING = ("train_grpo", "train_first_round")
-SAFETY = 2.0  # requested over expected walltime on the first attempt; each later attempt adds half of the first request
+SAFETY = 2.0  # requested relative to expected walltime on the first attempt; each later attempt adds half of the first request
 LEAST_MINUTES = 10
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job as Snakemake plans it: its rule and its wildcards."""
+    """A job of Snakemake: its rule and its wildcards."""
 
     rule: str
     model: str | None = None
@@ -82,13 +82,14 @@ class Job:
 
     @classmethod
     def of(cls, rule: str, wildcards: dict) -> "Job":
-        known = {name: wildcards.get(name) for name in cls.__dataclass_fields__ if name != "rule"}
-        return cls(rule, **known | {"seed": None if known["seed"] is None else int(known["seed"])})
+        """The job of a rule with its wildcards."""
+        fields = {name: wildcards.get(name) for name in cls.__dataclass_fields__ if name != "rule"}
+        return cls(rule, **fields | {"seed": None if fields["seed"] is None else int(fields["seed"])})
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """`seconds` includes the start. Generated tokens are those of completions; tokens trained on include the prompts."""
+    """The estimated needs of a job. `seconds` includes the start; `tokens_trained` includes prompts, `tokens_generated` does not."""
 
     seconds: float
     start_seconds: float = 0.0
@@ -96,79 +97,81 @@ class Estimate:
     completions: int = 0
     tokens_generated: float = 0.0
     tokens_trained: float = 0.0
-    kept_bytes: float = 0.0  # that stay on disk
+    kept_bytes: float = 0.0  # on disk after the job
     scratch_bytes: float = 0.0  # on disk only while the job runs
-    known: bool = True  # False: the model's size is unknown, and `seconds` is `UNKNOWN_SECONDS`
+    is_known: bool = True  # False if the model's size is unknown and `seconds` is `UNKNOWN_SECONDS`
 
     @property
     def gpu_hours(self) -> float:
+        """Hours of all GPUs of the job."""
         return self.seconds * self.gpus / 3600
 
 
 def gpu_kind(name: str) -> str | None:
-    """The entry of `GPUS` that the name of a device contains: nvidia_h100_80gb_hbm3 -> h100."""
+    """The key of `GPUS` that a device's name contains (h100 in nvidia_h100_80gb_hbm3); None if there is none."""
     return next((kind for kind in GPUS if kind in name.lower()), None)
 
 
 def estimate(config: dict, job: Job, gpu: str, calibration=None) -> Estimate:
-    """Time, tokens and disk of one job. `gpu` is a key of `GPUS`, `calibration` a `calibration.Calibration`."""
+    """Time, tokens and disk of a job. `gpu` is a key of `GPUS`, `calibration` a `calibration.Calibration`."""
     if job.rule not in STAGES:
         return _light(config, job)
     shape = model_shape(config, job.model)
     if shape is None:
-        return Estimate(UNKNOWN_SECONDS, gpus=_gpus(config, job)["count"], known=False)
-    found = calibration.find(job, device(config, job)) if calibration else {}
-    work = {"train_grpo": _training, "train_first_round": _training, "pretrain_model": _pretraining}.get(job.rule, _sampling)(
-        config, job, shape, gpu, found.get("fill")
-    )
-    start = found.get("start_seconds", work.start_seconds)
-    seconds = start + (work.seconds - work.start_seconds) * found.get("slowness", 1.0)
-    return replace(work, seconds=seconds, start_seconds=start)
+        return Estimate(UNKNOWN_SECONDS, gpus=_gpus(config, job)["count"], is_known=False)
+    medians = calibration.find(job, device(config, job)) if calibration else {}
+    model_estimate = {"train_grpo": _training, "train_first_round": _training, "pretrain_model": _pretraining}.get(
+        job.rule, _sampling
+    )(config, job, shape, gpu, medians.get("fill"))
+    start = medians.get("start_seconds", model_estimate.start_seconds)
+    seconds = start + (model_estimate.seconds - model_estimate.start_seconds) * medians.get("slowness", 1.0)
+    return replace(model_estimate, seconds=seconds, start_seconds=start)
 
 
 def walltime(config: dict, job: Job, gpu: str, attempt: int, calibration=None) -> int:
-    """Minutes to request from the cluster."""
+    """Minutes to request from the cluster for the `attempt`-th attempt (from 1)."""
     seconds = estimate(config, job, gpu, calibration).seconds
     return max(LEAST_MINUTES, round(seconds / 60 * SAFETY + 5)) * (1 + attempt) // 2
 
 
 def device(config: dict, job: Job) -> str:
+    """The kind of device that a job computes on: "gpu" or "cpu"."""
     return "gpu" if _gpus(config, job)["count"] else "cpu"
 
 
 def model_shape(config: dict, model: str) -> dict | None:
-    """A model's shape, from the configuration or from the config.json of a local copy; None if neither has it."""
+    """A model's shape, from the configuration or from the config.json of a local copy; None if neither exists."""
     entry = settings.entry(config, model)
     if "shape" in entry:
         return entry["shape"]
     source = entry["source"]
     if source["kind"] == "pretrain":
-        given = ("hidden_size", "intermediate_size", "layers", "heads", "key_value_heads", "head_size")
-        return {name: source[name] for name in given} | {"vocabulary": 128, "tied": True}
+        size_keys = ("hidden_size", "intermediate_size", "layers", "heads", "key_value_heads", "head_size")
+        return {name: source[name] for name in size_keys} | {"vocabulary": 128, "tied": True}
     path = Path(paths.model_folder(model)) / "config.json"
     if not path.exists() and source["kind"] == "folder":
         path = Path(config["data"]) / source["path"] / "config.json"
     return shape_of(files.read_json(path)) if path.exists() else None
 
 
-def shape_of(found: dict) -> dict | None:
-    """The shape that a model's config.json describes; None if an entry is missing or not a positive integer."""
+def shape_of(model_config: dict) -> dict | None:
+    """The shape in the content of a model's config.json; None if an entry is missing or not a positive integer."""
     try:
-        heads = found["num_attention_heads"]
+        heads = model_config["num_attention_heads"]
         shape = {
-            "hidden_size": found["hidden_size"],
-            "intermediate_size": found["intermediate_size"],
-            "layers": found["num_hidden_layers"],
+            "hidden_size": model_config["hidden_size"],
+            "intermediate_size": model_config["intermediate_size"],
+            "layers": model_config["num_hidden_layers"],
             "heads": heads,
-            "key_value_heads": found.get("num_key_value_heads", heads),
-            "head_size": found.get("head_dim") or found["hidden_size"] // heads,
-            "vocabulary": found["vocab_size"],
+            "key_value_heads": model_config.get("num_key_value_heads", heads),
+            "head_size": model_config.get("head_dim") or model_config["hidden_size"] // heads,
+            "vocabulary": model_config["vocab_size"],
         }
     except (KeyError, TypeError, ZeroDivisionError):
         return None
-    known = all(type(size) is int and size > 0 for size in shape.values())
-    fused = {"fused": True} if found.get("model_type") in ("phi3", "phi4") else {}
-    return shape | {"tied": bool(found.get("tie_word_embeddings"))} | fused if known else None
+    is_valid = all(type(size) is int and size > 0 for size in shape.values())
+    fused = {"fused": True} if model_config.get("model_type") in ("phi3", "phi4") else {}
+    return shape | {"tied": bool(model_config.get("tie_word_embeddings"))} | fused if is_valid else None
 
 
 def _gpus(config: dict, job: Job) -> dict:
@@ -180,12 +183,12 @@ def _gpus(config: dict, job: Job) -> dict:
 
 
 def problems(config: dict, task: str, split: str) -> int:
-    """Number of problems of a split; UNKNOWN_PROBLEMS where it is not known."""
+    """Number of problems of a split; UNKNOWN_PROBLEMS if unknown."""
     return known_problems(config, task, split) or UNKNOWN_PROBLEMS
 
 
 def known_problems(config: dict, task: str, split: str) -> int | None:
-    """Number of problems of a split: counted if the split is prepared, else from the configuration; None if that lacks it."""
+    """Number of problems of a split: counted if the split is prepared, else from the configuration; None if unknown."""
     prepared = Path(paths.problems(task, split))
     if prepared.is_file():
         with open(prepared, "rb") as stream:
@@ -197,12 +200,12 @@ def known_problems(config: dict, task: str, split: str) -> int | None:
 
 
 def completions(config: dict, job: Job) -> int:
-    """Completions that a job samples, over all its checkpoints."""
+    """Number of completions that a job samples, over all its checkpoints."""
     if job.rule in TRAINING:
         return 0 if settings.is_supervised(config["recipes"][job.recipe]) else texts(config, job)
     if job.rule == "probe_again":
         return problems(config, job.task, "train") * config["tasks"][job.task]["probe"]["samples"]
-    if job.rule in ("probe", "probe_early"):  # an upper bound for probe_early, which may stop before
+    if job.rule in ("probe", "probe_early"):  # an upper bound for probe_early, which may stop early
         probe = config["tasks"][job.task]["probe"]
         return -(-problems(config, job.task, "train") // probe["shards"]) * settings.probed_samples(config, job.task)
     test = config["tasks"][job.eval_task]["test"]
@@ -212,24 +215,26 @@ def completions(config: dict, job: Job) -> int:
 
 
 def texts(config: dict, job: Job) -> int:
-    """The texts whose length `fill` describes: the completions that a job samples, or the worked solutions that it trains on."""
+    """Number of texts whose length `fill` describes: the completions that a job samples, or the worked solutions that it trains on."""
     if job.rule not in TRAINING:
         return completions(config, job)
     return updates(config, job) * settings.texts_per_update(config["recipes"][job.recipe])
 
 
 def updates(config: dict, job: Job) -> int:
-    """Updates of a training job, or of the run that is evaluated: half of the recipe's if the policy annotates in two rounds."""
+    """Number of updates of a training or evaluated run: half of the recipe's if the policy annotates in two rounds."""
     return config["recipes"][job.recipe]["updates"] // (2 if settings.in_rounds(config["policies"].get(job.policy, {})) else 1)
 
 
 def checkpoints(config: dict, job: Job) -> int:
+    """Number of checkpoints that a job evaluates."""
     if job.rule != "evaluate_run":
         return 1
     return updates(config, job) // config["recipes"][job.recipe]["checkpoint_every"]
 
 
 def completion_limit(config: dict, job: Job) -> int:
+    """The completion limit of a job's task, in tokens."""
     return config["tasks"][job.eval_task or job.task]["completion_tokens"]
 
 
@@ -240,7 +245,7 @@ def _sampling(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     tokens = amount * limit * (fill or FILL)
     loads = 1
     if job.rule == "evaluate_run" and not config["recipes"][job.recipe].get("adapter"):
-        loads = checkpoints(config, job)  # each checkpoint is a whole model and needs a new engine
+        loads = checkpoints(config, job)  # each checkpoint is a full model and needs a new engine
     start = loads * _start(shape, engine)
     seconds = sampling_seconds(shape, amount, tokens, limit, engine, gpu, max(1, count))
     return Estimate(start + seconds, start, count, amount, tokens, kept_bytes=tokens * TEXT_BYTES)
@@ -253,10 +258,10 @@ def _start(shape: dict, engine: str) -> float:
 def sampling_seconds(
     shape: dict, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int, width: float = 2.0
 ) -> float:
-    """Seconds for `amount` completions with `tokens` tokens in total, `AT_ONCE` in a batch, on a model split over `count` devices.
+    """Seconds for `amount` completions with `tokens` tokens in total, in batches of `AT_ONCE`, on a model split over `count` devices.
 
-    vLLM replaces a finished completion at once, so its steps are tokens / batch size. transformers samples a batch until its
-    longest completion ends. `width` is bytes per weight on a GPU.
+    vLLM replaces a finished completion immediately and takes tokens / batch size steps. transformers samples a batch until the longest
+    completion ends, at most `limit` tokens. `width` is the number of bytes per weight on a GPU.
     """
     if not amount or not tokens:
         return 0.0
@@ -265,13 +270,13 @@ def sampling_seconds(
     rows = min(AT_ONCE, amount)
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
     prompt = PROMPT_TOKENS["cpu" if engine == "cpu" else "gpu"]
-    # A step reads only its tokens' rows of the input embedding. A tied embedding is also the output layer, which is read whole.
+    # A step reads only its tokens' rows of the input embedding, but all of a tied embedding, which is also the output layer.
     weights = memory.parameters(shape) - (0 if shape["tied"] else shape["vocabulary"] * shape["hidden_size"])
     cache = 2 * shape["layers"] * shape["key_value_heads"] * shape["head_size"] * width * (prompt + tokens / amount / 2)
-    moved = steps * weights * width + tokens * cache
+    bytes_read = steps * weights * width + tokens * cache
     flops = 2 * weights * (tokens + amount * prompt)
-    limited = max(moved / processor.bandwidth, flops / processor.flops) / SAMPLING_SHARE[engine]
-    return limited / count + steps * shape["layers"] * LAYER_SECONDS[engine]
+    busy_seconds = max(bytes_read / processor.bandwidth, flops / processor.flops) / SAMPLING_SHARE[engine]
+    return busy_seconds / count + steps * shape["layers"] * LAYER_SECONDS[engine]
 
 
 def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
@@ -283,12 +288,12 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     tokens = amount * limit * (fill or FILL)
     trained, generated = tokens + amount * PROMPT_TOKENS[place], tokens if sampled else 0.0
     parameters, adapter = memory.parameters(shape), recipe.get("adapter")
-    # Each update samples its own rollouts. Several GPUs divide them, each with the whole model.
+    # Several GPUs divide an update's rollouts, each with a copy of the model.
     width = memory.BYTES["nf4"] if recipe["base"] == "nf4" else 2.0
     share = updates(config, job) * max(1, count)
     sampling = updates(config, job) * sampling_seconds(shape, sampled / share, generated / share, limit, engine, gpu, 1, width)
-    passes = 2 + (2 if adapter else 4)  # forward; backward for activations, and for the weights that are trained
-    passes += 2 if count else 0  # gradient checkpointing: layers are computed again in the backward pass
+    passes = 2 + (2 if adapter else 4)  # forward; backward for activations and for trained weights
+    passes += 2 if count else 0  # gradient checkpointing recomputes layers in the backward pass
     passes += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
     passes += 2 if engine == "vllm" else 0  # the trainer recomputes the probabilities of vLLM's tokens
     trained *= selectors.trained_share(recipe) if recipe.get("selector") else 1
@@ -299,23 +304,25 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     sync = parameters * 2.0 / SYNC_PER_SECOND if engine == "vllm" else 0.0
     start = _start(shape, engine)
     seconds = start + sampling + learning + updates(config, job) * (UPDATE_SECONDS[place] + sync)
-    kept, scratch = training_bytes(shape, recipe, updates(config, job), count)
-    return Estimate(seconds, start, count, sampled, generated, trained, kept, scratch)
+    checkpoint_bytes, state_bytes = training_bytes(shape, recipe, updates(config, job), count)
+    return Estimate(seconds, start, count, sampled, generated, trained, checkpoint_bytes, state_bytes)
 
 
 def training_bytes(shape: dict, recipe: dict, updates: int, gpus: int = 1) -> tuple[float, float]:
     """(bytes of the checkpoints after `updates` updates, additional bytes of the training state while the job runs).
 
-    The state holds the checkpoints' weights once more, and for the newest two the optimiser's state, with process rewards the reward
-    model with its optimiser, and where several GPUs share the weights these again, in the form from which shards are loaded.
+    The state holds the checkpoints' weights once more. For the newest two checkpoints it also holds the optimiser's state, with process
+    rewards the reward model and its optimiser, and with weights sharded over several GPUs a copy from which shards are loaded.
     """
     adapter = recipe.get("adapter")
-    trained = memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)
-    weights = trained * (4.0 if adapter or recipe["base"] == "fp32" else 2.0)
-    kept = weights * (updates // recipe["checkpoint_every"])
+    trained_parameters = memory.adapter_parameters(shape, adapter["rank"]) if adapter else memory.parameters(shape)
+    weights = trained_parameters * (4.0 if adapter or recipe["base"] == "fp32" else 2.0)
+    checkpoint_bytes = weights * (updates // recipe["checkpoint_every"])
     reward_model = 4.0 + memory.OPTIMISER_BYTES["adamw"] if recipe.get("process") else 0.0
     shards = 4.0 if gpus > 1 and not adapter else 0.0
-    return kept, kept + 2 * trained * (memory.OPTIMISER_BYTES[recipe["optimiser"]] + reward_model + shards)
+    return checkpoint_bytes, checkpoint_bytes + 2 * trained_parameters * (
+        memory.OPTIMISER_BYTES[recipe["optimiser"]] + reward_model + shards
+    )
 
 
 def _pretraining(config: dict, job: Job, shape: dict, gpu: str, fill: float | None) -> Estimate:
@@ -331,8 +338,8 @@ def _light(config: dict, job: Job) -> Estimate:
         size = memory.parameters(shape) * 2.0
         return Estimate(LIGHT_SECONDS + size / DOWNLOAD_PER_SECOND, kept_bytes=size)
     if job.rule == "prune_checkpoints" and (shape := model_shape(config, job.model)):
-        recipe, done = config["recipes"][job.recipe], updates(config, job)
-        kept, _ = training_bytes(shape, recipe, done)
-        last = recipe["checkpoint_every"] / done
-        return Estimate(LIGHT_SECONDS, kept_bytes=-kept * (1 - last))
+        recipe, update_count = config["recipes"][job.recipe], updates(config, job)
+        checkpoint_bytes, _ = training_bytes(shape, recipe, update_count)
+        last_share = recipe["checkpoint_every"] / update_count
+        return Estimate(LIGHT_SECONDS, kept_bytes=-checkpoint_bytes * (1 - last_share))
     return Estimate(LIGHT_SECONDS)

@@ -1,4 +1,4 @@
-"""The plan as one self-contained HTML file: totals, a table, a Gantt chart, the critical path and the jobs."""
+"""Write a plan as a self-contained HTML file: totals, a table, a Gantt chart, the critical path and the jobs."""
 
 from pathlib import Path
 
@@ -14,11 +14,11 @@ COLOURS = {  # Okabe and Ito's
 }
 WIDTH, ROW, LEFT, TOP = 1080, 16, 92, 24  # of the chart, in CSS pixels
 CPU_ROWS, CPU_ROWS_BESIDE_GPUS = 24, 2  # for jobs without a GPU; if more run at once, their bars overlap
-LABEL = 60  # a bar at least this wide shows its model
+LABEL = 60  # the least width of a bar that shows its model
 
 
 def page(plan: dict, lanes: list[list[int]]) -> str:
-    """`plan` is the content of plan.json, `lanes` the GPUs of each job."""
+    """The HTML page of a plan. `plan` is the content of plan.json, `lanes` the GPUs of each job."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
@@ -27,7 +27,7 @@ def page(plan: dict, lanes: list[list[int]]) -> str:
 
 
 def chart(plan: dict, lanes: list[list[int]]) -> dict:
-    """The Gantt chart's rectangles: a row for each GPU, and below them rows for jobs without one."""
+    """The Gantt chart's rectangles: a row for each GPU, and below rows for jobs without a GPU."""
     jobs = plan["jobs"]
     end = max((job["end_hours"] for job in jobs), default=0.0) or 1.0
     scale = (WIDTH - LEFT - 8) / end
@@ -40,9 +40,9 @@ def chart(plan: dict, lanes: list[list[int]]) -> dict:
         if job["gpus"]:
             rows = lanes[job["number"]]
         else:
-            free = next((row for row, until in enumerate(busy_until) if until <= job["start_hours"] + 1e-9), len(busy_until))
-            busy_until[free : free + 1] = [job["end_hours"]]
-            rows = [gpus + min(free, cpu_rows - 1)]
+            free_row = next((row for row, until in enumerate(busy_until) if until <= job["start_hours"] + 1e-9), len(busy_until))
+            busy_until[free_row : free_row + 1] = [job["end_hours"]]
+            rows = [gpus + min(free_row, cpu_rows - 1)]
         for row in rows:
             bars.append(
                 {
@@ -75,6 +75,7 @@ def ticks(end: float) -> list[float]:
 
 
 def span(hours: float) -> str:
+    """A duration in words: seconds, minutes, hours or days."""
     if hours == 0:
         return "0"
     if hours < 1 / 60:
@@ -85,6 +86,7 @@ def span(hours: float) -> str:
 
 
 def count(value: float) -> str:
+    """A number with the suffix k, M or B."""
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""The plan of a study: schedule its jobs on a number of GPUs, in the order of their dependencies, and add up their needs."""
+"""Plan a study: schedule its jobs on a number of GPUs in the order of their dependencies, and sum up their needs."""
 
 import heapq
 from collections import defaultdict
@@ -12,23 +12,23 @@ from hardgrpo.study import settings
 
 LIGHT = "light"  # downloads, subsets, summaries, figures
 ORDER = (*dict.fromkeys(durations.STAGES.values()), LIGHT)
-# Overhead of a job, by `Setting.cluster`. On a cluster: queueing, and Snakemake inside the job. On a laptop: Python's start.
+# Overhead of a job in seconds, by `Setting.cluster`. On a cluster: queueing, and Snakemake inside the job. On a laptop: Python's start.
 AROUND_SECONDS = {True: 15.0, False: 1.0}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Where the plan runs. A cluster's login node runs the light jobs, any number at once."""
+    """The machine of a plan. On a cluster, light jobs run on the login node, any number at once."""
 
     gpu: str = "h100"
     gpus: int = 8
-    slots: int = 100  # on a cluster: compute jobs at once; on a laptop: cores, which light jobs also take
+    slots: int = 100  # on a cluster: compute jobs at once; on a laptop: cores, which light jobs also use
     cluster: bool = True
 
 
 @dataclass
 class PlannedJob:
-    """`needs`: the jobs whose outputs it reads, by number. `start` and `end`: seconds from the beginning. `lanes`: its GPUs."""
+    """A job of a plan. `needs`: numbers of the jobs whose outputs it reads; `start`, `end`: seconds since the plan's start; `lanes`: its GPUs."""
 
     number: int
     study: str
@@ -43,21 +43,24 @@ class PlannedJob:
 
     @property
     def stage(self) -> str:
+        """The stage of the rule, or `LIGHT`."""
         return durations.STAGES.get(self.rule, LIGHT)
 
     @property
     def model(self) -> str:
+        """The name of the model, without its replicate."""
         return settings.model_of(self.wildcards.get("model", ""))
 
     @property
     def name(self) -> str:
-        shown = [str(value) for key, value in self.wildcards.items() if key not in ("shard", "seed")]
-        shown += [f"{key} {self.wildcards[key]}" for key in ("shard", "seed") if key in self.wildcards]
-        return " ".join([self.rule, *shown])
+        """The rule and its wildcards, for people."""
+        parts = [str(value) for key, value in self.wildcards.items() if key not in ("shard", "seed")]
+        parts += [f"{key} {self.wildcards[key]}" for key in ("shard", "seed") if key in self.wildcards]
+        return " ".join([self.rule, *parts])
 
 
 def connect(jobs: list[PlannedJob], files: list[tuple[list[str], list[str]]]) -> None:
-    """Set `needs` of each job. `files` are the (inputs, outputs) of the jobs."""
+    """Set `needs` of each job. `files` are (inputs, outputs) of each job."""
     makers = {name: job.number for job, (_, outputs) in zip(jobs, files) for name in outputs}
     for job, (inputs, _) in zip(jobs, files):
         job.needs = {makers[name] for name in inputs if name in makers} - {job.number}
@@ -66,8 +69,8 @@ def connect(jobs: list[PlannedJob], files: list[tuple[list[str], list[str]]]) ->
 def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
     """Set `start`, `end` and `lanes` of each job by list scheduling (Graham 1966, with Hu's priority, 1961).
 
-    Whenever a job ends, start the ready jobs that fit, first those that begin the longest chain of jobs. A job's number is its
-    place in `jobs`. Raise a `UserError` if a job needs more GPUs than there are.
+    Whenever a job ends, start the ready jobs that fit, in the order of the longest chains of jobs that they begin. A job's number is its
+    index in `jobs`. Raise a `UserError` if a job needs more GPUs than the setting has.
     """
     for job in jobs:
         if job.estimate.gpus > setting.gpus:
@@ -75,70 +78,75 @@ def schedule(jobs: list[PlannedJob], setting: Setting) -> None:
                 f"job '{job.name}' needs {job.estimate.gpus} GPUs at once, and the plan has {setting.gpus}; give --gpus at least"
                 f" {job.estimate.gpus}, or lower `gpus` of model {job.model} in config/models.yaml"
             )
-    behind = _longest_behind(jobs, setting)
+    chain_seconds = _longest_chains(jobs, setting)
     order = TopologicalSorter({job.number: job.needs for job in jobs})
     order.prepare()
     now, slots, gpus = 0.0, setting.slots, list(range(setting.gpus))
     ready: list[int] = []
     running: list[tuple[float, int]] = []
     while order.is_active():
-        candidates = sorted([*ready, *order.get_ready()], key=lambda number: (-behind[number], number))
+        candidates = sorted([*ready, *order.get_ready()], key=lambda number: (-chain_seconds[number], number))
         ready = []
         for number in candidates:
-            job, places = jobs[number], _places(jobs[number], setting)
-            if job.estimate.gpus > len(gpus) or places > slots:
+            job, slots_needed = jobs[number], _slots(jobs[number], setting)
+            if job.estimate.gpus > len(gpus) or slots_needed > slots:
                 ready.append(number)
                 continue
-            job.lanes, gpus, slots = gpus[: job.estimate.gpus], gpus[job.estimate.gpus :], slots - places
-            job.start, job.end = now, now + _taken(job, setting)
+            job.lanes, gpus, slots = gpus[: job.estimate.gpus], gpus[job.estimate.gpus :], slots - slots_needed
+            job.start, job.end = now, now + _duration(job, setting)
             heapq.heappush(running, (job.end, number))
         now = running[0][0]
         while running and running[0][0] <= now:
             job = jobs[heapq.heappop(running)[1]]
-            gpus, slots = sorted(gpus + job.lanes), slots + _places(job, setting)
+            gpus, slots = sorted(gpus + job.lanes), slots + _slots(job, setting)
             order.done(job.number)
 
 
-def _places(job: PlannedJob, setting: Setting) -> int:
+def _slots(job: PlannedJob, setting: Setting) -> int:
     if setting.cluster:
         return 0 if job.stage == LIGHT else 1
     return min(job.threads, setting.slots)
 
 
-def _taken(job: PlannedJob, setting: Setting) -> float:
+def _duration(job: PlannedJob, setting: Setting) -> float:
     around = 0.0 if setting.cluster and job.stage == LIGHT else AROUND_SECONDS[setting.cluster]
     return job.estimate.seconds + around
 
 
-def _longest_behind(jobs: list[PlannedJob], setting: Setting) -> dict[int, float]:
-    """For each job, the seconds of the longest chain of jobs that starts with it."""
-    found = {job.number: _taken(job, setting) for job in jobs}
+def _longest_chains(jobs: list[PlannedJob], setting: Setting) -> dict[int, float]:
+    """{number of a job: seconds of the longest chain of jobs that starts with it}."""
+    chain_seconds = {job.number: _duration(job, setting) for job in jobs}
     for number in reversed([*TopologicalSorter({job.number: job.needs for job in jobs}).static_order()]):
-        for needed in jobs[number].needs:
-            found[needed] = max(found[needed], _taken(jobs[needed], setting) + found[number])
-    return found
+        for needed_number in jobs[number].needs:
+            chain_seconds[needed_number] = max(
+                chain_seconds[needed_number], _duration(jobs[needed_number], setting) + chain_seconds[number]
+            )
+    return chain_seconds
 
 
 def critical_path(jobs: list[PlannedJob], setting: Setting) -> list[PlannedJob]:
     """The longest chain of jobs that need one another. No number of GPUs makes the study shorter than this chain."""
-    behind = _longest_behind(jobs, setting)
+    chain_seconds = _longest_chains(jobs, setting)
     path, readers = [], [job for job in jobs if not job.needs]
     while readers:
-        path.append(max(readers, key=lambda job: behind[job.number]))
+        path.append(max(readers, key=lambda job: chain_seconds[job.number]))
         readers = [job for job in jobs if path[-1].number in job.needs]
     return path
 
 
 def table(jobs: list[PlannedJob], studies: list[str], models: list[str]) -> list[dict]:
-    """A row of `sums` for each study, stage and model, in the order of `studies` and `models`."""
+    """A row of `sum_jobs` for each study, stage and model, in the order of `studies` and `models`."""
     groups: dict[tuple, list[PlannedJob]] = defaultdict(list)
     for job in jobs:
         groups[job.study, job.stage, job.model if job.stage != LIGHT else ""].append(job)
     ordered = sorted(groups, key=lambda key: (studies.index(key[0]), ORDER.index(key[1]), ["", *models].index(key[2])))
-    return [{"study": study, "stage": stage, "model": model} | sums(groups[study, stage, model]) for study, stage, model in ordered]
+    return [
+        {"study": study, "stage": stage, "model": model} | sum_jobs(groups[study, stage, model]) for study, stage, model in ordered
+    ]
 
 
-def sums(jobs: list[PlannedJob]) -> dict:
+def sum_jobs(jobs: list[PlannedJob]) -> dict:
+    """Sums over jobs: counts, hours, completions, tokens, and gigabytes on disk."""
     return {
         "jobs": len(jobs),
         "gpu_hours": sum(job.estimate.gpu_hours for job in jobs),
@@ -151,14 +159,15 @@ def sums(jobs: list[PlannedJob]) -> dict:
 
 
 def totals(jobs: list[PlannedJob], setting: Setting, price: float) -> dict:
-    found = sums(jobs)
+    """`sum_jobs` with cost (`price` for a GPU-hour), wall time, critical path and peak disk."""
+    job_sums = sum_jobs(jobs)
     hours = max((job.end for job in jobs), default=0.0) / 3600
-    return found | {
-        "cost": found["gpu_hours"] * price,
+    return job_sums | {
+        "cost": job_sums["gpu_hours"] * price,
         "wall_hours": hours,
-        "critical_path_hours": sum(_taken(job, setting) for job in critical_path(jobs, setting)) / 3600,
+        "critical_path_hours": sum(_duration(job, setting) for job in critical_path(jobs, setting)) / 3600,
         "peak_disk_gb": peak_disk(jobs) / 1e9,
-        "unknown": sum(not job.estimate.known for job in jobs),
+        "unknown": sum(not job.estimate.is_known for job in jobs),
     }
 
 
@@ -166,17 +175,17 @@ def peak_disk(jobs: list[PlannedJob]) -> float:
     """The largest number of bytes that the plan needs at once, in addition to what is on disk now."""
     events = [(job.start, 1, job.estimate.scratch_bytes) for job in jobs]
     events += [(job.end, 0, job.estimate.kept_bytes - job.estimate.scratch_bytes) for job in jobs]
-    now = most = 0.0
+    now = peak = 0.0
     for _, _, change in sorted(events):
         now += change
-        most = max(most, now)
-    return most
+        peak = max(peak, now)
+    return peak
 
 
-def planned(study: str, dry_run: list[dict], config: dict, setting: Setting, calibration) -> list[PlannedJob]:
-    """The jobs of a dry-run (see `snakemake_logger_plugin_plan`), estimated and scheduled. Rules without outputs are left out."""
-    # Snakemake lists jobs in a different order each time. Sorted, they give the same plan.
-    doing = sorted((job for job in dry_run if job["output"]), key=lambda job: job["output"])
+def plan_jobs(study: str, dry_run: list[dict], config: dict, setting: Setting, calibration) -> list[PlannedJob]:
+    """The estimated and scheduled jobs of a dry-run (see `snakemake_logger_plugin_plan`), without rules that have no outputs."""
+    # Snakemake lists jobs in a different order each time. Sorted jobs give the same plan.
+    writing_jobs = sorted((job for job in dry_run if job["output"]), key=lambda job: job["output"])
     jobs = [
         PlannedJob(
             number,
@@ -186,8 +195,8 @@ def planned(study: str, dry_run: list[dict], config: dict, setting: Setting, cal
             durations.estimate(config, durations.Job.of(job["rule"], job["wildcards"]), setting.gpu, calibration),
             job["threads"],
         )
-        for number, job in enumerate(doing)
+        for number, job in enumerate(writing_jobs)
     ]
-    connect(jobs, [(job["input"], job["output"]) for job in doing])
+    connect(jobs, [(job["input"], job["output"]) for job in writing_jobs])
     schedule(jobs, setting)
     return jobs

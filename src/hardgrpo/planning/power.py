@@ -1,8 +1,8 @@
-"""The power of a design before it is run: the smallest effects that its seeds find, and the seeds that published differences take.
+"""The power of a design before it is run: the smallest effects that its seeds detect, and the seeds that published differences need.
 
-Power depends on three variances that are unknown before the runs, so they are assumed. The spread over seeds matters most: in A
-Sober Look at Progress in LM Reasoning (arXiv 2504.07086) runs differ by 5 to 15 points on small test sets, in the miniature by 0.5
-to 1.5. The variances over completions and over problems are those of the miniature's hardest tests, rounded up.
+Power depends on three variances that are unknown before the runs and therefore assumed. The spread over seeds matters most: runs differ
+by 5 to 15 points on small test sets in A Sober Look at Progress in LM Reasoning (arXiv 2504.07086), and by 0.5 to 1.5 in the miniature.
+The variances over completions and over problems are those of the miniature's hardest tests, rounded up.
 """
 
 from itertools import combinations
@@ -14,43 +14,43 @@ from hardgrpo.study import settings
 SEED_SD = 0.02  # standard deviation of a run's accuracy, a share
 COMPLETION_VARIANCE = 0.15  # mean of p(1-p) over problems
 PROBLEM_VARIANCE = {1: 0.05, 2: 0.02}  # over problems: of the gain of one policy, and of the paired difference of two
-MOST_SEEDS = 1000  # a difference that takes more seeds needs more problems instead
+MOST_SEEDS = 1000  # a difference that needs more seeds needs more problems instead
 
 
-def detectable(config: dict, study: str) -> list[dict]:
-    """The smallest effects (shares) that each test of a study would find with power 80 %, after Holm's correction.
+def detectable_effects(config: dict, study: str) -> list[dict]:
+    """The smallest effects (shares) that each test of a study would detect with power 80 %, after Holm's correction.
 
-    `gain` is that of one policy; `difference` that of any two policies, corrected for all pairs that the study compares on a test;
-    `primary` that of a primary claim about two policies, corrected for the study's tasks. They follow from the assumed variances
-    above (statistics.smallest_detectable) and hold for new problems and new seeds; with a single seed, for its runs only.
+    `gain` is the effect of one policy; `difference` that of any two policies, corrected for all pairs that the study compares on a test;
+    `primary` that of a primary claim about two policies, corrected for the study's tasks. The effects follow from the assumed variances
+    (statistics.smallest_detectable) and hold for new problems and new seeds; with a single seed, only for its runs.
     """
     plan = config["studies"][study]
     tests = [(model, test) for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)]
-    compared = {"gain": 1, "difference": max(pairs_compared(config, plan), 1), "primary": len(plan["tasks"])}
+    comparisons_by_quantity = {"gain": 1, "difference": max(pairs_compared(config, plan), 1), "primary": len(plan["tasks"])}
     rows = []
     for test in dict.fromkeys(test for _, test in tests):
         seeds = len(plan["seeds"])
-        kept = {"study": study, "test": test, "seeds": seeds, "problems": durations.problems(config, test, "test")}
-        row = kept | {"samples": config["tasks"][test]["test"]["samples"]}
-        for quantity, comparisons in compared.items():
-            row[quantity] = smallest(config, test, seeds, 1 if quantity == "gain" else 2, comparisons)
+        test_columns = {"study": study, "test": test, "seeds": seeds, "problems": durations.problems(config, test, "test")}
+        row = test_columns | {"samples": config["tasks"][test]["test"]["samples"]}
+        for quantity, comparisons in comparisons_by_quantity.items():
+            row[quantity] = smallest_effect(config, test, seeds, 1 if quantity == "gain" else 2, comparisons)
         rows.append(row)
     return rows
 
 
 def pairs_compared(config: dict, plan: dict) -> int:
-    """The largest number of pairs of arms that a model and task compare: arms that differ in policy or in recipe, or in both if the
+    """The largest number of pairs of arms that are compared on a model and task: arms that differ in policy or in recipe, or in both if the
     study's `also_compared` names the pair."""
     arms: dict[tuple, set] = {}
     for run in settings.runs(config, plan):
         arms.setdefault((run.model, run.task), set()).add((run.policy, run.recipe))
     also_compared = [set(pair) for pair in settings.also_compared(plan)]
-    compared = lambda pair: set(pair) in also_compared or settings.share_policy_or_recipe(*pair)
-    return max((sum(map(compared, combinations(found, 2))) for found in arms.values()), default=0)
+    is_compared = lambda pair: set(pair) in also_compared or settings.share_policy_or_recipe(*pair)
+    return max((sum(map(is_compared, combinations(arms_of_cell, 2))) for arms_of_cell in arms.values()), default=0)
 
 
-def smallest(config: dict, test: str, seeds: int, runs: int, comparisons: int = 1) -> float:
-    """The smallest effect (a share) that a test finds with power 80 %: a gain (`runs` 1) or a paired difference (`runs` 2)."""
+def smallest_effect(config: dict, test: str, seeds: int, runs: int, comparisons: int = 1) -> float:
+    """The smallest effect (a share) that a test detects with power 80 %: a gain (`runs` 1) or a paired difference (`runs` 2)."""
     problems, samples = durations.problems(config, test, "test"), config["tasks"][test]["test"]["samples"]
     sampling = runs * COMPLETION_VARIANCE / samples / problems / seeds
     over_seeds = runs * SEED_SD**2 / seeds + sampling
@@ -58,13 +58,13 @@ def smallest(config: dict, test: str, seeds: int, runs: int, comparisons: int = 
     return statistics.smallest_detectable(over_seeds, over_problems, seeds, comparisons)
 
 
-def needed(config: dict, study: str, claims: list[dict], published: list[dict], readings: set, gpu: str) -> list[dict]:
-    """For each claim about a difference of two policies whose size a paper printed: the seeds that it takes, and their cost.
+def required_seeds(config: dict, study: str, claims: list[dict], printed_gains: list[dict], readings: set, gpu: str) -> list[dict]:
+    """For each claim about a difference of two policies whose size a paper printed: the required seeds, and their cost.
 
     A row is a claim in a cell of the study: `published` (a share, from the two printed gains), `detectable` with the study's seeds,
-    `takes` (the least number of seeds, at least 2, that finds the published difference with power 80 %; None if it exceeds
-    MOST_SEEDS: the test has too few problems), `gpu_hours` of these seeds' runs of the two policies, and whether the study `aims`
-    at the claim. A primary claim is corrected for the study's tasks.
+    `takes` (the least number of seeds, at least 2, that detects the published difference with power 80 %; None if it exceeds MOST_SEEDS
+    because the test has too few problems), `gpu_hours` of these seeds' runs of the two policies, and whether the study `aims` at the
+    claim. A primary claim is corrected for the study's tasks.
     """
     plan, rows = config["studies"][study], []
     for claim in claims:
@@ -77,43 +77,43 @@ def needed(config: dict, study: str, claims: list[dict], published: list[dict], 
             continue
         comparisons = len(plan["tasks"]) if claim.get("primary") else 1
         for model, task in settings.pairs(config, plan):
-            gains = [_published(published, readings, model, task, policy) for policy in pair]
+            gains = [_printed_gain(printed_gains, readings, model, task, policy) for policy in pair]
             if None in gains:
                 continue
             effect = gains[0] - gains[1]
-            takes = _seeds(config, task, abs(effect), comparisons)
+            seeds_needed = _least_seeds(config, task, abs(effect), comparisons)
             rows.append(
                 {"study": study, "claim": claim["id"], "model": model, "task": task, "published": effect}
-                | {"detectable": smallest(config, task, len(plan["seeds"]), 2, comparisons)}
-                | {"seeds": len(plan["seeds"]), "takes": takes}
-                | {"gpu_hours": takes and takes * _cost(config, plan, model, task, pair, gpu)}
+                | {"detectable": smallest_effect(config, task, len(plan["seeds"]), 2, comparisons)}
+                | {"seeds": len(plan["seeds"]), "takes": seeds_needed}
+                | {"gpu_hours": seeds_needed and seeds_needed * _gpu_hours(config, plan, model, task, pair, gpu)}
                 | {"aims": claim["id"] in plan.get("aims_at", [])}
             )
     return rows
 
 
-def _published(published: list[dict], readings: set, model: str, task: str, policy: str) -> float | None:
+def _printed_gain(printed_gains: list[dict], readings: set, model: str, task: str, policy: str) -> float | None:
     """The printed gain (a share) of the task that corresponds to this one; None if no paper printed it."""
-    for row in published:
-        same = (row["quantity"], row["model"], row["policy"]) == ("gain", model, policy) and row["unit"] == "points"
-        if same and row["task"] == row["eval_task"] and (row["task"], task) in readings:
+    for row in printed_gains:
+        is_gain = (row["quantity"], row["model"], row["policy"]) == ("gain", model, policy) and row["unit"] == "points"
+        if is_gain and row["task"] == row["eval_task"] and (row["task"], task) in readings:
             return row["number"] / 100
     return None
 
 
-def _seeds(config: dict, test: str, effect: float, comparisons: int) -> int | None:
-    found = lambda seeds: smallest(config, test, seeds, 2, comparisons) <= effect
-    if not found(MOST_SEEDS):
+def _least_seeds(config: dict, test: str, effect: float, comparisons: int) -> int | None:
+    is_detectable = lambda seeds: smallest_effect(config, test, seeds, 2, comparisons) <= effect
+    if not is_detectable(MOST_SEEDS):
         return None
-    low, high = 1, MOST_SEEDS  # never 1: one seed says nothing about others
+    low, high = 1, MOST_SEEDS  # the result exceeds 1, because a single seed does not show the spread over seeds
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if found(middle) else (middle, high)
+        low, high = (low, middle) if is_detectable(middle) else (middle, high)
     return high
 
 
-def _cost(config: dict, plan: dict, model: str, task: str, pair: tuple[str, str], gpu: str) -> float:
-    """GPU-hours of one seed's runs of two policies, with their evaluation on the task itself."""
+def _gpu_hours(config: dict, plan: dict, model: str, task: str, pair: tuple[str, str], gpu: str) -> float:
+    """GPU-hours of a seed's runs of two policies, with their evaluation on the trained task."""
     recipe = settings.recipes_of(plan)[0]
     jobs = [
         durations.Job(

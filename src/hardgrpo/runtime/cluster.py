@@ -1,6 +1,6 @@
-"""Check before the first job is submitted that a Slurm cluster can run all jobs of a study.
+"""Check before the first submission that a Slurm cluster can run all jobs of a study.
 
-Slurm itself refuses an impossible job only when that job is submitted, perhaps hours later, or leaves it pending for ever.
+Slurm refuses an impossible job only when the job is submitted, perhaps hours later, or leaves the job pending for ever.
 """
 
 import functools
@@ -22,7 +22,7 @@ class Request:
     """The resources that a job requests."""
 
     rule: str
-    partition: str | None = None  # several are separated by commas; None: the cluster's default
+    partition: str | None = None  # or several, separated by commas; None: the cluster's default
     gpus: int = 0
     gpu_name: str | None = None
     mem_mb: int = 0
@@ -36,155 +36,148 @@ class Request:
 
 @dataclass(frozen=True)
 class Node:
+    """What a node offers to jobs."""
+
     cpus: int
     mem_mb: int
-    gpus: dict[str, int] = field(default_factory=dict)  # number by kind; kind "" where the cluster does not name it
+    gpus: dict[str, int] = field(default_factory=dict)  # count by kind; "" is the kind where the cluster names none
     features: frozenset[str] = frozenset()
     partitions: frozenset[str] = frozenset()
 
     def count(self, gpu_name: str | None) -> int:
+        """The number of GPUs of a kind, or of all kinds."""
         return self.gpus.get(gpu_name, 0) if gpu_name else sum(self.gpus.values())
 
 
 @dataclass(frozen=True)
 class Partition:
+    """A partition with its nodes."""
+
     name: str
     minutes: float = math.inf
     default: bool = False
     open: bool = True
-    nodes: tuple[Node, ...] = ()  # with at most the CPUs and the memory that the partition allows on a node
+    nodes: tuple[Node, ...] = ()  # with at most the CPUs and the memory that the partition grants on a node
     qos: str | None = None
 
 
 def problems(requests: Iterable[Request], partitions: list[Partition], accounts: set[str] | None) -> list[str]:
-    """One line for each rule and resource that the cluster cannot provide. `accounts` is None if the cluster does not list them."""
-    found: dict[tuple, tuple] = {}
+    """One line for each rule and resource that the cluster cannot provide.
+
+    `accounts` are the user's accounts in lower case; None if the cluster does not list accounts.
+    """
+    largest: dict[tuple, tuple] = {}
     for request in requests:
         for resource, amount, text in _problems(request, partitions, accounts):
             key = (request.rule, resource, request.partition)
-            found[key] = max(found.get(key, (0, "")), (amount, f"rule {request.rule}: {resource}: {text}"))
-    return [text for _, text in found.values()]
+            largest[key] = max(largest.get(key, (0, "")), (amount, f"rule {request.rule}: {resource}: {text}"))
+    return [text for _, text in largest.values()]
 
 
-def _problems(asked: Request, partitions: list[Partition], accounts: set[str] | None):
-    if asked.account and accounts is not None and asked.account.lower() not in accounts:
-        yield (
-            "slurm_account",
-            0,
-            f"'{asked.account}' is none of your accounts ({', '.join(sorted(accounts))}); correct slurm_account in slurm/config.yaml",
-        )
-    known = {partition.name: partition for partition in partitions}
-    if asked.partition:
-        names = asked.partition.split(",")
-        entry = "gpu_partition or slurm_partition" if asked.gpus else "slurm_partition"
+def _problems(request: Request, partitions: list[Partition], accounts: set[str] | None):
+    if request.account and accounts is not None and request.account.lower() not in accounts:
+        text = f"'{request.account}' is not among your accounts ({', '.join(sorted(accounts))}); correct slurm_account in slurm/config.yaml"
+        yield "slurm_account", 0, text
+    partitions_by_name = {partition.name: partition for partition in partitions}
+    if request.partition:
+        names = request.partition.split(",")
+        entry = "gpu_partition or slurm_partition" if request.gpus else "slurm_partition"
     else:
         names = [partition.name for partition in partitions if partition.default]
         entry = "slurm_partition"
         if not names:
-            yield (
-                "slurm_partition",
-                0,
-                f"not set, and the cluster has no default; set {entry} in slurm/config.yaml to one of {', '.join(known)}",
-            )
+            text = f"not set, and the cluster has no default; set {entry} in slurm/config.yaml to one of {', '.join(partitions_by_name)}"
+            yield "slurm_partition", 0, text
             return
-    unknown = [name for name in names if name not in known]
-    for name in unknown:
-        yield (
-            "slurm_partition",
-            0,
-            f"the cluster has no '{name}'; correct {entry} in slurm/config.yaml (partitions: {', '.join(known)})",
-        )
+    unknown_names = [name for name in names if name not in partitions_by_name]
+    for name in unknown_names:
+        text = f"the cluster has no '{name}'; correct {entry} in slurm/config.yaml (partitions: {', '.join(partitions_by_name)})"
+        yield "slurm_partition", 0, text
     for name in names:
-        if name in known and not known[name].open:
+        if name in partitions_by_name and not partitions_by_name[name].open:
             yield "slurm_partition", 0, f"'{name}' takes no jobs at present; wait, or name another in slurm/config.yaml"
-    if unknown:
+    if unknown_names:
         return
-    where = f"in partition {','.join(names)}"
-    longest = max(known[name].minutes for name in names)
-    if asked.minutes > longest:
-        yield (
-            "runtime",
-            asked.minutes,
-            f"{asked.minutes} min asked for, at most {longest:.0f} allowed {where}; set longest_runtime: {longest:.0f} in slurm/config.yaml",
-        )
-    nodes = [node for name in names for node in known[name].nodes]
-    if re.fullmatch(r"[\w.-]+(&[\w.-]+)*", asked.constraint or ""):  # Slurm checks anything more complex
-        wanted = set(asked.constraint.split("&"))
+    place = f"in partition {','.join(names)}"
+    longest = max(partitions_by_name[name].minutes for name in names)
+    if request.minutes > longest:
+        text = f"{request.minutes} min requested, at most {longest:.0f} allowed {place}; set longest_runtime: {longest:.0f} in slurm/config.yaml"
+        yield "runtime", request.minutes, text
+    nodes = [node for name in names for node in partitions_by_name[name].nodes]
+    if re.fullmatch(r"[\w.-]+(&[\w.-]+)*", request.constraint or ""):  # Slurm checks anything more complex
+        needed_features = set(request.constraint.split("&"))
         features = sorted(set().union(*(node.features for node in nodes)))
-        nodes = [node for node in nodes if wanted <= node.features]
+        nodes = [node for node in nodes if needed_features <= node.features]
         if not nodes:
-            entry = "gpu_constraint or constraint" if asked.gpus else "constraint"
-            has = ", ".join(features) or "none"
-            yield (
-                "constraint",
-                0,
-                f"no node {where} has '{asked.constraint}' (features: {has}); correct {entry} in slurm/config.yaml",
-            )
+            entry = "gpu_constraint or constraint" if request.gpus else "constraint"
+            feature_names = ", ".join(features) or "none"
+            text = f"no node {place} has '{request.constraint}' (features: {feature_names}); correct {entry} in slurm/config.yaml"
+            yield "constraint", 0, text
             return
-    if asked.gpus and asked.gpu_name and not re.fullmatch(r"[A-Za-z0-9_.-]+", asked.gpu_name):
-        yield (
-            "gpu_name",
-            0,
-            f"'{asked.gpu_name}' has characters that Snakemake's plugin refuses (it takes letters, digits, '_', '.' and '-'); remove gpu_name from"
-            " slurm/config.yaml, and choose the nodes by gpu_constraint or gpu_partition",
+    if request.gpus and request.gpu_name and not re.fullmatch(r"[A-Za-z0-9_.-]+", request.gpu_name):
+        text = (
+            f"'{request.gpu_name}' has characters that Snakemake's plugin refuses (it takes letters, digits, '_', '.' and '-'); remove gpu_name from"
+            " slurm/config.yaml, and choose the nodes by gpu_constraint or gpu_partition"
         )
+        yield "gpu_name", 0, text
         return
-    if asked.gpus > 1 and re.search(r"\d+g\.\d+gb", asked.gpu_name or ""):
-        yield (
-            "gpu",
-            asked.gpus,
-            f"{asked.gpus} slices {asked.gpu_name} asked for, and CUDA shows a process one MIG slice; name whole GPUs in gpu_name in"
-            " slurm/config.yaml, or lower count of the model's gpus in config/models.yaml",
+    if request.gpus > 1 and re.search(r"\d+g\.\d+gb", request.gpu_name or ""):
+        text = (
+            f"{request.gpus} slices {request.gpu_name} requested, and CUDA shows a process one MIG slice; name whole GPUs in gpu_name in"
+            " slurm/config.yaml, or lower count of the model's gpus in config/models.yaml"
         )
+        yield "gpu", request.gpus, text
         return
     kinds = ", ".join(sorted({kind for node in nodes for kind in node.gpus if kind}))
     limits = [
         (
             "gpu",
-            asked.gpus,
-            lambda node: node.count(asked.gpu_name),
-            f"{asked.gpu_name} GPUs" if asked.gpu_name else "GPUs",
+            request.gpus,
+            lambda node: node.count(request.gpu_name),
+            f"{request.gpu_name} GPUs" if request.gpu_name else "GPUs",
             "correct gpu_partition or gpu_name in slurm/config.yaml, or the model's gpus in config/models.yaml"
             + (f" (kinds there: {kinds})" if kinds else ""),
         ),
-        ("mem_mb", asked.mem_mb, lambda node: node.mem_mb, "MB", f"name larger nodes, or set-resources {asked.rule}:mem_mb"),
+        ("mem_mb", request.mem_mb, lambda node: node.mem_mb, "MB", f"name larger nodes, or set-resources {request.rule}:mem_mb"),
         (
             "cpus_per_task",
-            asked.cpus,
+            request.cpus,
             lambda node: node.cpus,
             "CPUs",
-            f"name larger nodes, or set-resources {asked.rule}:cpus_per_task",
+            f"name larger nodes, or set-resources {request.rule}:cpus_per_task",
         ),
     ]
-    short = False
-    for resource, amount, has, unit, advice in limits:
-        most = max(map(has, nodes), default=0)
-        if amount > most:
-            short = True
-            yield resource, amount, f"{amount} {unit} asked for on one node, at most {most} {where}; {advice}"
-    if not short and not any(all(amount <= has(node) for _, amount, has, _, _ in limits) for node in nodes):
+    exceeded = False
+    for resource, amount, capacity_of, unit, advice in limits:
+        capacity = max(map(capacity_of, nodes), default=0)
+        if amount > capacity:
+            exceeded = True
+            yield resource, amount, f"{amount} {unit} requested on one node, at most {capacity} {place}; {advice}"
+    if not exceeded and not any(all(amount <= capacity_of(node) for _, amount, capacity_of, _, _ in limits) for node in nodes):
         together = ", ".join(f"{amount} {unit}" for _, amount, _, unit, _ in limits if amount)
-        yield "node", 0, f"no single node {where} has {together}; lower one of them with set-resources"
+        yield "node", 0, f"no single node {place} has {together}; lower one of them with set-resources"
 
 
 def read_partitions(partitions: str, nodes: str) -> list[Partition]:
-    """The cluster, from the output of `scontrol -o show partition` and `scontrol -o show node`."""
-    members = [_node(fields) for fields in map(_fields, nodes.splitlines()) if "NodeName" in fields]
-    found = []
+    """The cluster's partitions, from the output of `scontrol -o show partition` and `scontrol -o show node`."""
+    cluster_nodes = [_node(fields) for fields in map(_fields, nodes.splitlines()) if "NodeName" in fields]
+    cluster_partitions = []
     for fields in map(_fields, partitions.splitlines()):
         if "PartitionName" in fields:
             name = fields["PartitionName"]
-            inside = tuple(_allowed(node, fields) for node in members if name in node.partitions)
+            partition_nodes = tuple(_allowed(node, fields) for node in cluster_nodes if name in node.partitions)
             is_open = fields.get("State", "UP") in ("UP", "DOWN")  # a partition that is DOWN still queues jobs
             qos = None if fields.get("QoS", "N/A") == "N/A" else fields["QoS"]
-            found.append(Partition(name, minutes(fields.get("MaxTime", "")), fields.get("Default") == "YES", is_open, inside, qos))
-    return found
+            cluster_partitions.append(
+                Partition(name, minutes(fields.get("MaxTime", "")), fields.get("Default") == "YES", is_open, partition_nodes, qos)
+            )
+    return cluster_partitions
 
 
 def _allowed(node: Node, partition: dict[str, str]) -> Node:
-    """The node with at most the CPUs and the memory that a job of the partition may have on a node."""
-    most = {name: int(partition[name]) for name in ("MaxCPUsPerNode", "MaxMemPerNode") if partition.get(name, "").isdigit()}
-    cpus, mem_mb = most.get("MaxCPUsPerNode", node.cpus), most.get("MaxMemPerNode", node.mem_mb)
+    """The node with at most the CPUs and the memory that the partition grants a job on one node."""
+    limits = {name: int(partition[name]) for name in ("MaxCPUsPerNode", "MaxMemPerNode") if partition.get(name, "").isdigit()}
+    cpus, mem_mb = limits.get("MaxCPUsPerNode", node.cpus), limits.get("MaxMemPerNode", node.mem_mb)
     return replace(node, cpus=min(cpus, node.cpus), mem_mb=min(mem_mb, node.mem_mb))
 
 
@@ -195,10 +188,10 @@ def _fields(line: str) -> dict[str, str]:
 def _node(fields: dict[str, str]) -> Node:
     gpus: dict[str, int] = {}
     for entry in re.sub(r"\([^)]*\)", "", fields.get("Gres", "")).split(","):  # gpu:h100:4(S:0-1), gpu:4, gpu:1g.10gb:7
-        name, *rest = entry.split(":")
+        name, *details = entry.split(":")
         if name == "gpu":
-            count = int(rest.pop()) if rest and rest[-1].isdigit() else 1
-            kind = rest[0] if rest else ""
+            count = int(details.pop()) if details and details[-1].isdigit() else 1
+            kind = details[0] if details else ""
             gpus[kind] = gpus.get(kind, 0) + count
     features = fields.get("AvailableFeatures", "(null)")
     return Node(
@@ -211,15 +204,17 @@ def _node(fields: dict[str, str]) -> Node:
 
 
 def check(requests: Iterable[Request], at_once: int) -> None:
-    """Raise a `UserError` with one line for each request that this cluster cannot satisfy. `requests` holds one for each job, of which at
-    most `at_once` are in the queue at a time."""
+    """Raise a `UserError` with one line for each request that this cluster cannot satisfy.
+
+    `requests` holds one request for each job; at most `at_once` jobs are in the queue at a time.
+    """
     if shutil.which("scontrol") is None or shutil.which("sbatch") is None:
         raise UserError(
             "profile slurm: Slurm is not on this machine (no scontrol, no sbatch); run on a login node of the cluster, or use --profile"
             " laptop"
         )
     requests, config = list(requests), read_config()
-    partitions = read_partitions(*(_ask("scontrol", "-a", "-o", "show", what) for what in ("partition", "node")))
+    partitions = read_partitions(*(_ask("scontrol", "-a", "-o", "show", kind) for kind in ("partition", "node")))
     distinct = sorted(set(requests), key=str)
     with_account = any(request.account for request in distinct)
     accounts = _accounts() if with_account else None
@@ -235,13 +230,13 @@ def check(requests: Iterable[Request], at_once: int) -> None:
 
 
 def read_config() -> dict[str, str]:
-    """The cluster's configuration, as `scontrol show config` lists it."""
+    """The cluster's configuration, as listed by `scontrol show config`."""
     lines = (line.partition("=") for line in _ask("scontrol", "show", "config").splitlines())
     return {name.strip(): value.strip() for name, _, value in lines}
 
 
-# What to write instead of an option of sbatch, by the name that the plugin gives the option.
-INSTEAD = {
+# The setting that replaces an option of sbatch, by the plugin's name of the option.
+REPLACEMENTS = {
     "account": "slurm_account in slurm/config.yaml",
     "partition": "slurm_partition or gpu_partition in slurm/config.yaml",
     "runtime/time limit": "longest_runtime in slurm/config.yaml",
@@ -258,14 +253,14 @@ INSTEAD = {
 
 
 def extra_problems(requests: Iterable[Request]) -> list[str]:
-    """One line for each option in slurm_extra that Snakemake's plugin refuses, because it sets the option itself."""
+    """One line for each option in slurm_extra that Snakemake's plugin refuses because the plugin sets the option itself."""
     from snakemake_executor_plugin_slurm.validation import get_forbidden_slurm_options
 
     lines = {}
     for request in requests:
         for pattern, name in get_forbidden_slurm_options().items():
             if option := re.search(pattern, request.extra or ""):
-                remedy = f"write {INSTEAD[name]} instead" if name in INSTEAD else "leave it out: the workflow sets it"
+                remedy = f"write {REPLACEMENTS[name]} instead" if name in REPLACEMENTS else "leave it out: the workflow sets it"
                 text = (
                     f"slurm_extra: '{option.group().strip(' =')}' cannot stand there, because Snakemake sets this option; {remedy}"
                 )
@@ -274,7 +269,7 @@ def extra_problems(requests: Iterable[Request]) -> list[str]:
 
 
 def limit_problems(requests: list[Request], partitions: list[Partition], cluster: str, at_once: int) -> list[str]:
-    """One line for each request beyond a limit of the cluster's accounting; none if the accounting does not answer."""
+    """One line for each request that exceeds a limit of the cluster's accounting; none if the accounting does not answer."""
     user = getpass.getuser()
     columns = ",".join(slurm_limits.ASSOCIATION)
     try:
@@ -287,7 +282,7 @@ def limit_problems(requests: list[Request], partitions: list[Partition], cluster
         default_account = _ask("sacctmgr", "-nP", "show", "user", user, "format=defaultaccount").strip()
     except (UserError, OSError):
         return []
-    accounting = slurm_limits.read(user_rows + account_rows, qos, user, cluster)
+    accounting = slurm_limits.read_accounting(user_rows + account_rows, qos, user, cluster)
     partition_qos = {partition.name: partition.qos for partition in partitions}
     default = next((partition.name for partition in partitions if partition.default), "")
 
@@ -298,40 +293,42 @@ def limit_problems(requests: list[Request], partitions: list[Partition], cluster
 
     unknown_qos = sorted({request.qos for request in requests if request.qos} - accounting.qos.keys())
     jobs = [(request, levels(request.account, request.qos, request.partition)) for request in requests]
-    beyond: dict[tuple, tuple] = {}
+    largest: dict[tuple, tuple] = {}
     for rule, resource, amount, text in slurm_limits.problems(jobs, at_once):
-        beyond[rule, resource] = max(beyond.get((rule, resource), (-math.inf, "")), (amount, text))
+        largest[rule, resource] = max(largest.get((rule, resource), (-math.inf, "")), (amount, text))
     lines = [f"slurm-qos: the cluster has no QOS '{name}', expected one of {', '.join(accounting.qos)}" for name in unknown_qos]
     return lines + [
-        f"rule {rule}: {resource}: {text}" if rule else f"{resource}: {text}" for (rule, resource), (_, text) in beyond.items()
+        f"rule {rule}: {resource}: {text}" if rule else f"{resource}: {text}" for (rule, resource), (_, text) in largest.items()
     ]
 
 
-LONGEST_BETWEEN_CHECKS = 200  # seconds between two questions of Snakemake's plugin about the states of jobs, with a margin
+STATUS_INTERVAL_SECONDS = 200  # the longest interval between two status checks of Snakemake's plugin, with a margin
 
 
 def status_command(preferred: str, first_check: int) -> str:
-    """The command by which Snakemake's plugin learns the states of jobs: sacct or squeue, the preferred one if it works here.
+    """The command with which Snakemake's plugin queries the states of jobs: `preferred` (sacct or squeue) if this cluster supports it,
+    else the alternative.
 
-    `first_check`: the profile's slurm-init-seconds-before-status-checks. Raise a `UserError` if neither works.
+    `first_check`: the profile's slurm-init-seconds-before-status-checks, in seconds. Raise a `UserError` if neither command works.
     """
-    # squeue forgets a job MinJobAge after its end. The plugin asks sacct all the same if MinJobAge is less than three first checks.
+    # squeue forgets a job MinJobAge seconds after its end. The plugin falls back to sacct if MinJobAge is below three times first_check.
     age = re.match(r"\d+", read_config().get("MinJobAge", ""))
-    needed = max(LONGEST_BETWEEN_CHECKS, 3 * first_check)
-    works = {
+    needed_seconds = max(STATUS_INTERVAL_SECONDS, 3 * first_check)
+    is_usable = {
         "sacct": lambda: _answers("sacct", "-X", "-n", "-P", "--clusters", "all", "--format=JobIDRaw,State", "--name=hardgrpo"),
-        "squeue": lambda: age is not None and int(age.group()) >= needed,
+        "squeue": lambda: age is not None and int(age.group()) >= needed_seconds,
     }
-    for command in sorted(works, key=preferred.__ne__):
-        if works[command]():
+    for command in sorted(is_usable, key=preferred.__ne__):
+        if is_usable[command]():
             return command
     raise UserError(
         f"this cluster keeps no accounts of jobs (sacct), and its squeue forgets a job {age.group() if age else '?'} s after the job's"
-        f" end, so that Snakemake might wait for ever; ask the administrators for MinJobAge={needed} or for accounting"
+        f" end, so that Snakemake might wait for ever; ask the administrators for MinJobAge={needed_seconds} or for accounting"
     )
 
 
 def _answers(*command: str) -> bool:
+    """Whether a command succeeds."""
     try:
         _ask(*command)
     except (UserError, OSError):
@@ -340,20 +337,21 @@ def _answers(*command: str) -> bool:
 
 
 def _ask(*command: str) -> str:
+    """The output of a command of Slurm. Raise a `UserError` if it fails or does not answer within 60 s."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired:
         raise UserError(f"{' '.join(command)}: no answer in 60 s; ask the cluster's status page, and start again later") from None
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().replace("\n", "; ")
-        raise UserError(f"{' '.join(command)}: {said}; check that this machine reaches Slurm, and start again")
-    return done.stdout
+    if process.returncode:
+        message = (process.stderr or process.stdout).strip().replace("\n", "; ")
+        raise UserError(f"{' '.join(command)}: {message}; check that this machine reaches Slurm, and start again")
+    return process.stdout
 
 
 def _accounts() -> set[str] | None:
     """The accounts that this user may charge; None if the cluster does not list them."""
     try:
-        told = _ask("sacctmgr", "-nP", "show", "assoc", f"user={getpass.getuser()}", "format=account")
+        output = _ask("sacctmgr", "-nP", "show", "assoc", f"user={getpass.getuser()}", "format=account")
     except (UserError, OSError):
         return None
-    return {line.strip().lower() for line in told.splitlines() if line.strip()} or None
+    return {line.strip().lower() for line in output.splitlines() if line.strip()} or None

@@ -1,7 +1,7 @@
-"""Find the files of this project that a program uses, by following its imports, and compute one checksum over them.
+"""Find the project's files that a program uses by following its imports, and compute one checksum over them.
 
-A cheap rule has this checksum as a parameter, so Snakemake runs the rule again when any of the files changes. The files are not
-inputs of the rule, because Snakemake compares inputs by modification time, and a clone sets all times anew.
+A cheap rule has this checksum as a parameter, so Snakemake reruns the rule when one of the files changes. The files are not inputs of
+the rule because Snakemake compares inputs by modification time, and cloning sets all times anew.
 """
 
 import functools
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2]  # the folder that holds the package
-# Not `ast`: parsing a hundred modules took a quarter of the time of a plan. ruff makes sure that each import starts its line.
+# A regular expression, not `ast`: parsing a hundred modules took a quarter of the time of a plan. ruff ensures one import per line.
 IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+)?import\s+(\([^)]*\)|.*)", re.MULTILINE)
 NOT_A_NAME = re.compile(r"#.*|\bas\s+\w+")
 FILE_NAME = re.compile(r"""(?=["']([\w./-]*\.[\w-]+)["'])""")
@@ -26,28 +26,27 @@ def checksum(*programs: Path) -> str:
 
 
 def files_of(*programs: Path) -> list[Path]:
-    """The programs, the modules that they import anywhere in their text, the modules that these import, and so on; and the files beside
-    a module that the module names in a string (templates, styles)."""
-    waiting = [Path(program).resolve() for program in programs]
-    found = set(waiting)
-    while waiting:
-        path = waiting.pop()
-        new = needed_by(path) - found
-        found |= new
-        waiting += [other for other in new if other.suffix == ".py"]
-    return sorted(found)
+    """The programs, all modules that they import directly or indirectly, and the files that these name in strings (templates, styles), sorted."""
+    queue = [Path(program).resolve() for program in programs]
+    paths = set(queue)
+    while queue:
+        path = queue.pop()
+        new_paths = dependencies(path) - paths
+        paths |= new_paths
+        queue += [module for module in new_paths if module.suffix == ".py"]
+    return sorted(paths)
 
 
 @functools.cache
-def needed_by(path: Path) -> frozenset[Path]:
-    """The project's files that one file names: modules that it imports, and files beside it that it reads."""
-    text, found = path.read_text(encoding="utf-8"), set()
+def dependencies(path: Path) -> frozenset[Path]:
+    """The project's files that a file names: the modules that it imports, and files beside it that it reads."""
+    text, paths = path.read_text(encoding="utf-8"), set()
     for module, names in IMPORT.findall(text):
         for name in re.findall(r"[\w.]+", NOT_A_NAME.sub("", names)):  # a name imported from a package may be a module
-            found |= set(_modules(path, f"{module}.{name}" if module else name))
+            paths |= set(_modules(path, f"{module}.{name}" if module else name))
     for name in set(FILE_NAME.findall(text)):
-        found |= {near for folder in (path.parent, path.parent / "templates") if (near := folder / name).is_file()}
-    return frozenset(found)
+        paths |= {neighbour for folder in (path.parent, path.parent / "templates") if (neighbour := folder / name).is_file()}
+    return frozenset(paths)
 
 
 def _modules(path: Path, name: str) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Choose the Python that runs a program (vLLM has an environment of its own), and check the GPUs of a job."""
+"""Choose the Python that runs a program (vLLM has its own environment), and check the GPUs of a job."""
 
 import importlib.metadata
 import importlib.util
@@ -12,115 +12,118 @@ from hardgrpo.runtime.errors import UserError
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src"  # for a Python in which this package is not installed
-FOR_GPUS, FOR_CPU = ".venv-gpu", ".venv-vllm-cpu"
-NAMED = "HARDGRPO_VLLM_PYTHON"
+GPU_ENVIRONMENT, CPU_ENVIRONMENT = ".venv-gpu", ".venv-vllm-cpu"
+PYTHON_VARIABLE = "HARDGRPO_VLLM_PYTHON"
 STARTED_AGAIN = "HARDGRPO_STARTED_AGAIN"
-# No program downloads while it computes: compute nodes have no internet, and TRL, transformers and vLLM would each try.
+# Compute nodes have no internet, and TRL, transformers and vLLM would each try to download.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
-# By default glibc returns large blocks to the system after every use, and the system zeroes them again. Keeping them makes sampling
-# with a growing cache 1.6 times as fast on a CPU. A process reads these variables when it starts, so the workflow sets them.
+# By default glibc returns large blocks to the system after every use, and the system zeroes the blocks again. Keeping the blocks makes
+# sampling with a growing cache 1.6 times as fast on a CPU. A process reads these variables when it starts, so the workflow sets them.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_THRESHOLD_": "4294967296"}
-# With HARDGRPO_REHEARSAL=1 a job requests GPUs and checks that it got them, but computes on the CPU. This tries out a profile and a
-# cluster before hours of GPUs are spent; tests use it too.
+# With HARDGRPO_REHEARSAL=1 a job requests GPUs and checks that it got them, but computes on the CPU: a cheap test of a profile and a
+# cluster, also used by the tests.
 REHEARSAL = "HARDGRPO_REHEARSAL"
 # Kinds of GPUs in the names that schedulers give them. Other names (`gpu`, `big`, a site's own) are not compared.
-FAMILIES = ["gb200", "gh200", "b200", "b100", "h200", "h100", "h800", "a100", "a800", "l40", "l4", "a40", "a30", "a10", "v100"]
-FAMILIES += ["p100", "t4", "mi300", "mi250", "mi210", "rtx"]
+GPU_FAMILIES = ["gb200", "gh200", "b200", "b100", "h200", "h100", "h800", "a100", "a800", "l40", "l4", "a40", "a30", "a10", "v100"]
+GPU_FAMILIES += ["p100", "t4", "mi300", "mi250", "mi210", "rtx"]
 
 
-def choose(engine: str, gpus: int) -> str:
+def choose_engine(engine: str, gpus: int) -> str:
     """The engine to use. `auto` is vLLM if its build for the job's hardware is installed, else transformers."""
     if engine != "auto":
         return engine
-    here = importlib.util.find_spec("vllm") and (gpus or not build_for_gpus())
-    return "vllm" if here or os.access(other_python(gpus), os.X_OK) else "transformers"
+    is_importable = importlib.util.find_spec("vllm") and (gpus or not has_gpu_build())
+    return "vllm" if is_importable or os.access(vllm_python(gpus), os.X_OK) else "transformers"
 
 
-def build_for_gpus() -> bool:
-    """Whether this Python has the build of vLLM that needs a GPU. A container image has it even in jobs without GPUs."""
+def has_gpu_build() -> bool:
+    """Whether this Python has vLLM's build for GPUs. A container image has this build even in jobs without GPUs."""
     try:
         return "cpu" not in importlib.metadata.version("vllm")
     except importlib.metadata.PackageNotFoundError:  # the build for CPUs has the name vllm-cpu
         return False
 
 
-def other_python(gpus: int) -> str:
-    """The Python in which vLLM and bitsandbytes would be installed: the build for GPUs, or without GPUs the build for CPUs."""
-    return os.environ.get(NAMED) or str(ROOT / (FOR_GPUS if gpus else FOR_CPU) / "bin/python")
+def vllm_python(gpus: int) -> str:
+    """The path of the Python that has vLLM and bitsandbytes if they are installed: the build for GPUs if `gpus`, else that for CPUs."""
+    return os.environ.get(PYTHON_VARIABLE) or str(ROOT / (GPU_ENVIRONMENT if gpus else CPU_ENVIRONMENT) / "bin/python")
 
 
 def use(*packages: str, gpus: int = 0) -> None:
-    """If this Python lacks one of the packages (vllm, bitsandbytes), or for GPUs a torch that can use them, start this program again with a
-    Python that has them.
+    """Restart this program with another Python if this one lacks a package (vllm, bitsandbytes), or a torch for GPUs although `gpus` > 0.
 
-    Call it before heavy imports. HARDGRPO_VLLM_PYTHON can name a Python with vLLM that is installed elsewhere.
+    Call it before heavy imports. HARDGRPO_VLLM_PYTHON can name a Python with vLLM that is installed elsewhere. Raise a `UserError` if no
+    Python has the packages.
     """
     os.environ.update(OFFLINE)
-    missing = [package for package in packages if importlib.util.find_spec(package) is None]
-    if gpus and node.cuda() is None:
-        missing.append("torch for GPUs")
-    if not missing:
+    missing_packages = [package for package in packages if importlib.util.find_spec(package) is None]
+    if gpus and node.cuda_version() is None:
+        missing_packages.append("torch for GPUs")
+    if not missing_packages:
         return
-    python = other_python(gpus)
+    python = vllm_python(gpus)
     if os.access(python, os.X_OK) and STARTED_AGAIN not in os.environ:
         sys.stdout.flush()
-        path = os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])  # finds the tools beside that Python
-        found = {"PATH": path, "PYTHONPATH": os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))}
-        os.execve(python, [python, *sys.argv], os.environ | found | {STARTED_AGAIN: python})
+        path = os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])  # for the tools beside that Python
+        python_paths = {"PATH": path, "PYTHONPATH": os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))}
+        os.execve(python, [python, *sys.argv], os.environ | python_paths | {STARTED_AGAIN: python})
     if STARTED_AGAIN in os.environ:
-        where = f"{os.environ[STARTED_AGAIN]} does not have it either"
+        place = f"{os.environ[STARTED_AGAIN]} does not have it either"
     else:
-        where = f"{python} ({NAMED}) cannot be run" if NAMED in os.environ else "this Python does not have it"
+        place = f"{python} ({PYTHON_VARIABLE}) cannot be run" if PYTHON_VARIABLE in os.environ else "this Python does not have it"
     raise UserError(
-        f"{missing[0]} is not installed ({where}); install it with `make gpu` (NVIDIA GPUs)"
+        f"{missing_packages[0]} is not installed ({place}); install it with `make gpu` (NVIDIA GPUs)"
         + (
             ", or take `gpus` out of the model in config/models.yaml to use the CPU"
-            if missing == ["torch for GPUs"]
+            if missing_packages == ["torch for GPUs"]
             else " or `make vllm-cpu`, or do without: engine: transformers for a model, generation: transformers and base: bf16 for a recipe"
         )
     )
 
 
 def add_gpu_arguments(parser) -> None:
+    """Add --gpus, --gpu-name and --gpu-gib to a program's arguments."""
     parser.add_argument("--gpus", type=int, default=0, help="GPUs that the program needs; 0: compute on the CPU")
     parser.add_argument("--gpu-name", help="requested kind of GPU, by the scheduler's name")
     parser.add_argument("--gpu-gib", type=float, default=0.0, help="memory in GiB that the program needs on each GPU")
 
 
-def granted_gpus(asked: int) -> int:
+def granted_gpus(requested: int) -> int:
     """The number of GPUs to compute on: as many as requested, or 0 in a rehearsal. Raise a `UserError` if the scheduler granted fewer.
 
-    Call it before heavy imports: in a rehearsal it hides the GPUs.
+    Call it before heavy imports, because it hides the GPUs in a rehearsal.
     """
     rehearsal = os.environ.get(REHEARSAL, "")
-    if not asked or rehearsal == "checked":  # the process that started this one has checked the GPUs
-        return 0 if rehearsal else asked
-    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
-    granted = None if shown is None else visible_gpus(shown)
+    if not requested or rehearsal == "checked":  # the parent process has checked the GPUs
+        return 0 if rehearsal else requested
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    granted = None if visible is None else visible_gpus(visible)
     if granted is None and rehearsal:
         raise UserError(
-            f"GPUs asked for: {asked}, granted: unknown, CUDA_VISIBLE_DEVICES is not set ({REHEARSAL}={rehearsal}); run it in a job"
+            f"GPUs requested: {requested}, granted: unknown, CUDA_VISIBLE_DEVICES is not set ({REHEARSAL}={rehearsal}); run it in a job"
             " that was given GPUs"
         )
-    if granted is not None and granted < asked:
+    if granted is not None and granted < requested:
         raise UserError(
-            f"GPUs asked for: {asked}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{shown}'); "
+            f"GPUs requested: {requested}, granted: {granted} (CUDA_VISIBLE_DEVICES is '{visible}'); "
             + (
                 "CUDA shows a process one MIG slice: ask for whole GPUs, or lower count"
-                if "MIG-" in shown
+                if "MIG-" in visible
                 else "check partition and GPUs of the job (slurm/config.yaml), or set CUDA_VISIBLE_DEVICES to as many"
             )
         )
     if not rehearsal:
-        return asked
+        return requested
     os.environ.update({REHEARSAL: "checked", "CUDA_VISIBLE_DEVICES": ""})
     print(f"rehearsal: {granted} GPUs granted, the CPU does the work", file=sys.stderr, flush=True)
     return 0
 
 
 def visible_gpus(entries: str) -> int:
-    """How many GPUs CUDA shows for a value of CUDA_VISIBLE_DEVICES: those before the first entry that names none (`-1`, or Slurm's `NoDevFiles`),
-    and one at most where the first entry is a MIG slice."""
+    """The number of GPUs that CUDA shows for a value of CUDA_VISIBLE_DEVICES.
+
+    CUDA stops at the first entry that is not a GPU (`-1`, or Slurm's `NoDevFiles`), and shows at most one MIG slice.
+    """
     count = 0
     for entry in entries.split(","):
         if not re.fullmatch(r"\d+|(GPU|MIG)-\S+", entry.strip()):
@@ -129,18 +132,24 @@ def visible_gpus(entries: str) -> int:
     return min(count, 1) if entries.strip().startswith("MIG-") else count
 
 
-def family(name: str) -> str | None:
-    """The kind of GPU in a name: h100 in `nvidia_h100_80gb_hbm3` and in `NVIDIA H100 80GB HBM3`; None if the name holds no known kind."""
+def gpu_family(name: str) -> str | None:
+    """The family of GPUs in a name: h100 in `nvidia_h100_80gb_hbm3` and in `NVIDIA H100 80GB HBM3`; None without a family of `GPU_FAMILIES`."""
     words = re.split(r"[^a-z0-9]+", name.lower())
     return next(
-        (kind for kind in FAMILIES if any(re.fullmatch(rf"{kind}[a-z]*" if kind != "rtx" else "rtx.*", word) for word in words)),
+        (
+            kind
+            for kind in GPU_FAMILIES
+            if any(re.fullmatch(rf"{kind}[a-z]*" if kind != "rtx" else "rtx.*", word) for word in words)
+        ),
         None,
     )
 
 
 def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
-    """Raise a `UserError` if the visible GPUs are fewer or smaller than requested, or of another kind. (Without this check a 4B model
-    would run on the CPU for weeks, silently.)"""
+    """Raise a `UserError` if the visible GPUs are fewer or smaller (`gib`) than requested, or of another kind.
+
+    Without this check a 4B model would run silently on the CPU for weeks.
+    """
     if not count:
         return
     import torch
@@ -148,16 +157,16 @@ def check_gpus(count: int, name: str | None = None, gib: float = 0.0) -> None:
     visible = torch.cuda.device_count()
     if visible < count:
         raise UserError(
-            f"GPUs asked for: {count}, visible: {visible} (CUDA_VISIBLE_DEVICES is"
+            f"GPUs requested: {count}, visible: {visible} (CUDA_VISIBLE_DEVICES is"
             f" {os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}); run on a machine or in a job that has them, or take `gpus` out"
             " of the model in config/models.yaml to use the CPU"
         )
     for index in range(count if name or gib else 0):
         device = torch.cuda.get_device_properties(index)
-        asked, found = family(name or ""), family(device.name)
-        if asked and found and asked != found:
+        requested_family, device_family = gpu_family(name or ""), gpu_family(device.name)
+        if requested_family and device_family and requested_family != device_family:
             raise UserError(
-                f"GPU {index} is a {device.name}, asked for: {name}; correct gpu_name or gpu_partition in slurm/config.yaml, or ask the"
+                f"GPU {index} is a {device.name}, requested: {name}; correct gpu_name or gpu_partition in slurm/config.yaml, or ask the"
                 " cluster's administrators"
             )
         if device.total_memory / 2**30 < gib:

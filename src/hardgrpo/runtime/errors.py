@@ -15,32 +15,33 @@ import hardgrpo
 
 
 class UserError(Exception):
-    """Says where something is wrong, what was expected and what to do: one line, shown without a traceback. `more` are further lines.
+    """An error that a user can cause: the place, the problem, what was expected, and the remedy. Printed without a traceback.
 
-    A message may quote text that a model wrote, so control characters are escaped, and an address, so its password is left out.
+    `lines` are further lines of the message. Control characters (a message may quote text of a model) are escaped, and passwords of
+    addresses are left out.
     """
 
-    def __init__(self, message: object, *more: object):
-        super().__init__("\n".join(map(shown, (message, *more))))
+    def __init__(self, message: object, *lines: object):
+        super().__init__("\n".join(map(printable, (message, *lines))))
 
 
 class Unreadable(UserError):
-    """A file exists but cannot be read now. It may be intact, so it must not be removed."""
+    """A file exists but cannot be read at present. The file may be intact and must not be removed."""
 
 
 class RowError(UserError):
-    """Says what is wrong with one row of a file and what to do. `row` is its place in the file, such as "row 7"."""
+    """An error in one row of a file. `row` is the place of the row, such as "row 7"."""
 
     def __init__(self, path: object, row: str, problem: str, remedy: str = ""):
         super().__init__(f"{path}: {row}: {problem}" + (f"; {remedy}" if remedy else ""))
         self.path, self.row, self.problem = str(path), row, problem
 
 
-FIRST_ROWS = 5  # that a message about many rows names
+FIRST_ROWS = 5  # rows that a message about many rows lists
 
 
 def refuse_rows(row_errors: list[RowError]) -> None:
-    """Raise one error about all these rows: the first in full, the places of the first five, and how many there are."""
+    """Raise one error about all rows: the first in full, the places of the first `FIRST_ROWS`, and the number of rows."""
     if len(row_errors) < 2:
         for error in row_errors:
             raise error
@@ -49,25 +50,25 @@ def refuse_rows(row_errors: list[RowError]) -> None:
     for error in row_errors[:FIRST_ROWS]:
         place = error.row if error.path == first.path else f"{error.path}: {error.row}"
         places.append(place if error.problem == first.problem else f"{place} ({error.problem[:100]})")
-    more = ", ..." if len(row_errors) > FIRST_ROWS else ""
-    raise UserError(f"{first}. {len(row_errors):,} rows are wrong: {', '.join(places)}{more}") from None
+    ellipsis = ", ..." if len(row_errors) > FIRST_ROWS else ""
+    raise UserError(f"{first}. {len(row_errors):,} rows are wrong: {', '.join(places)}{ellipsis}") from None
 
 
-SHORTEST_SECRET = 6  # characters; a shorter value would be found in ordinary words
+SHORTEST_SECRET = 6  # characters; a shorter value would match parts of ordinary words
 LONGEST_MESSAGE = 1500  # characters; the middle of a longer message is left out
 LONGEST_REASON = 500  # characters of a library's message about a model
 
 
-def shown(text: object) -> str:
-    """Text on one line, shortened to LONGEST_MESSAGE, without passwords; control characters, bidirectional marks and surrogates as
-    \\x1b, \\u202e."""
+def printable(text: object) -> str:
+    """Text on one line of at most about LONGEST_MESSAGE characters, without passwords, and with unprintable characters (control
+    characters, bidirectional marks, surrogates) escaped as \\x1b, \\u202e."""
     line = without_passwords(str(text))
-    # repr escapes unprintable characters, but also backslashes and quotes: apply it to the unprintable ones alone.
+    # repr escapes unprintable characters, but also backslashes and quotes, so apply it only to the unprintable characters.
     line = line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
     return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE // 2]} ... {line[-LONGEST_MESSAGE // 3 :]}"
 
 
-# Ends of names of variables whose value is a secret
+# Endings of the names of variables whose values are secrets
 SECRET_NAMES = (
     "TOKEN",
     "API_KEY",
@@ -87,22 +88,21 @@ IN_QUERY = re.compile(  # of a signed address
 
 
 def without_passwords(text: str) -> str:
-    """Text without account and password of addresses, and without the tokens and passwords of this process's environment."""
+    """Text without accounts and passwords of addresses, and without the secrets of this process's environment."""
     for secret in sorted(_secrets(), key=len, reverse=True):
         text = text.replace(secret, "...")
     return IN_QUERY.sub(r"\1=...", IN_ADDRESS.sub("", text))
 
 
 def _secrets() -> set[str]:
-    """Tokens and passwords of this process's environment, as they are and as addresses and headers write them."""
+    """Tokens and passwords of this process's environment, plain, URL-quoted and in base64."""
     secrets = set()
     for name, value in os.environ.items():
         if name.upper().endswith(SECRET_NAMES):
             secrets.add(value)
         is_proxy = name.upper().endswith("_PROXY")  # may be ACCOUNT:PASSWORD@HOST without https://
-        for address in (
-            value.split() if "@" in value and ("//" in value or is_proxy) else ()
-        ):  # a password may hold what no address may
+        has_account = "@" in value and ("//" in value or is_proxy)
+        for address in value.split() if has_account else ():  # not urlsplit: a password may hold characters that no address may
             _, slashes, place = address.partition("//")
             account = (place if slashes else address).rpartition("@")[0]
             secrets |= {account, account.partition(":")[2]}
@@ -112,11 +112,11 @@ def _secrets() -> set[str]:
 
 
 def first_entries(entries: Sequence[str], number: int = 5) -> str:
-    """The first entries in one line, with dots if there are more."""
+    """The first `number` entries in one line, followed by dots if there are more."""
     return ", ".join(entries[:number]) + (", ..." if len(entries) > number else "")
 
 
-# Libraries that write files in native code report a full disk with exceptions of their own; the message holds the system's words.
+# Libraries that write files in native code raise their own exceptions for a full disk, with the system's words in the message.
 DISK_FULL_WORDS = ("No space left on device", "File too large", "Disk quota exceeded", "os error 28", "os error 27")
 
 
@@ -138,14 +138,14 @@ def run(main: Callable[[], None]) -> None:
         message = explain(error)
         if message is None:
             raise
-        sys.unraisablehook = lambda _: None  # exit handlers of libraries may fail for the same reason
+        sys.unraisablehook = lambda _: None  # the libraries' exit handlers may fail for the same reason
         sys.exit(f"error: {message}")
 
 
-def show_traceback(kind: type, error: BaseException, where) -> None:
-    """A `sys.excepthook`: the traceback of a bug. It may quote what a model or dataset wrote, so each line is `shown`."""
-    for line in "".join(traceback.format_exception(kind, error, where)).splitlines():
-        print(shown(line), file=sys.stderr)
+def show_traceback(kind: type, error: BaseException, trace) -> None:
+    """A `sys.excepthook`: print the traceback of a bug. It may quote text of a model or dataset, so each line is made `printable`."""
+    for line in "".join(traceback.format_exception(kind, error, trace)).splitlines():
+        print(printable(line), file=sys.stderr)
 
 
 UNUSABLE, CHOOSE_ANOTHER = "the model, its tokenizer or chat template cannot be used", "fetch it again, or choose another"
@@ -153,24 +153,24 @@ UNUSABLE, CHOOSE_ANOTHER = "the model, its tokenizer or chat template cannot be 
 
 @contextlib.contextmanager
 def while_loading(path: object, problem: str = UNUSABLE, remedy: str = CHOOSE_ANOTHER) -> Iterator[None]:
-    """Turn errors of libraries that load the model in the folder `path` into a `UserError`: its files can be damaged in many ways."""
+    """Turn the many errors that libraries raise for damaged files of the model in `path` into a `UserError`."""
     try:
         yield
     except (UserError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # errors of tokenizers in Rust are no `Exception`
+    except BaseException as error:  # errors of tokenizers, which are written in Rust, are no `Exception`
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException" or explain(error) is not None:
             raise
         raise unusable(path, type(error).__name__, str(error), problem, remedy) from None
 
 
 def unusable(path: object, kind: str, reason: str, problem: str = UNUSABLE, remedy: str = CHOOSE_ANOTHER) -> UserError:
-    """The error about a model whose files cannot be used. `kind` and `reason`: what a library raised, and its text."""
+    """The error about a model whose files cannot be used. `kind` and `reason` are the type and the text of a library's exception."""
     reason = " ".join(f"{kind}: {reason}".split())[:LONGEST_REASON].removesuffix(":")
     return UserError(f"{path}: {problem} ({reason}); {remedy}")
 
 
-# How torch and vLLM report that a GPU's memory is full.
+# Words with which torch and vLLM report that a GPU's memory is full.
 GPU_FULL_WORDS = (
     "CUDA out of memory",
     "No available memory for the cache blocks",
@@ -179,24 +179,24 @@ GPU_FULL_WORDS = (
 )
 
 
-SICK_DISK = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.EBUSY, errno.ENOTEMPTY)
+DISK_ERRORS = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.EBUSY, errno.ENOTEMPTY)
 
 
 def explain(error: BaseException) -> str | None:
-    """One line about a failure of the machine (disk, permissions, GPU); None for any other error, which is a bug."""
+    """One line about a failure of the machine (disk, permissions, memory, GPU); None for any other error, which is a bug."""
     if type(error).__name__ == "OutOfMemoryError" or any(words.lower() in str(error).lower() for words in GPU_FULL_WORDS):
         return (
             f"the GPU's memory is full ({str(error).splitlines()[0]}); lower the model's micro_batch or vllm_memory (training) or the"
             " task's completion_tokens, let vLLM sleep, or give the model more `gpus` in config/models.yaml; finished results are untouched"
         )
     if hardgrpo.is_out_of_memory(error):
-        return f"more memory is asked for than there is ({shown(error) or 'no amount is named'}); lower what you ask for, or take a larger machine"
+        return f"more memory is requested than is available ({printable(error) or 'no amount is named'}); lower the request, or use a larger machine"
     if "Unsupported CPU attention configuration" in str(error):
         return f"vLLM's CPU build cannot run this model ({error}); set the model's engine to transformers"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
-        where = f" while writing {error.filename}" if error.filename else ""
+        place = f" while writing {error.filename}" if error.filename else ""
     elif any(words in str(error) for words in DISK_FULL_WORDS):
-        where = f" ({str(error).splitlines()[0]})"
+        place = f" ({str(error).splitlines()[0]})"
     elif isinstance(error, OSError) and error.errno in (
         errno.EACCES,
         errno.EPERM,
@@ -206,10 +206,10 @@ def explain(error: BaseException) -> str | None:
         errno.EISDIR,
     ):
         return f"cannot write {error.filename}: {error.strerror}; choose a folder that you may write to and run again"
-    elif isinstance(error, OSError) and error.errno in SICK_DISK and error.filename:
+    elif isinstance(error, OSError) and error.errno in DISK_ERRORS and error.filename:
         return f"{error.filename}: {error.strerror}; nothing was removed: run the same command again when the disk answers"
     else:
-        # torch.save hides why a write failed; the reason is in the chain of exceptions.
+        # torch.save hides the reason of a failed write in the chain of exceptions.
         chained = error.__cause__ or error.__context__
         return explain(chained) if chained is not None else None
-    return f"the disk is full{where}; finished results are untouched: free some space and run the same command again"
+    return f"the disk is full{place}; finished results are untouched: free some space and run the same command again"

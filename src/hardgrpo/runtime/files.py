@@ -1,4 +1,4 @@
-"""Read files with checks, and write files so that they are complete or absent."""
+"""Read files with checks, and write files atomically: a file is complete or absent."""
 
 import argparse
 import codecs
@@ -15,22 +15,22 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from hardgrpo.runtime import seals
-from hardgrpo.runtime.errors import SICK_DISK, RowError, Unreadable, UserError, refuse_rows
-from hardgrpo.runtime.json_text import as_list, as_object, first_repeated, parse_json  # noqa: F401 (programs take them from here)
+from hardgrpo.runtime.errors import DISK_ERRORS, RowError, Unreadable, UserError, refuse_rows
+from hardgrpo.runtime.json_text import as_list, as_object, first_repeated, parse_json  # noqa: F401 (re-exported)
 from hardgrpo.runtime.seals import sha256
 from hardgrpo.runtime.yaml_text import parse_yaml
 
-Kinds = dict[str, type | tuple[type, ...]]  # key of a row: its type or types
+Kinds = dict[str, type | tuple[type, ...]]  # {key of a row: its type or types}
 
 
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`. Rename it to `path` if the block succeeds; remove it if the block fails.
 
-    Leftovers of a killed process are removed first. A folder replaces an existing folder only if both hold a file of the same name (so
-    they hold the same kind of result), or if the existing one is empty. A file never replaces a folder.
+    Leftovers of a killed process are removed first. A folder replaces an existing folder only if the existing folder is empty, or if both
+    hold a file of the same name (the same kind of result). A file never replaces a folder.
     """
-    path = named(path)
+    path = output_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -53,7 +53,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
                     f"{path}: a link to a folder is in the way; remove the link, or name the folder itself as the output"
                 )
             shutil.rmtree(path)
-        with seals.renewed(temporary, path):
+        with seals.reseal(temporary, path):
             os.replace(temporary, path)
         for manifest in list(path.rglob("manifest.json")) if path.is_dir() else ():
             seals.add(manifest)
@@ -61,8 +61,8 @@ def atomic(path: str | Path) -> Iterator[Path]:
         _remove(temporary)
 
 
-def named(path: str | Path) -> Path:
-    """The path of an output. Raise a `UserError` if it has no name, as '' and '.' have none."""
+def output_path(path: str | Path) -> Path:
+    """The path of an output. Raise a `UserError` for a path without a name, such as '' and '.'."""
     if Path(path).name in ("", ".."):
         raise UserError(f"'{path}' cannot be written: expected the name of a file or folder")
     return Path(path)
@@ -76,9 +76,9 @@ def _remove(path: Path) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write text. A `.gz` file is compressed without name and time, so that equal texts give equal files."""
+    """Write UTF-8 text. A `.gz` file is compressed without name and time, so that equal texts give equal files."""
     with atomic(path) as temporary:
-        # A completion that ends within a character may hold half a surrogate pair, which UTF-8 cannot encode: write "?" for it.
+        # A completion that ends within a character may hold half a surrogate pair, which UTF-8 cannot encode: replace it by "?".
         data = text.encode("utf-8", "replace")
         if str(path).endswith(".gz"):
             buffer = io.BytesIO()
@@ -96,7 +96,7 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
     data = read_bytes(path)
     try:
         if str(path).endswith(".gz"):
-            data = decompressed(data, path)
+            data = decompress(data, path)
         return data.decode(encoding, errors)
     except (EOFError, zlib.error, OSError) as error:
         raise UserError(f"{path}: the file is truncated or damaged ({error}); delete it and run again") from None
@@ -106,29 +106,29 @@ def read_text(path: str | Path, errors: str = "strict", encoding: str = "utf-8")
         raise UserError(f"{path}: byte {error.start}: not UTF-8 text{by_mark}; save the file as UTF-8{by_excel}") from None
 
 
-UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100  # a file may be unpacked to the first, or to the second times its size
+UNPACKED_BYTES, UNPACKED_TIMES = 2**25, 100  # the larger of both limits the unpacked size: bytes, and times the packed size
 
 
-def decompressed(data: bytes, path: str | Path) -> bytes:
-    """The content of a gzip file. Raise a `UserError` as soon as the content is far larger than a file of text can be."""
-    most, parts, size = max(UNPACKED_BYTES, UNPACKED_TIMES * len(data)), [], 0
+def decompress(data: bytes, path: str | Path) -> bytes:
+    """The content of a gzip file. Raise a `UserError` as soon as the content is larger than a compressed text can be."""
+    limit, parts, size = max(UNPACKED_BYTES, UNPACKED_TIMES * len(data)), [], 0
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
         while part := stream.read(2**20):
             parts.append(part)
             size += len(part)
-            if size > most:
+            if size > limit:
                 raise UserError(
-                    f"{path}: its {len(data):,} bytes are unpacked to more than {most:,}, {UNPACKED_TIMES} times its size: no file of text;"
+                    f"{path}: its {len(data):,} bytes are unpacked to more than {limit:,}, {UNPACKED_TIMES} times its size: no file of text;"
                     " unpack it by hand if you trust it"
                 )
     return b"".join(parts)
 
 
 def read_user_text(path: str | Path) -> str:
-    """The text of a user's file: UTF-8 or, after a byte order mark, UTF-16. The mark is no part of the text."""
+    """The text of a user's file, UTF-8 or (after a byte order mark) UTF-16, without the mark."""
     utf16 = byte_order_mark(path) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     text = read_text(path, encoding="utf-16" if utf16 else "utf-8-sig")
-    if len(text) > 3 and any(set(text[first:100:2]) == {"\0"} for first in (0, 1)):
+    if len(text) > 3 and any(set(text[offset:100:2]) == {"\0"} for offset in (0, 1)):
         raise UserError(f"{path}: UTF-16 text without a byte order mark, or UTF-32; save the file as UTF-8")
     return text
 
@@ -136,7 +136,7 @@ def read_user_text(path: str | Path) -> str:
 def byte_order_mark(path: str | Path) -> bytes:
     """The byte order mark at the start of a file; b"" if there is none."""
     marks = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    with contextlib.suppress(OSError):  # whoever reads the file says what is wrong
+    with contextlib.suppress(OSError):  # the caller, who reads the file, reports the error
         with open(path, "rb") as stream:
             start = stream.read(3)
         return next((mark for mark in marks if start.startswith(mark)), b"")
@@ -144,7 +144,7 @@ def byte_order_mark(path: str | Path) -> bytes:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file. Raise a `UserError` if it is missing, or not what the workflow wrote."""
+    """The content of a file. Raise a `UserError` if the file is missing or differs from its seal."""
     try:
         return seals.read(path)
     except FileNotFoundError:
@@ -154,26 +154,28 @@ def read_bytes(path: str | Path) -> bytes:
     except PermissionError as error:
         raise Unreadable(f"{path}: cannot be read: {error.strerror}") from None
     except OSError as error:
-        remedy = "; run again when the disk answers" if error.errno in SICK_DISK else ""
+        remedy = "; run again when the disk answers" if error.errno in DISK_ERRORS else ""
         raise Unreadable(f"{path}: cannot be read: {error.strerror}{remedy}") from None
 
 
 def write_json(path: str | Path, value: dict, sort_keys: bool = False) -> None:
+    """Write a JSON object, indented."""
     write_text(path, json.dumps(value, indent=1, sort_keys=sort_keys) + "\n")
 
 
 def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
+    """Write rows as JSON Lines."""
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def read_jsonl(path: str | Path, keys: Kinds, errors: str = "strict", optional: Kinds | None = None) -> list[dict]:
-    """The rows of a JSON Lines file. Raise a `UserError` unless there is a row, and each is an object that has `keys` with these
-    types; a key that is `optional` may be missing or null."""
+    """The rows of a JSON Lines file, at least one. Raise a `UserError` unless each row is an object that has `keys` with these types;
+    `optional` keys may be missing or null."""
     return [row for _, row in parse_jsonl(read_text(path, errors), path, keys, optional)]
 
 
 def parse_jsonl(text: str, path: str | Path, keys: Kinds, optional: Kinds | None = None) -> list[tuple[int, dict]]:
-    """[(line in the file, from 1; row)] of the text of a JSON Lines file, which may start with a byte order mark. See `read_jsonl`."""
+    """[(line number from 1, row)] of the text of a JSON Lines file, which may start with a byte order mark. See `read_jsonl`."""
     rows, row_errors, kinds = [], [], keys | (optional or {})
     for line, content in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if not content.strip():
@@ -205,7 +207,7 @@ def _json_row(text: str, path: str | Path, line: int, keys: Kinds, kinds: Kinds)
 
 
 def read_yaml(path: str | Path):
-    """The content of a YAML file. Raise a `UserError` if it is invalid, or if aliases make it endless or huge."""
+    """The content of a YAML file. Raise a `UserError` if the file is invalid, or if aliases make the content endless or huge."""
     return parse_yaml(read_text(path), path)
 
 
@@ -214,7 +216,7 @@ def _as_tuple(types) -> tuple:
 
 
 def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> None:
-    """Write a CSV file with exactly `columns`. None becomes an empty cell; floats keep every digit (repr)."""
+    """Write a CSV file with exactly `columns`. None and nan become empty cells; floats keep every digit (repr)."""
     rows = list(rows)
     for row in rows:
         if set(row) - set(columns):
@@ -223,19 +225,21 @@ def write_rows(path: str | Path, columns: list[str], rows: Iterable[dict]) -> No
 
 
 def csv_text(columns: list[str], rows: list[list], delimiter: str = ",") -> str:
-    """A CSV file with a header."""
-    # The writer does not quote a lone carriage return, but readers take it as the end of a row.
-    bare = any("\r" in cell for row in [columns, *rows] for cell in row if isinstance(cell, str))
+    """The text of a CSV file with a header."""
+    # The writer does not quote a lone carriage return, which readers take as the end of a row.
+    has_carriage_return = any("\r" in cell for row in [columns, *rows] for cell in row if isinstance(cell, str))
     buffer = io.StringIO()
-    quoting = csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL
+    quoting = csv.QUOTE_ALL if has_carriage_return else csv.QUOTE_MINIMAL
     writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n", quoting=quoting)
     writer.writerows([columns, *rows])
     return buffer.getvalue()
 
 
-def rounded(rows: Iterable[dict]) -> list[dict]:
-    """Round numbers to ten significant digits: more than anyone needs, and equal on every machine."""
-    return [{key: float(f"{value:.10g}") if isinstance(value, float) else value for key, value in row.items()} for row in rows]
+def round_floats(rows: Iterable[dict], digits: int = 10) -> list[dict]:
+    """The rows with floats rounded to `digits` significant digits; ten digits are equal on every machine."""
+    return [
+        {key: float(f"{value:.{digits}g}") if isinstance(value, float) else value for key, value in row.items()} for row in rows
+    ]
 
 
 def _cell(value):
@@ -245,33 +249,36 @@ def _cell(value):
 
 
 def read_rows(path: str | Path, columns: dict[str, Callable], optional: dict[str, Callable] | None = None) -> list[dict]:
-    """The rows of a CSV file that has at least `columns`, with converted cells. Empty cells and missing optional columns are None."""
-    return converted(path, *read_cells(path), columns, optional)
+    """The rows of a CSV file, with cells converted by `columns` ({name: converter}) and `optional` columns.
+
+    Empty cells and missing optional columns are None. Raise a `UserError` for a missing column or a cell that cannot be converted.
+    """
+    return convert_rows(path, *read_cells(path), columns, optional)
 
 
-def _row(index: int) -> str:
+def _place_of(index: int) -> str:
     return f"row {index + 2}"  # row 1 is the header
 
 
-def converted(
+def convert_rows(
     path: str | Path,
     header: list[str],
     cells: list[list[str]],
     columns: dict[str, Callable],
     optional: dict[str, Callable] | None = None,
-    place: Callable[[int], str] = _row,
+    place: Callable[[int], str] = _place_of,
 ) -> list[dict]:
-    """`read_rows` for a header and rows that were read before; `place` gives the place of a row in the file by its index."""
-    missing = [column for column in columns if column not in header]
-    if missing:
-        raise UserError(f"{path}: column '{missing[0]}' is missing; expected {', '.join(columns)}")
+    """`read_rows` for a header and cells in memory; `place` maps the index of a row to its place in the file."""
+    missing_columns = [column for column in columns if column not in header]
+    if missing_columns:
+        raise UserError(f"{path}: column '{missing_columns[0]}' is missing; expected {', '.join(columns)}")
     rows, row_errors = [], []
     kinds = columns | {column: convert for column, convert in (optional or {}).items() if column in header}
     for index, raw in enumerate(dict(zip(header, row)) for row in cells):
         row = dict.fromkeys(optional or {})
         for column, convert in kinds.items():
             try:
-                row[column] = _converted(convert, raw[column])
+                row[column] = _convert_cell(convert, raw[column])
             except ValueError:
                 row_errors.append(
                     RowError(path, place(index), f"column '{column}' is '{raw[column]}', expected {convert.__name__}")
@@ -294,11 +301,11 @@ def read_cells(path: str | Path) -> tuple[list[str], list[list[str]]]:
     return header, cells
 
 
-def check_cells(path: str | Path, header: list[str], cells: list[list[str]], place: Callable[[int], str] = _row) -> None:
+def check_cells(path: str | Path, header: list[str], cells: list[list[str]], place: Callable[[int], str] = _place_of) -> None:
     """Raise a `UserError` for repeated column names and rows not as long as the header."""
-    twice = first_repeated(header)
-    if twice is not None:
-        raise UserError(f"{path}: column '{twice}' stands in the header twice; rename one")
+    repeated_name = first_repeated(header)
+    if repeated_name is not None:
+        raise UserError(f"{path}: column '{repeated_name}' occurs twice in the header; rename one")
     remedy = "correct the row, or make the file again if it was truncated"
     refuse_rows(
         [
@@ -313,7 +320,7 @@ NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?|-?inf", re.ASCII)
 
 
 def check_numbers(path: str | Path, columns: Iterable[str]) -> None:
-    """Raise a `UserError` if a cell of these columns is neither empty nor a number. pandas also takes ' 3' and False for numbers."""
+    """Raise a `UserError` if a cell of these columns is neither empty nor a number. pandas would accept ' 3' and False as numbers."""
     header, cells = read_cells(path)
     for name, values in zip(header, zip(*cells)):
         for value in set(values) if name in columns else ():
@@ -321,15 +328,15 @@ def check_numbers(path: str | Path, columns: Iterable[str]) -> None:
                 raise UserError(f"{path}: row {values.index(value) + 2}: column '{name}' is '{value}', expected a number")
 
 
-def _converted(convert: Callable, cell: str):
-    """Convert a cell; an empty one is None. Raise `ValueError` also for '1_0', ' 1', 'nan' and digits of other scripts."""
+def _convert_cell(convert: Callable, cell: str):
+    """The converted cell; None for an empty cell. Raise `ValueError` also for '1_0', ' 1', 'nan' and digits of other scripts."""
     if convert in (int, float) and (not cell.isascii() or "_" in cell or cell != cell.strip() or cell.lower().strip("+-") == "nan"):
         raise ValueError
     return convert(cell) if cell != "" else None
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Give a file of this account a second name; copy it where that is impossible (another disk), and copy files of other accounts."""
+    """Hard-link a file of this account; copy files of other accounts, and where links are impossible (another disk)."""
     source = source.resolve()  # a hub's cache holds symbolic links
     try:
         if source.stat().st_uid != os.geteuid():
@@ -340,7 +347,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def read_json(path: str | Path, name: str | None = None, remedy: str = "delete it and run again") -> dict:
-    """Read a JSON object. Raise a `UserError` for anything else; its message calls the file `name` (default: the path)."""
+    """Read a JSON object. Raise a `UserError` for any other content; messages call the file `name` (default: the path)."""
     name = name or str(path)
     value = parse_json(read_text(path), name, remedy)
     if not isinstance(value, dict):
@@ -349,7 +356,7 @@ def read_json(path: str | Path, name: str | None = None, remedy: str = "delete i
 
 
 def listing(folder: str | Path) -> dict[str, dict]:
-    """{path relative to the folder: {"bytes": size, "sha256": checksum}} of all its files but seals, sorted."""
+    """{path relative to the folder: {"bytes": size, "sha256": checksum}} of all files except seals, sorted by path."""
     folder = Path(folder)
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
@@ -359,7 +366,7 @@ def listing(folder: str | Path) -> dict[str, dict]:
 
 
 class Tables(dict[str, Path]):
-    """The files of tables by name: `gains` stands for .../gains.csv."""
+    """{name of a table: its file}: `gains` is the name of .../gains.csv."""
 
     def __init__(self, paths: Iterable[str | Path]):
         super().__init__((Path(path).stem, Path(path)) for path in paths)
@@ -369,6 +376,7 @@ class Tables(dict[str, Path]):
 
     @classmethod
     def below(cls, *folders: str | Path) -> "Tables":
+        """The tables in these folders."""
         return cls(path for folder in folders for path in sorted(Path(folder).glob("*.csv")))
 
 
@@ -378,5 +386,5 @@ class _AsTables(argparse.Action):
 
 
 def add_tables(parser: argparse.ArgumentParser) -> None:
-    """The argument of programs that read a study's tables: their files, found by name."""
+    """Add --tables, the files of a study's tables, to a program's arguments."""
     parser.add_argument("--tables", required=True, nargs="+", action=_AsTables, metavar="CSV", help="files of the study's tables")

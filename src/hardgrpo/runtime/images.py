@@ -1,4 +1,4 @@
-"""Container images for `--sdm apptainer`: their paths, and the folders of the machine that a container must see."""
+"""Container images for `--sdm apptainer`: their paths, and the host's folders that a container must see."""
 
 import os
 
@@ -10,7 +10,7 @@ PATHS = {name: f"envs/{name}.sif" for name in LOCKS}
 
 
 def check() -> None:
-    """Raise a `UserError` if an image is missing: once, before any job is submitted."""
+    """Raise a `UserError` if an image is missing. Called once, before any job is submitted."""
     for path in PATHS.values():
         if not os.path.exists(path):
             raise UserError(
@@ -20,11 +20,11 @@ def check() -> None:
 
 
 def outside(config: dict) -> list[str]:
-    """Folders that jobs read or write outside the current folder; a container sees them only if they are bound."""
+    """The folders outside the current folder that jobs read or write. A container sees only folders that are bound."""
     sources = [model["source"] for model in config["models"].values()]
     models = [os.path.expanduser(source["path"]) for source in sources if source["kind"] == "folder"]
-    named = [config["data"], *(os.path.join(config["data"], path) for path in models)]
-    # A symbolic link in the current folder needs its target, too.
-    places = [os.path.abspath(path) for path in named] + [os.path.realpath(path) for path in ("results", "paper", *named)]
-    here = os.path.join(os.getcwd(), "")
-    return sorted({path for path in places if os.path.exists(path) and not os.path.join(path, "").startswith(here)})
+    folders = [config["data"], *(os.path.join(config["data"], path) for path in models)]
+    # The targets of symbolic links in the current folder must be bound, too.
+    paths = [os.path.abspath(path) for path in folders] + [os.path.realpath(path) for path in ("results", "paper", *folders)]
+    current_folder = os.path.join(os.getcwd(), "")
+    return sorted({path for path in paths if os.path.exists(path) and not os.path.join(path, "").startswith(current_folder)})

@@ -4,39 +4,43 @@ import argparse
 import collections
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 from hardgrpo.runtime.errors import RowError, UserError
 
 
 def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None, numbers: bool = False):
-    """Parse JSON of the file `name` or its line `line`, which messages name. Raise a `UserError` (of a line: a `RowError`) for invalid
-    JSON, duplicate keys and, if `numbers`, for NaN, Infinity and numbers too large for a float: Python's own reader accepts these."""
+    """The value of a JSON text, which is the file `name` or its line `line`.
+
+    Raise a `UserError` (for a line: a `RowError`) for invalid JSON, duplicate keys and, if `numbers`, for NaN, Infinity and numbers too
+    large for a float. Python's own parser accepts all but invalid JSON.
+    """
 
     def refusal(problem: str, column: int = 0) -> UserError:
         place = f"line {line}" + (f", column {column}" if column else "")
         return RowError(name, place, problem, remedy) if line else UserError(f"{name}: {problem}; {remedy}")
 
-    def once(pairs: list[tuple]) -> dict:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            raise refusal(f"'{first_repeated([name for name, _ in pairs])}' stands in an object twice")
-        return found
+    def as_dict(pairs: list[tuple]) -> dict:
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
+            raise refusal(f"'{first_repeated([name for name, _ in pairs])}' occurs twice in an object")
+        return entries
 
-    def refused(constant: str):
+    def refuse_constant(constant: str):
         raise refusal(f"{constant} is no number")
 
-    def finite(digits: str) -> float:
+    def finite_float(digits: str) -> float:
         value = float(digits)
-        return refused(digits) if math.isinf(value) else value
+        return refuse_constant(digits) if math.isinf(value) else value
 
-    def whole(digits: str) -> int:
-        float(value := int(digits))  # OverflowError where no float is so large
+    def bounded_int(digits: str) -> int:
+        float(value := int(digits))  # raises OverflowError if the number is too large
         return value
 
-    readers = {"parse_constant": refused, "parse_float": finite, "parse_int": whole} if numbers else {}
+    readers = {"parse_constant": refuse_constant, "parse_float": finite_float, "parse_int": bounded_int} if numbers else {}
     try:
-        return json.loads(text, object_pairs_hook=once, **readers)
+        return json.loads(text, object_pairs_hook=as_dict, **readers)
     except json.JSONDecodeError as error:
         if line:
             raise refusal(f"not valid JSON ({error.msg})", error.colno) from None
@@ -45,30 +49,39 @@ def parse_json(text: str, name: str | Path, remedy: str, line: int | None = None
         raise refusal("a number or a nesting that is too large for JSON") from None
 
 
+def nested_entries(value: object) -> Iterator[object]:
+    """A value of JSON or YAML and all entries of its objects and lists, at every depth."""
+    queue = [value]
+    while queue:
+        entry = queue.pop()
+        yield entry
+        queue += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+
+
 def first_repeated(names: list[str]) -> str | None:
-    """The first name that stands in a list more than once; None if all differ."""
+    """The first name that occurs more than once; None if all names differ."""
     times = collections.Counter(names)
     return next((name for name in names if times[name] > 1), None)
 
 
 def as_object(text: str) -> dict:
-    """A JSON object as a program's argument."""
+    """An `argparse` type: a JSON object."""
     return _argument(text, dict, "object")
 
 
 def as_list(text: str) -> list[dict]:
-    """A JSON list of objects as a program's argument."""
-    found = _argument(text, list, "list of objects")
-    if not all(isinstance(one, dict) for one in found):
+    """An `argparse` type: a JSON list of objects."""
+    rows = _argument(text, list, "list of objects")
+    if not all(isinstance(row, dict) for row in rows):
         raise argparse.ArgumentTypeError("expected a JSON list of objects")
-    return found
+    return rows
 
 
-def _argument(text: str, kind: type, expected: str):
+def _argument(text: str, kind: type, form: str):
     try:
-        found = parse_json(text, "the argument", f"expected a JSON {expected}")
+        value = parse_json(text, "the argument", f"expected a JSON {form}")
     except UserError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    if not isinstance(found, kind):
-        raise argparse.ArgumentTypeError(f"expected a JSON {expected}, found {type(found).__name__}")
-    return found
+    if not isinstance(value, kind):
+        raise argparse.ArgumentTypeError(f"expected a JSON {form}, found {type(value).__name__}")
+    return value

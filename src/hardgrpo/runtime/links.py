@@ -1,4 +1,4 @@
-"""Tell symbolic links that leave a folder from those that stay in it, and copy files of folders that other accounts may change."""
+"""Refuse symbolic links that leave a folder, and copy files from folders that other accounts may change."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from hardgrpo.runtime.errors import UserError
 def check_inside(path: Path, folder: Path) -> None:
     """Raise a `UserError` if `path`, an entry of `folder`, leads out of `folder` through a link.
 
-    In a hub's cache, `folder` is `snapshots/COMMIT`, and its links lead to `../../blobs`: these are inside.
+    In a hub's cache, `folder` is `snapshots/COMMIT`, and links to `../../blobs` count as inside.
     """
     _check_target(path, path.resolve(), folder)
 
@@ -24,10 +24,10 @@ def _check_target(path: Path, target: Path, folder: Path) -> None:
 
 
 def copy_inside(path: Path, folder: Path, copy: Path) -> None:
-    """Copy `path`, an entry of `folder`; a file of this account gets a second name instead, if that is possible.
+    """Copy `path`, an entry of `folder`, to `copy`; hard-link a file of this account if that is possible.
 
-    Raise a `UserError` if `path` is no regular file or leads out of `folder`. The file that is examined is the file that is copied, even
-    if another account changes the folder at the same time.
+    Raise a `UserError` if `path` is no regular file or leads out of `folder`. The file is checked and copied through one descriptor, so
+    another account cannot exchange it in between.
     """
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
         status = os.fstat(stream.fileno())
@@ -39,11 +39,11 @@ def copy_inside(path: Path, folder: Path, copy: Path) -> None:
         if status.st_uid == os.geteuid():
             try:
                 os.link(target, copy)
-            except OSError:  # another disk, or a file system without second names
+            except OSError:  # another disk, or a file system without hard links
                 pass
             else:
                 if os.path.samestat(copy.lstat(), status):
                     return
                 copy.unlink()
-        with open(copy, "xb") as written:
-            shutil.copyfileobj(stream, written)
+        with open(copy, "xb") as target_stream:
+            shutil.copyfileobj(stream, target_stream)

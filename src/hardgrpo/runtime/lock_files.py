@@ -1,4 +1,4 @@
-"""Open lock files that no other account can hold, redirect or empty."""
+"""Open lock files that no other account can lock, redirect or empty."""
 
 import errno
 import os
@@ -10,9 +10,9 @@ from hardgrpo.runtime.errors import UserError
 
 
 def open_lock(path: str | Path) -> TextIO:
-    """Open a lock file for reading and appending, and create it closed to other accounts: whoever can read a file can hold its lock.
+    """Open a lock file for reading and appending. It is created unreadable to other accounts, because who can read a file can lock it.
 
-    Raise a `UserError` for a link, for a file that has a second name, and for one that belongs to another account.
+    Raise a `UserError` for a symbolic link, a file with several hard links, and a file of another account.
     """
     remedy = "delete it and run again"
     try:

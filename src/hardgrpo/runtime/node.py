@@ -1,6 +1,6 @@
-"""What a node needs for work on its GPUs, checked before anything is loaded, and where compilers keep their caches there.
+"""Check that a node can work with its GPUs before libraries are loaded, and set the folders of compilers' caches.
 
-vLLM, and the loss of TRL's trainers, compile kernels on the node: Triton needs a C compiler and the header files of Python.
+vLLM and the loss of TRL's trainers compile kernels on the node with Triton, which needs a C compiler and Python's header files.
 """
 
 import ctypes
@@ -19,30 +19,30 @@ from pathlib import Path
 from hardgrpo.runtime import ownership, user_settings
 from hardgrpo.runtime.errors import UserError
 
-# Variables that name the folders in which kernels are compiled and kept -> the part of this project's cache. By default they would be in
-# the home folder, which on compute nodes is often small, slow or read-only.
+# {variable that names a cache of compiled kernels: the part of this project's cache}. The defaults are in the home folder, which is often
+# small, slow or read-only on compute nodes.
 CACHES = {
     "TRITON_CACHE_DIR": "triton",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "VLLM_CACHE_ROOT": "vllm",
     "FLASHINFER_WORKSPACE_BASE": "flashinfer",
 }
-DRIVERS = {"12": "525", "13": "580"}  # version of CUDA: the oldest driver that it runs with
+DRIVERS = {"12": "525", "13": "580"}  # {major version of CUDA: the oldest driver that supports it}
 DRIVER = Path("/proc/driver/nvidia/version")
-PROGRAM = "#include <Python.h>\n#include <stdlib.h>\nint answer(void) { return 42; }\n"  # needs the headers that Triton's needs
+PROGRAM = "#include <Python.h>\n#include <stdlib.h>\nint answer(void) { return 42; }\n"  # includes the headers that Triton needs
 ALLOCATE = "import torch; torch.zeros(1, device='cuda')"
 
 
 def check(compiles: bool) -> None:
-    """Raise a `UserError` if this node lacks what work on GPUs needs, except a driver. `compiles`: whether the program compiles kernels."""
+    """Raise a `UserError` if this node cannot work with GPUs, apart from the driver. `compiles`: whether the program compiles kernels."""
     _check_glibc()
     if compiles:
         _set_caches()
         _check_compiler(Path(os.environ["TRITON_CACHE_DIR"]))
 
 
-def cuda() -> str | None:
-    """The version of CUDA that this Python's torch is built for, without importing it; None for a build for CPUs."""
+def cuda_version() -> str | None:
+    """The version of CUDA that this Python's torch is built for, without importing torch; None for a build for CPUs."""
     torch_spec = importlib.util.find_spec("torch")
     path = Path(torch_spec.origin).with_name("version.py") if torch_spec and torch_spec.origin else None
     text = path.read_text(encoding="utf-8") if path and path.exists() else ""
@@ -51,7 +51,7 @@ def cuda() -> str | None:
 
 
 def _check_glibc() -> None:
-    """Raise a `UserError` if this system's C library is older than an installed package needs. Its wheel's tag says what it needs."""
+    """Raise a `UserError` if this system's C library is older than the wheel's tag of an installed package demands."""
     name, version = platform.libc_ver()
     if name != "glibc":
         return
@@ -60,63 +60,65 @@ def _check_glibc() -> None:
             wheel = importlib.metadata.distribution(package).read_text("WHEEL") or ""
         except importlib.metadata.PackageNotFoundError:
             continue
-        needed = min(((int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)", wheel)), default=(0, 0))
-        if tuple(map(int, version.split(".")[:2])) < needed:
+        needed_version = min(((int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)", wheel)), default=(0, 0))
+        if tuple(map(int, version.split(".")[:2])) < needed_version:
             raise UserError(
-                f"glibc is {version} on this node, and {package} needs {needed[0]}.{needed[1]}: choose nodes with a newer system, or run jobs in"
+                f"glibc is {version} on this node, and {package} needs {needed_version[0]}.{needed_version[1]}: choose nodes with a newer system, or run jobs in"
                 " containers (--sdm apptainer, docs/containers.md)"
             )
 
 
 def check_driver() -> None:
-    """Raise a `UserError` if no memory can be allocated on a GPU, in a process of its own, which leaves nothing there. The number of GPUs
-    is right under an old driver, too."""
+    """Raise a `UserError` if no memory can be allocated on a GPU. The number of visible GPUs is right even under an old driver.
+
+    The allocation runs in its own process, so that no memory stays in use.
+    """
     try:
-        done = subprocess.run([sys.executable, "-c", ALLOCATE], capture_output=True, text=True, timeout=600, check=False)
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        process = subprocess.run([sys.executable, "-c", ALLOCATE], capture_output=True, text=True, timeout=600, check=False)
+        lines = process.stderr.strip().splitlines() or [f"exit status {process.returncode}"]
     except subprocess.TimeoutExpired:
-        done, lines = None, ["no answer within ten minutes"]
-    if done is None or done.returncode:
+        process, lines = None, ["no answer within ten minutes"]
+    if process is None or process.returncode:
         driver = re.search(r"\b\d{3}\.[0-9.]+\b", DRIVER.read_text() if DRIVER.exists() else "")
-        built = cuda() or ""
-        oldest = DRIVERS.get(built.split(".")[0])
-        needs = f", and CUDA {built} needs {oldest} or later" if oldest else ""
+        build = cuda_version() or ""
+        oldest = DRIVERS.get(build.split(".")[0])
+        requirement = f", and CUDA {build} needs {oldest} or later" if oldest else ""
         raise UserError(
             f"a GPU is visible, but no memory can be allocated on it ({lines[-1]}); the NVIDIA driver is {driver[0] if driver else 'not known'}"
-            f"{needs}: choose nodes with a newer driver (srun nvidia-smi shows it), or ask for the package cuda-compat on data-centre GPUs; a"
+            f"{requirement}: choose nodes with a newer driver (srun nvidia-smi shows it), or ask for the package cuda-compat on data-centre GPUs; a"
             " container does not help, because the driver is the node's"
         )
 
 
 def _set_caches() -> None:
-    """Set the variables of CACHES that are not set to folders of this node. Raise a `UserError` for a folder that cannot be written."""
+    """Set the unset variables of CACHES to folders of this node. Raise a `UserError` for a folder that cannot be written."""
     base = Path(os.environ.get("SLURM_TMPDIR") or os.environ.get("TMPDIR") or "/tmp")
-    own = base / f"hardgrpo-kernels-{os.getuid()}"
+    default_folder = base / f"hardgrpo-kernels-{os.getuid()}"
     for variable, part in CACHES.items():
-        chosen = os.environ.get(variable)
-        chosen = None if chosen == str(user_settings.COMPILED_FOLDER) else chosen  # that of programs for CPUs
-        folder = Path(chosen) if chosen else own / part
-        cache = f"{variable}={folder}" if chosen else f"{folder} (the folder for {variable})"
+        user_folder = os.environ.get(variable)
+        user_folder = None if user_folder == str(user_settings.INDUCTOR_FOLDER) else user_folder  # that of programs for CPUs
+        folder = Path(user_folder) if user_folder else default_folder / part
+        cache = f"{variable}={folder}" if user_folder else f"{folder} (the folder for {variable})"
         try:
-            if not chosen:
-                own.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if reason := ownership.problem(own):
+            if not user_folder:
+                default_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if reason := ownership.problem(default_folder):
                     raise UserError(
-                        f"{own} can be written by other users ({reason}), and programs run what is compiled there; delete it, or set TMPDIR"
+                        f"{default_folder} can be written by other users ({reason}), and programs run what is compiled there; delete it, or set TMPDIR"
                     )
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(b"x")
         except OSError as error:
             raise UserError(
-                f"{cache} cannot be written: {error.strerror}; kernels are compiled there: set {variable if chosen else 'TMPDIR'} to a folder"
+                f"{cache} cannot be written: {error.strerror}; kernels are compiled there: set {variable if user_folder else 'TMPDIR'} to a folder"
                 " that can, on a local disk of the node if it has one"
             ) from None
         os.environ[variable] = str(folder)
 
 
 def _check_compiler(folder: Path) -> None:
-    """Raise a `UserError` if no C file can be compiled against Python's headers and loaded from a folder, as Triton does."""
+    """Raise a `UserError` if a C file cannot be compiled against Python's headers and loaded from `folder`, as Triton does."""
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     if not compiler or not shutil.which(compiler):
         problem = f"CC is {compiler}, which is not there" if compiler else "neither gcc nor clang is there"
@@ -128,17 +130,17 @@ def _check_compiler(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         source, library = Path(temporary) / "probe.c", Path(temporary) / "probe.so"
         source.write_text(PROGRAM)
-        done = subprocess.run(
+        process = subprocess.run(
             [compiler, source, "-shared", "-fPIC", f"-I{headers}", "-o", library], capture_output=True, text=True, check=False
         )
-        if done.returncode and "Python.h" in done.stderr:
+        if process.returncode and "Python.h" in process.stderr:
             raise UserError(
                 f"{headers}/Python.h is missing, which kernels are compiled with: install the headers of this Python (Debian: python3-dev,"
                 " Red Hat: python3-devel), make the environments with a Python that has them (make PYTHON=...), or run jobs in containers"
             )
-        if done.returncode:
+        if process.returncode:
             raise UserError(
-                f"{compiler} cannot compile a C file: {(done.stderr.strip().splitlines() or ['no reason'])[0]}; load a compiler that works"
+                f"{compiler} cannot compile a C file: {(process.stderr.strip().splitlines() or ['no reason'])[0]}; load a compiler that works"
                 " (precommand: module load gcc in slurm/config.yaml), or run jobs in containers (--sdm apptainer, docs/containers.md)"
             )
         try:

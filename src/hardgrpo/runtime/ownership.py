@@ -1,8 +1,8 @@
-"""Decide whether a file or folder may be taken over: whether no untrusted account can have made it or can change it.
+"""Decide whether a file or folder can be trusted: no untrusted account can have made or can change it.
 
     python -I src/hardgrpo/runtime/ownership.py [--owner ACCOUNT] PATH...     # the first problem, and exit status 1
 
-Makefile runs this program before any environment exists, so it imports only Python's standard library.
+Makefile runs this program before any environment exists, so it imports only the standard library.
 """
 
 import argparse
@@ -15,18 +15,18 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-MOST_LINKS = 40  # on the way to a file, as in Linux
+MOST_LINKS = 40  # that a path may lead through, as in Linux
 ID_MAP = Path("/proc/self/uid_map")
 
 
 def problem(path: str | Path, owners: Iterable[int] = (), private: bool = False) -> str | None:
-    """Why `path` may not be taken over, in words that name the file or folder at fault; None if it may be.
+    """Why `path` cannot be trusted, in words that name the file or folder at fault; None if it can be trusted.
 
-    The path and each folder above it must belong to this account, to root or to one of `owners` (account numbers). No other account may
-    write to them; a folder with the sticky bit (/tmp) may be above the path. The path itself must be no link. A link above it is
-    followed, and the way to its target is checked. What does not exist yet is no problem: check it again after you made it.
+    The path and each folder above it must belong to this account, to root or to one of `owners` (account numbers), and no other account
+    may write to them. A folder with the sticky bit (/tmp) may be above the path. The path itself must not be a link. Links above it are
+    followed, and the path to the target is checked. A path that does not exist is no problem; check it again after creating it.
 
-    With `private`, the path itself must belong to this account, and others may not even read it.
+    With `private`, the path itself must belong to this account, and no other account may read it.
     """
     trusted = {0, os.geteuid(), *owners}
     place, parts, links = Path("/"), _parts(Path.cwd() / path), 0
@@ -61,7 +61,7 @@ def problem(path: str | Path, owners: Iterable[int] = (), private: bool = False)
 
 
 def _parts(path: Path) -> list[str]:
-    """The parts of a path below the root, last one first."""
+    """The parts of a path below the root, in reverse order."""
     return [part for part in reversed(path.parts) if part != "/"]
 
 
@@ -81,7 +81,7 @@ def _problem_of(entry: Path, status: os.stat_result, trusted: set[int], is_last:
 
 
 def _is_own_group(group: int) -> bool:
-    """Whether a group holds this account alone: its primary group, of the same name, without other members."""
+    """Whether a group is this account's own: its primary group, with the account's name and without other members."""
     try:
         account, entry = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:
@@ -90,8 +90,11 @@ def _is_own_group(group: int) -> bool:
 
 
 def _is_of_the_host(account: int) -> bool:
-    """Whether an account has no number in this container. Files of the host's root, such as a bound /tmp, then seem to be nobody's, and so do
-    those of all other accounts of the host: such an owner is good enough for folders above a path, but not for the path itself."""
+    """Whether an account of the host has no number in this container.
+
+    Files of all such accounts, including the host's root (a bound /tmp), seem to belong to nobody. Such an owner is accepted for folders
+    above a path, but not for the path itself.
+    """
     try:
         ranges = [tuple(map(int, line.split())) for line in ID_MAP.read_text().splitlines()]
     except OSError:
@@ -107,8 +110,8 @@ def _account(number: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--owner", default="", help="account that is trusted besides root and yourself")
-    parser.add_argument("--remedy", default="choose a path that only you can write to", help="what the message says to do")
+    parser.add_argument("--owner", default="", help="account to trust besides root and the current account")
+    parser.add_argument("--remedy", default="choose a path that only you can write to", help="remedy in the error message")
     parser.add_argument("paths", nargs="+")
     args = parser.parse_args()
     try:

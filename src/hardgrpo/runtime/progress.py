@@ -1,4 +1,4 @@
-"""Show progress of long work with rate and remaining time: a bar in a terminal, a line every ten seconds in a log."""
+"""Show the progress of long work with rate and remaining time: a bar in a terminal, a line every ten seconds in a log."""
 
 import sys
 import time
@@ -13,28 +13,29 @@ SECONDS_BETWEEN_LINES = 10.0
 class Progress:
     """`with Progress("probe tiny/swaps", 1000, "completions") as progress: progress.advance(64, "p 0.7")`."""
 
-    def __init__(self, title: str, total: int, unit: str, start: int = 0, shown: bool = True):
-        self.title, self.total, self.unit, self.done, self.first = title, total, unit, start, start
-        self.quiet = not shown
+    def __init__(self, title: str, total: int, unit: str, start: int = 0, visible: bool = True):
+        self.title, self.total, self.unit, self.count, self.start = title, total, unit, start, start
+        self.visible = visible
         self.started = self.last_line = self.mark = time.monotonic()
         self.seconds = 0.0  # of work; `ready` leaves out preparation
         self.bar = (
             tqdm(total=total, initial=start, desc=title, unit=f" {unit}", file=sys.stdout, dynamic_ncols=True)
-            if shown and sys.stdout.isatty()
+            if visible and sys.stdout.isatty()
             else None
         )
 
     def __enter__(self) -> "Progress":
-        if self.bar is None and not self.quiet:
-            say(f"{self.title}: {self.done} of {self.total} {self.unit}")
+        if self.bar is None and self.visible:
+            say(f"{self.title}: {self.count} of {self.total} {self.unit}")
         return self
 
     def ready(self) -> None:
-        """Exclude the time since the last step (the start of an engine) from `seconds`."""
+        """Exclude the time since the last step, such as the start of an engine, from `seconds`."""
         self.mark = time.monotonic()
 
     def advance(self, count: int = 1, note: str = "") -> None:
-        self.done += count
+        """Count further units of work; `note` follows the progress."""
+        self.count += count
         self.seconds -= self.mark
         self.mark = time.monotonic()
         self.seconds += self.mark
@@ -42,17 +43,17 @@ class Progress:
             self.bar.set_postfix_str(note, refresh=False)
             self.bar.update(count)
             return
-        if self.quiet:
+        if not self.visible:
             return
         now = time.monotonic()
-        if self.done >= self.total or now - self.last_line >= SECONDS_BETWEEN_LINES:
+        if self.count >= self.total or now - self.last_line >= SECONDS_BETWEEN_LINES:
             self.last_line = now
-            rate = (self.done - self.first) / max(now - self.started, 1e-9)
-            left = (self.total - self.done) / rate if rate else float("nan")
-            bar = ("#" * round(20 * self.done / self.total)).ljust(20, ".")
+            rate = (self.count - self.start) / max(now - self.started, 1e-9)
+            remaining_seconds = (self.total - self.count) / rate if rate else float("nan")
+            bar = ("#" * round(20 * self.count / self.total)).ljust(20, ".")
             say(
-                f"{self.title}: [{bar}] {self.done} of {self.total} {self.unit} ({self.done / self.total:.0%}),"
-                f" {rate:.3g}/s, {left:.0f} s left" + (f", {note}" if note else "")
+                f"{self.title}: [{bar}] {self.count} of {self.total} {self.unit} ({self.count / self.total:.0%}),"
+                f" {rate:.3g}/s, {remaining_seconds:.0f} s left" + (f", {note}" if note else "")
             )
 
     def __exit__(self, *_) -> None:

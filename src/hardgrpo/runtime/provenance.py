@@ -1,4 +1,4 @@
-"""Record where a result comes from (`provenance.json`), and check that a model folder is complete (`manifest.json`)."""
+"""Record the origin of a result (`provenance.json`), and check that a model folder is complete (`manifest.json`)."""
 
 import hashlib
 import importlib.metadata
@@ -30,12 +30,12 @@ ROOT = Path(__file__).parents[3]
 
 
 def describe(started: float, **facts) -> dict:
-    """`facts`, and commit, code hash, package versions, hardware and times of this process."""
+    """`facts` with commit, code hash, package versions, hardware and times of this process. `started` is its start in Unix seconds."""
     return {
         **facts,
         **version_of_code(),
         "code_sha256": code_hash(),
-        "packages": {name: found for name in PACKAGES if (found := version(name))},
+        "packages": {name: package_version for name in PACKAGES if (package_version := version(name))},
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": platform.processor() or platform.machine(),
@@ -47,10 +47,10 @@ def describe(started: float, **facts) -> dict:
 
 
 def version_of_code() -> dict:
-    """Commit of this clone and whether tracked files differ from it; both None where git does not tell.
+    """Commit of this clone and whether tracked files differ from it; None where unknown.
 
-    Git does not tell if it is not installed, refuses the folder (another user owns it), or if this folder is no clone: a copy within
-    another repository would have that repository's commit.
+    Both are unknown if git is not installed or refuses the folder (another user owns it), or if this folder is no clone. The check that
+    git tracks this file keeps a copy within another repository from reporting that repository's commit.
     """
     tracked = _git("ls-files", "--error-unmatch", "--", str(Path(__file__).resolve()))
     changes = _git("status", "--porcelain", "--untracked-files=no", "--", ".") if tracked else None
@@ -61,7 +61,7 @@ def version_of_code() -> dict:
 
 
 def code_hash() -> str:
-    """SHA-256 over all programs and the library as they are on disk, uncommitted changes included."""
+    """SHA-256 over all programs and the library on disk, including uncommitted changes."""
     digest = hashlib.sha256()
     for path in sorted(path for folder in ("scripts", "src") for path in (ROOT / folder).rglob("*.py")):
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
@@ -69,20 +69,21 @@ def code_hash() -> str:
 
 
 def write_manifest(folder: str | Path, **facts) -> None:
-    """List the files of a finished folder with size and checksum. Written last, so a folder with a manifest is complete."""
+    """Write the sizes and checksums of a finished folder's files. It is written last, so a folder with a manifest is complete."""
     folder = Path(folder)
-    listed = files.listing(folder)
-    listed.pop("manifest.json", None)
-    write_listing(folder, listed, **facts)
+    entries = files.listing(folder)
+    entries.pop("manifest.json", None)
+    write_listing(folder, entries, **facts)
 
 
-def write_listing(folder: Path, listed: dict[str, dict], **facts) -> None:
-    files.write_json(folder / "manifest.json", {**facts, "files": listed})
+def write_listing(folder: Path, entries: dict[str, dict], **facts) -> None:
+    """Write a manifest with these entries ({name: {"bytes", "sha256"}})."""
+    files.write_json(folder / "manifest.json", {**facts, "files": entries})
 
 
 def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dict:
-    """Return the manifest of a model or checkpoint folder. Raise a `UserError` if a file is missing, differs from it or is a link that
-    leaves the folder. `part_of`: the folder that the message says to delete, if not `folder`."""
+    """The manifest of a model or checkpoint folder. Raise a `UserError` if a file is missing, differs from the manifest, or is a link that
+    leaves the folder. `part_of` is the folder to delete according to the message (default: `folder`)."""
     folder = Path(folder)
     remedy = f"delete {part_of or folder} and run again"
     path = folder / "manifest.json"
@@ -102,10 +103,10 @@ def check_manifest(folder: str | Path, part_of: str | Path | None = None) -> dic
 
 
 def read_manifest(path: Path, remedy: str) -> dict:
-    """Return a manifest without looking at its files. Raise a `UserError` that ends with the remedy if it is none."""
+    """A manifest, without checking its files. Raise a `UserError` that ends with `remedy` if the content is not a manifest."""
     manifest = files.read_json(path, remedy=remedy)
-    listed = manifest.get("files")
-    if not isinstance(listed, dict) or not all(map(_is_listed, listed.items())):
+    entries = manifest.get("files")
+    if not isinstance(entries, dict) or not all(map(_is_listed, entries.items())):
         raise UserError(f"{path}: not a manifest; {remedy}")
     return manifest
 
@@ -114,12 +115,12 @@ def _is_listed(entry: tuple) -> bool:
     """Whether an entry of a manifest names a file within its folder, with size and checksum."""
     name, facts = entry
     path = PurePosixPath(name)
-    known = isinstance(facts, dict) and type(facts.get("bytes")) is int and isinstance(facts.get("sha256"), str)
-    return known and bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+    is_valid = isinstance(facts, dict) and type(facts.get("bytes")) is int and isinstance(facts.get("sha256"), str)
+    return is_valid and bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
-    """{updates done: folder} of a run's checkpoints, in rising order."""
+    """{number of updates: folder} of a run's checkpoints, in rising order. Raise a `UserError` for a malformed list of checkpoints."""
     path = folder / "manifest.json"
     steps = files.read_json(path).get("steps")
     rising = isinstance(steps, list) and all(type(step) is int and step >= 0 for step in steps) and sorted(set(steps)) == steps
@@ -129,17 +130,17 @@ def checkpoints(folder: Path) -> dict[int, Path]:
 
 
 def _git(*arguments: str) -> str | None:
-    variables = {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
-    }  # set where a hook of git started this
+    # A git hook that starts this program sets GIT_* variables
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        done = subprocess.run(["git", *arguments], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=10)
+        process = subprocess.run(["git", *arguments], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return process.stdout.strip() if process.returncode == 0 else None
 
 
 def version(package: str) -> str | None:
+    """The version of an installed package; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,5 +1,7 @@
-"""What this project replaces in other libraries, with a check that they still have it. Another version of a library could go on with its own
-code without an error, and compute something else."""
+"""Replace functions and methods of other libraries, and check that they exist.
+
+Without the check, another version of a library could silently use its own code and compute something else.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -8,8 +10,8 @@ from hardgrpo.runtime import provenance
 from hardgrpo.runtime.errors import UserError
 
 
-def checked(kind: type) -> type:
-    """A class whose methods marked `@override` replace methods of its bases. Raise a `UserError` if the bases lack one of them."""
+def check_overrides(kind: type) -> type:
+    """A class decorator: raise a `UserError` if the bases lack a method that the class marks with `@override`."""
     for name, method in vars(kind).items():
         if getattr(method, "__override__", False) and not any(hasattr(base, name) for base in kind.__bases__):
             raise UserError(message(kind.__bases__[0], f"has no {name}"))
@@ -17,14 +19,14 @@ def checked(kind: type) -> type:
 
 
 def replace(owner, name: str, function: Callable) -> None:
-    """Set a function of a module or an object of a library. Raise a `UserError` if it has none of this name."""
+    """Replace a function of a library's module or object. Raise a `UserError` if it has no function of this name."""
     if not callable(getattr(owner, name, None)):
         raise UserError(message(owner, f"has no {name}"))
     setattr(owner, name, function)
 
 
 def message(owner, problem: str) -> str:
-    """The text of an error: the library's version, its module or class, and what is wrong with it."""
+    """The text of an error: the library's version, its module or class, and the problem."""
     part = owner if inspect.ismodule(owner) or inspect.isclass(owner) else type(owner)
     module = part.__name__ if inspect.ismodule(part) else part.__module__
     library, path = module.partition(".")[0], part.__name__ if inspect.ismodule(part) else f"{module}.{part.__name__}"

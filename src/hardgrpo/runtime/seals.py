@@ -1,8 +1,8 @@
-"""Seals: checksums of the files that the workflow makes, to detect later damage by a bad disk or an accidental edit.
+"""Seals: checksums of the files that the workflow writes, to detect damage by a bad disk or an accidental edit.
 
-The seal of results/x/y.csv is results/x/.seals/y.csv. A file is checked when it is read. A file without a seal was not written by this
-project's programs, and is not checked. In a folder of weights only manifest.json is sealed, which lists the other files' checksums.
-The checksums of committed results stand in SHA256SUMS, a committed file in the same folder (`sha256sum -c` reads it).
+The seal of results/x/y.csv is results/x/.seals/y.csv. A file is verified when it is read. Files without a seal, which other programs wrote,
+are not verified. In a folder of weights only manifest.json is sealed; it lists the other files' checksums. The checksums of committed
+results are in SHA256SUMS, a committed file in the same folder (`sha256sum -c` reads it).
 """
 
 import contextlib
@@ -15,64 +15,65 @@ from pathlib import Path
 
 from hardgrpo.runtime.errors import Unreadable, UserError
 
-SEALED = ("results", "paper")  # folders of the workflow's outputs, relative to the current folder
-TWICE = range(2)  # attempts: another process may replace the file between the reads of file and seal
-COMMITTED = (("results", "reference"), ("results", "published"))
-SUMS = "SHA256SUMS"
+SEALED_FOLDERS = ("results", "paper")  # folders of the workflow's outputs, relative to the current folder
+ATTEMPTS = range(2)  # another process may replace the file between the reads of file and seal
+COMMITTED_FOLDERS = (("results", "reference"), ("results", "published"))
+CHECKSUM_FILE = "SHA256SUMS"
 
 
-def of(path: str | Path) -> Path:
-    """Where the seal of a file is."""
+def seal_path(path: str | Path) -> Path:
+    """The path of a file's seal."""
     path = Path(path)
     return path.parent / ".seals" / path.name
 
 
 def is_seal(path: Path) -> bool:
+    """Whether a path is that of a seal."""
     return path.parent.name == ".seals"
 
 
 @contextlib.contextmanager
-def renewed(new: Path, path: Path) -> Iterator[None]:
-    """Seal a file that the block renames from `new` to `path`. A kill may leave it without a seal, but not with an outdated one."""
-    seal, checksum = of(path), sha256(new) if new.is_file() and _is_sealed(path) else None
-    before = seal.with_name(f".{seal.name}.before")
-    with contextlib.suppress(FileNotFoundError):  # left by a killed process; the file may have changed since
-        before.unlink()
+def reseal(new: Path, path: Path) -> Iterator[None]:
+    """Seal a file that the block renames from `new` to `path`. A kill may leave the file without a seal, but not with an outdated seal."""
+    seal, checksum = seal_path(path), sha256(new) if new.is_file() and _is_sealed(path) else None
+    backup = seal.with_name(f".{seal.name}.before")
+    with contextlib.suppress(FileNotFoundError):  # of a killed process; the file may have changed since
+        backup.unlink()
     with contextlib.suppress(FileNotFoundError):  # no seal yet; any other error leaves file and seal unchanged
-        os.replace(seal, before)
+        os.replace(seal, backup)
     try:
         yield
     except BaseException:
         with contextlib.suppress(OSError):
-            if new.exists():  # else Ctrl-C came after the rename, and the old seal is outdated
-                os.replace(before, seal)
+            if new.exists():  # else Ctrl-C came after the rename, which makes the old seal outdated
+                os.replace(backup, seal)
         raise
     finally:
         with contextlib.suppress(OSError):
-            before.unlink()
+            backup.unlink()
     if checksum:
         _write(seal, checksum)
 
 
 def add(path: Path) -> None:
-    """Seal a file that has its final name already."""
-    with renewed(path, path):
+    """Seal a file that already has its final name."""
+    with reseal(path, path):
         pass
 
 
 def check(path: str | Path) -> None:
-    """Raise a `UserError` if a file is not what was written."""
+    """Raise a `UserError` if a file differs from its seal."""
     path = Path(path)
     if path.is_dir():
         raise UserError(f"{path}: expected a file, found a folder; delete it and run again")
-    if not any(_is_expected(path, sha256(path)) for _ in TWICE):
+    if not any(_is_expected(path, sha256(path)) for _ in ATTEMPTS):
         raise _damaged(path)
 
 
 def read(path: str | Path) -> bytes:
-    """The content of a file. Raise a `UserError` if it is not what was written."""
+    """The content of a file. Raise a `UserError` if the content differs from the seal."""
     path = Path(path)
-    for _ in TWICE:
+    for _ in ATTEMPTS:
         content = path.read_bytes()
         if _is_expected(path, hashlib.sha256(content).hexdigest()):
             return content
@@ -81,9 +82,9 @@ def read(path: str | Path) -> bytes:
 
 def _is_expected(path: Path, checksum: str) -> bool:
     """Whether a file's checksum equals its seal, or the file has no seal."""
-    if _expected(path) in (None, checksum):
+    if _expected_checksum(path) in (None, checksum):
         return True
-    for folder in (path.parent, of(path).parent):  # makes a network file system refresh its cache
+    for folder in (path.parent, seal_path(path).parent):  # refreshes the cache of a network file system
         with contextlib.suppress(OSError):
             os.listdir(folder)
     return False
@@ -92,64 +93,64 @@ def _is_expected(path: Path, checksum: str) -> bool:
 def _damaged(path: Path) -> UserError:
     if _is_committed(path):
         return UserError(
-            f"{path}: the content is not what was committed (checksum differs from {SUMS}); get it back with: git checkout -- {path}"
-            f" {path.parent / SUMS}"
+            f"{path}: the content is not what was committed (checksum differs from {CHECKSUM_FILE}); get it back with: git checkout -- {path}"
+            f" {path.parent / CHECKSUM_FILE}"
             " (if you changed it yourself: scripts/maintenance/write_pages.py)"
         )
     return UserError(
-        f"{path}: the content is not what was written (checksum differs); delete it and run again, or delete {of(path)} if you changed it"
+        f"{path}: the content is not what was written (checksum differs); delete it and run again, or delete {seal_path(path)} if you changed it"
         " yourself, or an older version of this project did"
     )
 
 
-def sealed(folder: Path) -> list[Path]:
-    """The sealed files of a folder that exist. The workflow makes missing ones again."""
-    found = [folder / seal.name for seal in sorted((folder / ".seals").glob("[!.]*"))]
-    return [path for path in found if path.exists()]
+def sealed_files(folder: Path) -> list[Path]:
+    """The sealed files of a folder that exist. The workflow makes missing files again."""
+    paths = [folder / seal.name for seal in sorted((folder / ".seals").glob("[!.]*"))]
+    return [path for path in paths if path.exists()]
 
 
-def check_in(folder: Path) -> None:
-    """Check every sealed file of a folder."""
-    for path in sealed(folder):
+def check_folder(folder: Path) -> None:
+    """Check every sealed file of a folder, see `check`."""
+    for path in sealed_files(folder):
         check(path)
 
 
 def _is_sealed(path: Path) -> bool:
     building = any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)  # in a folder that is being written
-    return path.parts[0] in SEALED and path.parts[:2] not in COMMITTED and not building
+    return path.parts[0] in SEALED_FOLDERS and path.parts[:2] not in COMMITTED_FOLDERS and not building
 
 
-def _expected(path: Path) -> str | None:
-    """The checksum that a file was written or committed with; None without a seal."""
+def _expected_checksum(path: Path) -> str | None:
+    """The checksum of a file when it was written or committed; None without a seal."""
     if _is_committed(path):
-        return _sums(path.parent).get(path.name)
-    seal = of(path)
+        return _committed_checksums(path.parent).get(path.name)
+    seal = seal_path(path)
     try:
-        found = seal.read_text(encoding="ascii", errors="replace").strip("\0\n ")
+        checksum = seal.read_text(encoding="ascii", errors="replace").strip("\0\n ")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise Unreadable(f"{seal}: cannot be read ({error.strerror}); run again when the disk answers, or delete it") from None
-    if found and not re.fullmatch("[0-9a-f]{64}", found):  # a power cut may leave it empty, or full of zeros
+    if checksum and not re.fullmatch("[0-9a-f]{64}", checksum):  # a power cut may leave the seal empty or full of zeros
         raise UserError(f"{seal}: not the checksum of {path.name}: the seal is damaged; delete it and run again")
-    return found or None
+    return checksum or None
 
 
 def _is_committed(path: Path) -> bool:
-    return any(pair in COMMITTED for pair in itertools.pairwise(path.parts))
+    return any(pair in COMMITTED_FOLDERS for pair in itertools.pairwise(path.parts))
 
 
-def _sums(folder: Path) -> dict[str, str]:
+def _committed_checksums(folder: Path) -> dict[str, str]:
     """{name: checksum} of a folder's committed files."""
     try:
-        lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (folder / CHECKSUM_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return {}
     return {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
 
 
-def sums(folder: Path) -> str:
-    """The text of a folder's SHA256SUMS."""
+def checksum_lines(folder: Path) -> str:
+    """The text of a folder's SHA256SUMS, for its CSV files."""
     return "".join(f"{sha256(path)}  {path.name}\n" for path in sorted(folder.glob("*.csv")))
 
 
@@ -166,5 +167,6 @@ def _write(seal: Path, checksum: str) -> None:
 
 
 def sha256(path: str | Path) -> str:
+    """The SHA-256 checksum of a file, in hexadecimal digits."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

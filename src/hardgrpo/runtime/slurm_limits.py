@@ -1,7 +1,7 @@
-"""Limits that Slurm's accounting sets for a user's jobs: of the QOS of a job and of the associations of its account.
+"""Limits of Slurm's accounting for a user's jobs, set by the QOS of a job and the associations of its account.
 
-Slurm applies, for each kind of limit, the first of these that sets it: the QOS of the partition, the QOS of the job, the association of
-the user, that of the account (https://slurm.schedmd.com/resource_limits.html).
+For each kind of limit, Slurm applies the first of these that sets it: the QOS of the partition, the QOS of the job, the user's
+association, the account's association (https://slurm.schedmd.com/resource_limits.html).
 """
 
 import re
@@ -23,7 +23,7 @@ ASSOCIATION = (
     "qos",
 )
 QOS = ("name", "maxsubmitpu", "maxsubmitpa", "grpsubmit", "maxwall", "maxtres", "maxtrespu", "grptres")
-# {column of sacctmgr: whose limit it is}
+# {column of sacctmgr: scope of its limit}
 JOBS = {"maxsubmit": "user", "maxsubmitpu": "user", "maxsubmitpa": "account", "grpsubmit": "group"}  # jobs in the queue at a time
 RESOURCES = {"maxtres": "job", "maxtrespu": "user", "grptres": "group"}
 MB = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
@@ -34,21 +34,20 @@ class Level:
     """The limits that a QOS or an association sets."""
 
     owner: str  # for messages
-    limits: dict[
-        tuple[str, str], float
-    ]  # {(whose limit, of what): amount}; of what: jobs, minutes, cpu, mem (MB), gres/gpu, gres/gpu:KIND
+    # {(scope, quantity): amount}. Scope: job, user, account or group; quantity: jobs, minutes, cpu, mem (MB), gres/gpu, gres/gpu:KIND
+    limits: dict[tuple[str, str], float]
 
 
 @dataclass(frozen=True)
 class Accounting:
-    """What `sacctmgr` says of the limits of a user."""
+    """The limits of a user, as listed by `sacctmgr`."""
 
     qos: dict[str, Level]
     associations: dict[tuple[str, str, str], Level]  # by account, user ("": the account itself) and partition ("": all)
     default_qos: dict[str, str]  # by account
 
     def levels(self, account: str | None, qos: str | None, partition: str, partition_qos: str | None) -> list[Level]:
-        """The levels that hold for a job, the strongest first. Without an account only QOS are known."""
+        """The levels that apply to a job, in order of precedence. Without an account only QOS are known."""
         account = (account or "").lower()
         users = {user for _, user, _ in self.associations}
         keys = [(account, user, place) for user in sorted(users, reverse=True) for place in (partition, "")]
@@ -56,27 +55,27 @@ class Accounting:
         return [level for level in [*strongest, *map(self.associations.get, dict.fromkeys(keys))] if level]
 
 
-def read(associations: str, qos: str, user: str, cluster: str) -> Accounting:
-    """The output of `sacctmgr -nP show assoc` and `show qos` with the columns ASSOCIATION and QOS."""
-    own = [
+def read_accounting(associations: str, qos: str, user: str, cluster: str) -> Accounting:
+    """The limits in the output of `sacctmgr -nP show assoc` and `show qos` with the columns ASSOCIATION and QOS."""
+    user_rows = [
         row for row in rows(ASSOCIATION, associations) if row["cluster"].lower() == cluster.lower() and row["user"] in ("", user)
     ]
     levels = {}
-    for row in own:
+    for row in user_rows:
         owner = f"account {row['account']}" + (f" in partition {row['partition']}" if row["partition"] else "")
         levels[row["account"].lower(), row["user"], row["partition"]] = Level(owner, _limits(row))
-    default_qos = {row["account"].lower(): name for row in own if row["user"] and (name := _default_qos(row))}
+    default_qos = {row["account"].lower(): name for row in user_rows if row["user"] and (name := _default_qos(row))}
     return Accounting({row["name"]: Level(f"QOS {row['name']}", _limits(row)) for row in rows(QOS, qos)}, levels, default_qos)
 
 
 def _default_qos(row: dict[str, str]) -> str | None:
-    """The QOS of a job that names none: the association's default, its only one, or the one that every cluster has."""
+    """The QOS of a job that requests none: the association's default, its only QOS, or `normal`, which every cluster has."""
     names = row["qos"].split(",")
     return row["defaultqos"] or (names[0] if len(names) == 1 else "normal" if "normal" in names else None)
 
 
 def rows(columns: Sequence[str], text: str) -> list[dict[str, str]]:
-    """The output of `sacctmgr -nP` with these columns."""
+    """The rows in the output of `sacctmgr -nP` with these columns."""
     return [dict(zip(columns, line.split("|"))) for line in text.splitlines() if line.count("|") == len(columns) - 1]
 
 
@@ -98,45 +97,45 @@ def minutes(limit: str) -> float:
 
 
 def problems(jobs: Iterable[tuple], at_once: int) -> list[tuple]:
-    """[(rule, resource, amount, text)] of what jobs request beyond a limit, and of more jobs `at_once` in the queue than are allowed.
+    """[(rule, resource, amount, text)] for each request that exceeds a limit, and for more than the allowed number of jobs in the queue.
 
-    `jobs`: for each job (`cluster.Request`, its levels).
+    `jobs` holds (`cluster.Request`, its levels) for each job; `at_once` is the number of jobs in the queue at a time.
     """
     beyond, queues = [], Counter()
     for request, levels in jobs:
-        wanted = {"minutes": request.minutes, "cpu": request.cpus, "mem": request.mem_mb, "gres/gpu": request.gpus, "node": 1}
-        wanted |= {f"gres/gpu:{request.gpu_name}": request.gpus} if request.gpu_name else {}
+        requested = {"minutes": request.minutes, "cpu": request.cpus, "mem": request.mem_mb, "gres/gpu": request.gpus, "node": 1}
+        requested |= {f"gres/gpu:{request.gpu_name}": request.gpus} if request.gpu_name else {}
         effective = {}
         for level in levels:
             for kind, amount in level.limits.items():
                 effective.setdefault(kind, (amount, level.owner))
-        for (_, name), (most, owner) in effective.items():
+        for (_, name), (limit, owner) in effective.items():
             if name == "jobs":
-                queues[most, owner] += 1
-            elif wanted.get(name, 0) > most:
-                beyond.append(_beyond(request.rule, name, wanted[name], most, owner))
-    for (most, owner), count in queues.items():
-        if min(count, at_once) > most:
+                queues[limit, owner] += 1
+            elif requested.get(name, 0) > limit:
+                beyond.append(_excess(request.rule, name, requested[name], limit, owner))
+    for (limit, owner), count in queues.items():
+        if min(count, at_once) > limit:
             remedy = (
-                f"set jobs: {most} in slurm/config.yaml, or fewer if you have other jobs there"
-                if most
+                f"set jobs: {limit} in slurm/config.yaml, or fewer if you have other jobs there"
+                if limit
                 else "name another account or QOS"
             )
-            text = f"{at_once} in the queue at a time asked for, at most {most} allowed by {owner}; {remedy}"
-            beyond.append(("", "jobs", -most, text))
+            text = f"{at_once} in the queue at a time requested, at most {limit} allowed by {owner}; {remedy}"
+            beyond.append(("", "jobs", -limit, text))
     return beyond
 
 
-def _beyond(rule: str, name: str, amount: float, most: float, owner: str) -> tuple:
+def _excess(rule: str, name: str, amount: float, limit: float, owner: str) -> tuple:
     if name == "minutes":
         text = (
-            f"{amount} min asked for, at most {most:.0f} allowed by {owner}; set longest_runtime: {most:.0f} in slurm/config.yaml"
+            f"{amount} min requested, at most {limit:.0f} allowed by {owner}; set longest_runtime: {limit:.0f} in slurm/config.yaml"
         )
         return rule, "runtime", amount, text
     resource = {"cpu": "cpus_per_task", "mem": "mem_mb"}.get(name, "gpu")
     unit = {"cpu": "CPUs", "mem": "MB", "node": "nodes"}.get(name, "GPUs")
-    lower = (
+    remedy_in_run = (
         "lower the model's gpus in config/models.yaml" if resource == "gpu" else f"lower it with set-resources {rule}:{resource}"
     )
-    remedy = f"{lower}, or name another QOS (slurm-qos in slurm/config.yaml)"
-    return rule, resource, amount, f"{amount} {unit} asked for, at most {most:.0f} allowed by {owner}; {remedy}"
+    remedy = f"{remedy_in_run}, or name another QOS (slurm-qos in slurm/config.yaml)"
+    return rule, resource, amount, f"{amount} {unit} requested, at most {limit:.0f} allowed by {owner}; {remedy}"

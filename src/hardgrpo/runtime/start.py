@@ -1,6 +1,6 @@
-"""Start Snakemake, and check first what Snakemake reads before the Snakefile. `.venv/bin/snakemake` runs this module.
+"""Start Snakemake after checking the files and options that Snakemake reads before the Snakefile. `.venv/bin/snakemake` runs this module.
 
-Snakemake itself ends with a traceback if an entry of --config or a file of --configfile does not have the form that it expects.
+Snakemake itself ends with a traceback if an entry of --config or a file of --configfile is malformed.
 """
 
 import sys
@@ -35,6 +35,7 @@ def main() -> None:
 
 
 def stop_at_errors(function: Callable, *arguments) -> None:
+    """Call a function; a `UserError` ends the program with its message."""
     try:
         function(*arguments)
     except UserError as error:
@@ -42,7 +43,7 @@ def stop_at_errors(function: Callable, *arguments) -> None:
 
 
 def check_profiles() -> None:
-    """Raise a `UserError` for a profile's file that Snakemake cannot read: Snakemake's own message does not name the file."""
+    """Raise a `UserError` for a profile's file that Snakemake cannot read. Snakemake's own message does not name the file."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--profile", nargs="*", default=[])
     for path in (Path(name) / "config.yaml" for name in parser.parse_known_args()[0].profile):

@@ -1,5 +1,8 @@
-"""Submit a job again that Slurm did not take. Snakemake's Slurm plugin (2.8.0) reports such a job as failed: each refusal would use up one of
-the job's retries and make its next walltime longer, although nothing ran."""
+"""Resubmit jobs that Slurm refuses temporarily.
+
+Snakemake's Slurm plugin (2.8.0) reports a refused job as failed: each refusal would use up one of the job's retries and lengthen its next
+walltime, although nothing ran.
+"""
 
 import contextlib
 import re
@@ -9,10 +12,10 @@ import time
 from collections.abc import Callable
 from types import SimpleNamespace
 
-# What sbatch says while a limit on jobs in the queue is reached, or the controller does not answer.
+# Messages of sbatch while a limit on jobs in the queue is reached, or the controller does not answer.
 TEMPORARY = (
     r"(?:Max|Grp)SubmitJob",
-    r"^Batch job submission failed: Job violates accounting/QOS policy",  # without the name of another limit before it
+    r"^Batch job submission failed: Job violates accounting/QOS policy",  # not preceded by the name of another limit
     "temporarily unable to accept job",
     "Resource temporarily unavailable",
     "Unable to contact slurm controller",
@@ -30,7 +33,7 @@ WARNING_INTERVAL_SECONDS = 600
 
 
 def refusal(message: str) -> str | None:
-    """What sbatch said, in one line, if a message of the plugin is about a submission that failed."""
+    """The message of sbatch in one line; None if the plugin's message is not about a failed submission."""
     text = re.search(r"SLURM sbatch failed\. The error message was '(.*?)'\.\n\s+sbatch call", message, re.DOTALL)
     return "; ".join(line.removeprefix("sbatch: error: ").strip() for line in text[1].splitlines()) if text else None
 
@@ -41,8 +44,10 @@ def is_temporary(reason: str) -> bool:
 
 
 class SubmissionRetrier:
-    """Changes an executor of the plugin: it submits a job again `retry_seconds` after a temporary refusal, until Slurm takes the job or
-    Snakemake ends. A permanent refusal fails the job without retries."""
+    """Let an executor of the plugin resubmit a job `retry_seconds` after a temporary refusal, until Slurm accepts the job or Snakemake ends.
+
+    A permanent refusal fails the job without retries.
+    """
 
     def __init__(self, executor, retry_seconds: float):
         self.executor, self.retry_seconds = executor, retry_seconds
@@ -54,11 +59,12 @@ class SubmissionRetrier:
         executor.shutdown = self.stop_retries_before(executor.shutdown)
 
     def submit_again_or_report(self, job_info, message: str) -> None:
+        """Resubmit a job after a temporary refusal; otherwise report its error to Snakemake."""
         reason = refusal(message)
         if reason and is_temporary(reason) and not self.executor.workflow.scheduler._user_kill:
             self.warn(reason)
             if not self.shutting_down.wait(self.retry_seconds):
-                with contextlib.suppress(RuntimeError):  # Snakemake has just ended
+                with contextlib.suppress(RuntimeError):  # the executor has just shut down
                     self.executor._job_submission_executor.submit(self.executor.run_job, job_info.job)
             return
         if reason:
@@ -67,12 +73,15 @@ class SubmissionRetrier:
         self.report(job_info, message)
 
     def warn(self, reason: str) -> None:
+        """Log a refusal, at most once in WARNING_INTERVAL_SECONDS."""
         if time.monotonic() - self.last_warning_time >= WARNING_INTERVAL_SECONDS:
             self.last_warning_time = time.monotonic()
-            again = f"jobs wait and are submitted again every {self.retry_seconds:g} s"
-            self.executor.logger.warning(f"Slurm takes no further job at present ({reason}): {again}.")
+            announcement = f"jobs wait and are submitted again every {self.retry_seconds:g} s"
+            self.executor.logger.warning(f"Slurm takes no further job at present ({reason}): {announcement}.")
 
     def stop_retries_before(self, end: Callable[[], None]) -> Callable[[], None]:
+        """A function that stops all retries and then calls `end`."""
+
         def stop_and_end() -> None:
             self.shutting_down.set()
             self.executor._job_submission_executor.shutdown(wait=False, cancel_futures=True)
@@ -82,25 +91,28 @@ class SubmissionRetrier:
 
 
 def start_without_arrays() -> None:
-    """Let the plugin start on a cluster without job arrays (MaxArraySize=0), which it would refuse. This workflow uses none."""
+    """Let the plugin start on a cluster without job arrays (MaxArraySize=0), which the plugin refuses. This workflow uses no arrays."""
     plugin = sys.modules.get("snakemake_executor_plugin_slurm")
-    if plugin and (size := getattr(plugin, "get_max_array_size", None)):
-        plugin.get_max_array_size = lambda: most if (most := size()) >= 2 else 1000
+    if plugin and (array_limit := getattr(plugin, "get_max_array_size", None)):
+        plugin.get_max_array_size = lambda: limit if (limit := array_limit()) >= 2 else 1000
 
 
 def allow_dashes_in_gpu_names() -> None:
-    """Let the plugin request GPUs whose kind has a dash in its name, as in the names that Slurm detects itself (nvidia_a100-sxm4-80gb). The plugin
-    would refuse each job when it submits the job."""
+    """Let the plugin request GPUs with a dash in the name of their kind, as in names that Slurm detects (nvidia_a100-sxm4-80gb).
+
+    The plugin itself refuses such a job at its submission.
+    """
     plugin = sys.modules.get("snakemake_executor_plugin_slurm")
-    if not plugin or not (options := getattr(plugin, "set_gres_string", None)):
+    if not plugin or not (set_gres_string := getattr(plugin, "set_gres_string", None)):
         return
 
     def options_with_dash(job) -> str:
-        wants, name = job.resources.get, str(job.resources.get("gpu_model") or "")
-        plain = name.replace("-", "_")
+        resource, name = job.resources.get, str(job.resources.get("gpu_model") or "")
+        plain_name = name.replace("-", "_")
         resources = SimpleNamespace(
-            get=lambda key, default=None: plain if key == "gpu_model" and name else wants(key, default), gres=wants("gres")
+            get=lambda key, default=None: plain_name if key == "gpu_model" and name else resource(key, default),
+            gres=resource("gres"),
         )
-        return options(SimpleNamespace(resources=resources)).replace(f" --gpus={plain}:", f" --gpus={name}:")
+        return set_gres_string(SimpleNamespace(resources=resources)).replace(f" --gpus={plain_name}:", f" --gpus={name}:")
 
     plugin.set_gres_string = options_with_dash

@@ -1,4 +1,4 @@
-"""Keep settings of the user's account and of environment modules out of the project's programs. Imports only what Python brings along."""
+"""Keep settings of the user's account and of environment modules out of the project's programs. Imports only the standard library."""
 
 import contextlib
 import os
@@ -7,36 +7,36 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 KEEP_PYTHONPATH = "HARDGRPO_KEEP_PYTHONPATH"
-# Figures do not depend on the user's settings of Matplotlib, which may name a backend of Jupyter's or ask for TeX.
+# The user's settings of Matplotlib may name a backend of Jupyter or ask for TeX. Figures must not depend on them.
 MATPLOTLIB = {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
-# torch makes this folder on import, by default in /tmp under a name that other accounts can guess: a file of that name stops every program.
-COMPILED, COMPILED_FOLDER = "TORCHINDUCTOR_CACHE_DIR", ROOT / ".snakemake/cache/inductor"
+# torch creates this folder on import, by default in /tmp under a name that other accounts can guess: a file of that name stops every program.
+INDUCTOR_VARIABLE, INDUCTOR_FOLDER = "TORCHINDUCTOR_CACHE_DIR", ROOT / ".snakemake/cache/inductor"
 # Variables that change which modules Python finds, or what it does with them.
 PYTHON = ("PYTHONHOME", "PYTHONINSPECT", "PYTHONOPTIMIZE", "PYTHONPLATLIBDIR", "PYTHONSAFEPATH", "PYTHONSTARTUP", "PYTHONWARNINGS")
 
 
 def ignore() -> None:
-    """Remove such settings from this process and from the environment of the processes that it starts.
+    """Remove these settings from this process and from the environment of its child processes.
 
-    Of PYTHONPATH only folders of this clone stay: an environment module may put another version of a package there.
-    HARDGRPO_KEEP_PYTHONPATH=1 keeps all of it.
+    PYTHONPATH keeps only folders of this clone, because an environment module may add other versions of packages.
+    HARDGRPO_KEEP_PYTHONPATH=1 keeps PYTHONPATH unchanged.
     """
     os.environ.update(MATPLOTLIB)
     for name in PYTHON:
         os.environ.pop(name, None)
     if not os.environ.get(KEEP_PYTHONPATH):
         folders = [os.path.abspath(folder) for folder in os.environ.pop("PYTHONPATH", "").split(os.pathsep) if folder]
-        foreign = [folder for folder in folders if not Path(folder).is_relative_to(ROOT)]
-        sys.path[:] = [folder for folder in sys.path if folder not in foreign]
-        if own := [folder for folder in folders if folder not in foreign]:
-            os.environ["PYTHONPATH"] = os.pathsep.join(own)
+        foreign_folders = [folder for folder in folders if not Path(folder).is_relative_to(ROOT)]
+        sys.path[:] = [folder for folder in sys.path if folder not in foreign_folders]
+        if own_folders := [folder for folder in folders if folder not in foreign_folders]:
+            os.environ["PYTHONPATH"] = os.pathsep.join(own_folders)
     if (ROOT / "Snakefile").exists() and not has_cache():
         os.environ.update(XDG_CACHE_HOME=str(ROOT / ".snakemake/cache"), TRITON_HOME=str(ROOT / ".snakemake/cache"))
 
-    if (ROOT / "Snakefile").exists() and COMPILED not in os.environ:
+    if (ROOT / "Snakefile").exists() and INDUCTOR_VARIABLE not in os.environ:
         with contextlib.suppress(OSError):  # a clone that cannot be written
-            os.makedirs(COMPILED_FOLDER, mode=0o700, exist_ok=True)
-            os.environ[COMPILED] = str(COMPILED_FOLDER)
+            os.makedirs(INDUCTOR_FOLDER, mode=0o700, exist_ok=True)
+            os.environ[INDUCTOR_VARIABLE] = str(INDUCTOR_FOLDER)
 
 
 def has_cache() -> bool:

@@ -6,22 +6,23 @@ from pathlib import Path
 import yaml
 
 from hardgrpo.runtime.errors import UserError
+from hardgrpo.runtime.json_text import nested_entries
 
 
 class _Yaml(yaml.SafeLoader):  # not libyaml's loader: deep nesting crashes it
-    """Reads plain data and refuses duplicate keys, of which PyYAML silently drops all but the last."""
+    """A loader of plain data that refuses duplicate keys. PyYAML silently drops all but the last."""
 
     def construct_mapping(self, node, deep=False):
         names = collections.Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-        twice = next((key for key, times in names.items() if times > 1 and key != "<<"), None)
-        if twice is not None:
-            raise yaml.MarkedYAMLError(problem=f"'{twice}' stands in a mapping twice", problem_mark=node.start_mark)
+        repeated_key = next((key for key, times in names.items() if times > 1 and key != "<<"), None)
+        if repeated_key is not None:
+            raise yaml.MarkedYAMLError(problem=f"'{repeated_key}' occurs twice in a mapping", problem_mark=node.start_mark)
         return super().construct_mapping(node, deep)
 
     merged = 0
 
     def flatten_mapping(self, node):
-        """Resolve merge keys (<<), whose number can grow tenfold with each line: count the entries before they are copied."""
+        """Resolve merge keys (<<). Entries are counted before they are copied, because their number can grow tenfold with each line."""
         for key, value in node.value:
             for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                 if key.tag == "tag:yaml.org,2002:merge" and isinstance(source, yaml.MappingNode):
@@ -38,7 +39,7 @@ MOST_MERGED = 100_000  # entries that merge keys copy
 
 
 def parse_yaml(text: str, path: str | Path):
-    """Parse the YAML text of the file `path`, which messages name."""
+    """The content of a YAML text. Raise a `UserError` that names its file `path` for invalid, endless or huge YAML."""
     if "\0" in text:
         raise UserError(f"{path}: null characters, as if UTF-16 text were read as UTF-8; save the file as UTF-8")
     try:
@@ -50,10 +51,7 @@ def parse_yaml(text: str, path: str | Path):
         raise UserError(f"{path}: not valid YAML ({error}); correct it") from None
     if isinstance(content, dict) and "__use_yte__" in content:
         raise UserError(f"{path}: '__use_yte__' has Snakemake run the file as a program; a configuration is plain data: remove it")
-    left, count = [content], 0
-    while left:
-        entry, count = left.pop(), count + 1
-        left += entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+    for count, _ in enumerate(nested_entries(content), start=1):
         if count > LARGEST_YAML:
             raise UserError(f"{path}: aliases (*) make it larger than {LARGEST_YAML:,} entries; write out what they repeat")
     return content

@@ -15,7 +15,7 @@ import torch
 from safetensors import safe_open
 
 from hardgrpo.runtime import errors, files
-from hardgrpo.runtime.errors import UserError, first_entries, shown
+from hardgrpo.runtime.errors import UserError, first_entries, printable
 from hardgrpo.sampling import decoding, model_folders
 from hardgrpo.sampling.requests import Completion, Request
 
@@ -231,5 +231,5 @@ def fix_threads() -> None:
     """Compute with OMP_NUM_THREADS threads (default: 1). Results are bit-identical only for the same number of threads."""
     asked = os.environ.get("OMP_NUM_THREADS", "1")
     if not (asked.isascii() and asked.isdecimal() and int(asked)):
-        raise UserError(f"OMP_NUM_THREADS is {shown(asked)!r}, expected a number of threads; unset it")
+        raise UserError(f"OMP_NUM_THREADS is {printable(asked)!r}, expected a number of threads; unset it")
     torch.set_num_threads(int(asked))

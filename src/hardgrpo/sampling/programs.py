@@ -42,7 +42,7 @@ def start(args: argparse.Namespace) -> None:
     for name in sorted(set(args.chat) & settings.NOT_OF_A_TEMPLATE):
         raise errors.UserError(f"--chat: {name} {settings.ABOUT_CHAT}")
     args.gpus = environments.granted_gpus(args.gpus)
-    args.engine = environments.choose(args.engine, args.gpus)
+    args.engine = environments.choose_engine(args.engine, args.gpus)
     environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
     if args.gpus:
         node.check(compiles=args.engine == "vllm")

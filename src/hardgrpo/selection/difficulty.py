@@ -18,7 +18,7 @@ def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool =
         graders.grade(grader, (s["prompt"] + "\n" if with_prompt else "") + s["completion"], problem["answer"]) for s in samples
     ]
     counts = {name: sum(getattr(v, name) for v in grades) for name in GRADED[:-1]}
-    sound = [steps.sound(problem, sample["completion"]) for sample in samples]
+    sound = [steps.is_sound(problem, sample["completion"]) for sample in samples]
     counts["sound"] = None if None in sound else sum(sound)
     return _row(problem, samples, counts)
 

@@ -66,7 +66,7 @@ def train(
     if hardware.gpus > 1 and not recipe.get("adapter") and not trainer.is_fsdp_enabled:
         raise UserError("all weights must be sharded over several GPUs, but accelerate does not do it; see the log above")
     title = f"train {spec.model}/{spec.task}/{spec.policy}/seed{spec.seed}"
-    with Progress(title, recipe["updates"], "updates", start=resume_from, shown=processes.first) as progress:
+    with Progress(title, recipe["updates"], "updates", start=resume_from, visible=processes.first) as progress:
         trainer.add_callback(Watch(progress, processes, recipe["checkpoint_every"], recipes.arithmetic(recipe), 60 * save_minutes))
         trainer.train(resume_from_checkpoint=str(states.checkpoint(state, resume_from)) if resume_from else None)
     interruption.stop_at_once()
@@ -201,7 +201,7 @@ class Watch(TrainerCallback):
             self.facts["gpu_gib"] = max(self.facts.get("gpu_gib", 0.0), round((total - free) / 2**30, 2))
 
     def on_step_end(self, args, state, control, **_) -> None:
-        if self.processes.any(interruption.asked()):  # the signal may reach the processes in different updates
+        if self.processes.any(interruption.stop_requested()):  # the signal may reach the processes in different updates
             control.should_save = control.should_training_stop = True
         now, pause = time.monotonic(), max(self.save_seconds, 10 * (self.save_ended - self.save_began))
         # The first process decides, because the clocks of the processes differ.
@@ -238,5 +238,5 @@ class Watch(TrainerCallback):
             provenance.write_manifest(states.checkpoint(Path(args.output_dir), state.global_step), **facts)
             states.thin(Path(args.output_dir), self.checkpoint_every)
         self.save_ended = time.monotonic()
-        if self.processes.any(interruption.asked()):  # SIGTERM came during the save
+        if self.processes.any(interruption.stop_requested()):  # SIGTERM came during the save
             control.should_training_stop = True

@@ -22,7 +22,7 @@ from hardgrpo.training.trainer import Trainer
 STATE, GROUPS, PROCESS = "selector.json", "groups.state", "process.state"  # files of a checkpoint
 
 
-@replacements.checked
+@replacements.check_overrides
 class OnlineTrainer(Trainer):
     """`rows` are the pool's prompts as rows of TRL's dataset, by id; `selector` is one of `online.KINDS` or None, `recipe` the recipe."""
 

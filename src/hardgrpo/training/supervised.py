@@ -14,14 +14,14 @@ from typing_extensions import override  # comes with torch
 
 from hardgrpo.data import solutions, tasks
 from hardgrpo.runtime import replacements
-from hardgrpo.runtime.errors import UserError, first_entries, shown
+from hardgrpo.runtime.errors import UserError, first_entries, printable
 from hardgrpo.runtime.interruption import say
 from hardgrpo.sampling import model_folders
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import base_weights, processes, recipes
 
 
-@replacements.checked
+@replacements.check_overrides
 class Trainer(SFTTrainer):
     """TRL's trainer, which also logs the prompts, tokens and seconds of an update."""
 
@@ -90,7 +90,7 @@ def texts(spec: Spec, problems: dict, chosen: list[str], tokenizer) -> dict[str,
     for left_out, why in ((without, "have no worked solution"), (long, f"have one of more than {spec.completion_tokens} tokens")):
         if left_out:
             examples = first_entries(left_out)
-            say(f"warning: {len(left_out)} of {len(chosen)} chosen prompts {why}: {shown(examples)}; they are left out")
+            say(f"warning: {len(left_out)} of {len(chosen)} chosen prompts {why}: {printable(examples)}; they are left out")
     if not found:
         raise UserError(
             f"{spec.solutions}: none of the {len(chosen)} chosen prompts has a worked solution of at most {spec.completion_tokens}"

@@ -28,7 +28,7 @@ from hardgrpo.training import base_weights, processes
 replacements.replace(grpo_trainer, "prepare_fsdp", processes.shard_reference)
 
 
-@replacements.checked
+@replacements.check_overrides
 class Trainer(GRPOTrainer):
     """`corrects`: whether the loss of vLLM's rollouts is weighted, as the recipe's importance_correction says."""
 

@@ -1,6 +1,6 @@
-"""A logger for `snakemake -n --logger plan`: it writes every planned job with its files as a line of JSON.
+"""A logger for `snakemake -n --logger plan`, which writes every planned job with its files as a line of JSON.
 
-Snakemake finds it when this folder is on PYTHONPATH; HARDGRPO_PLAN names the file to write. `scripts/plan/plan.py` sets both.
+Snakemake finds the plugin if its parent folder is on PYTHONPATH. HARDGRPO_PLAN is the file to write. `scripts/plan/plan.py` sets both.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Read the trajectory of a training run: how many rollouts of each prompt were right in each epoch."""
+"""Read the trajectory of a training run: the number of correct rollouts of each prompt in each epoch."""
 
 from hardgrpo.data import spreadsheets
 from hardgrpo.runtime import files
@@ -8,17 +8,19 @@ COLUMNS = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 
 
 def read(path: str) -> dict[str, list[dict]]:
-    """{prompt: its rows by epoch}, prompts in the order of the file. Raise a `UserError` for impossible or repeated rows."""
+    """{prompt: rows by epoch}, prompts in the order of the file. Raise a `UserError` for impossible or repeated rows."""
     table = spreadsheets.read(path)
     prompts: dict[str, list[dict]] = {}
     places: dict[tuple[str, int], str] = {}
     row_errors = []
-    for row, place in zip(files.converted(path, table.header, table.cells, COLUMNS, place=table.places.__getitem__), table.places):
-        problem = _impossible(row)
+    for row, place in zip(
+        files.convert_rows(path, table.header, table.cells, COLUMNS, place=table.places.__getitem__), table.places
+    ):
+        problem = _row_problem(row)
         if not problem:
-            first = places.setdefault((row["id"], row["epoch"]), place)
-            twice = f"prompt '{row['id']}' has epoch {row['epoch']} twice, first in {first}"
-            problem = (twice, "remove one") if first != place else None
+            first_place = places.setdefault((row["id"], row["epoch"]), place)
+            repetition = f"prompt '{row['id']}' has epoch {row['epoch']} twice, first in {first_place}"
+            problem = (repetition, "remove one") if first_place != place else None
         if problem:
             row_errors.append(RowError(path, place, *problem))
             continue
@@ -29,8 +31,8 @@ def read(path: str) -> dict[str, list[dict]]:
     return {name: sorted(rows, key=lambda row: row["epoch"]) for name, rows in prompts.items()}
 
 
-def _impossible(row: dict) -> tuple[str, str] | None:
-    """(what is wrong with a row, what to do); None if nothing."""
+def _row_problem(row: dict) -> tuple[str, str] | None:
+    """(problem, remedy) of a row; None without a problem."""
     empty = next((column for column, value in row.items() if value is None), None)
     if empty:
         return f"column '{empty}' is empty", "fill it in"
@@ -44,11 +46,11 @@ def _impossible(row: dict) -> tuple[str, str] | None:
 
 
 def split(prompts: dict[str, list[dict]], epochs: int, path: str) -> tuple[dict[str, list[dict]], dict[str, list[dict]]]:
-    """(the first `epochs` rows of each prompt, all its later rows). Raise a `UserError` if a prompt has no later ones."""
-    short = next((name for name, rows in prompts.items() if len(rows) <= epochs), None)
-    if short is not None:
+    """(first `epochs` rows of each prompt, later rows of each prompt). Raise a `UserError` if a prompt has no later rows."""
+    short_prompt = next((name for name, rows in prompts.items() if len(rows) <= epochs), None)
+    if short_prompt is not None:
         raise UserError(
-            f"{path}: prompt '{short}' has {len(prompts[short])} epochs, expected more than the {epochs} from which subsets are chosen;"
+            f"{path}: prompt '{short_prompt}' has {len(prompts[short_prompt])} epochs, expected more than the {epochs} from which subsets are chosen;"
             " lower chosen_from in the configuration, or leave the prompt out"
         )
     return {name: rows[:epochs] for name, rows in prompts.items()}, {name: rows[epochs:] for name, rows in prompts.items()}

@@ -1,7 +1,7 @@
-"""The checks of gpu_check.py, in their order. Each returns its numbers, or raises `Failed` with what must not be.
+"""The checks of gpu_check.py, in order. A check returns its numbers, or raises `Failed` with the reason.
 
-Tolerances are those of arithmetic in bf16, whose steps are 1/256: log-probabilities of one token differ by about a hundredth between
-two ways of computing them. Numbers without a limit are there to be compared with the plan.
+Tolerances are those of arithmetic in bf16, whose steps are 1/256: log-probabilities of a token differ by about a hundredth between two
+implementations. Numbers without a limit serve for comparison with the plan.
 """
 
 from hardgrpo.data import tasks
@@ -15,16 +15,16 @@ import statistics
 import time
 from pathlib import Path
 
-from workbench import ROOT, Failed, Trained, Workbench
+from workbench import ROOT, Failed, Run, Workbench
 
 TOKEN_DIFFERENCE = 0.03  # mean difference of a token's log-probability between vLLM and the trainer, before any update
-LATER_DIFFERENCE = 0.1  # the same after updates
-GROWTH, ROUNDING = 1.5, 0.005  # of the mean difference, while the weights are trained: by this factor and as much more at most
-LEAST_KL = 0.005  # of the last update, so that a vLLM without the trained weights would exceed this growth
+LATER_DIFFERENCE = 0.1  # this mean difference after updates
+GROWTH, ROUNDING = 1.5, 0.005  # largest growth of the mean difference during training: this factor plus this amount
+LEAST_KL = 0.005  # of the last update: with this KL, a vLLM without the trained weights exceeds the growth
 SCORE_DIFFERENCE = 0.05  # between vLLM with an adapter and transformers with it
-FIRST_KL = 1e-3  # of the untrained policy: it and the reference compute in batches of other shapes, so that it is not exactly 0
+FIRST_KL = 1e-3  # of the untrained policy, not exactly 0 because policy and reference compute in batches of different shapes
 SCORING = ROOT / "scripts/maintenance/gpu_checks/scoring.py"
-COLD = {warm.SOCKET: warm.OFF}  # for a program whose processes are killed
+COLD = {warm.SOCKET: warm.OFF}  # environment of programs that are killed
 KERNEL = """
 import torch, triton, triton.language as tl
 @triton.jit
@@ -38,13 +38,14 @@ assert x.tolist() == [2.0] * 16
 
 
 def expect(holds: bool, reason: str, numbers: dict) -> None:
+    """Raise `Failed` unless a condition holds."""
     if not holds:
         raise Failed(reason, numbers)
 
 
 def check_node(bench: Workbench) -> dict:
     """The node: driver, libraries, compiler, caches, and a kernel that is compiled"""
-    numbers = {"python": platform.python_version(), "glibc": platform.libc_ver()[1], "cuda": node.cuda()}
+    numbers = {"python": platform.python_version(), "glibc": platform.libc_ver()[1], "cuda": node.cuda_version()}
     numbers |= {"free_gib": round(shutil.disk_usage(bench.folder).free / 2**30), "nvcc": shutil.which("nvcc")}
     node.check(compiles=True)
     modules = ["torch", "transformers", "trl", "peft"]
@@ -62,18 +63,18 @@ def check_node(bench: Workbench) -> dict:
 
 def check_sampling(bench: Workbench) -> dict:
     """Sampling: speed, and whether runs and vLLM's two model runners agree"""
-    numbers, drawn = {}, {}
-    ways = {"first": {}, "again": {}} | ({"v1_runner": {"VLLM_USE_V2_MODEL_RUNNER": "0"}} if bench.gpus else {})
-    for name, env in ways.items():
+    numbers, rows_by_key = {}, {}
+    environments_by_name = {"first": {}, "again": {}} | ({"v1_runner": {"VLLM_USE_V2_MODEL_RUNNER": "0"}} if bench.gpus else {})
+    for name, env in environments_by_name.items():
         rows, facts = bench.probe(f"probe_{name}", bench.setting.small, **env)
-        drawn[name] = {(row["id"], row["sample"]): row for row in rows}
+        rows_by_key[name] = {(row["id"], row["sample"]): row for row in rows}
         numbers[f"{name}_tokens_per_second"] = round(facts["completion_tokens"] / facts["work_seconds"], 1)
         numbers[f"{name}_start_seconds"] = round(facts["seconds"] - facts["work_seconds"], 1)
         numbers[f"{name}_log_probability"] = statistics.fmean(row["log_probability"] for row in rows)
-    first = drawn["first"]
-    for name in list(ways)[1:]:
-        same = sum(first[key]["completion"] == row["completion"] for key, row in drawn[name].items()) / len(first)
-        numbers[f"{name}_same_texts"] = round(same, 3)
+    first = rows_by_key["first"]
+    for name in list(environments_by_name)[1:]:
+        same_share = sum(first[key]["completion"] == row["completion"] for key, row in rows_by_key[name].items()) / len(first)
+        numbers[f"{name}_same_texts"] = round(same_share, 3)
         difference = abs(numbers["first_log_probability"] - numbers[f"{name}_log_probability"])
         expect(
             difference < TOKEN_DIFFERENCE, f"{name}: completions are {difference:.3f} nats a token less likely than first", numbers
@@ -85,7 +86,7 @@ def check_training(bench: Workbench) -> dict:
     """Training as written: the base under the adapter stays, and vLLM samples with the trainer's weights"""
     recipe = bench.recipe("as_written", updates=6, checkpoint_every=2, **bench.setting.moving_adapter)
     run = bench.train("trained", bench.setting.small, recipe)
-    numbers = measured(run) | {"base_before": checksum(bench, bench.setting.small, recipe["base"])}
+    numbers = run_numbers(run) | {"base_before": checksum(bench, bench.setting.small, recipe["base"])}
     numbers["base_after"] = run.facts["base_sha256"]
     expect(numbers["base_before"] == numbers["base_after"], "the base under the adapter has changed", numbers)
     expect(run.updates[0]["kl"] < FIRST_KL, "the first update has a KL: the reference is not the base", numbers)
@@ -103,20 +104,22 @@ def check_seeds(bench: Workbench) -> dict:
     """Seeds: another seed samples other rollouts of the same prompt"""
     recipe = bench.recipe("as_written", updates=1, checkpoint_every=1, group_size=8)
     runs = [bench.train(f"seed{seed}", bench.setting.small, recipe, seed=seed, subset="one") for seed in (0, 1)]
-    of_rollouts = ("tokens_mean", "reward_mean", "correct_share", "truncated_share", "learnable_share")
-    first, second = ({name: run.updates[0][name] for name in of_rollouts} for run in runs)
-    numbers = {f"seed{seed}_{name}": value for seed, row in enumerate((first, second)) for name, value in row.items()}
-    expect(first != second, "two seeds sampled the same rollouts", numbers)
+    columns = ("tokens_mean", "reward_mean", "correct_share", "truncated_share", "learnable_share")
+    first_numbers, second_numbers = ({name: run.updates[0][name] for name in columns} for run in runs)
+    numbers = {
+        f"seed{seed}_{name}": value for seed, row in enumerate((first_numbers, second_numbers)) for name, value in row.items()
+    }
+    expect(first_numbers != second_numbers, "two seeds sampled the same rollouts", numbers)
     return numbers
 
 
 def check_interruption(bench: Workbench) -> dict:
     """Interruption: a killed run goes on from its state, and how long a run takes to stop"""
-    whole = bench.trained("trained")
-    run, numbers = killed(bench, "killed", bench.setting.small, whole.facts["run"]["training"], after=4)
-    numbers |= {"next_loss": run.updates[4]["loss"], "next_loss_of_the_whole_run": whole.updates[4]["loss"]}
-    expect(run.facts["base_sha256"] == whole.facts["base_sha256"], "the base of the resumed run is another", numbers)
-    return numbers | stopped(bench, "stopped", bench.setting.small, whole.facts["run"]["training"])
+    uninterrupted = bench.read_run("trained")
+    run, numbers = kill_and_resume(bench, "killed", bench.setting.small, uninterrupted.facts["run"]["training"], least_updates=4)
+    numbers |= {"next_loss": run.updates[4]["loss"], "next_loss_of_the_whole_run": uninterrupted.updates[4]["loss"]}
+    expect(run.facts["base_sha256"] == uninterrupted.facts["base_sha256"], "the base of the resumed run is another", numbers)
+    return numbers | stop_run(bench, "stopped", bench.setting.small, uninterrupted.facts["run"]["training"])
 
 
 def check_large(bench: Workbench) -> dict:
@@ -126,7 +129,7 @@ def check_large(bench: Workbench) -> dict:
         run = bench.train(f"large_{model}", model, bench.recipe("as_written", updates=2, checkpoint_every=2))
         log = bench.log(f"large_{model}")
         cache = [line.split("KV cache size:")[1].split()[0] for line in log.splitlines() if "KV cache size:" in line]
-        numbers |= {f"{model}_{name}": value for name, value in measured(run).items()}
+        numbers |= {f"{model}_{name}": value for name, value in run_numbers(run).items()}
         numbers[f"{model}_cache_tokens"] = cache[-1] if cache else None
         check_differences(run, numbers)
     if not bench.has_vllm:
@@ -147,27 +150,27 @@ def check_four_bits(bench: Workbench) -> dict:
     from safetensors.torch import load_file
 
     recipe = bench.recipe("as_released_july", updates=4, checkpoint_every=2)
-    whole = bench.train("four_bits", bench.setting.small, recipe)
-    resumed, numbers = killed(bench, "four_bits_killed", bench.setting.small, recipe, after=2)
+    uninterrupted = bench.train("four_bits", bench.setting.small, recipe)
+    resumed, numbers = kill_and_resume(bench, "four_bits_killed", bench.setting.small, recipe, least_updates=2)
     loaded = {
         (run.folder.name, step): load_file(run.checkpoint(step) / "adapter_model.safetensors")
-        for run in (whole, resumed)
+        for run in (uninterrupted, resumed)
         for step in (2, 4)
     }
     numbers["types"] = sorted({str(weights.dtype) for tensors in loaded.values() for weights in tensors.values()})
     expect(numbers["types"] == ["torch.float32"], "the adapter is not held in float32", numbers)
-    for run in (whole, resumed):
+    for run in (uninterrupted, resumed):
         early, late = loaded[run.folder.name, 2], loaded[run.folder.name, 4]
         changed = [(early[name] != late[name]).float().mean().item() for name in early if ".lora_A" in name]
         numbers[f"{run.folder.name}_share_of_A_that_moves"] = round(statistics.fmean(changed), 3)
-    learned = any(row["grad_norm"] for row in whole.updates[2:])
+    learned = any(row["grad_norm"] for row in uninterrupted.updates[2:])
     expect(not learned or numbers["four_bits_share_of_A_that_moves"] > 0.5, "most of A does not move", numbers)
-    return numbers | {f"whole_{name}": value for name, value in measured(whole).items()}
+    return numbers | {f"whole_{name}": value for name, value in run_numbers(uninterrupted).items()}
 
 
 def check_evaluation(bench: Workbench) -> dict:
     """Evaluation: adapters in one start, and whole checkpoints one after another in one process"""
-    run = bench.trained("trained")
+    run = bench.read_run("trained")
     rows = bench.evaluate("adapters", bench.setting.small, run.folder / "checkpoints", "--base")
     numbers = {"starts": bench.log("adapters").count(f"engine {bench.engine} starts"), "completions": len(rows)}
     expect(numbers["starts"] == 1, "the base and its adapters took more than one start", numbers)
@@ -190,16 +193,17 @@ def check_two_gpus(bench: Workbench) -> dict:
     if bench.gpus:
         rows, facts = bench.probe("probe_two", bench.setting.small, gpus=2)
         numbers["two_tokens_per_second"] = round(facts["completion_tokens"] / facts["work_seconds"], 1)
-        one, _ = bench.probe("probe_one", bench.setting.small)
+        single_rows, _ = bench.probe("probe_one", bench.setting.small)
         difference = abs(
-            statistics.fmean(row["log_probability"] for row in rows) - statistics.fmean(row["log_probability"] for row in one)
+            statistics.fmean(row["log_probability"] for row in rows)
+            - statistics.fmean(row["log_probability"] for row in single_rows)
         )
         expect(difference < TOKEN_DIFFERENCE, "one engine on two GPUs says other things", numbers)
         bench.train("visible", bench.setting.small, recipe)  # one GPU, though CUDA_VISIBLE_DEVICES may not be set
     run = bench.train("two", bench.setting.small, recipe, gpus=2)
-    check_differences(run, numbers | measured(run))
-    check_sync(run, numbers | measured(run))
-    return numbers | measured(run) | stopped(bench, "two_stopped", bench.setting.small, recipe, gpus=2)
+    check_differences(run, numbers | run_numbers(run))
+    check_sync(run, numbers | run_numbers(run))
+    return numbers | run_numbers(run) | stop_run(bench, "two_stopped", bench.setting.small, recipe, gpus=2)
 
 
 def check_sharded(bench: Workbench) -> dict:
@@ -207,8 +211,8 @@ def check_sharded(bench: Workbench) -> dict:
     if too_few := lacks_two_gpus(bench):
         return too_few
     recipe = bench.recipe("as_written_full", updates=4, checkpoint_every=2, **bench.setting.moving_full)
-    run, numbers = killed(bench, "sharded", bench.setting.small, recipe, after=2, gpus=2)
-    numbers |= measured(run)
+    run, numbers = kill_and_resume(bench, "sharded", bench.setting.small, recipe, least_updates=2, gpus=2)
+    numbers |= run_numbers(run)
     expect(run.updates[0]["kl"] < FIRST_KL, "the first update has a KL: the reference is not the base", numbers)
     check_differences(run, numbers)
     check_sync(run, numbers)
@@ -227,6 +231,7 @@ CHECKS = [
 
 
 def lacks_two_gpus(bench: Workbench) -> dict | None:
+    """The result of a check that is skipped because fewer than two GPUs are visible; None if there are enough."""
     if not bench.gpus:
         return None  # two processes on the CPU
     import torch
@@ -235,34 +240,38 @@ def lacks_two_gpus(bench: Workbench) -> dict | None:
     return {"left_out": f"needs two GPUs, and {visible} is visible"} if visible < 2 else None
 
 
-def measured(run: Trained) -> dict:
-    """Numbers of a run: memory, times, and how far vLLM and the trainer differ."""
-    first, last = run.updates[0], run.updates[-1]
+def run_numbers(run: Run) -> dict:
+    """Numbers of a run: memory, times, and the differences of vLLM and the trainer."""
+    first_update, last_update = run.updates[0], run.updates[-1]
     numbers = {"peak_gib": run.peak_gib, "update_gib": run.facts.get("gpu_gib"), "seconds": run.facts["seconds"]}
-    numbers |= {"update_seconds": run.facts["update_seconds"], "first_kl": first["kl"]}
+    numbers |= {"update_seconds": run.facts["update_seconds"], "first_kl": first_update["kl"]}
     for name in ("logp_difference_mean", "importance_ratio_mean", "masked_share"):
-        if name in first:
-            numbers |= {f"first_{name}": first[name], f"last_{name}": last[name]}
+        if name in first_update:
+            numbers |= {f"first_{name}": first_update[name], f"last_{name}": last_update[name]}
     return numbers
 
 
-def check_differences(run: Trained, numbers: dict) -> None:
-    """Raise `Failed` if vLLM does not sample with the weights that are trained."""
+def check_differences(run: Run, numbers: dict) -> None:
+    """Raise `Failed` if vLLM does not sample with the trained weights."""
     for row, limit in ((run.updates[0], TOKEN_DIFFERENCE), (run.updates[-1], LATER_DIFFERENCE)):
         difference = row.get("logp_difference_mean") or 0.0
         reason = f"update {row['step']:.0f}: log-probabilities of vLLM and the trainer differ by {difference:.3f}, expected below {limit}"
         expect(difference < limit, reason, numbers)
 
 
-def check_sync(run: Trained, numbers: dict) -> None:
-    """Raise `Failed` if vLLM's log-probabilities depart from the trainer's as the policy departs from the base, or if the policy departs too
-    little to tell."""
-    first, last = run.updates[0], run.updates[-1]
-    if "logp_difference_mean" not in last:  # without vLLM
+def check_sync(run: Run, numbers: dict) -> None:
+    """Raise `Failed` if vLLM's log-probabilities diverge from the trainer's as the policy diverges from the base, or if the policy diverges too
+    little for this check."""
+    first_update, last_update = run.updates[0], run.updates[-1]
+    if "logp_difference_mean" not in last_update:  # without vLLM
         return
-    before, after, kl = first["logp_difference_mean"], last["logp_difference_mean"], last["kl"]
-    reason = f"log-probabilities of vLLM and the trainer differ by {before:.3f} at first and by {after:.3f} at the end: vLLM does not get the weights"
-    expect(after < GROWTH * before + ROUNDING, reason, numbers)
+    first_difference, last_difference, kl = (
+        first_update["logp_difference_mean"],
+        last_update["logp_difference_mean"],
+        last_update["kl"],
+    )
+    reason = f"log-probabilities of vLLM and the trainer differ by {first_difference:.3f} at first and by {last_difference:.3f} at the end: vLLM does not get the weights"
+    expect(last_difference < GROWTH * first_difference + ROUNDING, reason, numbers)
     expect(
         kl > LEAST_KL,
         f"the last update's KL is {kl:.4f}: the policy has moved too little to tell whether vLLM gets the weights",
@@ -271,37 +280,37 @@ def check_sync(run: Trained, numbers: dict) -> None:
 
 
 def checksum(bench: Workbench, model: str, base: str) -> str:
+    """The checksum of a model's weights, see scoring.py."""
     return bench.run("checksum", SCORING, "checksum", bench.model(model), base).strip().splitlines()[-1]
 
 
-def killed(bench: Workbench, name: str, model: str, recipe: dict, after: int, **options) -> tuple[Trained, dict]:
-    """(a run that was killed once `after` updates were saved, and started again, and how it went)."""
-    for path in (bench.folder / name, bench.folder / f"{name}.state"):
-        shutil.rmtree(path, ignore_errors=True)
-    with bench.started(name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD) as process:
-        bench.until(process, lambda: bench.saved(name) >= after, f"{after} updates were saved")
+def kill_and_resume(bench: Workbench, name: str, model: str, recipe: dict, least_updates: int, **options) -> tuple[Run, dict]:
+    """(a run that was killed after `least_updates` saved updates and resumed, its numbers)."""
+    bench.clear(name)
+    with bench.start(name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD) as process:
+        bench.wait_until(process, lambda: bench.saved_updates(name) >= least_updates, f"{least_updates} updates were saved")
     run = bench.train(name, model, recipe, fresh=False, **options)
     numbers = {"resumed_from": run.facts["resumed_from"]}
-    expect(run.facts["resumed_from"] >= after, "the killed run did not go on from its state", numbers)
+    expect(run.facts["resumed_from"] >= least_updates, "the killed run did not go on from its state", numbers)
     return run, numbers
 
 
-def stopped(bench: Workbench, name: str, model: str, recipe: dict, **options) -> dict:
-    """Seconds from SIGTERM to the end of a run, whose state is saved then. Slurm kills after 30 (KillWait)."""
+def stop_run(bench: Workbench, name: str, model: str, recipe: dict, **options) -> dict:
+    """The seconds from SIGTERM to the end of a run, which saves its state. Slurm kills the run after 30 s (KillWait)."""
     shutil.rmtree(bench.folder / f"{name}.state", ignore_errors=True)
-    with bench.started(name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD) as process:
-        bench.until(process, lambda: bench.saved(name) >= 2, "two updates were saved")
-        saved, began = bench.saved(name), time.monotonic()
+    with bench.start(name, "train_grpo", *bench.training(name, model, recipe, **options), **COLD) as process:
+        bench.wait_until(process, lambda: bench.saved_updates(name) >= 2, "two updates were saved")
+        saved_updates, began = bench.saved_updates(name), time.monotonic()
         process.send_signal(signal.SIGTERM)
         status = process.wait()
-    numbers = {"seconds_to_stop": round(time.monotonic() - began, 1), "saved_then": bench.saved(name)}
-    is_saved = status == 1 and bench.saved(name) >= saved
+    numbers = {"seconds_to_stop": round(time.monotonic() - began, 1), "saved_then": bench.saved_updates(name)}
+    is_saved = status == 1 and bench.saved_updates(name) >= saved_updates
     expect(is_saved or (bench.folder / name / "provenance.json").exists(), "SIGTERM did not save the state", numbers)
     return numbers
 
 
 def score_adapter(bench: Workbench, model: str, folder: Path) -> dict:
-    """Mean differences of a token's log-probability: between vLLM and transformers, and between the base and the adapter."""
+    """Mean differences of a token's log-probability between vLLM and transformers, and between the base and the adapter."""
     adapter = bench.folder / "adapter"
     shutil.rmtree(adapter, ignore_errors=True)
     bench.run("adapter", SCORING, "adapter", folder, adapter)
@@ -320,12 +329,16 @@ def score_adapter(bench: Workbench, model: str, folder: Path) -> dict:
     answer = bench.folder / "spoken.json"
     bench.run("speak", SCORING, "speak", tokenized, answer)
     bench.run("score", SCORING, "score", tokenized, answer)
-    spoken, scores = files.read_json(answer)["spoken"], files.read_json(f"{answer}.scores")
-    by_vllm = {name: [row for _, row in rows] for name, rows in zip(("base", "adapter"), spoken)}
-    gaps = [apart(by_vllm[name], scores[name]) for name in by_vllm]
-    return {"scores_differ": max(gaps), "adapter_changes": apart(scores["base"], scores["changed"])}
+    completions, scores = files.read_json(answer)["spoken"], files.read_json(f"{answer}.scores")
+    by_vllm = {name: [row for _, row in rows] for name, rows in zip(("base", "adapter"), completions)}
+    gaps = [mean_difference(by_vllm[name], scores[name]) for name in by_vllm]
+    return {"scores_differ": max(gaps), "adapter_changes": mean_difference(scores["base"], scores["changed"])}
 
 
-def apart(rows: list[list[float]], others: list[list[float]]) -> float:
-    """The mean absolute difference of numbers in two lists of lists."""
-    return statistics.fmean(abs(x - y) for row, other in zip(rows, others) for x, y in zip(row, other))
+def mean_difference(first_rows: list[list[float]], second_rows: list[list[float]]) -> float:
+    """The mean absolute difference of the numbers in two lists of lists of equal shapes."""
+    return statistics.fmean(
+        abs(first - second)
+        for first_row, second_row in zip(first_rows, second_rows)
+        for first, second in zip(first_row, second_row)
+    )
