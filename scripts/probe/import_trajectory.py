@@ -9,7 +9,7 @@ epochs. No epoch is in both outputs, so that subsets are judged by rollouts that
 
 from hardgrpo.data import trajectories
 from hardgrpo.runtime import errors, files
-from hardgrpo.selection import difficulty
+from hardgrpo.selection import prompt_difficulty
 
 import argparse
 
@@ -31,8 +31,8 @@ def main() -> None:
     for name, epochs in first.items():
         samples, correct = (sum(row[column] for row in epochs) for column in ("rollouts", "correct"))
         known = {"id": name, "samples": samples, "correct": correct, "pass_rate": correct / samples}
-        rows.append(dict.fromkeys(difficulty.COLUMNS) | known)
-    files.write_rows(args.difficulty, difficulty.COLUMNS, rows)
+        rows.append(dict.fromkeys(prompt_difficulty.COLUMNS) | known)
+    files.write_rows(args.difficulty, prompt_difficulty.COLUMNS, rows)
     files.write_rows(args.later, list(trajectories.COLUMNS), [row for epochs in later.values() for row in epochs])
     mean, never = sum(row["pass_rate"] for row in rows) / len(rows), sum(row["correct"] == 0 for row in rows)
     print(

@@ -11,7 +11,7 @@ changes.
 from hardgrpo.data import completions, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
-from hardgrpo.selection import difficulty
+from hardgrpo.selection import prompt_difficulty
 
 import argparse
 
@@ -51,24 +51,30 @@ def main() -> None:
     problems = tasks.read_by_grader(problems, args.grader, args.problems)
     rows, undecided, total = [], 0, sum(len(by_problem[problem["id"]]) for problem in problems)
     for problem in problems:
-        rows.append(difficulty.measure(problem, by_problem[problem["id"]], args.grader))
+        rows.append(prompt_difficulty.measure(problem, by_problem[problem["id"]], args.grader))
         undecided += rows[-1]["undecided"]  # each takes most of a minute: stop once they are too many
         graders.check_decided(undecided, total, ", ".join(args.completions))
     if args.held_out:
         by_number = {name: sorted(found, key=lambda one: one["sample"]) for name, found in by_problem.items()}
         rows = [
-            difficulty.measure(problem, by_number[problem["id"]][: args.samples], args.grader)
+            prompt_difficulty.measure(problem, by_number[problem["id"]][: args.samples], args.grader)
             | {"held_out": args.held_out}
-            | {"held_out_correct": difficulty.measure(problem, by_number[problem["id"]][args.samples :], args.grader)["correct"]}
+            | {
+                "held_out_correct": prompt_difficulty.measure(problem, by_number[problem["id"]][args.samples :], args.grader)[
+                    "correct"
+                ]
+            }
             for problem in problems
         ]
     alone = rows
     if args.grade_prompt_too:
-        rows = [difficulty.measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems]
-    columns = difficulty.COLUMNS
+        rows = [
+            prompt_difficulty.measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems
+        ]
+    columns = prompt_difficulty.COLUMNS
     if args.stopped is not None:
-        columns = columns + difficulty.STOPPED_COLUMNS
-        rows = [difficulty.stopped(row, args.samples, args.stopped) for row in rows]
+        columns = columns + prompt_difficulty.STOPPED_COLUMNS
+        rows = [prompt_difficulty.stopped(row, args.samples, args.stopped) for row in rows]
     files.write_rows(args.output, columns, rows)
 
     if args.stopped is None and rows[0]["pass_rate"] is None:

@@ -21,7 +21,7 @@ from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files, states, warm
 from hardgrpo.runtime.progress import Progress
 from hardgrpo.sampling import programs, store
-from hardgrpo.selection import difficulty, early_stopping
+from hardgrpo.selection import early_stopping, prompt_difficulty
 from hardgrpo.study import paths
 
 import itertools
@@ -71,7 +71,9 @@ def main() -> None:
         for row in rows:
             found[numbers[row["id"]]].append(row)
         for number in {numbers[row["id"]] for row in rows}:
-            stopper.tell(number, difficulty.measure(problems[number], found[number], args.grader)["correct"], len(found[number]))
+            stopper.tell(
+                number, prompt_difficulty.measure(problems[number], found[number], args.grader)["correct"], len(found[number])
+            )
 
     def parts() -> Iterator[list[int]]:
         while wanted := stopper.next():

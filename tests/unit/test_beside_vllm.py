@@ -17,7 +17,7 @@ from fake_vllm import StandIn
 from hardgrpo import sampling
 from hardgrpo.sampling import engines
 from hardgrpo.study.spec import Spec
-from hardgrpo.training import groups, loop, outputs, recipes
+from hardgrpo.training import loop, outputs, recipes, rollout_groups
 from hardgrpo.training.loop import Watch
 from hardgrpo.training.trainer import Trainer
 
@@ -202,9 +202,9 @@ def test_groups_that_wait_for_an_update_keep_their_weights(shape, tmp_path):
     mask = torch.tensor([[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 1, 0]])
     batch = {"prompt_ids": torch.ones(4, 2).long(), "prompt_mask": torch.ones(4, 2).long(), "completion_mask": mask}
     batch |= {"completion_ids": mask * 7, "advantages": torch.rand(4), "importance_sampling_ratio": ratios}
-    split = groups.split(batch, ["a", "b"], torch.tensor([1.0, 0.0, 1.0, 0.0]), 2)
-    groups.save(tmp_path / "groups.state", {"pending": split})
-    joined = groups.join(groups.load(tmp_path / "groups.state")["pending"][::-1], 0, "cpu")
+    split = rollout_groups.split(batch, ["a", "b"], torch.tensor([1.0, 0.0, 1.0, 0.0]), 2)
+    rollout_groups.save(tmp_path / "groups.state", {"pending": split})
+    joined = rollout_groups.join(rollout_groups.load(tmp_path / "groups.state")["pending"][::-1], 0, "cpu")
     assert torch.equal(joined["importance_sampling_ratio"], (ratios.expand(4, 3) * mask)[[2, 3, 0, 1]])
 
 

@@ -8,7 +8,7 @@ from test_trainer import Training, long, rows, same, tiny
 
 from fake_vllm import StandIn
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.selection import online
+from hardgrpo.selection import online_selectors
 from hardgrpo.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
@@ -20,12 +20,12 @@ PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 1e-2, "max_grad_norm": 
 @pytest.fixture
 def training(tiny, tmp_path):
     """A short training by the online trainer: four prompts, four rollouts of each in a sampling step."""
-    from hardgrpo.training.online import OnlineTrainer
+    from hardgrpo.training.online_trainer import OnlineTrainer
 
     def train(reward=long, updates=3, selector=None, process=None, micro_batch=None, **changes):
         recipe = {"updates": updates, "prompts_per_update": 4, "group_size": 4, "reward": "correct", "process": process}
         recipe |= {"selector": selector}
-        made = online.make(recipe, online.Pool(list(rows())), 3) if selector else None
+        made = online_selectors.make(recipe, online_selectors.Pool(list(rows())), 3) if selector else None
         kind = functools.partial(OnlineTrainer, rows=rows(), selector=made, recipe=recipe)
         return Training(kind, tiny, tmp_path, reward, micro_batch, updates, **changes)
 
@@ -169,7 +169,7 @@ def test_a_run_that_never_updates_the_policy_is_an_error(training):
 
 
 def test_the_newest_groups_with_a_signal_are_kept_to_be_replayed(training, monkeypatch):
-    from hardgrpo.training.online import OnlineTrainer
+    from hardgrpo.training.online_trainer import OnlineTrainer
 
     mixed, replayed = [], OnlineTrainer._replayed
 
@@ -201,13 +201,15 @@ def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(
 
 
 def test_groups_come_back_from_a_file_as_they_were(training, tmp_path):
-    from hardgrpo.training import groups
+    from hardgrpo.training import rollout_groups
 
     kept = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=3).trainer.buffer
-    groups.save(tmp_path / "groups.state", {"buffer": kept, "pending": []})
-    found = groups.load(tmp_path / "groups.state")
+    rollout_groups.save(tmp_path / "groups.state", {"buffer": kept, "pending": []})
+    found = rollout_groups.load(tmp_path / "groups.state")
     assert found["pending"] == [] and [group.prompt for group in found["buffer"]] == [group.prompt for group in kept]
-    for one, other in zip(groups.join(found["buffer"], 0, "cpu").items(), groups.join(kept, 0, "cpu").items(), strict=True):
+    for one, other in zip(
+        rollout_groups.join(found["buffer"], 0, "cpu").items(), rollout_groups.join(kept, 0, "cpu").items(), strict=True
+    ):
         assert one[0] == other[0] and torch.equal(one[1], other[1])
 
 
@@ -221,19 +223,19 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
 
     import psutil
 
-    from hardgrpo.training import online as trained
+    from hardgrpo.training import online_trainer
 
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2**30))
     recipe = {"group_size": 8}
-    trained.check_memory(recipe, 250, 250, {"replay": 4, "buffer": 512})
+    online_trainer.check_memory(recipe, 250, 250, {"replay": 4, "buffer": 512})
     spec = SimpleNamespace(
         training=recipe | {"prompts_per_update": 8, "selector": {"kind": "targeted", "replay": 4, "buffer": 100_000}},
         completion_tokens=250,
     )
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups"):  # before the pool is embedded
-        trained.trainer(spec, {}, {"one": {"prompt": "2 + 2"}}, None, {})
+        online_trainer.trainer(spec, {}, {"one": {"prompt": "2 + 2"}}, None, {})
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups.* 1.0 GiB"):
-        trained.check_memory(recipe, 250, 250, {"replay": 4, "buffer": 100_000})
+        online_trainer.check_memory(recipe, 250, 250, {"replay": 4, "buffer": 100_000})
 
 
 @pytest.mark.parametrize("replay", [0, 2])

@@ -17,7 +17,7 @@ from test_own_prompts import TABLE
 from conftest import World, path_of
 from hardgrpo.runtime import files, states
 from hardgrpo.sampling import store
-from hardgrpo.selection import difficulty, early_stopping
+from hardgrpo.selection import early_stopping, prompt_difficulty
 from interruptible_run import wait_for
 from own_prompts import OVERLAY, SAMPLES, TASK, as_csv, chosen, make_world
 
@@ -153,9 +153,9 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
         {"id": i, "samples": int(d), "correct": int(c), "pass_rate": c / d if d else None}
         for i, c, d in zip(ids, stopper.correct, stopper.drawn)
     ]
-    columns = ["id", "samples", "correct", "pass_rate", *difficulty.STOPPED_COLUMNS]
+    columns = ["id", "samples", "correct", "pass_rate", *prompt_difficulty.STOPPED_COLUMNS]
     for confidence in (0.8, 1):
-        files.write_rows(tmp_path / "d.csv", columns, [difficulty.stopped(row, 8, confidence) for row in rows])
+        files.write_rows(tmp_path / "d.csv", columns, [prompt_difficulty.stopped(row, 8, confidence) for row in rows])
         command = [sys.executable, path_of("select_subset"), "--difficulty", "d.csv", "--policy", json.dumps(policy)]
         done = subprocess.run(
             [*command, "--seed", "3", "--output", "s.csv"], cwd=tmp_path, capture_output=True, text=True, check=False

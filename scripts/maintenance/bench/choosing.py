@@ -9,7 +9,7 @@ pool, which `targeted` does once per run, has a row of its own.
 import benchmarks
 from benchmarks import compared, from_demo, program
 from hardgrpo.runtime import files
-from hardgrpo.selection import online
+from hardgrpo.selection import online_selectors
 
 import functools
 import json
@@ -79,7 +79,7 @@ def seconds(spec: Path) -> float:
 def embedding(made: Path, model: str) -> float:
     """Seconds to embed POOL prompts: those of the miniature, repeated."""
     from hardgrpo.data import tasks
-    from hardgrpo.training.online import embeddings
+    from hardgrpo.training.online_trainer import embeddings
 
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -95,12 +95,12 @@ def embedding(made: Path, model: str) -> float:
 def own_work(selector: dict) -> float:
     """Mean seconds that the selector itself takes in a sampling step."""
     ids = [f"p{i}" for i in range(POOL)]
-    embeddings = online.standardised(np.random.Generator(np.random.PCG64(0)).normal(size=(POOL, WIDTH)))
+    embeddings = online_selectors.standardised(np.random.Generator(np.random.PCG64(0)).normal(size=(POOL, WIDTH)))
     rng = random.Random(0)
-    pool = online.Pool(ids, {i: rng.random() for i in ids}, embeddings)
+    pool = online_selectors.Pool(ids, {i: rng.random() for i in ids}, embeddings)
     recipe = {"updates": STEPS, "prompts_per_update": 8, "group_size": 8, "selector": selector}
-    online.predict(embeddings, np.arange(4), np.array([0.0, 0.5, 0.5, 1.0]))  # imports what it needs once
-    started, made = time.perf_counter(), online.make(recipe, pool, 0)
+    online_selectors.predict(embeddings, np.arange(4), np.array([0.0, 0.5, 0.5, 1.0]))  # imports what it needs once
+    started, made = time.perf_counter(), online_selectors.make(recipe, pool, 0)
     for step in range(1, STEPS + 1):
         room = 8
         while room:

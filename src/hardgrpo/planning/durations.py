@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hardgrpo.runtime import files
 from hardgrpo.sampling.requests import AT_ONCE
-from hardgrpo.selection import selectors
+from hardgrpo.selection import selector_settings
 from hardgrpo.study import memory, paths, settings
 
 
@@ -291,7 +291,7 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     passes += 2 if count else 0  # gradient checkpointing: layers are computed again in the backward pass
     passes += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
     passes += 2 if engine == "vllm" else 0  # the trainer recomputes the probabilities of vLLM's tokens
-    trained *= selectors.trained_share(recipe) if recipe.get("selector") else 1
+    trained *= selector_settings.trained_share(recipe) if recipe.get("selector") else 1
     if recipe.get("process"):  # the reference policy; the reward model forward, backward, and forward again after its update
         passes += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
     processor = GPUS[gpu] if count else CORE

@@ -102,11 +102,11 @@ def grpo_trainer(
     }
     if not settings.is_online(recipe):
         return Trainer(**arguments, train_dataset=Dataset.from_list([pool[i] for i in order]))
-    from hardgrpo.training import online
+    from hardgrpo.training import online_trainer
 
     # A selector chooses the prompts itself: the dataset only says how many rows a sampling step takes.
     rows = Dataset.from_list([{"id": i} | pool[i] for i in order])
-    return online.trainer(spec, problems, pool, hardware, arguments | {"train_dataset": rows})
+    return online_trainer.trainer(spec, problems, pool, hardware, arguments | {"train_dataset": rows})
 
 
 def rest_of_pool(spec: Spec, chosen: set[str]) -> dict[str, dict]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.selection import selectors
+from hardgrpo.selection import selector_settings
 
 RIDGE = 0.05  # ridge penalty on the slope of `calibrated`, per reference, as in predicted.py; our choice
 
@@ -41,7 +41,7 @@ class Pool:
 
 def make(recipe: dict, pool: Pool, seed: int) -> "Selector":
     """The selector that a recipe names."""
-    chosen = selectors.with_defaults(recipe)
+    chosen = selector_settings.with_defaults(recipe)
     if chosen["kind"] == "targeted":
         check_reference(chosen, len(pool.ids))
     return KINDS[chosen["kind"]](chosen | {"group_size": recipe["group_size"]}, pool, recipe["updates"], seed)

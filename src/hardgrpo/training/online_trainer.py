@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step (`hardgrpo.selection.online`). Imports torch and TRL.
+"""TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step (`hardgrpo.selection.online_selectors`). Imports torch and TRL.
 
 A sampling step is a step of TRL's trainer. It samples as many rollouts as an update of plain GRPO, in one or more calls of the selector,
 and then updates the model if enough groups are kept. Otherwise neither the weights nor the optimiser's state change.
@@ -13,9 +13,9 @@ from typing_extensions import override  # comes with torch
 from hardgrpo.runtime import errors, files, replacements
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import decoding, model_folders
-from hardgrpo.selection import online, selectors
+from hardgrpo.selection import online_selectors, selector_settings
 from hardgrpo.study.spec import Spec
-from hardgrpo.training import groups, recipes
+from hardgrpo.training import recipes, rollout_groups
 from hardgrpo.training.process_rewards import ProcessRewards
 from hardgrpo.training.trainer import Trainer
 
@@ -24,15 +24,15 @@ STATE, GROUPS, PROCESS = "selector.json", "groups.state", "process.state"  # fil
 
 @replacements.checked
 class OnlineTrainer(Trainer):
-    """`rows` are the pool's prompts as rows of TRL's dataset, by id; `selector` is one of `online.KINDS` or None, `recipe` the recipe."""
+    """`rows` are the pool's prompts as rows of TRL's dataset, by id; `selector` is one of `online_selectors.KINDS` or None, `recipe` the recipe."""
 
     def __init__(self, *args, rows: dict[str, dict], selector, recipe: dict, **kwargs):
         super().__init__(*args, **kwargs)
         self.rows, self.selector, self.recipe = rows, selector, recipe
-        self.chosen = selectors.with_defaults(recipe) if selector else {}
+        self.chosen = selector_settings.with_defaults(recipe) if selector else {}
         self.is_off_policy = bool(self.chosen.get("replay"))
-        self.pending: list[groups.Group] = []  # kept until an update is full
-        self.buffer: list[groups.Group] = []  # to be replayed, the newest last
+        self.pending: list[rollout_groups.Group] = []  # kept until an update is full
+        self.buffer: list[rollout_groups.Group] = []  # to be replayed, the newest last
         self.known: set[str] = set()  # prompts sampled so far: each needs a label, unless the reward needs none
         self.waited = 0  # sampling steps since the last update
         self.idle = False  # whether this step updates nothing
@@ -46,7 +46,9 @@ class OnlineTrainer(Trainer):
         step, size, calls = self.state.global_step + 1, self.num_generations, []
         room = len(inputs) // size
         while room:
-            asked = self.selector.ask(step, room) if self.selector else online.Asked([row["id"] for row in inputs[::size]])
+            asked = (
+                self.selector.ask(step, room) if self.selector else online_selectors.Asked([row["id"] for row in inputs[::size]])
+            )
             if not 1 <= len(asked.ids) <= room:
                 raise ValueError(
                     f"selector {type(self.selector).__name__} asked for {len(asked.ids)} prompts where 1 to {room} have room"
@@ -84,17 +86,19 @@ class OnlineTrainer(Trainer):
         """(the batch of this step's update with its `rewards`, or None; how many rollouts were kept, replayed and thrown away)."""
         size = self.num_generations
         sampled = sum(len(rewards) for _, _, rewards in calls)
-        fills, replay = self.chosen.get("kind") in selectors.FILLS, self.chosen.get("replay", 0)
+        fills, replay = self.chosen.get("kind") in selector_settings.FILLS, self.chosen.get("replay", 0)
         if not fills and not replay and len(calls) == 1 and calls[0][0].trains:
             _, batch, rewards = calls[0]
             return batch | {"rewards": rewards}, self._counts(sampled, sampled // size)
-        fresh = [group for asked, *call in calls if asked.trains for group in groups.split(call[0], asked.ids, call[1], size)]
+        fresh = [
+            group for asked, *call in calls if asked.trains for group in rollout_groups.split(call[0], asked.ids, call[1], size)
+        ]
         if fills:
             return self._filled(fresh, sampled)
         again = self._replayed(fresh, replay)
         return self._joined(fresh + again) if fresh else None, self._counts(sampled, len(fresh), len(again))
 
-    def _filled(self, fresh: list[groups.Group], sampled: int) -> tuple[dict | None, dict]:
+    def _filled(self, fresh: list[rollout_groups.Group], sampled: int) -> tuple[dict | None, dict]:
         """Drop groups without a learning signal; update once enough others are there."""
         mixed = [group for group in fresh if group.is_mixed]
         self.pending += mixed
@@ -118,12 +122,12 @@ class OnlineTrainer(Trainer):
         size = self.num_generations
         return {"kept": kept * size, "replayed": replayed * size, "thrown_away": sampled - kept * size}
 
-    def _replayed(self, fresh: list[groups.Group], wanted: int) -> list[groups.Group]:
+    def _replayed(self, fresh: list[rollout_groups.Group], wanted: int) -> list[rollout_groups.Group]:
         """Draw up to `wanted` groups of earlier steps from the buffer, so that they and this step's groups fill whole
         micro-batches; then add this step's mixed groups to the buffer."""
         if not wanted:
             return []
-        rng = np.random.Generator(np.random.PCG64(online.number(self.args.seed, "replay", self.state.global_step + 1)))
+        rng = np.random.Generator(np.random.PCG64(online_selectors.number(self.args.seed, "replay", self.state.global_step + 1)))
         count = min(wanted, len(self.buffer)) if fresh else 0
         while (len(fresh) + count) * self.num_generations % self.args.steps_per_generation:
             count -= 1
@@ -131,8 +135,8 @@ class OnlineTrainer(Trainer):
         self.buffer = (self.buffer + [group for group in fresh if group.is_mixed])[-self.chosen["buffer"] :]
         return again
 
-    def _joined(self, found: list[groups.Group]) -> dict:
-        batch = groups.join(found, self._tokenizer.pad_token_id, self.accelerator.device)
+    def _joined(self, found: list[rollout_groups.Group]) -> dict:
+        batch = rollout_groups.join(found, self._tokenizer.pad_token_id, self.accelerator.device)
         if not self.use_vllm:
             logps = batch.pop("sampling_per_token_logps", None)
             if self.chosen.get("replay"):  # of the model that sampled the group; the ratio corrects for later updates
@@ -145,8 +149,8 @@ class OnlineTrainer(Trainer):
         parts, kind = self.args.steps_per_generation, self.chosen.get("kind")
         updates = (
             [self.chosen["groups"]]
-            if kind in selectors.FILLS
-            else selectors.fresh_groups(self.recipe)
+            if kind in selector_settings.FILLS
+            else selector_settings.fresh_groups(self.recipe)
             if kind == "targeted"
             else []
         )
@@ -155,7 +159,7 @@ class OnlineTrainer(Trainer):
             if rows % parts:
                 raise UserError(
                     f"recipe: an update has {rows} new rollouts, which cannot be shared out over {parts} micro-batches; give the model"
-                    f" another gpus.*.micro_batch (a program: --micro-batch), or change selector.{'groups' if kind in selectors.FILLS else 'reference'}"
+                    f" another gpus.*.micro_batch (a program: --micro-batch), or change selector.{'groups' if kind in selector_settings.FILLS else 'reference'}"
                 )
 
     # --- sampling, loss and log ----------------------------------------------------------------------------------------
@@ -207,7 +211,7 @@ class OnlineTrainer(Trainer):
             "known": sorted(self.known),
         }
         files.write_json(folder / STATE, state)
-        groups.save(folder / GROUPS, {"pending": self.pending, "buffer": self.buffer})
+        rollout_groups.save(folder / GROUPS, {"pending": self.pending, "buffer": self.buffer})
         if self.process:
             self.process.save(folder / PROCESS)
 
@@ -217,7 +221,7 @@ class OnlineTrainer(Trainer):
         if checkpoint is None:
             return
         folder = Path(checkpoint)
-        state, kept = files.read_json(folder / STATE), groups.load(folder / GROUPS)
+        state, kept = files.read_json(folder / STATE), rollout_groups.load(folder / GROUPS)
         if self.selector:
             self.selector.restore(state["selector"])
         self.waited, self.known = state["waited"], set(state["known"])
@@ -230,17 +234,17 @@ def trainer(spec: Spec, problems: dict, rows: dict[str, dict], hardware: recipes
     """The trainer of a recipe with a selector or with process rewards. `rows` are the prompts by id, `arguments` those of TRL's trainer."""
     recipe, selector = spec.training, None
     if recipe.get("selector"):
-        chosen, ids, measures, found = selectors.with_defaults(recipe), list(rows), None, None
+        chosen, ids, measures, found = selector_settings.with_defaults(recipe), list(rows), None, None
         if chosen["kind"] == "curriculum":
             measures = of_curriculum(spec, problems, ids, chosen["by"])
         check_memory(recipe, max(len(str(row["prompt"])) for row in rows.values()), spec.completion_tokens, chosen)
         if chosen["kind"] == "targeted":
-            online.check_reference(chosen, len(ids))  # before the pool is embedded
+            online_selectors.check_reference(chosen, len(ids))  # before the pool is embedded
             if hardware.gpus:
                 arguments["model"].to("cuda")
             with errors.while_loading(spec.model_folder):
                 found = embeddings(arguments["model"], arguments["processing_class"], rows, spec.chat)
-        selector = online.make(recipe, online.Pool(ids, measures, found), spec.seed)
+        selector = online_selectors.make(recipe, online_selectors.Pool(ids, measures, found), spec.seed)
     return OnlineTrainer(**arguments, rows=rows, selector=selector, recipe=recipe)
 
 
@@ -277,7 +281,7 @@ def check_memory(recipe: dict, prompt_tokens: int, completion_tokens: int, chose
 
     if not chosen.get("replay"):
         return
-    wanted = groups.bytes_of(chosen["buffer"], recipe["group_size"], prompt_tokens, completion_tokens)
+    wanted = rollout_groups.bytes_of(chosen["buffer"], recipe["group_size"], prompt_tokens, completion_tokens)
     free = psutil.virtual_memory().available
     if wanted > free / 2:
         raise UserError(
@@ -300,4 +304,4 @@ def embeddings(model, tokenizer, rows: dict[str, dict], chat: dict, batch_size: 
             ids = torch.tensor([texts[i] + [padding] * (width - len(texts[i])) for i in places], device=model.device)
             hidden = body(input_ids=ids, attention_mask=mask).last_hidden_state.float() * mask[..., None]
             found[places] = (hidden.sum(dim=1) / mask.sum(dim=1, keepdim=True)).double().cpu().numpy()
-    return online.standardised(found)
+    return online_selectors.standardised(found)

@@ -1,4 +1,4 @@
-"""A recipe's `selector` in the configuration: defaults, and the cost in labels, memory and tokens. `online.py` implements it."""
+"""A recipe's `selector` in the configuration: defaults, and the cost in labels, memory and tokens. `online_selectors.py` implements it."""
 
 DEFAULTS = {  # of the keys that a selector may leave out; the papers' values
     "dynamic": {"groups": None, "most_steps": 10},  # groups: those of an update, as many as a sampling step samples
