@@ -24,18 +24,18 @@ def main() -> None:
 
     graders.check_grader(args.grader, *args.recordings)
     problems = tasks.read_problems(args.problems)
-    graded = tasks.read_by_grader(problems, args.grader, args.problems)
+    gradable_problems = tasks.read_by_grader(problems, args.grader, args.problems)
     if len(args.steps) != len(args.recordings):
         raise errors.UserError(f"{len(args.recordings)} recordings but {len(args.steps)} steps; give one step for each")
     rows, texts = [], []
     for step, path in sorted(zip(args.steps, args.recordings)):
         by_problem = completions.read_recording(path, problems)
-        for problem in graded:
+        for problem in gradable_problems:
             for completion in by_problem[problem["id"]]:
                 grade = graders.grade(args.grader, completion["completion"], problem["answer"])
-                length = completion["tokens"], completion["finish_reason"]
+                length_fields = completion["tokens"], completion["finish_reason"]
                 rows.append(
-                    evaluations.row(step, problem, "sampled", completion["sample"], grade, completion["completion"], *length)
+                    evaluations.row(step, problem, "sampled", completion["sample"], grade, completion["completion"], *length_fields)
                 )
                 texts.append(evaluations.text(rows[-1], completion["completion"]))
     files.write_jsonl(args.completions, texts)

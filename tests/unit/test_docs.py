@@ -73,7 +73,7 @@ def test_the_page_of_files_names_the_columns_that_the_code_writes():
     text = " ".join((ROOT / "docs/files.md").read_text(encoding="utf-8").split())
     written = [
         prompt_difficulty.COLUMNS,
-        prompt_difficulty.STOPPED_COLUMNS,
+        prompt_difficulty.BOUND_COLUMNS,
         evaluations.COLUMNS,
         agreement.COLUMNS,
         published.COLUMNS,
@@ -245,7 +245,7 @@ from hardgrpo.selection import online_selectors
 recipe = {"selector": {"kind": "lowest"}, "updates": 2, "prompts_per_update": 2, "group_size": 2}
 one, other = (online_selectors.make(recipe, online_selectors.Pool(["a", "b", "c"]), 0) for _ in range(2))
 first = one.ask(1, 2)
-one.told(1, first, [1.0, 0.5])
+one.tell(1, first, [1.0, 0.5])
 other.restore(one.state())
 print(other.ask(2, 2) == one.ask(2, 2), one.ask(2, 2).ids[0] not in first.ids, one.ask(2, 2).ids[1] == first.ids[1])"""
     assert run(world, code) == "True True True"

@@ -18,7 +18,7 @@ def test_grading_stops_at_the_first_completion_too_many_that_is_undecided(tmp_pa
     rows = [{"id": problem["id"], "sample": 0, "completion": "9^{9^{9^9}}"} for problem in problems]
     for name, content in (("P.jsonl", problems), ("C.jsonl", rows)):
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in content))
-    graded, counts = [], dict.fromkeys(prompt_difficulty.GRADED, 0)
+    graded, counts = [], dict.fromkeys(prompt_difficulty.GRADE_COUNTS, 0)
 
     def measure(problem, samples, grader, **how):
         graded.append(problem["id"])

@@ -147,15 +147,15 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
     rng = np.random.default_rng(0)
     outcomes = rng.random((100, 8)) < rng.random((100, 1))
     policy, ids = {"rule": "hard", "budget": 0.2}, [f"n{i}" for i in range(100)]
-    stopper = early_stopping.Stopper([early_stopping.wanted(ids, 8, policy, 3)], 8, confidence=0.8, in_full=True)
-    early_stopping.replay(stopper, outcomes)
+    stopper = early_stopping.Stopper([early_stopping.target_subset(ids, 8, policy, 3)], 8, confidence=0.8, completes_subset=True)
+    early_stopping.simulate(stopper, outcomes)
     rows = [
         {"id": i, "samples": int(d), "correct": int(c), "pass_rate": c / d if d else None}
         for i, c, d in zip(ids, stopper.correct, stopper.drawn)
     ]
-    columns = ["id", "samples", "correct", "pass_rate", *prompt_difficulty.STOPPED_COLUMNS]
+    columns = ["id", "samples", "correct", "pass_rate", *prompt_difficulty.BOUND_COLUMNS]
     for confidence in (0.8, 1):
-        files.write_rows(tmp_path / "d.csv", columns, [prompt_difficulty.stopped(row, 8, confidence) for row in rows])
+        files.write_rows(tmp_path / "d.csv", columns, [prompt_difficulty.add_bounds(row, 8, confidence) for row in rows])
         command = [sys.executable, path_of("select_subset"), "--difficulty", "d.csv", "--policy", json.dumps(policy)]
         done = subprocess.run(
             [*command, "--seed", "3", "--output", "s.csv"], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -79,7 +79,7 @@ def seconds(spec: Path) -> float:
 def embedding(made: Path, model: str) -> float:
     """Seconds to embed POOL prompts: those of the miniature, repeated."""
     from hardgrpo.data import tasks
-    from hardgrpo.training.online_trainer import embeddings
+    from hardgrpo.training.online_trainer import embed_prompts
 
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -88,24 +88,24 @@ def embedding(made: Path, model: str) -> float:
     rows = {f"p{i}": {"prompt": tasks.messages(content["prompt"], questions[i % len(questions)])} for i in range(POOL)}
     loaded, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
     started = time.perf_counter()
-    embeddings(loaded, tokenizer, rows, content["chat"])
+    embed_prompts(loaded, tokenizer, rows, content["chat"])
     return time.perf_counter() - started
 
 
 def own_work(selector: dict) -> float:
     """Mean seconds that the selector itself takes in a sampling step."""
     ids = [f"p{i}" for i in range(POOL)]
-    embeddings = online_selectors.standardised(np.random.Generator(np.random.PCG64(0)).normal(size=(POOL, WIDTH)))
+    embeddings = online_selectors.standardise(np.random.Generator(np.random.PCG64(0)).normal(size=(POOL, WIDTH)))
     rng = random.Random(0)
     pool = online_selectors.Pool(ids, {i: rng.random() for i in ids}, embeddings)
     recipe = {"updates": STEPS, "prompts_per_update": 8, "group_size": 8, "selector": selector}
-    online_selectors.predict(embeddings, np.arange(4), np.array([0.0, 0.5, 0.5, 1.0]))  # imports what it needs once
+    online_selectors.predict_pass_rates(embeddings, np.arange(4), np.array([0.0, 0.5, 0.5, 1.0]))  # imports what it needs once
     started, made = time.perf_counter(), online_selectors.make(recipe, pool, 0)
     for step in range(1, STEPS + 1):
         room = 8
         while room:
             asked = made.ask(step, room)
-            made.told(step, asked, [rng.randrange(9) / 8 for _ in asked.ids])
+            made.tell(step, asked, [rng.randrange(9) / 8 for _ in asked.ids])
             room -= len(asked.ids)
         json.dumps(made.state())
     return (time.perf_counter() - started) / STEPS

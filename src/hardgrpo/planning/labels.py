@@ -35,7 +35,7 @@ def bought(policy: dict, recipe: dict, pool: int | None) -> int | None:
 
 def _sampled(policy: dict, recipe: dict, chosen: int) -> int | None:
     """The most prompts that a run can sample if it buys labels of sampled prompts only; None if it buys all chosen ones."""
-    return selector_settings.most_labels(recipe, chosen) if recipe.get("selector") or policy["rule"] == "all" else None
+    return selector_settings.max_labels(recipe, chosen) if recipe.get("selector") or policy["rule"] == "all" else None
 
 
 def lines(rows: list[dict]) -> list[str]:

@@ -75,10 +75,10 @@ class TargetedSelector(Strict):
     """Selects by this."""
 
     reference: Annotated[int, Field(ge=2)] | None = None
-    """Prompts that the others' pass rates are predicted from. The default is the paper's 256."""
+    """Anchor prompts, from which the pass rates of all other prompts are predicted. The default is the paper's 256."""
 
     every: Annotated[int, Field(ge=2)] | None = None
-    """Sampling steps from one set of references to the next. The default is the paper's 2."""
+    """Sampling steps from one set of anchor prompts to the next. The default is the paper's 2."""
 
     sharpness: Annotated[float, Field(gt=0)] | None = None
     """Prompts are drawn with probability proportional to exp(-|predicted - 1/2| / sharpness). The default is the
