@@ -21,7 +21,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = programs.parser(__doc__)
+    parser = programs.build_parser(__doc__)
     parser.add_argument("--checkpoints", help="folder of a run's checkpoints")
     parser.add_argument("--base", action="store_true", help="with --checkpoints: evaluate the base model too")
     parser.add_argument("--grader", required=True)
@@ -42,7 +42,7 @@ def main() -> None:
     decodings = [("sampled", sample) for sample in range(args.samples)] + [("greedy", 0)] * args.greedy
     keys = [(problem, decoding, sample) for problem in problems for decoding, sample in decodings]
     requests = [
-        programs.request("evaluate", args, problem, sample, temperature=1.0 if decoding == "sampled" else 0.0)
+        programs.make_request("evaluate", args, problem, sample, temperature=1.0 if decoding == "sampled" else 0.0)
         for problem, decoding, sample in keys
     ]
     rows, texts = [], []

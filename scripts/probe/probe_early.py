@@ -29,7 +29,7 @@ from collections.abc import Iterator
 
 
 def main() -> None:
-    parser = programs.parser(__doc__)
+    parser = programs.build_parser(__doc__)
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument(
         "--stop-for", required=True, type=files.as_list, help="policies, each with the seed of its ties, as a JSON list"
@@ -58,7 +58,7 @@ def main() -> None:
     batch_size = args.batch or min(256, max(16, full // 64))
     stopper = early_stopping.Stopper(targets, batch_size, args.confidence, completes_subset=True)
     requests = [
-        programs.request("probe", args, problem, sample, log_probability=True)
+        programs.make_request("probe", args, problem, sample, log_probability=True)
         for problem in problems
         for sample in range(args.samples)
     ]
@@ -82,7 +82,7 @@ def main() -> None:
             batches.append(sorted(batch))  # in order of the samples of each prompt
             yield [number * args.samples + sample for number, sample in batches[-1]]
 
-    folder, tokens = store.folder_of(args), 0
+    folder, tokens = store.probe_folder(args), 0
     with states.locked(folder, doing="is sampling into this folder"):
         completion_store = store.Store(folder / "completions.jsonl")
         for rows in completion_store.batches():

@@ -60,7 +60,7 @@ def test_process_rewards_of_no_weight_change_no_bit_of_grpo(training, plain, cha
     assert with_process.completions == without.completions
     if "micro_batch" not in changes:  # there, rows without advantage may be put elsewhere
         assert same(with_process.weights, without.weights)
-    assert all(entry["process_loss"] > 0 for entry in with_process.metrics)
+    assert all(entry["process_loss"] > 0 for entry in with_process.log)
     ours = training(process=PROCESS, **changes)
     assert not same(ours.weights, without.weights)
 

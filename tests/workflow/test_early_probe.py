@@ -265,10 +265,10 @@ def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(w
     same |= {"prompt": "{question}", "completion_tokens": 12, "seed": 1, "engine": "transformers", "chat": {}}
     differ = {"prompt": "{question} ", "completion_tokens": 13, "seed": 2, "engine": "vllm", "chat": {"enable_thinking": False}}
     differ |= {"problems": str(folder / "results/models/mine/config.json")}
-    known = store.folder_of(argparse.Namespace(**same))
-    assert len({known, *(store.folder_of(argparse.Namespace(**same | {key: differ[key]})) for key in differ)}) == 7
+    known = store.probe_folder(argparse.Namespace(**same))
+    assert len({known, *(store.probe_folder(argparse.Namespace(**same | {key: differ[key]})) for key in differ)}) == 7
     others = {"grader": "math", "samples": 99, "stop_for": [], "confidence": 0.9, "batch": 1, "gpus": 1}
-    assert store.folder_of(argparse.Namespace(**same | others)) == known
+    assert store.probe_folder(argparse.Namespace(**same | others)) == known
 
 
 def test_a_second_process_on_the_same_store_is_turned_away(worlds, tmp_path):

@@ -45,7 +45,7 @@ def speak(job: str, answer: str) -> None:
     spoken = []
     for chosen in (None, asked["adapter"]):
         rows = dict(
-            vllm_engine.drawn(
+            vllm_engine.draw_completions(
                 llm, asked["prompts"], [settings] * len(asked["prompts"]), vllm_engine.adapter_request([asked["adapter"]], chosen)
             )
         )
@@ -72,7 +72,7 @@ def score(job: str, answer: str) -> None:
         return log_probabilities
 
     scores = {}
-    for adapter, model in engines.with_adapters(engines.load(asked["model"]), [None, asked["adapter"]]):
+    for adapter, model in engines.adapted_models(engines.load(asked["model"]), [None, asked["adapter"]]):
         scores |= (
             {"adapter": scored(model, spoken[1]), "changed": scored(model, spoken[0])}
             if adapter

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hardgrpo.runtime import files
-from hardgrpo.sampling.requests import AT_ONCE
+from hardgrpo.sampling.requests import MAX_SEQUENCES
 from hardgrpo.selection import selector_settings
 from hardgrpo.study import memory, paths, settings
 
@@ -253,7 +253,7 @@ def _start(shape: dict, engine: str) -> float:
 def sampling_seconds(
     shape: dict, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int, width: float = 2.0
 ) -> float:
-    """Seconds for `amount` completions with `tokens` tokens in total, `AT_ONCE` in a batch, on a model split over `count` devices.
+    """Seconds for `amount` completions with `tokens` tokens in total, `MAX_SEQUENCES` in a batch, on a model split over `count` devices.
 
     vLLM replaces a finished completion at once, so its steps are tokens / batch size. transformers samples a batch until its
     longest completion ends. `width` is bytes per weight on a GPU.
@@ -262,7 +262,7 @@ def sampling_seconds(
         return 0.0
     processor = CORE if engine == "cpu" else GPUS[gpu]
     width = 4.0 if engine == "cpu" else width
-    rows = min(AT_ONCE, amount)
+    rows = min(MAX_SEQUENCES, amount)
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
     prompt = PROMPT_TOKENS["cpu" if engine == "cpu" else "gpu"]
     # A step reads only its tokens' rows of the input embedding. A tied embedding is also the output layer, which is read whole.
