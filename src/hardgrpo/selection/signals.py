@@ -46,7 +46,7 @@ def answer_codes(texts: list[str], grader: str) -> list[int]:
             codes.append(-1)
             continue
         code = next(
-            (code for code, distinct in enumerate(distinct_answers) if graders.same(grader, distinct, answer)),
+            (code for code, distinct in enumerate(distinct_answers) if graders.are_equal(grader, distinct, answer)),
             len(distinct_answers),
         )
         distinct_answers += [answer] if code == len(distinct_answers) else []

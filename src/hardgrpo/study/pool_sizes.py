@@ -81,4 +81,4 @@ def _usable(config: dict, task: str, prepared: str, budget: float | dict) -> int
         return len(problems)
     from hardgrpo.grading import graders  # here, because every dry-run reads this module
 
-    return sum(graders.readable(config["tasks"][task]["grader"], problem["answer"]) for problem in problems)
+    return sum(graders.accepts_reference(config["tasks"][task]["grader"], problem["answer"]) for problem in problems)
