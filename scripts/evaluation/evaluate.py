@@ -66,10 +66,10 @@ def sample_by_step(args: argparse.Namespace, folders: dict[int, str], requests: 
     adapters = {step: folder for step, folder in folders.items() if (Path(folder) / "adapter_config.json").exists()}
     full_models = {step: folder for step, folder in folders.items() if step not in adapters}
     if adapters:
-        served_adapters = {step: None for step, folder in full_models.items() if folder == args.model} | adapters
-        full_models = {step: folder for step, folder in full_models.items() if step not in served_adapters}
+        adapter_of_step = {step: None for step, folder in full_models.items() if folder == args.model} | adapters
+        full_models = {step: folder for step, folder in full_models.items() if step not in adapter_of_step}
         yield from zip(
-            served_adapters, programs.sample(args, args.model, requests, progress, args.batch, list(served_adapters.values()))
+            adapter_of_step, programs.sample(args, args.model, requests, progress, args.batch, list(adapter_of_step.values()))
         )
     for step, folder in full_models.items():
         (completions,) = programs.sample(args, folder, requests, progress, args.batch)

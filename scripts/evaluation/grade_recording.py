@@ -33,11 +33,9 @@ def main() -> None:
         for problem in gradable_problems:
             for completion in by_problem[problem["id"]]:
                 grade = graders.grade(args.grader, completion["completion"], problem["answer"])
-                length_fields = completion["tokens"], completion["finish_reason"]
-                rows.append(
-                    evaluations.row(step, problem, "sampled", completion["sample"], grade, completion["completion"], *length_fields)
-                )
-                texts.append(evaluations.text(rows[-1], completion["completion"]))
+                text, length = completion["completion"], (completion["tokens"], completion["finish_reason"])
+                rows.append(evaluations.row(step, problem, "sampled", completion["sample"], grade, text, *length))
+                texts.append(evaluations.text(rows[-1], text))
     files.write_jsonl(args.completions, texts)
     evaluations.write(args.output, rows)
 

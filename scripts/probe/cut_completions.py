@@ -52,28 +52,25 @@ def main() -> None:
     retokenized_count = sum(
         not completions.retokenized(tokenizer, row["completion"], *length) for row, length in zip(rows, lengths)
     )
-    cut_completions = [
-        completions.cut(tokenizer, row["completion"], *length, args.completion_tokens) for row, length in zip(rows, lengths)
-    ]
-    shortened_count = sum(
-        token_count < original_tokens for (_, token_count, _), (original_tokens, _) in zip(cut_completions, lengths)
-    )
+    limit = args.completion_tokens
+    cuts = [completions.cut(tokenizer, row["completion"], *length, limit) for row, length in zip(rows, lengths)]
+    shortened = sum(tokens < original for (_, tokens, _), (original, _) in zip(cuts, lengths))
     if not args.graded:
-        for row, (text, token_count, reason) in zip(rows, cut_completions):
-            if token_count < row["tokens"]:
+        for row, (text, tokens, reason) in zip(rows, cuts):
+            if tokens < row["tokens"]:
                 row["log_probability"] = None  # the mean over the remaining tokens is unknown
-            row |= {"completion": text, "tokens": token_count, "finish_reason": reason}
+            row |= {"completion": text, "tokens": tokens, "finish_reason": reason}
         files.write_jsonl(args.output, rows)
     else:
         problems = {problem["id"]: problem for problem in tasks.read_problems(args.problems)}
         graded = []
-        for row, (text, token_count, reason) in zip(rows, cut_completions):
+        for row, (text, tokens, reason) in zip(rows, cuts):
             problem = problems[row["id"]]
             grade = graders.grade(args.grader, text, problem["answer"])
-            graded.append(evaluations.row(row["step"], problem, row["decoding"], row["sample"], grade, text, token_count, reason))
-        files.write_jsonl(args.output, [row | {"completion": text} for row, (text, *_) in zip(rows, cut_completions)])
+            graded.append(evaluations.row(row["step"], problem, row["decoding"], row["sample"], grade, text, tokens, reason))
+        files.write_jsonl(args.output, [row | {"completion": text} for row, (text, *_) in zip(rows, cuts)])
         evaluations.write(args.output_graded, graded)
-    print(f"{args.output}: {shortened_count} of {len(rows)} completions cut at {args.completion_tokens} tokens")
+    print(f"{args.output}: {shortened} of {len(rows)} completions cut at {limit} tokens")
     if retokenized_count:
         print(
             f"{retokenized_count} of them have other tokens than the tokenizer would choose: their cut may be some tokens early or late"

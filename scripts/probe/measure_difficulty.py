@@ -67,7 +67,7 @@ def main() -> None:
             }
             for problem in problems
         ]
-    rows_without_prompt = rows
+    plain_rows = rows
     if args.grade_prompt_too:
         rows = [
             prompt_difficulty.measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems
@@ -82,9 +82,9 @@ def main() -> None:
         print(f"{args.output}: the completions have no prompts, so they are not graded with them")
         return
     if args.stopped is not None:
-        complete, samples_taken = sum(row["complete"] for row in rows), sum(row["samples"] for row in rows)
+        complete, sampled = sum(row["complete"] for row in rows), sum(row["samples"] for row in rows)
         print(
-            f"{args.output}: {len(rows)} problems, {samples_taken} of {len(rows) * args.samples} completions, {complete} problems have all"
+            f"{args.output}: {len(rows)} problems, {sampled} of {len(rows) * args.samples} completions, {complete} problems have all"
             f" {args.samples}; the others have bounds instead of a pass rate"
         )
         return
@@ -94,14 +94,10 @@ def main() -> None:
         f"{args.output}: {len(rows)} problems, {total} completions, mean pass rate {correct / total:.3f}, {unsolved} never solved"
     )
     if args.grade_prompt_too:
-        changed_rows = [
-            (row, row_without_prompt)
-            for row, row_without_prompt in zip(rows, rows_without_prompt)
-            if row["correct"] != row_without_prompt["correct"]
-        ]
+        changed_rows = [(row, plain_row) for row, plain_row in zip(rows, plain_rows) if row["correct"] != plain_row["correct"]]
         print(f"the prompt changes the pass rate of {len(changed_rows)} problems:")
-        for row, row_without_prompt in changed_rows:
-            print(f"  {row['id']}: {row['pass_rate']:.6g} with the prompt, {row_without_prompt['pass_rate']:.6g} alone")
+        for row, plain_row in changed_rows:
+            print(f"  {row['id']}: {row['pass_rate']:.6g} with the prompt, {plain_row['pass_rate']:.6g} alone")
 
 
 if __name__ == "__main__":

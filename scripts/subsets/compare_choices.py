@@ -35,31 +35,22 @@ def main() -> None:
     graders.check_grader(args.grader, *args.recording)
     if not 0 < args.budget <= 1 or args.draws < 1:
         raise errors.UserError(f"--budget {args.budget}, --draws {args.draws}: expected a share in (0, 1] and at least 1")
-    prober_recordings = args.probed_by or [None] * len(args.recording)
-    if len(prober_recordings) != len(args.recording):
+    probers = args.probed_by or [None] * len(args.recording)
+    if len(probers) != len(args.recording):
         raise errors.UserError(
-            f"--probed-by names {len(prober_recordings)} recordings and --recording {len(args.recording)}; give one for each"
+            f"--probed-by names {len(probers)} recordings and --recording {len(args.recording)}; give one for each"
         )
     rows = []
-    for path, prober_recording in zip(args.recording, prober_recordings):
+    for path, prober in zip(args.recording, probers):
         problems = read_problems(path)
         right, codes = grade_recording(path, args.grader, problems)
         if args.budget * len(right) < 1:
             raise errors.UserError(f"{path}: a share of {args.budget} of {len(right)} prompts is less than one; raise --budget")
-        choice_rows = choices.compare(
-            right,
-            codes,
-            args.budget,
-            args.draws,
-            other_model=grade_recording(prober_recording, args.grader, problems) if prober_recording else None,
-        )
+        other_model = grade_recording(prober, args.grader, problems) if prober else None
+        choice_rows = choices.compare(right, codes, args.budget, args.draws, other_model=other_model)
         rows += [{"recording": path, "pool": len(right), "samples": right.shape[1]} | row for row in choice_rows]
-        is_confidently_wrong = (choices.agreements(codes) >= choices.CONFIDENT_AGREEMENT) & (
-            right.mean(axis=1) <= choices.WRONG_PASS_RATE
-        )
-        print(
-            f"{path}: {len(right)} prompts, {right.shape[1]} completions each, {is_confidently_wrong.mean():.0%} confidently wrong"
-        )
+        share = choices.are_confidently_wrong(right, codes).mean()
+        print(f"{path}: {len(right)} prompts, {right.shape[1]} completions each, {share:.0%} confidently wrong")
         width = max(len(row["choice"]) for row in choice_rows)
         for row in choice_rows:
             interval = f"[{row['mixed_low']:.2f}, {row['mixed_high']:.2f}]"

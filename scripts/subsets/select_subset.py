@@ -26,10 +26,10 @@ HELD_OUT_COLUMNS = {"held_out": int, "held_out_correct": int}  # if the probe he
 PROBE_COLUMNS = {"samples": int, "correct": int, "planned": int, "confidence": float}  # if the probe stopped early
 
 
-def measure_held_out(difficulties: list[dict], chosen: list[str]) -> dict:
+def measure_held_out(difficulties: list[dict], ids: list[str]) -> dict:
     """Mean pass rate and share of zeros of the chosen prompts, on held-out completions; None without held-out completions."""
     held_out_rates = {row["id"]: row["held_out_correct"] / row["held_out"] for row in difficulties if row["held_out"]}
-    rates = [held_out_rates[prompt] for prompt in chosen if prompt in held_out_rates]
+    rates = [held_out_rates[prompt] for prompt in ids if prompt in held_out_rates]
     return {
         "held_out_pass_rate": sum(rates) / len(rates) if rates else None,
         "held_out_zero_share": sum(rate == 0 for rate in rates) / len(rates) if rates else None,
@@ -140,13 +140,10 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
     else:
         rows = files.read_rows(path, {"id": str} | dict.fromkeys(policies.SIGNALS, float))
         for number, row in enumerate(rows, start=2):
-            invalid = next(
-                (signal for signal in policies.SHARES if row.get(signal) is not None and not 0 <= row[signal] <= 1), None
-            )
-            if invalid:
-                raise errors.UserError(
-                    f"{path}: row {number}: {invalid} is {row[invalid]}, expected a share in 0..1; measure it again"
-                )
+            shares = {signal: row[signal] for signal in policies.SHARES if row.get(signal) is not None}
+            for signal, share in shares.items():
+                if not 0 <= share <= 1:
+                    raise errors.UserError(f"{path}: row {number}: {signal} is {share}, expected a share in 0..1; measure it again")
     signals = {row["id"]: {signal: row.get(signal) for signal in policies.SIGNALS} for row in rows}
     if len(signals) < len(rows) or None in signals:
         raise errors.UserError(f"{path}: an id is empty or stands there twice; name each row")
@@ -165,11 +162,10 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
         else:
             values = {prompt: row[measure] for prompt, row in signals.items()}
             first_round = read_first_round(args.besides, values)
-            subset = (
-                select_in_addition(first_round, values, policy, args.seed)
-                if first_round
-                else policies.select(values, seed=args.seed, **policy)
-            )
+            if first_round:
+                subset = select_in_addition(first_round, values, policy, args.seed)
+            else:
+                subset = policies.select(values, seed=args.seed, **policy)
     except errors.UserError as error:
         raise errors.UserError(f"{path}: {measure or policy['rule']}: {error}") from None
     chosen_values = [values[prompt] for prompt in subset.ids]
@@ -186,13 +182,12 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
         "tied_chosen": subset.tied_chosen,
     }
     files.write_json(Path(args.output).with_suffix(".json"), facts)
-    subset_rows = [
-        {"id": prompt, "rank": rank} | ({measure: values[prompt]} if measure else {})
-        for rank, prompt in enumerate(subset.ids, start=1)
-    ]
-    files.write_rows(args.output, ["id", *([measure] if measure else []), "rank"], subset_rows)
+    rows = [{"id": prompt, "rank": rank} for rank, prompt in enumerate(subset.ids, start=1)]
+    if measure:
+        rows = [row | {measure: values[row["id"]]} for row in rows]
+    files.write_rows(args.output, ["id", *([measure] if measure else []), "rank"], rows)
     print(
-        f"{args.output}: {len(subset_rows)} of {len(signals)} prompts, {facts['labels']} answers to buy"
+        f"{args.output}: {len(rows)} of {len(signals)} prompts, {facts['labels']} answers to buy"
         + (f", mean {measure} {facts['mean']:.3f}" if measure else "")
     )
 

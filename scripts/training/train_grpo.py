@@ -86,28 +86,23 @@ def main() -> None:
         )
     provenance.check_manifest(spec.model_folder)
     problems = {problem["id"]: problem for problem in tasks.read_problems(spec.problems)}
-    chosen = tasks.read_subset(spec.subset, problems, spec.problems)
+    subset = tasks.read_subset(spec.subset, problems, spec.problems)
 
-    input_files = [
-        f"{spec.model_folder}/manifest.json",
-        spec.problems,
-        spec.subset,
-        *filter(None, [spec.solutions, spec.questions]),
-    ]
-    input_files += [f"{spec.continues}/updates.csv"] if spec.continues else []
-    inputs = [files.sha256(path) for path in input_files]
+    inputs = [f"{spec.model_folder}/manifest.json", spec.problems, spec.subset, *filter(None, [spec.solutions, spec.questions])]
+    inputs += [f"{spec.continues}/updates.csv"] if spec.continues else []
+    checksums = [files.sha256(path) for path in inputs]
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl", "peft")]
-    state, output = Path(args.state) / spec.digest(*inputs, *versions), Path(args.output)
+    state, output = Path(args.state) / spec.digest(*checksums, *versions), Path(args.output)
     takeover_minutes = args.take_over_minutes if args.take_over else None
-    is_single_process = hardware.processes == 1
-    if not is_single_process and LAUNCH_VARIABLE not in os.environ:
+    is_single = hardware.processes == 1
+    if not is_single and LAUNCH_VARIABLE not in os.environ:
         with states.locked(state, takeover_minutes):  # only the launching process reports the result
             finished = args.take_over and is_finished_elsewhere(state, output)
         sys.exit(0 if finished else launch(spec, hardware, state))
     processes = Processes(hardware)
     updates = spec.training["updates"]
     with states.locked(state, takeover_minutes) if processes.is_first else contextlib.nullcontext():
-        if is_single_process and args.take_over and is_finished_elsewhere(state, output):
+        if is_single and args.take_over and is_finished_elsewhere(state, output):
             return
         if processes.is_first:
             states.restore(state)
@@ -118,7 +113,7 @@ def main() -> None:
         if resumed_from < updates:
             from hardgrpo.training import loop  # imports torch and TRL, after `environments.use` chose the environment
 
-            loop.train(spec, problems, chosen, state, resumed_from, hardware, args.track, processes, args.save_minutes)
+            loop.train(spec, problems, subset, state, resumed_from, hardware, args.track, processes, args.save_minutes)
         processes.wait()
         stopped = processes.any(interruption.asked())
         processes.part()
@@ -128,7 +123,7 @@ def main() -> None:
             saved_update = states.newest(state)
             message = f"stopped by SIGTERM after update {saved_update} of {updates}, state saved in {states.checkpoint(state, saved_update)}"
             message += "; start the same command again to resume"
-            if is_single_process:
+            if is_single:
                 raise errors.UserError(message)
             print(f"error: {message}", file=sys.stderr)  # exit status 0, because torchrun prints a report for other values
             return

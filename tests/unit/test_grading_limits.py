@@ -24,7 +24,7 @@ def test_grading_stops_at_the_first_completion_too_many_that_is_undecided(tmp_pa
         graded.append(problem["id"])
         return dict.fromkeys(prompt_difficulty.COLUMNS) | counts | {"id": problem["id"], "samples": 1, "undecided": 1}
 
-    monkeypatch.setattr(measure_difficulty.difficulty, "measure", measure)
+    monkeypatch.setattr(measure_difficulty.prompt_difficulty, "measure", measure)
     arguments = ["--problems", "P.jsonl", "--completions", "C.jsonl", "--grader", "number_lenient", "--output", "D.csv"]
     with pytest.raises(UserError, match="C.jsonl: 2 of 100 completions could not be graded"):
         run_program("measure_difficulty", *arguments)

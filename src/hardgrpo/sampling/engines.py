@@ -128,12 +128,12 @@ def check_context(folder: str, prompts: list[list[int]], max_tokens: int, ids: l
             f"{folder}: the tokenizer makes token {largest} of a prompt, but the model has {vocabulary_size} tokens; fetch the model again, or choose"
             " another"
         )
-    max_tokens_of_prompt, length = max_prompt_tokens(folder, max_tokens), max(map(len, prompts))
-    if max_tokens_of_prompt is not None and length > max_tokens_of_prompt:
-        too_long = [f"'{name}'" for name, prompt in zip(ids or [], prompts) if len(prompt) > max_tokens_of_prompt]
+    limit, length = max_prompt_tokens(folder, max_tokens), max(map(len, prompts))
+    if limit is not None and length > limit:
+        too_long = [f"'{name}'" for name, prompt in zip(ids or [], prompts) if len(prompt) > limit]
         names = f" ({len(too_long)} such prompts: {first_entries(too_long)})" if ids else ""
         raise UserError(
-            f"a prompt of {length} tokens and {max_tokens} of completion exceed the model's context of {max_tokens_of_prompt + max_tokens}{names};"
+            f"a prompt of {length} tokens and {max_tokens} of completion exceed the model's context of {limit + max_tokens}{names};"
             " lower the task's completion_tokens or shorten the prompt"
         )
 
@@ -213,22 +213,16 @@ def generate(
     for batch in _sort_into_batches(prompts, requests, batch_size):
         inputs = tokenizer.pad({"input_ids": [prompts[index] for index in batch]}, return_tensors="pt").to(model.device)
         batch_requests = [requests[index] for index in batch]
-        needs_log_probabilities = any(request.log_probability for request in batch_requests)
-        sampler = decoding.SeededSampling(
-            [request.seed for request in batch_requests],
-            [request.temperature for request in batch_requests],
-            max_tokens,
-            model.device,
-            needs_log_probabilities,
-        )
+        log_probabilities = any(request.log_probability for request in batch_requests)
+        seeds = [request.seed for request in batch_requests]
+        temperatures = [request.temperature for request in batch_requests]
+        sampler = decoding.SeededSampling(seeds, temperatures, max_tokens, model.device, log_probabilities)
         with torch.inference_mode():
             sampled = decoding.decode(model, inputs["input_ids"], inputs["attention_mask"], end_token_ids, max_tokens, sampler)
         for row, (index, (ids, ended)) in enumerate(zip(batch, sampled)):
             text = tokenizer.decode(ids, skip_special_tokens=True)
-            log_probability = (
-                sampler.log_probabilities[row, : len(ids)].double().mean().item() if requests[index].log_probability else None
-            )
-            completions[index] = Completion(text, len(ids), "stop" if ended else "length", log_probability)
+            mean = sampler.log_probabilities[row, : len(ids)].double().mean().item() if requests[index].log_probability else None
+            completions[index] = Completion(text, len(ids), "stop" if ended else "length", mean)
         on_batch(len(batch))
     return completions
 

@@ -67,17 +67,14 @@ def _measure_split(
     choosing, measuring = order[:, : samples // 2], order[:, samples // 2 :]
     ties = rng.random(prompts)
     held_out_rates = np.take_along_axis(right, measuring, axis=1).mean(axis=1)
-    rates, agreement = right.mean(axis=1), agreements(codes)
-    confidently_wrong = (agreement >= CONFIDENT_AGREEMENT) & (rates <= WRONG_PASS_RATE)
-    chosen_by_half = _choose(
-        np.take_along_axis(right, choosing, axis=1).mean(axis=1), np.take_along_axis(codes, choosing, axis=1), size, ties
-    )
-    chosen_by_all = _choose(rates, codes, size, ties)
+    confidently_wrong = are_confidently_wrong(right, codes)
+    half = (np.take_along_axis(values, choosing, axis=1) for values in (right, codes))
+    chosen_by_half, chosen_by_all = _choose(*half, size, ties), _choose(right, codes, size, ties)
     hardest = set(chosen_by_all["hardest"])
     correlations: dict[str, float] = {}
     if other_model is not None:
-        own_keys, other_keys = _sort_keys(rates, codes), _sort_keys(other_model[0].mean(axis=1), other_model[1])
-        chosen_by_other = _choose(other_model[0].mean(axis=1), other_model[1], size, ties)
+        own_keys, other_keys = _sort_keys(right, codes), _sort_keys(*other_model)
+        chosen_by_other = _choose(*other_model, size, ties)
         for name, choice in BY_OTHER_MODEL.items():
             chosen_by_half[name] = chosen_by_all[name] = chosen_by_other[choice]
             correlations[name] = stats.spearmanr(own_keys[choice], other_keys[choice]).statistic
@@ -95,9 +92,14 @@ def _measure_split(
     }
 
 
-def _sort_keys(rates: np.ndarray, codes: np.ndarray) -> dict[str, np.ndarray]:
+def are_confidently_wrong(right: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """(N,) whether the samples of a prompt agree and are mostly wrong, from `right` and `codes` (N, K)."""
+    return (agreements(codes) >= CONFIDENT_AGREEMENT) & (right.mean(axis=1) <= WRONG_PASS_RATE)
+
+
+def _sort_keys(right: np.ndarray, codes: np.ndarray) -> dict[str, np.ndarray]:
     """Sort keys (N,) of each choice; a choice takes the prompts with the lowest keys."""
-    agreement = agreements(codes)
+    rates, agreement = right.mean(axis=1), agreements(codes)
     return {
         "hardest": rates,
         "nearest ½": abs(rates - 0.5),
@@ -108,8 +110,8 @@ def _sort_keys(rates: np.ndarray, codes: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _choose(rates: np.ndarray, codes: np.ndarray, size: int, ties: np.ndarray) -> dict[str, np.ndarray]:
-    return {choice: np.lexsort((ties, key.round(9)))[:size] for choice, key in _sort_keys(rates, codes).items()}
+def _choose(right: np.ndarray, codes: np.ndarray, size: int, ties: np.ndarray) -> dict[str, np.ndarray]:
+    return {choice: np.lexsort((ties, key.round(9)))[:size] for choice, key in _sort_keys(right, codes).items()}
 
 
 def agreements(codes: np.ndarray) -> np.ndarray:

@@ -89,9 +89,8 @@ def target_subset(ids: list[str], samples: int, policy: dict, seed: int) -> Targ
     order = sorted(range(pool), key=lambda prompt: policies.tie_break(ids[prompt], seed), reverse=counts_wrong)
     rank = np.empty(pool, dtype=int)
     rank[order] = np.arange(pool)
-    max_count = (
-        None if is_ranked else max((count for count in range(samples + 1) if count / samples < policy["threshold"]), default=-1)
-    )
+    counts = range(samples + 1)
+    max_count = None if is_ranked else max((count for count in counts if count / samples < policy["threshold"]), default=-1)
     if not is_ranked and (rule != "base_right" and max_count < 0 or rule != "base_wrong" and max_count == samples):
         raise UserError(
             f"policy rule {rule}: the subset would be empty (threshold {policy['threshold']} leaves {'no' if max_count < 0 else 'every'} pass"
@@ -137,12 +136,11 @@ def cheapest_proof(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray,
     # Samples are the first axis, because sums over a short last axis are slow.
     step = np.arange(samples, dtype=np.int16)[:, None, None]
     is_remaining = step < remaining_counts
-    drawn_counts = np.cumsum(
-        np.moveaxis(~remaining if target.counts_wrong else remaining, 2, 0) & is_remaining, axis=0, dtype=np.int16
-    )
-    low = start + np.concatenate([np.zeros((1, draws, prompts), np.int16), drawn_counts[:-1]])
+    outcomes = np.moveaxis(~remaining if target.counts_wrong else remaining, 2, 0) & is_remaining
+    sums = np.cumsum(outcomes, axis=0, dtype=np.int16)
+    low = start + np.concatenate([np.zeros((1, draws, prompts), np.int16), sums[:-1]])
     high = low + remaining_counts - step
-    final = start + drawn_counts[-1]
+    final = start + sums[-1]
 
     def samples_needed(max_count: int) -> np.ndarray:
         return (is_undecided(low, high, target.min_count, max_count) & is_remaining).sum(axis=0, dtype=np.int16)
@@ -310,9 +308,8 @@ class Stopper:
             return []
         prompt, step = np.nonzero(need_shares > 0)
         if not len(prompt):
-            raise RuntimeError(
-                f"a subset is open, but no sample would help to decide it: {[target.policy for target in open_targets]}"
-            )
+            policies_of_targets = [target.policy for target in open_targets]
+            raise RuntimeError(f"a subset is open, but no sample would help to decide it: {policies_of_targets}")
         needs = need_shares[prompt, step]
         # Equal needs are ordered by tie-break, which completes few prompts instead of starting many. A guess depends on complete prompts,
         # because one sample per prompt does not show the distribution of pass rates.
@@ -340,10 +337,8 @@ def draw_remaining(correct: np.ndarray, drawn: np.ndarray, samples: int, draws: 
     rng = np.random.default_rng([len(drawn), samples, int(drawn.sum()), int(correct.sum())])
     edges = posteriors(correct, drawn).cumsum(axis=1)[:, :-1]
     quantiles = rng.random((draws, len(drawn)), dtype=np.float32)
-    draws_at_once = max(1, 2**20 // edges.size)  # limits memory; all draws for a small pool
-    rate_indices = [
-        (quantiles[start : start + draws_at_once, :, None] > edges).sum(axis=2) for start in range(0, draws, draws_at_once)
-    ]
+    part = max(1, 2**20 // edges.size)  # draws at once, to limit memory
+    rate_indices = [(quantiles[i : i + part, :, None] > edges).sum(axis=2) for i in range(0, draws, part)]
     rates = RATES[np.concatenate(rate_indices)].astype(np.float32)
     return rng.random((draws, len(drawn), samples), dtype=np.float32) < rates[:, :, None]
 

@@ -14,10 +14,8 @@ def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool =
     """A row of COLUMNS. `with_prompt`: grade prompt + completion; without recorded prompts only id, tier and samples have values."""
     if with_prompt and not all("prompt" in sample for sample in samples):
         return dict.fromkeys(COLUMNS) | {"id": problem["id"], "tier": problem.get("tier"), "samples": len(samples)}
-    grades = [
-        graders.grade(grader, (sample["prompt"] + "\n" if with_prompt else "") + sample["completion"], problem["answer"])
-        for sample in samples
-    ]
+    texts = [(sample["prompt"] + "\n" if with_prompt else "") + sample["completion"] for sample in samples]
+    grades = [graders.grade(grader, text, problem["answer"]) for text in texts]
     counts = {name: sum(getattr(grade, name) for grade in grades) for name in GRADE_COUNTS[:-1]}
     sound = [steps.sound(problem, sample["completion"]) for sample in samples]
     counts["sound"] = None if None in sound else sum(sound)

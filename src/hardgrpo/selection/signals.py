@@ -45,10 +45,8 @@ def answer_codes(texts: list[str], grader: str) -> list[int]:
         if not answer:
             codes.append(-1)
             continue
-        code = next(
-            (code for code, distinct in enumerate(distinct_answers) if graders.are_equal(grader, distinct, answer)),
-            len(distinct_answers),
-        )
+        matches = (code for code, distinct in enumerate(distinct_answers) if graders.are_equal(grader, distinct, answer))
+        code = next(matches, len(distinct_answers))
         distinct_answers += [answer] if code == len(distinct_answers) else []
         codes.append(code)
     return codes

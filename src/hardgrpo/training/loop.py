@@ -35,7 +35,7 @@ LARGE_DIFFERENCE = 0.1  # nats; a run warns if the mean difference of log-probab
 def train(
     spec: Spec,
     problems: dict,
-    chosen: list[str],
+    subset: list[str],
     state: Path,
     resume_from: int,
     hardware: recipes.Hardware,
@@ -46,8 +46,8 @@ def train(
     """Train a run to its last update, from checkpoint `resume_from` in the folder `state` (0: from the base model). A state is also saved
     every `save_minutes`, between the scheduled checkpoints.
 
-    `problems` are rows of the task by id, `chosen` the ids of the subset. Raise a `UserError` if a prompt does not fit into the model's
-    context or if training diverges.
+    `problems` are rows of the task by id, `subset` the ids of the chosen prompts. Raise a `UserError` if a prompt does not fit into the
+    model's context or if training diverges.
     """
     engines.fix_threads()
     recipe = spec.training
@@ -56,13 +56,13 @@ def train(
     engines.end_tokens(spec.model_folder, tokenizer)  # raises a UserError if there is none
     engines.ensure_padding(tokenizer)
     # The subset may hold prompts that are too long for this model, if another model's probe or no probe chose it.
-    requests = [Request(tuple(tasks.messages(spec.prompt, problems[prompt]["question"])), spec.seed, 1.0) for prompt in chosen]
+    requests = [Request(tuple(tasks.messages(spec.prompt, problems[prompt]["question"])), spec.seed, 1.0) for prompt in subset]
     prompts = engines.tokenize(tokenizer, requests, spec.chat)
-    engines.check_context(spec.model_folder, prompts, spec.completion_tokens, chosen)
+    engines.check_context(spec.model_folder, prompts, spec.completion_tokens, subset)
     tracking = paths.tracking(spec.model, spec.task, spec.recipe, spec.policy, spec.seed)
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", tracking)
     build = supervised.build_trainer if settings.is_supervised(recipe) else build_grpo_trainer
-    trainer = build(spec, problems, chosen, tokenizer, state, hardware, track)
+    trainer = build(spec, problems, subset, tokenizer, state, hardware, track)
     trainer.remove_callback(PrinterCallback)
     if processes.state is not None and processes.is_first:
         placement = "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each"
@@ -77,7 +77,7 @@ def train(
 
 
 def build_grpo_trainer(
-    spec: Spec, problems: dict, chosen: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
+    spec: Spec, problems: dict, subset: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
 ) -> Trainer:
     """The trainer of a GRPO recipe: `Trainer`, or `OnlineTrainer` for a recipe with a selector or process rewards."""
     recipe = spec.training
@@ -85,9 +85,9 @@ def build_grpo_trainer(
         from hardgrpo.sampling import vllm_engine
 
         vllm_engine.prepare_for_training()
-    unlabelled_pool = read_unlabelled_pool(spec, set(chosen))
-    schedule = recipes.schedule_with_unlabelled(chosen, list(unlabelled_pool), recipe, spec.seed)
-    questions = {prompt: problems[prompt] for prompt in chosen} | unlabelled_pool
+    unlabelled_pool = read_unlabelled_pool(spec, set(subset))
+    schedule = recipes.schedule_with_unlabelled(subset, list(unlabelled_pool), recipe, spec.seed)
+    questions = {prompt: problems[prompt] for prompt in subset} | unlabelled_pool
     pool = {
         prompt: {"prompt": tasks.messages(spec.prompt, problem["question"]), "answer": problem.get("answer")}
         for prompt, problem in questions.items()
@@ -117,12 +117,12 @@ def build_grpo_trainer(
     return online_trainer.build_trainer(spec, problems, pool, hardware, arguments | {"train_dataset": rows})
 
 
-def read_unlabelled_pool(spec: Spec, chosen: set[str]) -> dict[str, dict]:
+def read_unlabelled_pool(spec: Spec, subset: set[str]) -> dict[str, dict]:
     """The questions of the pool that are not in the subset, by id, without answers. Empty unless the recipe also trains on them."""
     if spec.questions is None:
         return {}
     rows = files.read_jsonl(spec.questions, {"id": str, "question": str})
-    return {row["id"]: {"question": row["question"]} for row in rows if row["id"] not in chosen}
+    return {row["id"]: {"question": row["question"]} for row in rows if row["id"] not in subset}
 
 
 def longest_prompt_tokens(tokenizer, rows: list[dict], chat: dict) -> int:

@@ -29,8 +29,8 @@ class OnlineTrainer(Trainer):
     def __init__(self, *args, rows: dict[str, dict], selector, recipe: dict, **kwargs):
         super().__init__(*args, **kwargs)
         self.rows, self.selector, self.recipe = rows, selector, recipe
-        self.selector_settings = selector_settings.with_defaults(recipe) if selector else {}
-        self.is_off_policy = bool(self.selector_settings.get("replay"))
+        self.settings = selector_settings.with_defaults(recipe) if selector else {}
+        self.is_off_policy = bool(self.settings.get("replay"))
         self.pending: list[rollout_groups.Group] = []  # wait until an update is full
         self.buffer: list[rollout_groups.Group] = []  # for replay, the newest last
         self.labelled_prompts: set[str] = set()  # sampled so far; each needs a label, unless the reward needs none
@@ -43,43 +43,35 @@ class OnlineTrainer(Trainer):
 
     @override
     def _generate_and_score_completions(self, inputs):
-        step, group_size, calls = self.state.global_step + 1, self.num_generations, []
-        free_groups = len(inputs) // group_size
-        while free_groups:
-            prompts = (
-                self.selector.ask(step, free_groups)
-                if self.selector
-                else online_selectors.PromptBatch([row["id"] for row in inputs[::group_size]])
-            )
-            if not 1 <= len(prompts.ids) <= free_groups:
-                raise ValueError(
-                    f"selector {type(self.selector).__name__} returned {len(prompts.ids)} prompts, expected 1 to {free_groups}"
-                )
-            batch = super()._generate_and_score_completions(
-                [self.rows[prompt] for prompt in prompts.ids for _ in range(group_size)]
-            )
+        step, size, calls = self.state.global_step + 1, self.num_generations, []
+        missing = len(inputs) // size  # groups
+        while missing:
+            if self.selector:
+                prompts = self.selector.ask(step, missing)
+            else:
+                prompts = online_selectors.PromptBatch([row["id"] for row in inputs[::size]])
+            if not 1 <= len(prompts.ids) <= missing:
+                raise ValueError(f"selector {type(self.selector).__name__}: {len(prompts.ids)} prompts, expected 1 to {missing}")
+            batch = super()._generate_and_score_completions([self.rows[prompt] for prompt in prompts.ids for _ in range(size)])
             self.rewards = self.rewards.to(batch["advantages"].device)
             if self.selector:
-                self.selector.tell(
-                    step, prompts, [correct / group_size for correct in self.rewards.view(-1, group_size).sum(dim=1).tolist()]
-                )
+                sums = self.rewards.view(-1, size).sum(dim=1).tolist()
+                self.selector.tell(step, prompts, [total / size for total in sums])
             calls.append((prompts, batch, self.rewards))
-            free_groups -= len(prompts.ids)
-        sampled_prompts = [prompt for prompts, _, _ in calls for prompt in prompts.ids]
+            missing -= len(prompts.ids)
         batch, counts = self._training_batch(calls)
-        new_prompts = set(sampled_prompts) - self.labelled_prompts
+        new_prompts = {prompt for prompts, _, _ in calls for prompt in prompts.ids} - self.labelled_prompts
         self.labelled_prompts |= new_prompts
         self.is_idle = batch is None
-        self._log_step(
-            [len(prompts.ids) for prompts, _, _ in calls], counts | {"labels": len(new_prompts), "trained": int(not self.is_idle)}
-        )
+        counts |= {"labels": len(new_prompts), "trained": int(not self.is_idle)}
+        self._log_step([len(prompts.ids) for prompts, _, _ in calls], counts)
         if self.is_idle:  # `_compute_loss` ignores the batch, but TRL needs the usual number of rows
             _, batch, _ = calls[-1]
             rows = torch.arange(len(inputs), device=self.accelerator.device) % len(batch["advantages"])
             return {name: value[rows] if value.ndim else value for name, value in batch.items()}
         rewards = batch.pop("rewards")
         if self.process_rewards:
-            batch["advantages"] = self.process_rewards.learn(batch, rewards, group_size)
+            batch["advantages"] = self.process_rewards.learn(batch, rewards, size)
             for name, value in self.process_rewards.metrics.items():
                 self._metrics["train"][name] = [value]
         return batch
@@ -92,29 +84,21 @@ class OnlineTrainer(Trainer):
 
     def _training_batch(self, calls: list) -> tuple[dict | None, dict]:
         """(the batch of this step's update with its `rewards`, or None; rollout counts for the log)."""
-        group_size = self.num_generations
-        sampled_rollouts = sum(len(rewards) for _, _, rewards in calls)
-        fills_updates, replay = (
-            self.selector_settings.get("kind") in selector_settings.FILLS,
-            self.selector_settings.get("replay", 0),
-        )
+        size = self.num_generations
+        rollouts = sum(len(rewards) for _, _, rewards in calls)
+        fills_updates, replay = self.settings.get("kind") in selector_settings.FILLS, self.settings.get("replay", 0)
         if not fills_updates and not replay and len(calls) == 1 and calls[0][0].trains:
             _, batch, rewards = calls[0]
-            return batch | {"rewards": rewards}, self._rollout_counts(sampled_rollouts, sampled_rollouts // group_size)
-        new_groups = [
-            group
-            for prompts, *output in calls
-            if prompts.trains
-            for group in rollout_groups.split(output[0], prompts.ids, output[1], group_size)
-        ]
+            return batch | {"rewards": rewards}, self._rollout_counts(rollouts, rollouts // size)
+        training_calls = [call for call in calls if call[0].trains]
+        groups = [group for prompts, *call in training_calls for group in rollout_groups.split(call[0], prompts.ids, call[1], size)]
         if fills_updates:
-            return self._fill_update(new_groups, sampled_rollouts)
-        replayed_groups = self._draw_replayed(new_groups, replay)
-        return self._join(new_groups + replayed_groups) if new_groups else None, self._rollout_counts(
-            sampled_rollouts, len(new_groups), len(replayed_groups)
-        )
+            return self._fill_update(groups, rollouts)
+        replayed = self._draw_replayed(groups, replay)
+        counts = self._rollout_counts(rollouts, len(groups), len(replayed))
+        return self._join(groups + replayed) if groups else None, counts
 
-    def _fill_update(self, new_groups: list[rollout_groups.Group], sampled_rollouts: int) -> tuple[dict | None, dict]:
+    def _fill_update(self, new_groups: list[rollout_groups.Group], rollouts: int) -> tuple[dict | None, dict]:
         """As `_training_batch`, without groups whose rewards are all equal; None until enough mixed groups are pending.
 
         Raise a `UserError` after `most_steps` sampling steps without an update.
@@ -122,27 +106,27 @@ class OnlineTrainer(Trainer):
         mixed = [group for group in new_groups if group.is_mixed]
         self.pending += mixed
         self.steps_since_update += 1
-        update_groups = self.selector_settings["groups"]
+        update_groups = self.settings["groups"]
         if len(self.pending) < update_groups:
-            if self.steps_since_update >= self.selector_settings["most_steps"]:
-                tried_prompts = self.steps_since_update * self.recipe["prompts_per_update"]
+            if self.steps_since_update >= self.settings["most_steps"]:
+                prompts = self.steps_since_update * self.recipe["prompts_per_update"]
                 raise UserError(
-                    f"recipe: selector {self.selector_settings['kind']}: {tried_prompts} prompts were tried in {self.steps_since_update} sampling steps, and only"
+                    f"recipe: selector {self.settings['kind']}: {prompts} prompts were tried in {self.steps_since_update} sampling steps, and only"
                     f" {len(self.pending)} of the {update_groups} groups of an update are neither all right nor all wrong; choose prompts that"
                     " the model solves now and then (policy), raise group_size, or raise selector.most_steps"
                 )
-            return None, self._rollout_counts(sampled_rollouts, len(mixed))
+            return None, self._rollout_counts(rollouts, len(mixed))
         surplus = len(self.pending) - update_groups
         update, self.pending, self.steps_since_update = self.pending[:update_groups], [], 0
-        return self._join(update), self._rollout_counts(sampled_rollouts, len(mixed) - surplus)
+        return self._join(update), self._rollout_counts(rollouts, len(mixed) - surplus)
 
-    def _rollout_counts(self, sampled_rollouts: int, new_groups: int, replayed_groups: int = 0) -> dict[str, int]:
+    def _rollout_counts(self, rollouts: int, new_groups: int, replayed_groups: int = 0) -> dict[str, int]:
         """Numbers of rollouts for the log."""
-        group_size = self.num_generations
+        size = self.num_generations
         return {
-            "kept": new_groups * group_size,
-            "replayed": replayed_groups * group_size,
-            "thrown_away": sampled_rollouts - new_groups * group_size,
+            "kept": new_groups * size,
+            "replayed": replayed_groups * size,
+            "thrown_away": rollouts - new_groups * size,
         }
 
     def _draw_replayed(self, new_groups: list[rollout_groups.Group], most_groups: int) -> list[rollout_groups.Group]:
@@ -150,38 +134,34 @@ class OnlineTrainer(Trainer):
         Then add this step's mixed groups to the buffer."""
         if not most_groups:
             return []
-        rng = np.random.Generator(
-            np.random.PCG64(online_selectors.derive_seed(self.args.seed, "replay", self.state.global_step + 1))
-        )
+        seed = online_selectors.derive_seed(self.args.seed, "replay", self.state.global_step + 1)
+        rng = np.random.Generator(np.random.PCG64(seed))
         count = min(most_groups, len(self.buffer)) if new_groups else 0
         while (len(new_groups) + count) * self.num_generations % self.args.steps_per_generation:
             count -= 1
-        replayed_groups = (
-            [self.buffer[index] for index in sorted(rng.choice(len(self.buffer), count, replace=False))] if count else []
-        )
-        self.buffer = (self.buffer + [group for group in new_groups if group.is_mixed])[-self.selector_settings["buffer"] :]
-        return replayed_groups
+        indices = sorted(rng.choice(len(self.buffer), count, replace=False)) if count else []
+        replayed = [self.buffer[index] for index in indices]
+        self.buffer = (self.buffer + [group for group in new_groups if group.is_mixed])[-self.settings["buffer"] :]
+        return replayed
 
     def _join(self, groups: list[rollout_groups.Group]) -> dict:
         batch = rollout_groups.join(groups, self._tokenizer.pad_token_id, self.accelerator.device)
         if not self.use_vllm:
             logps = batch.pop("sampling_per_token_logps", None)
-            if self.selector_settings.get("replay"):  # under the model that sampled the group, for the importance ratio
+            if self.settings.get("replay"):  # under the model that sampled the group, for the importance ratio
                 batch["old_per_token_logps"] = logps
         return batch | {"rewards": torch.cat([group.rewards for group in groups]).to(self.accelerator.device)}
 
     def _check_micro_batches(self) -> None:
         """Raise a `UserError` if an update's new groups do not fill whole micro-batches; TRL splits every update into equally many."""
-        micro_batches, kind = self.args.steps_per_generation, self.selector_settings.get("kind")
-        update_sizes = (
-            [self.selector_settings["groups"]]
-            if kind in selector_settings.FILLS
-            else selector_settings.new_groups_per_step(self.recipe)
-            if kind == "targeted"
-            else []
-        )
-        for group_count in update_sizes:
-            rows = group_count * self.num_generations
+        micro_batches, kind = self.args.steps_per_generation, self.settings.get("kind")
+        update_groups = []
+        if kind in selector_settings.FILLS:
+            update_groups = [self.settings["groups"]]
+        elif kind == "targeted":
+            update_groups = selector_settings.new_groups_per_step(self.recipe)
+        for groups in update_groups:
+            rows = groups * self.num_generations
             if rows % micro_batches:
                 raise UserError(
                     f"recipe: an update has {rows} new rollouts, which cannot be shared out over {micro_batches} micro-batches; give the model"
@@ -192,7 +172,7 @@ class OnlineTrainer(Trainer):
 
     @override
     def _sampler(self, rows: int):
-        max_tokens = self.max_completion_length if self.selector_settings.get("replay") else 0
+        max_tokens = self.max_completion_length if self.settings.get("replay") else 0
         return decoding.GlobalSampling(rows, self.temperature, max_tokens, self.accelerator.device)
 
     @override
@@ -203,13 +183,13 @@ class OnlineTrainer(Trainer):
 
     def _log_step(self, call_sizes: list[int], counts: dict) -> None:
         """Reduce the metrics of a step's calls to their maximum, minimum or mean over all rollouts, by name; add `counts`."""
-        metrics, group_size = self._metrics["train"], self.num_generations
+        metrics, size = self._metrics["train"], self.num_generations
         for name, values in metrics.items():
             if len(call_sizes) > 1 and len(values) == len(call_sizes):
                 reduction = name.rpartition("/")[2].partition("_")[0]  # TRL's names: completions/max_length, .../max
-                mean = sum(value * call_size for value, call_size in zip(values, call_sizes)) / sum(call_sizes)
+                mean = sum(value * size_of_call for value, size_of_call in zip(values, call_sizes)) / sum(call_sizes)
                 metrics[name] = [max(values) if reduction == "max" else min(values) if reduction == "min" else mean]
-        metrics["prompts"], metrics["rollouts"] = [sum(call_sizes)], [sum(call_sizes) * group_size]
+        metrics["prompts"], metrics["rollouts"] = [sum(call_sizes)], [sum(call_sizes) * size]
         for name, value in counts.items():
             metrics[name] = [value]
 
@@ -280,10 +260,8 @@ def curriculum_measures(spec: Spec, problems: dict, prompts: list[str], measure:
     Raise a `UserError` for a prompt without a value, or with a tier that is not a number.
     """
     if measure == "tier":
-        values, source = (
-            {prompt: _parse_tier(problems[prompt].get("tier"), spec.problems, prompt) for prompt in prompts},
-            spec.problems,
-        )
+        source = spec.problems
+        values = {prompt: _parse_tier(problems[prompt].get("tier"), source, prompt) for prompt in prompts}
     else:
         rows = files.read_rows(spec.subset, {"id": str, "pass_rate": float})
         values, source = {row["id"]: row["pass_rate"] for row in rows}, spec.subset
@@ -326,18 +304,14 @@ def embed_prompts(model, tokenizer, prompts: dict[str, dict], chat: dict, batch_
     """Embeddings (prompts, width): the mean of the model's last hidden states over a prompt's tokens, standardised over the prompts."""
     token_ids = model_folders.token_ids(tokenizer, [row["prompt"] for row in prompts.values()], chat)
     embeddings, decoder = np.zeros((len(token_ids), model.config.hidden_size)), model.get_decoder()
-    order = sorted(range(len(token_ids)), key=lambda row: len(token_ids[row]))
+    order = sorted(range(len(token_ids)), key=lambda index: len(token_ids[index]))
     with torch.no_grad():
         for start in range(0, len(token_ids), batch_size):
             batch = order[start : start + batch_size]
-            width = max(len(token_ids[row]) for row in batch)
-            mask = torch.tensor(
-                [[1] * len(token_ids[row]) + [0] * (width - len(token_ids[row])) for row in batch], device=model.device
-            )
-            pad_token_id = tokenizer.pad_token_id
-            ids = torch.tensor(
-                [token_ids[row] + [pad_token_id] * (width - len(token_ids[row])) for row in batch], device=model.device
-            )
+            rows = [token_ids[index] for index in batch]
+            width = max(map(len, rows))
+            mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=model.device)
+            ids = torch.tensor([row + [tokenizer.pad_token_id] * (width - len(row)) for row in rows], device=model.device)
             hidden = decoder(input_ids=ids, attention_mask=mask).last_hidden_state.float() * mask[..., None]
             embeddings[batch] = (hidden.sum(dim=1) / mask.sum(dim=1, keepdim=True)).double().cpu().numpy()
     return online_selectors.standardise(embeddings)

@@ -106,14 +106,10 @@ class ProcessRewards:
         tensors = load_file(path)
         for name, weights in self.weights.items():
             weights.data.copy_(tensors[f"weights.{name}"])
-            optimiser_state = {
-                key: tensors[f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}.{name}" in tensors
-            }
-            if optimiser_state:
-                optimiser_state = {
-                    key: value if key == "step" else value.to(weights.device) for key, value in optimiser_state.items()
-                }
-                self.optimiser.state[weights] = optimiser_state
+            keys = [key for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}.{name}" in tensors]
+            state = {key: tensors[f"{key}.{name}"].to("cpu" if key == "step" else weights.device) for key in keys}
+            if state:
+                self.optimiser.state[weights] = state
 
 
 def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, group_size: int) -> torch.Tensor:

@@ -29,20 +29,20 @@ def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -
     return order[: updates * prompts_per_update]
 
 
-def schedule_with_unlabelled(chosen: list[str], unlabelled: list[str], recipe: dict, seed: int) -> list[str]:
+def schedule_with_unlabelled(subset: list[str], unlabelled: list[str], recipe: dict, seed: int) -> list[str]:
     """As `schedule`, but each update ends with unlabelled prompts, as many as the recipe's majority_share requires. Raise a `UserError` if
     there are none."""
     updates, size = recipe["updates"], recipe["prompts_per_update"]
     unlabelled_size = round(settings.majority_share(recipe) * size)
     if not unlabelled_size:
-        return schedule(chosen, updates, size, seed)
+        return schedule(subset, updates, size, seed)
     if not unlabelled:
         raise UserError(
             "recipe: majority_share takes prompts that the policy did not choose, and it chose all; lower the policy's budget"
         )
-    chosen_parts = _split(schedule(chosen, updates, size - unlabelled_size, seed), size - unlabelled_size)
+    subset_parts = _split(schedule(subset, updates, size - unlabelled_size, seed), size - unlabelled_size)
     unlabelled_parts = _split(schedule(unlabelled, updates, unlabelled_size, seed), unlabelled_size)
-    return [prompt for parts in zip(chosen_parts, unlabelled_parts) for part in parts for prompt in part]
+    return [prompt for parts in zip(subset_parts, unlabelled_parts) for part in parts for prompt in part]
 
 
 def _split(order: list[str], size: int) -> list[list[str]]:
@@ -77,11 +77,8 @@ def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
 
 def packages(recipe: dict) -> list[str]:
     """The packages that a recipe needs beyond the environment for training."""
-    conditions = {
-        "vllm": recipe.get("generation") == "vllm",
-        "bitsandbytes": recipe["base"] == "nf4" or "8bit" in recipe["optimiser"],
-    }
-    return [package for package, condition in conditions.items() if condition]
+    names = ["vllm"] if recipe.get("generation") == "vllm" else []
+    return names + (["bitsandbytes"] if recipe["base"] == "nf4" or "8bit" in recipe["optimiser"] else [])
 
 
 def arithmetic(recipe: dict) -> str | None:

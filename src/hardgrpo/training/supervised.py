@@ -58,13 +58,12 @@ class Trainer(SFTTrainer):
 
 
 def build_trainer(
-    spec: Spec, problems: dict, chosen: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
+    spec: Spec, problems: dict, subset: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
 ) -> Trainer:
-    """The trainer of an SFT recipe. `problems` are rows of the task by id, `chosen` the ids of the subset."""
-    recipe, rows = spec.training, tokenize_solutions(spec, problems, chosen, tokenizer)
-    schedule = recipes.schedule(
-        [prompt for prompt in chosen if prompt in rows], recipe["updates"], recipe["prompts_per_update"], spec.seed
-    )
+    """The trainer of an SFT recipe. `problems` are rows of the task by id, `subset` the ids of the chosen prompts."""
+    recipe, rows = spec.training, tokenize_solutions(spec, problems, subset, tokenizer)
+    trainable = [prompt for prompt in subset if prompt in rows]
+    schedule = recipes.schedule(trainable, recipe["updates"], recipe["prompts_per_update"], spec.seed)
     return Trainer(
         model=model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe)),
         processing_class=tokenizer,
@@ -74,16 +73,16 @@ def build_trainer(
     )
 
 
-def tokenize_solutions(spec: Spec, problems: dict, chosen: list[str], tokenizer) -> dict[str, dict]:
+def tokenize_solutions(spec: Spec, problems: dict, subset: list[str], tokenizer) -> dict[str, dict]:
     """Rows of the training dataset by problem id: `input_ids` of prompt and solution, and `completion_mask` (1: in the loss).
 
     Solutions longer than the completion limit are omitted, because truncated solutions would teach the model not to finish. Raise a
     `UserError` if no prompt has a solution that fits.
     """
     solution_texts, rows = solutions.read(spec.solutions), {}
-    unsolved = [prompt for prompt in chosen if prompt not in solution_texts]
+    unsolved = [prompt for prompt in subset if prompt not in solution_texts]
     too_long = []
-    solved = [prompt for prompt in chosen if prompt in solution_texts]
+    solved = [prompt for prompt in subset if prompt in solution_texts]
     conversations = [tasks.messages(spec.prompt, problems[prompt]["question"]) for prompt in solved]
     for prompt, prompt_ids in zip(solved, model_folders.token_ids(tokenizer, conversations, spec.chat)):
         solution_ids = tokenizer(solution_texts[prompt], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
@@ -91,16 +90,14 @@ def tokenize_solutions(spec: Spec, problems: dict, chosen: list[str], tokenizer)
             too_long.append(prompt)
             continue
         rows[prompt] = {"input_ids": prompt_ids + solution_ids, "completion_mask": [0] * len(prompt_ids) + [1] * len(solution_ids)}
-    for omitted, reason in (
-        (unsolved, "have no worked solution"),
-        (too_long, f"have one of more than {spec.completion_tokens} tokens"),
-    ):
+    limit = spec.completion_tokens
+    for omitted, reason in ((unsolved, "have no worked solution"), (too_long, f"have one of more than {limit} tokens")):
         if omitted:
             examples = first_entries(omitted)
-            say(f"warning: {len(omitted)} of {len(chosen)} chosen prompts {reason}: {shown(examples)}; they are left out")
+            say(f"warning: {len(omitted)} of {len(subset)} chosen prompts {reason}: {shown(examples)}; they are left out")
     if not rows:
         raise UserError(
-            f"{spec.solutions}: none of the {len(chosen)} chosen prompts has a worked solution of at most {spec.completion_tokens}"
+            f"{spec.solutions}: none of the {len(subset)} chosen prompts has a worked solution of at most {spec.completion_tokens}"
             " tokens; raise the task's completion_tokens or choose other prompts"
         )
     return rows
