@@ -24,7 +24,7 @@ def main() -> None:
     if not 0 < args.share <= 1:
         raise errors.UserError(f"--share {args.share}: expected a share of the pool in (0, 1]")
     ids = [row["id"] for row in files.read_jsonl(args.questions, {"id": str})]
-    sample = predicted.sample(ids, args.share, args.seed)
+    sample = predicted.draw_sample(ids, args.share, args.seed)
     pass_rates = {row["id"]: row["pass_rate"] for row in files.read_rows(args.difficulty, {"id": str, "pass_rate": float})}
     for prompt in sample:
         if pass_rates.get(prompt) is None:

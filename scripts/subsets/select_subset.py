@@ -157,7 +157,7 @@ def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> No
                 subset = policies.select(values, seed=args.seed, **policy)
         elif measure == "predicted":
             sample = read_sample(args.sample, signals)
-            values = predicted.pass_rates(signals, sample)
+            values = predicted.predict_pass_rates(signals, sample)
             subset = select_in_addition(sample, values, policy, args.seed)
         else:
             values = {prompt: row[measure] for prompt, row in signals.items()}

@@ -116,7 +116,7 @@ def main() -> None:
             loop.train(spec, problems, subset, state, resumed_from, hardware, args.track, processes, args.save_minutes)
         processes.wait()
         stopped = processes.any(interruption.asked())
-        processes.part()
+        processes.close()
         if not processes.is_first:
             return
         if stopped:

@@ -13,12 +13,12 @@ from hardgrpo.selection.policies import SIGNALS, sample_size, tie_break
 RIDGE = 0.05  # penalty on each standardised slope, per prompt of the sample; this project's choice
 
 
-def sample(ids: list[str], share: float, seed: int) -> list[str]:
+def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:
     """Ids of the prompts to annotate for the fit: a random `share` of the pool, which depends on the ids and the seed alone."""
     return sorted(ids, key=lambda prompt: tie_break(prompt, seed, "calibration"))[: sample_size(share, len(ids))]
 
 
-def pass_rates(signals: dict[str, dict], sample_rates: dict[str, float]) -> dict[str, float]:
+def predict_pass_rates(signals: dict[str, dict], sample_rates: dict[str, float]) -> dict[str, float]:
     """The predicted pass rate of every prompt, by id. `signals` has a row of SIGNALS by id, `sample_rates` the pass rates of the sample.
 
     Raise a `UserError` if the sample is all right or all wrong, because it then predicts nothing.

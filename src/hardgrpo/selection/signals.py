@@ -52,7 +52,7 @@ def answer_codes(texts: list[str], grader: str) -> list[int]:
     return codes
 
 
-def majority(texts: list[str], grader: str) -> list[float]:
+def majority_rewards(texts: list[str], grader: str) -> list[float]:
     """The majority reward (test-time reinforcement learning, arXiv 2504.16084): 1.0 for each completion with the group's most frequent
     answer (of equally frequent answers the first), else 0.0. All are 0 if no completion has an answer."""
     codes = answer_codes(texts, grader)

@@ -135,9 +135,9 @@ def reward_function(grader: str, recipe: dict, processes: int):
     """A reward function for TRL: 1 or 0 for each completion, by the grader that probe and evaluation use.
 
     `reward: correct` rewards a correct completion. `reward: finished`, the control, rewards any answer that the grader can read.
-    `reward: majority` rewards the most frequent answer of the group (`signals.majority`) and uses reference answers only for the log.
-    Prompts without a reference answer (`majority_share`) are rewarded by majority, too. The function raises a `UserError` if processes
-    share a group that is rewarded by majority.
+    `reward: majority` rewards the most frequent answer of the group (`signals.majority_rewards`); reference answers then serve the log
+    only. Prompts without a reference answer (`majority_share`) are rewarded by majority, too. The function raises a `UserError` if
+    processes share a group that is rewarded by majority.
     """
     group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
     by_group = by_majority or settings.majority_share(recipe) > 0
@@ -163,7 +163,7 @@ def reward_function(grader: str, recipe: dict, processes: int):
         for start in range(0, len(texts), group_size):
             group = slice(start, start + group_size)
             if by_majority or answer[start] is None:
-                rewards += signals.majority(texts[group], grader)
+                rewards += signals.majority_rewards(texts[group], grader)
             else:
                 rewards += [float(getattr(grade, reward_field)) for grade in grades[group]]
         if len(rewards) % group_size == 0:  # otherwise processes share groups

@@ -137,7 +137,7 @@ class Processes:
 
         return bool(reduce(torch.tensor([float(flag)], device=self.state.device), "sum").item())
 
-    def part(self) -> None:
+    def close(self) -> None:
         """Destroy the process group, and end all processes except the first."""
         if self.state is None:
             return
