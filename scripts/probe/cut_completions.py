@@ -3,9 +3,9 @@
     python scripts/probe/cut_completions.py --model results/models/wordy --completions ample.jsonl.gz --completion-tokens 60 \\
         --output tight.jsonl.gz
 
-cuts a probe. `--samples 1 --of 8` keeps only the first of the eight samples that choose, and all held-out samples (numbered from 8). To
-cut an evaluation, also give its graded completions (--graded); the program grades the cut completions again (--problems, --grader,
---output-graded).
+cuts a probe. `--samples 1 --of 8` keeps only the first of the eight samples that choose, and all held-out samples (numbered from
+8). To cut an evaluation, also give its graded completions (--graded); the program grades the cut completions again (--problems,
+--grader, --output-graded).
 """
 
 from hardgrpo.data import completions, evaluations, tasks

@@ -3,8 +3,8 @@
     python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz --chosen-from 3 \\
         --difficulty results/difficulty/M/P.csv --later results/trajectories/M/P.csv
 
-The trajectory is a CSV file (id, epoch, correct, rollouts), optionally gzipped. A prompt's pass rate is over all rollouts of its first
-epochs. No epoch is in both outputs, so that no rollout both chooses and judges a subset.
+The trajectory is a CSV file (id, epoch, correct, rollouts), optionally gzipped. A prompt's pass rate is over all rollouts of its
+first epochs. No epoch is in both outputs, so that no rollout both chooses and judges a subset.
 """
 
 from hardgrpo.data import trajectories

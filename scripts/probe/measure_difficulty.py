@@ -2,9 +2,9 @@
 
     python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl --grader choice_letter --output D.csv
 
-P.jsonl has one problem per line (id, answer; optionally tier). C.jsonl or C.jsonl.gz has one completion per line (id, sample, completion;
-tokens and finish_reason if known). With --grade-prompt-too the grader sees the prompt and the completion together, as in HE's released
-code. Each line must then have a `prompt`, and the program lists the problems whose pass rate changes.
+P.jsonl has one problem per line (id, answer; optionally tier). C.jsonl or C.jsonl.gz has one completion per line (id, sample,
+completion; tokens and finish_reason if known). With --grade-prompt-too the grader sees the prompt and the completion together, as
+in HE's released code. Each line must then have a `prompt`, and the program lists the problems whose pass rate changes.
 """
 
 from hardgrpo.data import completions, tasks

@@ -1,4 +1,4 @@
-"""Compute the signals of each prompt from the completions of a probe, without reference answers (src/hardgrpo/selection/signals.py).
+"""Compute the signals (src/hardgrpo/selection/signals.py) of each prompt from a probe, without reference answers.
 
     python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl --grader choice_letter --output S.csv
 

@@ -1,11 +1,11 @@
-"""Compare choices of prompts on existing completions: the share of learnable groups for GRPO, and the labels to buy, of each choice.
+"""Compare choices of prompts on existing completions: the share of learnable groups and the labels to buy.
 
     python scripts/subsets/compare_choices.py --recording train.jsonl --grader choice_letter --output choices.csv
 
-A recording has one line per prompt: question, answer, and completions (a list of two or more, equally many for all prompts). A random
-half of a prompt's completions chooses, and the other half measures the chosen prompts. The program also prints the table. Several
-recordings are compared one by one. --probed-by names, for each of them, a recording of another model on the same questions; additional
-rows hold the choices by the other model's completions, measured on the recording.
+A recording has one line per prompt: question, answer, and completions (a list of two or more, equally many for all prompts). A
+random half of a prompt's completions chooses, and the other half measures the chosen prompts. The program also prints the table.
+Several recordings are compared one by one. --probed-by names, for each of them, a recording of another model on the same questions;
+additional rows hold the choices by the other model's completions, measured on the recording.
 """
 
 from hardgrpo.data import completions
@@ -69,8 +69,8 @@ def read_problems(path: str) -> list[dict]:
 
 
 def grade_recording(path: str, grader: str, problems: list[dict]) -> tuple[np.ndarray, np.ndarray]:
-    """(right, codes) of the recorded completions of the problems, each (prompts, completions): 1 if right, and answer codes. Raise a
-    `UserError` if problems have different numbers of completions, or fewer than 2."""
+    """(right, codes) of the recorded completions of the problems, each (prompts, completions): 1 if right, and answer codes. Raise
+    a `UserError` if problems have different numbers of completions, or fewer than 2."""
     by_problem = completions.read_recording(path, problems)
     texts = [[sample["completion"] for sample in by_problem[problem["id"]]] for problem in problems]
     lines = {row["question"]: line for line, row in completions.recorded_rows(path, {"question": str})}

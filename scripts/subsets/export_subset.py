@@ -3,9 +3,9 @@
     python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv --facts results/subsets/M/T/hard/seed0.json \\
         --problems results/tasks/T/train.jsonl --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
 
-Rows are in the order of the subset (its rank). If the pool's local files have the format of the output, the program copies all columns of
-a table or complete lines of JSON Lines; a table keeps its delimiter. It writes other problems (generated, from a hub's dataset) as JSON
-Lines.
+Rows are in the order of the subset (its rank). If the pool's local files have the format of the output, the program copies all
+columns of a table or complete lines of JSON Lines; a table keeps its delimiter. It writes other problems (generated, from a hub's
+dataset) as JSON Lines.
 
 With --to-annotate each row also has its id, the reason why it was chosen, and an empty column with this name for the answer.
 """
@@ -76,7 +76,7 @@ class Content:
 
 
 def read_pool(chosen: list[dict], paths: list[str], as_table: bool) -> list[Content]:
-    """The pool's files, if all have the output's format and every chosen problem has a position in them; otherwise an empty list."""
+    """The pool's files, if all have the output's format and every chosen problem has a position in them; else none."""
     have_positions = all("row" in problem and (len(paths) == 1 or "part" in problem) for problem in chosen)
     is_output_kind = spreadsheets.is_table if as_table else lambda path: path.lower().endswith((".jsonl", ".jsonl.gz"))
     if not have_positions or not all(Path(path).is_file() and is_output_kind(path) for path in paths):

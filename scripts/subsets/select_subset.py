@@ -3,14 +3,15 @@
     python scripts/subsets/select_subset.py --difficulty results/difficulty/tiny/swaps.csv --policy '{"rule": "hard", "budget": 0.1}' \\
         --seed 0 --output results/subsets/tiny/swaps/hard/seed0.csv
 
-Writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the choice: sizes, the pass rate at the boundary, the
-numbers of tied and of chosen candidates there, and the number of answers to buy, for the choice and for training. A policy `by` a signal
-(src/hardgrpo/selection/signals.py) reads --signals instead of pass rates, a file that was made without answers; its CSV file has the
-signal instead of the pass rate. `by: predicted` also reads --sample, the prompts that were annotated for the fit.
+Writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the choice: sizes, the pass rate at the boundary,
+the numbers of tied and of chosen candidates there, and the number of answers to buy, for the choice and for training. A policy `by`
+a signal (src/hardgrpo/selection/signals.py) reads --signals instead of pass rates, a file that was made without answers; its CSV
+file has the signal instead of the pass rate. `by: predicted` also reads --sample, the prompts that were annotated for the fit.
 
-After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate. The program then chooses the subset
-if the bounds decide it, or make it as likely as the probe's confidence; the JSON file states which. Otherwise it ends with an error.
-With a confidence below 1 a chosen prompt may lack samples; its pass_rate and the values of the JSON file that need it are then empty.
+After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate. The program then chooses the
+subset if the bounds decide it, or make it as likely as the probe's confidence; the JSON file states which. Otherwise it ends with
+an error. With a confidence below 1 a chosen prompt may lack samples; its pass_rate and the values of the JSON file that need it are
+then empty.
 """
 
 from hardgrpo.runtime import errors, files
@@ -117,7 +118,7 @@ def check_policy(policy) -> dict:
 
 
 def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, float | None]]:
-    """Rows of a difficulty file, and pass rates by id, None if an early-stopped probe lacks samples. Raise a `UserError` for an invalid row."""
+    """(rows of a difficulty file, pass rates by id). A pass rate is None if an early-stopped probe lacks samples."""
     columns = COLUMNS | ({"tier": float} if policies.is_by_tier(policy["rule"]) else {})
     difficulties = files.read_rows(path, columns, PROBE_COLUMNS | HELD_OUT_COLUMNS)
     pass_rates: dict[str, float | None] = {}
@@ -132,8 +133,8 @@ def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, floa
 
 
 def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> None:
-    """Choose by a signal, by pass rates predicted from all signals, or (--questions) without a measure, and write both files, without
-    reading the pool's answers."""
+    """Choose by a signal, by pass rates predicted from all signals, or (--questions) without a measure, and write both files,
+    without reading the pool's answers."""
     path = args.questions or args.signals
     if args.questions:
         rows = files.read_jsonl(path, {"id": str})

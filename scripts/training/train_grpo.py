@@ -1,16 +1,16 @@
-"""Train one run with TRL: a model on the chosen prompts, as specified by `spec.yaml`, by GRPO or on worked solutions (objective: sft).
+"""Train one run with TRL, as specified by `spec.yaml`: by GRPO, or on worked solutions (objective: sft).
 
     python scripts/training/train_grpo.py --spec results/training/tiny/swaps/mini/hard/seed0/spec.yaml --output some/folder
 
-Writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update), timing.csv and provenance.json.
-During training the state (optimiser, random numbers, log) is in a folder under --state, named by a hash of the specification and its
-inputs. An interrupted run resumes from the last complete checkpoint in this folder and writes the files of an uninterrupted run, bit for
-bit; only vLLM draws other random numbers. A finished run removes its state.
+Writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update), timing.csv and provenance.json. During training
+the state (optimiser, random numbers, log) is in a folder under --state, named by a hash of the specification and its inputs. An
+interrupted run resumes from the last complete checkpoint in this folder and writes the files of an uninterrupted run, bit for bit;
+only vLLM draws other random numbers. A finished run removes its state.
 
-On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its state and exits with status 1. It also
-saves a state every ten minutes (--save-minutes), for kills without SIGTERM or before the end of an update.
-Only one process may train a run: a second process ends with an error or, with --take-over, makes the first process stop in this way and
-resumes from its state.
+On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its state and exits with status 1. It
+also saves a state every ten minutes (--save-minutes), for kills without SIGTERM or before the end of an update. Only one process
+may train a run: a second process ends with an error or, with --take-over, makes the first process stop in this way and resumes from
+its state.
 
 With --processes or --gpus above 1 the program starts itself again as one process per GPU. Without an adapter, accelerate's FSDP2
 (DeepSpeed's ZeRO-3) shards weights, gradients and optimiser state over the processes.

@@ -1,8 +1,8 @@
 r"""Compare two expressions with Math-Verify: the program of the helper process of expressions.py, with JSON Lines over pipes.
 
 This module changes Math-Verify in three ways. It removes units, because Math-Verify drops everything after the first '\text{}'. It
-compares values again that Math-Verify calls equal because both are small. And it resets the state of SymPy, which draws random numbers
-and caches results, before each question, so that a verdict depends on the question alone.
+compares values again that Math-Verify calls equal because both are small. And it resets the state of SymPy, which draws random
+numbers and caches results, before each question, so that a verdict depends on the question alone.
 """
 
 import contextlib
@@ -61,8 +61,7 @@ def _normalise(text: str, units: bool) -> str:
 
 
 def _remove_unit(part: str, units: bool) -> str:
-    r"""The part without its unit: '5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'. '18 \text{ ft } 6 \text{ in}' has two values and
-    stays."""
+    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'; '18 \text{ ft } 6 \text{ in}' has two values and stays."""
     opening, value, closing = BRACKETS.fullmatch(part).groups()
     quantity = read_quantity(value)
     pair = "," in value and opening.strip()  # '(1,200)' is a pair
@@ -152,8 +151,8 @@ def _check_equal_values() -> None:
 def _differ(a, b, vanishing: bool = False) -> bool:
     """Whether two values that Math-Verify calls equal differ.
 
-    Math-Verify compares six decimals, and its `evalf(chop=True)` makes small numbers zero: 1/2^99 = 1/2^98. With `vanishing`, coefficients
-    of variables are compared without `chop`.
+    Math-Verify compares six decimals, and its `evalf(chop=True)` makes small numbers zero: 1/2^99 = 1/2^98. With `vanishing`,
+    coefficients of variables are compared without `chop`.
     """
     from math_verify.grader import get_pct_val
     from sympy import Float, MatrixBase, MatrixExpr, nan, oo, zoo
@@ -174,7 +173,7 @@ def _differ(a, b, vanishing: bool = False) -> bool:
 
 
 def answer_questions() -> None:
-    """Read one question per line and write one reply per line, [verdict, seconds of processor time], until the parent process ends."""
+    """Read a question per line and write a reply per line, [verdict, seconds of processor time], until the parent ends."""
     import resource
 
     import math_verify.parser  # noqa: F401  (before the memory limit)
@@ -207,8 +206,8 @@ def answer_questions() -> None:
 def _make_restart() -> Callable[[str], None]:
     """A function to call before each question, which makes the verdict independent of random draws and earlier questions.
 
-    SymPy draws the points at which it compares functions, and the order in which it derives assumptions, which is fixed here. It caches
-    results; the function clears caches after a draw or a new numbered dummy symbol.
+    SymPy draws the points at which it compares functions, and the order in which it derives assumptions, which is fixed here. It
+    caches results; the function clears caches after a draw or a new numbered dummy symbol.
     """
     from math_verify import parser
     from sympy import Dummy

@@ -1,9 +1,10 @@
 r"""Compare expressions: numbers and words in this module, all other expressions by Math-Verify.
 
-Math-Verify may compute without end on a model's text ('9^{9^{9^9}}'), and its own time limit works only in the main thread. Therefore it
-runs in a helper process: equivalence.py as a program, with JSON Lines over pipes. Each process starts its helper with its first question,
-and a new helper after a question that killed the previous helper. A comparison that kills two helpers is undecided. A program ends with
-an error if Math-Verify is slow for most of its questions, because files of slow answers would occupy it for days.
+Math-Verify may compute without end on a model's text ('9^{9^{9^9}}'), and its own time limit works only in the main thread.
+Therefore it runs in a helper process: equivalence.py as a program, with JSON Lines over pipes. Each process starts its helper with
+its first question, and a new helper after a question that killed the previous helper. A comparison that kills two helpers is
+undecided. A program ends with an error if Math-Verify is slow for most of its questions, because files of slow answers would occupy
+it for days.
 """
 
 import atexit
@@ -32,10 +33,11 @@ LONGEST_EXAMPLE = 200  # characters of an answer in the message about slow answe
 # Processor time of a question in the first and second try. Grades must not depend on the load of the machine, as by wall time.
 SECONDS = (5.0, 40.0)
 PATIENCE_SECONDS = 90.0  # wall time, for a helper without progress
-# Processor time of all questions of a program: constant, and per question. The mean over answers of MATH-500 was 0.013 s. The share of
-# undecided completions that graders.UNDECIDED_SHARE allows takes less.
+# Processor time of all questions of a program: constant, and per question. The mean over answers of MATH-500 was 0.013 s. The share
+# of undecided completions that graders.UNDECIDED_SHARE allows takes less.
 ALLOWED_SECONDS, ALLOWED_SECONDS_EACH = 600.0, 0.25
-# Environment variables of the helper: those that Python and its libraries need, and no token, because it computes on texts of a model.
+# Environment variables of the helper: those that Python and its libraries need, and no token, because it computes on texts of a
+# model.
 HELPER_VARIABLES = re.compile(r"PATH|HOME|USER|LOGNAME|LANG|TZ|TMPDIR|PYTHON\w*|(LC|LD|DYLD)_\w+")
 START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system is slow
 
@@ -58,7 +60,7 @@ def check_installed() -> None:
 
 
 def same_text(left: str, right: str) -> bool:
-    r"""Whether two texts differ only in LaTeX's spaces: '(3,\,4)' and '(3, 4)'. A space between digits counts: '1 1/2' is not '11/2'."""
+    r"""Whether texts are equal except for LaTeX's spaces, as '(3,\,4)' and '(3, 4)', but not '1 1/2' and '11/2'."""
     return _remove_spaces(left) == _remove_spaces(right)
 
 
@@ -69,8 +71,8 @@ def _remove_spaces(text: str) -> str:
 
 @functools.lru_cache(maxsize=2**16)
 def equal(reference: str, answer: str) -> bool | None:
-    """Whether an answer is equivalent to a reference; None if Math-Verify does not finish in either try. As in Math-Verify not symmetric: a
-    set is accepted for 'x > 2'."""
+    """Whether an answer is equivalent to a reference; None if Math-Verify does not finish in either try. As in Math-Verify not
+    symmetric: a set is accepted for 'x > 2'."""
     if same_text(reference, answer):
         return True
     if max(len(reference), len(answer)) > LONGEST_EXPRESSION:
@@ -118,7 +120,7 @@ def _read_base(words: str) -> tuple[str | None, str | None]:
 
 
 def _normalise_words(text: str) -> str:
-    r"""A text without marks and spaces, in lower case except for single letters and commands ('x', '\Delta'): '**Evelyn**.' -> 'evelyn'."""
+    r"""'**Evelyn**.' -> 'evelyn': without marks and spaces, in lower case except for single letters and commands ('\Delta')."""
     text = _remove_spaces(TEXT.sub(r"\1", remove_marks(text))).rstrip(".")
     return text if "\\" in text or not re.search("[A-Za-z]{2}", text) else text.casefold()
 

@@ -1,9 +1,9 @@
 r"""Grade completions. Probe, reward and evaluation call the same function, `grade`.
 
 A grader receives the completion, never the prompt. It extracts the answer and compares it with the reference twice: to the letter
-(*strict*) and with differences of notation forgiven (*lenient*). A grade holds both results; the grader decides which of them counts as
-*correct*. *Answered*: the completion states an answer in the required form. *Readable*: the answer is of the kind that the grader
-compares (a word, a number, one letter, a mathematical expression).
+(*strict*) and with differences of notation forgiven (*lenient*). A grade holds both results; the grader decides which of them
+counts as *correct*. *Answered*: the completion states an answer in the required form. *Readable*: the answer is of the kind that
+the grader compares (a word, a number, one letter, a mathematical expression).
 """
 
 import re
@@ -16,7 +16,7 @@ from hardgrpo.runtime.errors import UserError, first_entries
 
 @dataclass(frozen=True)
 class Grade:
-    """The grade of a completion. strict implies lenient, lenient implies readable, readable implies answered; correct is strict or lenient.
+    """A grade: strict implies lenient, lenient implies readable, readable implies answered; correct is strict or lenient.
 
     undecided: the comparison exceeded its time limit. The completion counts as wrong, although it may be right.
     """
@@ -60,7 +60,7 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
 
 
 def check_decided(undecided: float, completions: int, place: str) -> None:
-    """Raise a `UserError` if more than UNDECIDED_SHARE of the completions, and more than one, are undecided. `place`: start of the message."""
+    """Raise a `UserError` that starts with `place` if more than UNDECIDED_SHARE, and more than one, are undecided."""
     if undecided > max(1, UNDECIDED_SHARE * completions):
         raise UserError(
             f"{place}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS[-1]:.0f} seconds of"
@@ -84,8 +84,8 @@ def accepts_reference(grader: str, answer: str) -> bool:
 
 
 def are_equal(grader: str, left: str, right: str) -> bool:
-    """Whether two extracted answers are equal, for the agreement of samples. Symmetric, but not transitive, because Math-Verify rounds
-    decimals."""
+    """Whether two extracted answers are equal, for the agreement of samples. Symmetric, but not transitive, because Math-Verify
+    rounds decimals."""
     rule = GRADERS[grader]
     return any(_compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left)))
 
@@ -202,8 +202,8 @@ GRADERS: dict[str, Grader] = {
 
 
 def check_grader(name: str, *paths: str) -> None:
-    """Raise a `UserError` if there is no such grader, or if a package that it needs is not installed. `paths`: files that this process
-    grades, which the error about slow grading names."""
+    """Raise a `UserError` if there is no such grader, or if a package that it needs is not installed. `paths`: files that this
+    process grades, which the error about slow grading names."""
     if name not in GRADERS:
         raise UserError(f"unknown grader '{name}'; expected one of {', '.join(GRADERS)}")
     if name.startswith("math"):

@@ -1,7 +1,7 @@
 """Decode a batch of prompts token by token with a causal model of transformers, for probes, evaluations and rollouts.
 
-`transformers.generate` computes every copy of a prompt, and continues every row until the last row has ended. `decode` computes equal
-consecutive prompts once, and drops rows from the batch when they have ended.
+`transformers.generate` computes every copy of a prompt, and continues every row until the last row has ended. `decode` computes
+equal consecutive prompts once, and drops rows from the batch when they have ended.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ from hardgrpo.runtime.errors import UserError
 def decode(
     model, ids: torch.Tensor, mask: torch.Tensor, end_token_ids: list[int], max_tokens: int, sampler: Callable
 ) -> list[tuple[list[int], bool]]:
-    """(token ids, whether they end with an end token) for each row of a left-padded batch of prompts; `ids` and `mask` are (rows, width).
+    """(token ids, whether they end with an end token) for each row of left-padded prompts; `ids` and `mask` are (rows, width).
 
-    `sampler(scores, rows, step)` returns the next tokens (n,) of the rows (n,), from their scores (n, vocabulary). Raise a `UserError` if
-    the model has no cache of keys and values, or if its scores are not finite.
+    `sampler(scores, rows, step)` returns the next tokens (n,) of the rows (n,), from their scores (n, vocabulary). Raise a
+    `UserError` if the model has no cache of keys and values, or if its scores are not finite.
     """
     rows, end_token_ids = len(ids), torch.tensor(end_token_ids, device=ids.device)
     tokens = torch.zeros(rows, max_tokens, dtype=torch.long, device=ids.device)
@@ -105,10 +105,10 @@ class SeededSampling:
 class GlobalSampling:
     """Draw the same tokens as torch.multinomial, and thus as `transformers.generate`, from torch's global random numbers.
 
-    For one sample per row, ATen divides each probability by an exponential random number and takes the largest quotient. This class draws
-    these numbers for all rows, including rows that have left the batch, because `generate` does so.
+    For one sample per row, ATen divides each probability by an exponential random number and takes the largest quotient. This class
+    draws these numbers for all rows, including rows that have left the batch, because `generate` does so.
 
-    With `max_tokens`, `log_probabilities` (rows, max_tokens) holds the log-probability of each drawn token at `temperature`, in nats.
+    With `max_tokens`, `log_probabilities` (rows, max_tokens) holds those of the drawn tokens at `temperature`, in nats.
     """
 
     def __init__(self, rows: int, temperature: float, max_tokens: int = 0, device: torch.device | str = "cpu"):

@@ -1,9 +1,9 @@
 """Sample completions from a model folder, with transformers or vLLM. Every (prompt, sample) has its own seed.
 
-With transformers a completion depends on weights, prompt, seed and limits, but not on other prompts in its batch or shard: its t-th token
-is drawn with the t-th uniform number of its own generator. (Batches of another shape may round the last bit differently. Equal batches
-give equal bits; other batches give the same distribution.) vLLM uses the same seeds for its own generator, so its completions differ but
-have the same distribution.
+With transformers a completion depends on weights, prompt, seed and limits, but not on other prompts in its batch or shard: its t-th
+token is drawn with the t-th uniform number of its own generator. (Batches of another shape may round the last bit differently.
+Equal batches give equal bits; other batches give the same distribution.) vLLM uses the same seeds for its own generator, so its
+completions differ but have the same distribution.
 """
 
 import contextlib
@@ -35,9 +35,9 @@ def sample(
 ) -> Iterator[list[Completion]]:
     """Yield one list of completions, in the order of `requests`, for each of `adapters` (None: the base model alone).
 
-    One engine serves all adapters. `parts` are lists of indices into `requests`: each adapter then yields one list per part, and takes
-    the next part only when the caller requests the next list. `chat` holds arguments of the chat template. The engine calls `on_ready()`
-    when it has started and `on_batch(completions)`, with a number of completions, after each batch.
+    One engine serves all adapters. `parts` are lists of indices into `requests`: each adapter then yields one list per part, and
+    takes the next part only when the caller requests the next list. `chat` holds arguments of the chat template. The engine calls
+    `on_ready()` when it has started and `on_batch(completions)`, with a number of completions, after each batch.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -73,7 +73,7 @@ def load_tokenizer(folder: str):
 
 
 def ensure_padding(tokenizer) -> None:
-    """Set the padding token of a tokenizer that has none (Llama's) to its end token, as TRL does. Padding is masked, so any token works."""
+    """Set a missing padding token (Llama's) to the end token, as TRL does. Padding is masked, so any token works."""
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
 
@@ -113,14 +113,14 @@ def check_chat_template(tokenizer, folder: str) -> None:
 
 
 def max_prompt_tokens(folder: str, max_tokens: int) -> int | None:
-    """Tokens that a model's context leaves for the prompt of a completion of `max_tokens`; None if its configuration has no context length."""
+    """Tokens that a model's context leaves for the prompt of a completion of `max_tokens`; None if the context is unknown."""
     context = getattr(model_folders.load_config(folder), "max_position_embeddings", None)
     return context - max_tokens if context else None
 
 
 def check_context(folder: str, prompts: list[list[int]], max_tokens: int, ids: list[str] | None = None) -> None:
-    """Raise a `UserError` if a prompt is too long for the context, or has a token outside the vocabulary. `ids`: names of the prompts. The
-    workflow removes prompts that are too long beforehand (fit_prompts.py)."""
+    """Raise a `UserError` if a prompt is too long for the context, or has a token outside the vocabulary. `ids`: names of the
+    prompts. The workflow removes prompts that are too long beforehand (fit_prompts.py)."""
     config = model_folders.load_config(folder)
     vocabulary_size = getattr(config.get_text_config(), "vocab_size", None)
     if vocabulary_size is not None and (largest := max(map(max, prompts))) >= vocabulary_size:
@@ -206,7 +206,7 @@ def generate(
     batch_size: int,
     on_batch: Callable[[int], None] = lambda completions: None,
 ) -> list[Completion]:
-    """Sample one completion per request with transformers, in order. Calls `on_batch` with the number of completions after each batch."""
+    """Sample one completion per request with transformers, in order. `on_batch` receives the number of completions of a batch."""
     configured = model.generation_config.eos_token_id
     end_token_ids = configured if isinstance(configured, list) else [configured]
     completions: list[Completion | None] = [None] * len(requests)

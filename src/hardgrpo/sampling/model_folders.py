@@ -1,8 +1,8 @@
 """Load configuration, tokenizer and weights of a model folder, and apply its chat template. No other module does this.
 
-Model folders are untrusted. Every error that their files cause in a library becomes a `UserError`, and sizes are checked before loading.
-A chat template is a program, and a tokenizer.json can expand a short text without limit. Therefore a child process with limited processor
-time and memory applies both to prompts. Imports transformers.
+Model folders are untrusted. Every error that their files cause in a library becomes a `UserError`, and sizes are checked before
+loading. A chat template is a program, and a tokenizer.json can expand a short text without limit. Therefore a child process with
+limited processor time and memory applies both to prompts. Imports transformers.
 """
 
 import array
@@ -76,7 +76,7 @@ def check_sizes(folder: Path) -> None:
 
 
 def check_layers(folder: Path) -> None:
-    """Raise a `UserError` if the configuration has more layers or experts than there are tensors; building them would take hours."""
+    """Raise a `UserError` if the configuration has more layers or experts than tensors; building them would take hours."""
     tensors = 0
     for path in folder.glob("*.safetensors"):
         with errors.while_loading(folder), safe_open(path, framework="pt") as stream:
@@ -92,7 +92,7 @@ def check_layers(folder: Path) -> None:
 
 
 def check_growth(path: Path) -> None:
-    """Raise a `UserError` if a tokenizer.json can lengthen a text many times, by replacements (which multiply) or by long tokens."""
+    """Raise a `UserError` if a tokenizer.json can lengthen a text many times, by replacements (they multiply) or long tokens."""
     settings = files.read_json(path, remedy=errors.CHOOSE_ANOTHER)
     vocabulary = model.get("vocab") if isinstance(model := settings.get("model"), dict) else []
     # A vocabulary is {token: number} or [[token, score], ...].
@@ -152,7 +152,7 @@ def render_conversation(tokenizer, conversation: Conversation, source: str) -> s
 
 
 def _apply_in_child(apply: Callable[[Conversation], bytes], source: str, conversations: list[Conversation]) -> list[bytes]:
-    """The return value of `apply` for each conversation, computed in a child process. Raise a `UserError` if it fails or does not end."""
+    """The value of `apply` for each conversation, from a child process. Raise a `UserError` if it fails or does not end."""
     characters = sum(len(message["content"]) for conversation in conversations for message in conversation)
     seconds = SECONDS + SECONDS_PER_PROMPT * len(conversations) + SECONDS_PER_CHARACTER * characters
     context = multiprocessing.get_context("fork")  # the child inherits the loaded tokenizer

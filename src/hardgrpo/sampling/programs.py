@@ -1,4 +1,4 @@
-"""Functions shared by the programs that sample completions: arguments, start of an engine, requests, rows of a probe, provenance."""
+"""Functions of the programs that sample completions: arguments, start of an engine, requests, rows, provenance."""
 
 import argparse
 import time

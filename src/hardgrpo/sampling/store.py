@@ -24,16 +24,16 @@ ROW_TYPES = {"id": str, "sample": int, "completion": str}  # required keys of a 
 class Store:
     """A file with one batch of completions per line, which holds the first samples of each problem in order.
 
-    A line ends with a tab and its checksum. The first truncated or damaged line and all later lines are ignored. The next batch depends
-    on complete batches alone, so a killed probe ends with the same completions as an uninterrupted probe.
+    A line ends with a tab and its checksum. The first truncated or damaged line and all later lines are ignored. The next batch
+    depends on complete batches alone, so a killed probe ends with the same completions as an uninterrupted probe.
     """
 
     def __init__(self, path: Path):
         self.path = path
 
     def batches(self) -> list[list[dict]]:
-        """All batches before the first truncated or damaged line, which is removed from the file with all later lines. Raise a `UserError`
-        for rows without the required keys or out of order."""
+        """All batches before the first truncated or damaged line, which is removed from the file with all later lines. Raise a
+        `UserError` for rows without the required keys or out of order."""
         batches, valid_bytes = [], 0
         data = self.path.read_bytes() if self.path.exists() else b""
         for line in data.split(b"\n")[:-1]:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-# vLLM reads these variables on import. It runs in one process, because workers could outlive a killed job. vLLM's CPU build does not
-# start without a cache size (GiB), and is slow when its threads compete for two cores.
+# vLLM reads these variables on import. It runs in one process, because workers could outlive a killed job. vLLM's CPU build does
+# not start without a cache size (GiB), and is slow when its threads compete for two cores.
 for name, value in {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -67,8 +67,8 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
 def prepare_for_training() -> None:
     """Let TRL replace the weights of an engine on the CPU.
 
-    vLLM's CPU build packs the weights of linear layers when it loads them and drops the originals, which then cannot be replaced. This
-    function makes it keep the originals and multiply with them, which is slower, for trials on a CPU.
+    vLLM's CPU build packs the weights of linear layers when it loads them and drops the originals, which then cannot be replaced.
+    This function makes it keep the originals and multiply with them, which is slower, for trials on a CPU.
     """
     if current_platform.is_cpu():
         import torch
@@ -88,8 +88,8 @@ def adapter_request(adapters: list[str], adapter: str | None) -> LoRARequest | N
 def draw_completions(
     llm: LLM, prompts: list[list[int]], sampling_params: list[SamplingParams], adapter: LoRARequest | None
 ) -> Iterator[tuple[int, CompletionOutput]]:
-    """Yield (index of the prompt, completion) when a completion ends. The engine then receives a new request, so that its batch stays full
-    until the last requests."""
+    """Yield (index of the prompt, completion) when a completion ends. The engine then receives a new request, so that its batch
+    stays full until the last requests."""
     remaining, place_of_request = iter(range(len(prompts))), {}
     while True:
         for place in itertools.islice(remaining, MAX_QUEUED - len(place_of_request)):

@@ -1,7 +1,7 @@
 """Compare choices of prompts: the share of chosen prompts that are mixed, measured without selection bias.
 
-The completions of every prompt are split at random: one half chooses, the other half measures. Measured on the completions that chose
-them, the hardest prompts would look harder than they are, and the prompts nearest to one half more mixed.
+The completions of every prompt are split at random: one half chooses, the other half measures. Measured on the completions that
+chose them, the hardest prompts would look harder than they are, and the prompts nearest to one half more mixed.
 """
 
 import numpy as np
@@ -27,9 +27,9 @@ def compare(
     """Rows of COLUMNS, one per choice: means over `draws` random splits; 95 % intervals for new prompts (percentile bootstrap).
 
     `right` (N, K) says whether sample k of prompt n is right, K >= 2. `codes` (N, K) numbers the answers (`signals.answer_codes`).
-    `budget` is a share of the pool. Mixed, all right, all wrong and the pass rate are measured on the K - K // 2 samples that do not
-    choose. `confidently_wrong` and `overlap` (the share of a choice that is also among the hardest) choose and measure on all K samples.
-    Every bootstrap sample is split once, so the intervals include the noise of a single split. Ties are broken at random.
+    `budget` is a share of the pool. Mixed, all right, all wrong and the pass rate are measured on the K - K // 2 samples that do
+    not choose. `confidently_wrong` and `overlap` (the share of a choice that is also among the hardest) choose and measure on all K
+    samples. Every bootstrap sample is split once, so the intervals include the noise of a single split. Ties are broken at random.
 
     `other_model` holds `right` and `codes` of another model for the same prompts. It adds rows for choices by all of that model's
     completions. `rank_correlation` is Spearman's, between the two models' values of the measure that chooses.
@@ -120,7 +120,7 @@ def agreements(codes: np.ndarray) -> np.ndarray:
 
 
 def entropies(codes: np.ndarray) -> np.ndarray:
-    """(N,) entropy of the answers among the samples with an answer, in nats; 0 without any answer, so that the prompt is chosen last."""
+    """(N,) entropy of the answers among samples with an answer, in nats; 0 without answers, so that the prompt comes last."""
     counts = _counts(codes)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return -(shares * np.log(np.where(shares > 0, shares, 1))).sum(axis=1)

@@ -1,8 +1,8 @@
 """Stop probing early: sample only until a policy's subset is decided, and choose exactly the subset that full probing would choose.
 
-Each prompt is sampled in order, 0 to K-1, every sample with a fixed seed. After d samples, of which c are right, full probing will count
-between c (*low*) and c + K - d (*high*) right samples. The subset is decided as soon as these bounds decide the membership of every
-prompt:
+Each prompt is sampled in order, 0 to K-1, every sample with a fixed seed. After d samples, of which c are right, full probing will
+count between c (*low*) and c + K - d (*high*) right samples. The subset is decided as soon as these bounds decide the membership of
+every prompt:
 
 - a rule with a threshold (base_wrong, base_right, base_right_matched) decides on each prompt separately;
 - a rule with a rank (hard, easy, hard_solvable) needs a *cut* in the pool's order by (count, tie-break): every prompt is certainly
@@ -11,8 +11,8 @@ prompt:
 `Stopper` receives counts and returns the samples to draw next: samples that a proof certainly or probably needs. To estimate these
 probabilities, it draws the remaining samples several times from their posterior; `cheapest_proof` gives the proof for each draw.
 With a confidence below 1, it draws the same samples in the same order, but stops as soon as the expected precision and recall of a
-guess reach the confidence. Decisions depend on the counts alone, so a probe can be resumed. This module is independent of engines and
-graders.
+guess reach the confidence. Decisions depend on the counts alone, so a probe can be resumed. This module is independent of engines
+and graders.
 """
 
 import math
@@ -125,10 +125,9 @@ def is_decided(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> 
 
 
 def cheapest_proof(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray, remaining: np.ndarray) -> np.ndarray:
-    """Number of further samples of each prompt in the cheapest proof, given the outcomes of the remaining samples: (draws, prompts).
+    """(draws, prompts) further samples of each prompt in the cheapest proof, given the outcomes of the remaining samples.
 
-    `correct` and `drawn` are (prompts,). `remaining` (draws, prompts, K) says whether sample drawn + s is right; samples beyond K are
-    ignored.
+    `correct` and `drawn` are (prompts,). `remaining` (draws, prompts, K): whether sample drawn + s < K is right.
     """
     draws, prompts, samples = remaining.shape
     start = target.bounds(correct, drawn)[0].astype(np.int16)
@@ -159,8 +158,8 @@ def cheapest_proof(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray,
 def _sums_at_cuts(values: np.ndarray, target: TargetSubset) -> np.ndarray:
     """Sums over the pool at every cut: (draws, levels 0 to K, rank limits 0 to prompts).
 
-    `values` (draws, K + 2, prompts) holds each prompt's value at levels -1 to K. Before the cut (level, rank limit) are prompts with a
-    count of at most `level` whose rank by tie-break is below the limit, and all prompts with a count of at most level - 1.
+    `values` (draws, K + 2, prompts) holds each prompt's value at levels -1 to K. Before the cut (level, rank limit) are prompts
+    with a count of at most `level` whose rank by tie-break is below the limit, and all prompts with a count of at most level - 1.
     """
     draws, levels, prompts = values.shape
     sums = np.zeros((draws, levels, prompts + 1), dtype=np.int64)
@@ -188,8 +187,9 @@ def oracle_samples(target: TargetSubset, outcomes: np.ndarray, already_drawn: np
 def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """FORCED, LEADING or 0 for each prompt (prompts,): whether the bounds alone show that a proof needs its next sample.
 
-    For a rule with a rank, the cut lies between the `size`-th lowest low and the next highest high. Prompts whose bounds span both are
-    forced. If there are none, the same prompts come first by low and by high; prompts that overlap with the next prompt are leading.
+    For a rule with a rank, the cut lies between the `size`-th lowest low and the next highest high. Prompts whose bounds span both
+    are forced. If there are none, the same prompts come first by low and by high; prompts that overlap with the next prompt are
+    leading.
     """
     low, high = target.bounds(correct, drawn)
     if target.size is None:
@@ -215,9 +215,9 @@ def choose(
 ) -> tuple[policies.Subset, bool] | None:
     """(the subset of full probing, whether it is certain), or None while it is undecided.
 
-    With a confidence below 1 and at least one sample of each prompt, a guess suffices if its expected precision (share of the guess that
-    full probing chooses) and expected recall (share of full probing's choice that is in the guess) both reach the confidence. Raise a
-    `UserError` if full probing certainly chooses nothing.
+    With a confidence below 1 and at least one sample of each prompt, a guess suffices if its expected precision (share of the guess
+    that full probing chooses) and expected recall (share of full probing's choice that is in the guess) both reach the confidence.
+    Raise a `UserError` if full probing certainly chooses nothing.
     """
     counts = correct + np.rint((target.samples - drawn) * correct / np.maximum(drawn, 1)).astype(int)
     if is_decided(target, correct, drawn):  # any counts within the bounds give the same subset
@@ -274,8 +274,8 @@ class Stopper:
     """`while batch := stopper.ask(): ... stopper.tell(...)`: batches of (prompt, sample) until every target is decided.
 
     One pool may have several targets (policies, seeds). With `completes_subset`, prompts that are certainly chosen then get their
-    remaining samples, so that their pass rates and order are those of full probing. A guess (confidence below 1) is not completed: more
-    samples would change the guess and cost more than early stopping saves.
+    remaining samples, so that their pass rates and order are those of full probing. A guess (confidence below 1) is not completed:
+    more samples would change the guess and cost more than early stopping saves.
     """
 
     def __init__(self, targets: list[TargetSubset], batch: int, confidence: float = 1.0, completes_subset: bool = False):
@@ -311,8 +311,8 @@ class Stopper:
             policies_of_targets = [target.policy for target in open_targets]
             raise RuntimeError(f"a subset is open, but no sample would help to decide it: {policies_of_targets}")
         needs = need_shares[prompt, step]
-        # Equal needs are ordered by tie-break, which completes few prompts instead of starting many. A guess depends on complete prompts,
-        # because one sample per prompt does not show the distribution of pass rates.
+        # Equal needs are ordered by tie-break, which completes few prompts instead of starting many. A guess depends on complete
+        # prompts, because one sample per prompt does not show the distribution of pass rates.
         order = np.lexsort((open_targets[0].rank[prompt] if open_targets else prompt, step, -needs))[: self.batch]
         batch = order[: max(1, int((needs[order] >= MIN_NEED_SHARE).sum()))]
         return [(int(prompt[index]), int(self.drawn[prompt[index]] + step[index])) for index in batch]
@@ -330,7 +330,7 @@ class Stopper:
 
 
 def draw_remaining(correct: np.ndarray, drawn: np.ndarray, samples: int, draws: int) -> np.ndarray:
-    """Draw outcomes of the remaining samples, (draws, prompts, K), with each prompt's pass rate drawn from its posterior (`posteriors`).
+    """Draw outcomes (draws, prompts, K) of the remaining samples, with pass rates drawn from their posteriors.
 
     The random numbers depend on the counts alone, so that a resumed probe makes the same decisions as an uninterrupted probe.
     """
@@ -344,10 +344,10 @@ def draw_remaining(correct: np.ndarray, drawn: np.ndarray, samples: int, draws: 
 
 
 def posteriors(correct: np.ndarray, drawn: np.ndarray, steps: int = 50) -> np.ndarray:
-    """Posterior probability of each of RATES for each prompt, (prompts, RATES). The prior is estimated from the pool by EM (empirical Bayes).
+    """(prompts, RATES) posterior probabilities of RATES; the prior is estimated from the pool by EM (empirical Bayes).
 
-    A uniform component with the weight of one prompt keeps every rate possible. Early stopping does not change the likelihood, because
-    the numbers of samples depend on the counts alone.
+    A uniform component with the weight of one prompt keeps every rate possible. Early stopping does not change the likelihood,
+    because the numbers of samples depend on the counts alone.
     """
     count_pairs, pair_of_prompt, sizes = np.unique(np.stack([correct, drawn]), axis=1, return_inverse=True, return_counts=True)
     correct_counts, wrong_counts = count_pairs[0][:, None], (count_pairs[1] - count_pairs[0])[:, None]

@@ -1,9 +1,9 @@
 """Selectors choose during training which prompts the next rollouts are sampled for (ask-and-tell interface).
 
-A run is a sequence of sampling steps. Each samples `group_size` rollouts for each of `prompts_per_update` prompts, so that runs of equal
-length sample equally many rollouts with every selector. The trainer asks for prompts (`ask`) and reports the share of rewarded rollouts
-of each group (`tell`). A selector depends on the seed and this history alone: it derives its random numbers from the seed and the step,
-so a checkpoint needs only its `state`. The pool of a selector is the run's subset.
+A run is a sequence of sampling steps. Each samples `group_size` rollouts for each of `prompts_per_update` prompts, so that runs of
+equal length sample equally many rollouts with every selector. The trainer asks for prompts (`ask`) and reports the share of
+rewarded rollouts of each group (`tell`). A selector depends on the seed and this history alone: it derives its random numbers from
+the seed and the step, so a checkpoint needs only its `state`. The pool of a selector is the run's subset.
 
 Each docstring cites the source of the formula, and states where this code differs.
 """
@@ -30,8 +30,8 @@ class PromptBatch:
 
 @dataclass(frozen=True)
 class Pool:
-    """The prompts that a selector chooses from. `measures`: id -> tier or pass rate, for a curriculum. `embeddings` (prompts, width), in
-    the order of `ids`, for `targeted`."""
+    """The prompts that a selector chooses from. `measures`: id -> tier or pass rate, for a curriculum. `embeddings` (prompts,
+    width), in the order of `ids`, for `targeted`."""
 
     ids: list[str]
     measures: dict[str, float] | None = None
@@ -56,11 +56,11 @@ def check_anchor_count(settings: dict, prompts: int) -> None:
 
 
 class Selector:
-    """The interface of all kinds. `make` calls KIND(settings, pool, steps of the run, seed), with `group_size` among the settings."""
+    """The interface of all kinds. `make` calls KIND(settings with group_size, pool, steps of the run, seed)."""
 
     def ask(self, step: int, max_prompts: int) -> PromptBatch:
-        """1 to `max_prompts` ids of the pool to sample next; equal seeds and histories give equal ids. Steps count from 1. The trainer
-        asks again until the step is full."""
+        """1 to `max_prompts` ids of the pool to sample next; equal seeds and histories give equal ids. Steps count from 1. The
+        trainer asks again until the step is full."""
         raise NotImplementedError
 
     def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
@@ -91,8 +91,8 @@ class Epochs:
 
 
 class Dynamic(Selector):
-    """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): drop groups that are all right or all wrong, and sample until an update is
-    full. DAPO samples 1,536 prompts at a time for an update of 512, and discards surplus groups."""
+    """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): drop groups that are all right or all wrong, and sample until an
+    update is full. DAPO samples 1,536 prompts at a time for an update of 512, and discards surplus groups."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.epochs = Epochs(pool.ids, seed)
@@ -110,9 +110,9 @@ class Dynamic(Selector):
 class Skip(Dynamic):
     """GRESO (arXiv 2506.02177): dynamic sampling that skips a prompt whose last z groups were all right, or all wrong, with
     probability 1 - max(p^z, least). All-right and all-wrong groups each have their own p, which starts at `explore`. After the
-    first epoch, each sampling step in which at least the share `easy` (`hard`) of the groups was all right (all wrong) lowers p by `step`,
-    and every other step raises it by `step`, within LIMITS. Differences: the released code changes p once per update, and the paper also
-    adapts the number of prompts per step, which is constant here."""
+    first epoch, each sampling step in which at least the share `easy` (`hard`) of the groups was all right (all wrong) lowers p by
+    `step`, and every other step raises it by `step`, within LIMITS. Differences: the released code changes p once per update, and
+    the paper also adapts the number of prompts per step, which is constant here."""
 
     LIMITS = 0.05, 0.95  # of p, in the released code
 
@@ -158,8 +158,8 @@ class Skip(Dynamic):
 class Beta(Selector):
     """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, first Beta(1, 1). Draw a pass rate for every
     prompt of the pool from it (Thompson sampling) and take those nearest to `target`. After a group of n rollouts with share s
-    rewarded: a = discount * a + (1 - discount) + n s, b = discount * b + (1 - discount) + n (1 - s). Difference: the paper considers a
-    random part of the pool, eight times the size of an update; this class considers the complete pool."""
+    rewarded: a = discount * a + (1 - discount) + n s, b = discount * b + (1 - discount) + n (1 - s). Difference: the paper
+    considers a random part of the pool, eight times the size of an update; this class considers the complete pool."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.settings, self.ids, self.seed = settings, pool.ids, seed
@@ -188,13 +188,13 @@ class Beta(Selector):
 
 
 class Targeted(Selector):
-    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316). Each cycle of `every` steps first samples `reference` random anchor
-    prompts, on which no update trains. The predicted pass rate of a prompt is the mean of the anchor prompts' pass rates with attention
-    weights softmax(q . r / sqrt(width)) of the embeddings, followed by `calibrate`. Until the next cycle, prompts are drawn without
-    replacement with probability proportional to exp(-|predicted - 1/2| / sharpness).
+    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316). Each cycle of `every` steps first samples `reference` random
+    anchor prompts, on which no update trains. The predicted pass rate of a prompt is the mean of the anchor prompts' pass rates
+    with attention weights softmax(q . r / sqrt(width)) of the embeddings, followed by `calibrate`. Until the next cycle, prompts
+    are drawn without replacement with probability proportional to exp(-|predicted - 1/2| / sharpness).
 
-    Difference: the paper embeds with another model and a head that was trained on measured pass rates; here an embedding is the mean of
-    the untrained model's last hidden states, standardised over the pool."""
+    Difference: the paper embeds with another model and a head that was trained on measured pass rates; here an embedding is the
+    mean of the untrained model's last hidden states, standardised over the pool."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.settings, self.ids, self.seed = settings, pool.ids, seed
@@ -217,7 +217,8 @@ class Targeted(Selector):
         if self.predicted is None:
             self.predicted = predict_pass_rates(self.embeddings, np.array(self.anchor_prompts), np.array(self.shares))
         rng = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "targeted", step)))
-        # Gumbel top-k trick: the largest values of log-weight + Gumbel noise are a draw without replacement in proportion to the weights.
+        # Gumbel top-k trick: the largest values of log-weight + Gumbel noise are a draw without replacement in proportion to the
+        # weights.
         scores = -np.abs(self.predicted - 0.5) / self.settings["sharpness"] + rng.gumbel(size=len(self.ids))
         return PromptBatch([self.ids[index] for index in repeat_to(np.argsort(-scores, kind="stable"), max_prompts)])
 
@@ -236,9 +237,9 @@ class Targeted(Selector):
 
 
 class Curriculum(Selector):
-    """A curriculum (Parashar et al., arXiv 2506.06632): one pass over the pool, sorted by tier or by the base model's pass rate, ties in
-    random order. The first step takes the first prompts, the last step the last prompts, and the steps between advance evenly.
-    Difference: the paper draws tiers at random, with probabilities that advance in this way."""
+    """A curriculum (Parashar et al., arXiv 2506.06632): one pass over the pool, sorted by tier or by the base model's pass rate,
+    ties in random order. The first step takes the first prompts, the last step the last prompts, and the steps between advance
+    evenly. Difference: the paper draws tiers at random, with probabilities that advance in this way."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         order = list(pool.ids)
@@ -290,12 +291,13 @@ def attend(scores: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
 
 
 def calibrate(predicted: np.ndarray, leave_one_out: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
-    """Platt scaling of `predicted` (n,): sigmoid(w logit(predicted) + c). A logistic regression of the anchor prompts' pass rates (k,) on
-    their leave-one-out predictions (k,) gives w and c. Difference: in arXiv 2506.05316 a trained network computes w and c from the mean
-    and standard deviation of the anchor prompts' pass rates.
+    """Platt scaling of `predicted` (n,): sigmoid(w logit(predicted) + c). A logistic regression of the anchor prompts' pass rates
+    (k,) on their leave-one-out predictions (k,) gives w and c. Difference: in arXiv 2506.05316 a trained network computes w and c
+    from the mean and standard deviation of the anchor prompts' pass rates.
 
-    The result is the anchor prompts' mean pass rate if all pass rates or all leave-one-out predictions are equal, or if w is not positive:
-    then the anchor prompts do not predict each other, and a mean without one of them is the higher, the lower its pass rate.
+    The result is the anchor prompts' mean pass rate if all pass rates or all leave-one-out predictions are equal, or if w is not
+    positive: then the anchor prompts do not predict each other, and a mean without one of them is the higher, the lower its pass
+    rate.
     """
     if np.ptp(anchor_rates) == 0 or np.ptp(leave_one_out) == 0:
         return np.full(len(predicted), anchor_rates.mean())
@@ -316,8 +318,8 @@ def logit(share: np.ndarray) -> np.ndarray:
 
 
 def standardise(embeddings: np.ndarray) -> np.ndarray:
-    """Embeddings (prompts, width) with columns of mean 0 and standard deviation 1, divided by the fourth root of the width: the product of
-    two rows is their attention score q . r / sqrt(width)."""
+    """Embeddings (prompts, width) with columns of mean 0 and standard deviation 1, divided by the fourth root of the width: the
+    product of two rows is their attention score q . r / sqrt(width)."""
     deviation = embeddings.std(axis=0)
     centred = (embeddings - embeddings.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
     return centred / math.sqrt(math.sqrt(embeddings.shape[1]))

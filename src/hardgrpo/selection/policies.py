@@ -1,8 +1,8 @@
 """Selection policies: choose the prompts of a pool to train on, given the base model's pass rates or another measure.
 
-The *order* of a pool is by ascending pass rate, with ties broken by a hash of (seed, id). `hard` takes its beginning and `easy` its end,
-so they are disjoint if the pool is large enough for both. `RULES` holds every rule; `rule` and the other keys of a policy come from the
-configuration.
+The *order* of a pool is by ascending pass rate, with ties broken by a hash of (seed, id). `hard` takes its beginning and `easy` its
+end, so they are disjoint if the pool is large enough for both. `RULES` holds every rule; `rule` and the other keys of a policy come
+from the configuration.
 """
 
 import functools
@@ -85,8 +85,8 @@ def labels(policy: dict, recipe: dict, pool: int, sample: int, chosen: int, samp
     """Number of reference answers that a run needs: to choose (of the `pool`, of a `sample`, or none) and to train (of the `chosen`
     prompts, or none if the reward is not `correct`). A prompt whose answer serves both counts once.
 
-    `sampled`: number of prompts that the run samples, if it samples only some of the chosen prompts (a selector, or a short run on all
-    prompts). All arguments are numbers of prompts.
+    `sampled`: number of prompts that the run samples, if it samples only some of the chosen prompts (a selector, or a short run on
+    all prompts). All arguments are numbers of prompts.
     """
     needed_to_choose = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
     if (recipe.get("selector") or {}).get("by") == "pass_rate":
@@ -109,8 +109,9 @@ def select(
 ) -> Subset:
     """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure).
 
-    Prompts without a measure (None) count in the pool but are never chosen. Rules by tier need `tiers` (id -> difficulty by the structure
-    of the problem). Raise a `UserError` if the rule is unknown, one of its keys is missing or invalid, or the subset would be empty.
+    Prompts without a measure (None) count in the pool but are never chosen. Rules by tier need `tiers` (id -> difficulty by the
+    structure of the problem). Raise a `UserError` if the rule is unknown, one of its keys is missing or invalid, or the subset
+    would be empty.
     """
     if rule not in RULES:
         raise UserError(f"unknown policy rule '{rule}'; expected one of {', '.join(RULES)}")
@@ -233,8 +234,8 @@ def _random_42(pool: Pool) -> Subset:
 
 
 def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
-    """A stable sort of the dataset, as in HE's later code, without a seed. `tied` counts prompts with a measure at the edges of the choice,
-    among which the dataset's order decided."""
+    """A stable sort of the dataset, as in HE's later code, without a seed. `tied` counts prompts with a measure at the edges of the
+    choice, among which the dataset's order decided."""
     ids = list(pool.measures)
     order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])
     start = (len(ids) - pool.size) // 2 if from_centre else 0
@@ -306,8 +307,8 @@ def is_budget(budget: object) -> bool:
 
 
 def subset_size(budget: float | dict, pool: int) -> int:
-    """Number of prompts that a budget pays for. A share pays for floor(budget * pool), as in HE; the product is rounded first, because
-    0.29 * 100 is 28.999... Raise a `UserError` for more prompts than the pool has."""
+    """Number of prompts that a budget pays for. A share pays for floor(budget * pool), as in HE; the product is rounded first,
+    because 0.29 * 100 is 28.999... Raise a `UserError` for more prompts than the pool has."""
     if not isinstance(budget, dict):
         return math.floor(round(budget * pool, 9))
     size = affordable_prompts(budget)
@@ -328,8 +329,9 @@ def _small_budget_reason(budget: float | dict, pool: int) -> str:
 
 
 def check_pool(place: str, policy: dict, task: str, pool: int, exact: bool = True) -> None:
-    """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose from a task's pool of this size, whatever
-    the measures. If the size is not `exact`, it is an upper bound, and only errors that hold for every smaller pool are raised."""
+    """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose from a task's pool of this size,
+    whatever the measures. If the size is not `exact`, it is an upper bound, and only errors that hold for every smaller pool are
+    raised."""
     try:
         _check_size(policy, pool, exact)
     except UserError as error:

@@ -1,8 +1,8 @@
 """Pass rates predicted from signals, by a model fitted on a small annotated random sample of the pool.
 
 The model is a logistic regression of right answers on the signals (signals.py), standardised over the pool, with a ridge penalty,
-because a small sample may be separated perfectly. Signals with missing values are omitted, except for the entropy, which counts as 0
-where no completion gives an answer.
+because a small sample may be separated perfectly. Signals with missing values are omitted, except for the entropy, which counts as
+0 where no completion gives an answer.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:
 
 
 def predict_pass_rates(signals: dict[str, dict], sample_rates: dict[str, float]) -> dict[str, float]:
-    """The predicted pass rate of every prompt, by id. `signals` has a row of SIGNALS by id, `sample_rates` the pass rates of the sample.
+    """The predicted pass rate of every prompt, from rows of SIGNALS and the pass rates of the sample; all by id.
 
     Raise a `UserError` if the sample is all right or all wrong, because it then predicts nothing.
     """

@@ -11,7 +11,7 @@ BOUND_COLUMNS = ["planned", "complete", "pass_rate_low", "pass_rate_high", "conf
 
 
 def measure(problem: dict, samples: list[dict], grader: str, with_prompt: bool = False) -> dict:
-    """A row of COLUMNS. `with_prompt`: grade prompt + completion; without recorded prompts only id, tier and samples have values."""
+    """A row of COLUMNS. `with_prompt`: grade prompt + completion; without prompts only id, tier and samples have values."""
     if with_prompt and not all("prompt" in sample for sample in samples):
         return dict.fromkeys(COLUMNS) | {"id": problem["id"], "tier": problem.get("tier"), "samples": len(samples)}
     texts = [(sample["prompt"] + "\n" if with_prompt else "") + sample["completion"] for sample in samples]

@@ -1,4 +1,4 @@
-"""A recipe's `selector` in the configuration: defaults, and costs in labels, memory and tokens. `online_selectors.py` implements it."""
+"""A recipe's `selector`: defaults, and costs in labels, memory and tokens. `online_selectors.py` implements it."""
 
 DEFAULTS = {  # of optional keys; the papers' values
     "dynamic": {"groups": None, "most_steps": 10},  # groups per update; None: as many as a sampling step samples
@@ -38,7 +38,7 @@ def largest_update(recipe: dict) -> float:
 
 
 def trained_share(recipe: dict) -> float:
-    """Upper bound of tokens trained on per token sampled. Anchor prompts are not trained on; replayed groups are trained on again."""
+    """Upper bound of tokens trained on per sampled token: no anchor prompts, and replayed groups again."""
     settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
     if settings["kind"] != "targeted":
         return 1.0

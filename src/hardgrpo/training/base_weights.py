@@ -1,8 +1,8 @@
 """The base weights under an adapter: merged copies for vLLM, and their checksum. Imports torch and PEFT.
 
 TRL merges the adapter into the base's own weights before it sends them to vLLM, and unmerges it afterwards. In bf16 this rounds the
-base weights, so they would drift with every update (huggingface/trl#6688): the reference policy of the KL term, and the model that the
-adapter is evaluated on, would no longer be the base.
+base weights, so they would drift with every update (huggingface/trl#6688): the reference policy of the KL term, and the model that
+the adapter is evaluated on, would no longer be the base.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from peft.tuners.lora import LoraLayer
 
 
 def merged_weights(model) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield (name in the base model, weights with the adapter merged) for each base parameter of a PEFT model, in its own precision.
+    """Yield (name in the base model, weights with the adapter merged), in its own precision, for each base parameter.
 
     The model's weights do not change. Only one merged copy exists at a time.
     """

@@ -1,4 +1,4 @@
-"""Train one run in its state folder: build TRL's trainer, reward rollouts, save checkpoints, stop on SIGTERM. Imports torch and TRL.
+"""Train a run in its state folder: build TRL's trainer, reward rollouts, save checkpoints, stop on SIGTERM. Imports TRL.
 
 `supervised.py` builds the trainer for recipes that train on worked solutions.
 """
@@ -43,11 +43,11 @@ def train(
     processes: Processes,
     save_minutes: float = 10,
 ) -> None:
-    """Train a run to its last update, from checkpoint `resume_from` in the folder `state` (0: from the base model). A state is also saved
-    every `save_minutes`, between the scheduled checkpoints.
+    """Train a run to its last update, from checkpoint `resume_from` in the folder `state` (0: from the base model). A state is also
+    saved every `save_minutes`, between the scheduled checkpoints.
 
-    `problems` are rows of the task by id, `subset` the ids of the chosen prompts. Raise a `UserError` if a prompt does not fit into the
-    model's context or if training diverges.
+    `problems` are rows of the task by id, `subset` the ids of the chosen prompts. Raise a `UserError` if a prompt does not fit into
+    the model's context or if training diverges.
     """
     engines.fix_threads()
     recipe = spec.training
@@ -135,9 +135,9 @@ def reward_function(grader: str, recipe: dict, processes: int):
     """A reward function for TRL: 1 or 0 for each completion, by the grader that probe and evaluation use.
 
     `reward: correct` rewards a correct completion. `reward: finished`, the control, rewards any answer that the grader can read.
-    `reward: majority` rewards the most frequent answer of the group (`signals.majority_rewards`); reference answers then serve the log
-    only. Prompts without a reference answer (`majority_share`) are rewarded by majority, too. The function raises a `UserError` if
-    processes share a group that is rewarded by majority.
+    `reward: majority` rewards the most frequent answer of the group (`signals.majority_rewards`); reference answers then serve the
+    log only. Prompts without a reference answer (`majority_share`) are rewarded by majority, too. The function raises a `UserError`
+    if processes share a group that is rewarded by majority.
     """
     group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
     by_group = by_majority or settings.majority_share(recipe) > 0
@@ -177,11 +177,11 @@ def reward_function(grader: str, recipe: dict, processes: int):
 class Watch(TrainerCallback):
     """Show progress, write the manifest of each complete checkpoint, and stop after the current update on SIGTERM.
 
-    A state is also saved `save_seconds` after the last save, for kills without SIGTERM or shortly after it. The pause is at least ten
-    times the duration of the last save, so that saving takes at most a tenth of the time.
+    A state is also saved `save_seconds` after the last save, for kills without SIGTERM or shortly after it. The pause is at least
+    ten times the duration of the last save, so that saving takes at most a tenth of the time.
 
-    transformers' `enable_jit_checkpoint` saves in the middle of an update, after the update's random numbers were drawn, so a resumed
-    run would differ from an uninterrupted run.
+    transformers' `enable_jit_checkpoint` saves in the middle of an update, after the update's random numbers were drawn, so a
+    resumed run would differ from an uninterrupted run.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step (`online_selectors.py`). Imports torch and TRL.
 
-A sampling step is a step of TRL's trainer. It samples as many rollouts as an update of plain GRPO, in one or more calls of the selector,
-and then updates the model if enough groups are available. Otherwise neither the weights nor the optimiser's state change.
+A sampling step is a step of TRL's trainer. It samples as many rollouts as an update of plain GRPO, in one or more calls of the
+selector, and then updates the model if enough groups are available. Otherwise neither the weights nor the optimiser's state change.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ STATE, GROUPS, PROCESS = "selector.json", "groups.state", "process.state"  # fil
 
 @replacements.checked
 class OnlineTrainer(Trainer):
-    """`rows` are the pool's prompts as rows of TRL's dataset, by id; `selector` is an instance of `online_selectors.Selector` or None."""
+    """`rows`: the pool's prompts as rows of TRL's dataset, by id. `selector`: an `online_selectors.Selector` or None."""
 
     def __init__(self, *args, rows: dict[str, dict], selector, recipe: dict, **kwargs):
         super().__init__(*args, **kwargs)
@@ -153,7 +153,7 @@ class OnlineTrainer(Trainer):
         return batch | {"rewards": torch.cat([group.rewards for group in groups]).to(self.accelerator.device)}
 
     def _check_micro_batches(self) -> None:
-        """Raise a `UserError` if an update's new groups do not fill whole micro-batches; TRL splits every update into equally many."""
+        """Raise a `UserError` if an update's new groups do not fill micro-batches, of which every update has equally many."""
         micro_batches, kind = self.args.steps_per_generation, self.settings.get("kind")
         update_groups = []
         if kind in selector_settings.FILLS:
@@ -237,7 +237,7 @@ class OnlineTrainer(Trainer):
 
 
 def build_trainer(spec: Spec, problems: dict, rows: dict[str, dict], hardware: recipes.Hardware, arguments: dict) -> OnlineTrainer:
-    """The trainer of a recipe with a selector or process rewards. `rows` are the prompts by id, `arguments` those of TRL's trainer."""
+    """The trainer of a recipe with a selector or process rewards. `rows`: prompts by id; `arguments`: those of TRL's trainer."""
     recipe, selector = spec.training, None
     if recipe.get("selector"):
         settings, prompts, measures, embeddings = selector_settings.with_defaults(recipe), list(rows), None, None
@@ -285,8 +285,8 @@ def _parse_tier(tier, path: str, prompt: str) -> float | None:
 
 
 def check_buffer_memory(recipe: dict, prompt_tokens: int, completion_tokens: int, settings: dict) -> None:
-    """Raise a `UserError` if a full replay buffer needs more than half of this machine's free memory. `prompt_tokens` is an upper bound,
-    such as the characters of the longest prompt."""
+    """Raise a `UserError` if a full replay buffer needs more than half of this machine's free memory. `prompt_tokens` is an upper
+    bound, such as the characters of the longest prompt."""
     import psutil  # comes with accelerate
 
     if not settings.get("replay"):
@@ -301,7 +301,7 @@ def check_buffer_memory(recipe: dict, prompt_tokens: int, completion_tokens: int
 
 
 def embed_prompts(model, tokenizer, prompts: dict[str, dict], chat: dict, batch_size: int = 64) -> np.ndarray:
-    """Embeddings (prompts, width): the mean of the model's last hidden states over a prompt's tokens, standardised over the prompts."""
+    """Embeddings (prompts, width): means of the last hidden states over a prompt's tokens, standardised over the prompts."""
     token_ids = model_folders.token_ids(tokenizer, [row["prompt"] for row in prompts.values()], chat)
     embeddings, decoder = np.zeros((len(token_ids), model.config.hidden_size)), model.get_decoder()
     order = sorted(range(len(token_ids)), key=lambda index: len(token_ids[index]))

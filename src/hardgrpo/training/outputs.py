@@ -76,8 +76,8 @@ def export(spec: Spec, state: Path, output: Path, started: float, resumed_from: 
         run=spec.fields(),
         machine=vars(hardware),
         resumed_from=resumed_from,
-        # Largest difference between the log-probabilities of a sampled token under vLLM and under the trainer; near 0 while vLLM has
-        # the current weights.
+        # Largest difference between the log-probabilities of a sampled token under vLLM and under the trainer; near 0 while vLLM
+        # has the current weights.
         sampling_difference=max(
             (row["logp_difference_max"] for row in rows[offset:] if "logp_difference_max" in row), default=None
         ),

@@ -17,7 +17,7 @@ BUCKET_BATCHES = 16  # number of batches that are drawn and sorted by length tog
 
 
 def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
-    """A tokenizer with a token for each word and digit; decoding restores the exact text. `families`: families of generated problems."""
+    """A tokenizer with a token for each word and digit of these families of problems; decoding restores the exact text."""
     words = [f"\u2581{word}" for word in generated.vocabulary(families)] + list(".,?:")
     digits = [f"{space}{digit}" for space in ("", "\u2581") for digit in range(10)]
     vocabulary = list(dict.fromkeys(["<pad>", "<eos>", "<unk>", *words, *digits]))
@@ -90,8 +90,8 @@ def train(model_name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> 
 class Muon(torch.optim.Optimizer):
     """torch.optim.Muon's update (Nesterov momentum, no weight decay), in float32 and for all matrices of a shape at once.
 
-    torch's version orthogonalises the matrices one by one in bfloat16, which CPUs without bf16 instructions emulate; this took two thirds
-    of the time of a step.
+    torch's version orthogonalises the matrices one by one in bfloat16, which CPUs without bf16 instructions emulate; this took two
+    thirds of the time of a step.
     """
 
     def __init__(self, parameters, lr: float, momentum: float):
@@ -112,8 +112,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
-    """Five Newton-Schulz steps from each of (n, rows, columns) matrices towards the nearest semi-orthogonal matrix, with the coefficients
-    of torch.optim.Muon."""
+    """Five Newton-Schulz steps of (n, rows, columns) matrices towards semi-orthogonal ones; coefficients of torch.optim.Muon."""
     is_tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if is_tall else matrices
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
@@ -124,7 +123,7 @@ def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
 
 
 def draw_batches(settings: dict, excluded: set, tokenizer):
-    """Yield endless batches of (prompt token ids, completion token ids) of similar length. `excluded`: questions of test problems."""
+    """Yield endless batches of (prompt ids, completion ids) of similar length, without the questions in `excluded`."""
     rng = random.Random(f"demonstrations:{settings['seed']}")
     names = list(settings["demonstrations"])
     for start in itertools.count(step=BUCKET_BATCHES):
@@ -156,8 +155,8 @@ def demonstrate(chain: generated.Chain, rng: random.Random, demonstration: dict,
 
 
 def share_at(share: dict, progress: float) -> float:
-    """Share of a task among the demonstrations at `progress` (0..1) of training: from `first` to `last` in the second quarter. With equal
-    shares from the start the model learned neither of two tasks in time."""
+    """Share of a task among the demonstrations at `progress` (0..1) of training: from `first` to `last` in the second quarter. With
+    equal shares from the start the model learned neither of two tasks in time."""
     ramp = min(1.0, max(0.0, 4 * progress - 1))
     return share["first"] + (share["last"] - share["first"]) * ramp
 

@@ -1,19 +1,19 @@
 """PRIME (Cui et al., arXiv 2502.01456): a reward for every token, from an implicit reward model that is trained with the model.
 
-The reward model starts as a copy of the model. The reward of token t is r_t = beta * log(pi_process / pi_reference), with the token's
-probabilities under the reward model and under the untrained model. Cross-entropy trains sigmoid(sum of r_t) to predict whether the
-answer is right. A token's advantage is the recipe's advantage of the outcome, plus `weight` times the sum over this and all later
-tokens of r_s - (mean over the group's other rollouts of their mean token reward): equation 5 with a discount of 1. (The paper's outcome
-advantage is leave-one-out: `centred`, times group size / (group size - 1).)
+The reward model starts as a copy of the model. The reward of token t is r_t = beta * log(pi_process / pi_reference), with the
+token's probabilities under the reward model and under the untrained model. Cross-entropy trains sigmoid(sum of r_t) to predict
+whether the answer is right. A token's advantage is the recipe's advantage of the outcome, plus `weight` times the sum over this and
+all later tokens of r_s - (mean over the group's other rollouts of their mean token reward): equation 5 with a discount of 1. (The
+paper's outcome advantage is leave-one-out: `centred`, times group size / (group size - 1).)
 
-As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then takes its rewards. The rewards are
-divided by the largest absolute value in the step of a token's reward plus all later rewards. A completion's last token, which carries
-the outcome, has no process reward. Unlike the released code, this module follows equation 5: the released code subtracts the mean over
-all rollouts of the group, times n / (n - 1), and standardises the advantages. The paper also samples until an update is full of prompts
-whose share of right answers is .2 to .8; here a `selector` can do so.
+As in the released code (verl, recipe/prime), a sampling step first trains the reward model and then takes its rewards. The rewards
+are divided by the largest absolute value in the step of a token's reward plus all later rewards. A completion's last token, which
+carries the outcome, has no process reward. Unlike the released code, this module follows equation 5: the released code subtracts
+the mean over all rollouts of the group, times n / (n - 1), and standardises the advantages. The paper also samples until an update
+is full of prompts whose share of right answers is .2 to .8; here a `selector` can do so.
 
-The reward model has no modules of its own: the model's modules use its weights during a pass. With an adapter these are the adapter's
-weights, and the reference is the model without adapter.
+The reward model has no modules of its own: the model's modules use its weights during a pass. With an adapter these are the
+adapter's weights, and the reference is the model without adapter.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ class ProcessRewards:
         self.metrics: dict[str, float] = {}
 
     def learn(self, batch: dict, rewards: torch.Tensor, group_size: int) -> torch.Tensor:
-        """Train the reward model on a batch, and return the advantages (rollouts, tokens) of its tokens. `rewards` (rollouts,) are 1 or 0."""
+        """Train the reward model on a batch, and return its advantages (rollouts, tokens). `rewards` (rollouts,) are 1 or 0."""
         mask = batch["completion_mask"]
         with torch.no_grad(), self._use_reference():
             reference_logps = self._log_probabilities(batch, slice(None))
@@ -76,7 +76,7 @@ class ProcessRewards:
 
     @contextlib.contextmanager
     def _use_weights(self, weights: dict[str, torch.Tensor]) -> Iterator[None]:
-        """Let the model's modules compute with other weights. Run the backward pass within the context, because it may recompute layers."""
+        """Let the model's modules compute with other weights, also in the backward pass, which may recompute layers."""
         before = {name: parameter.data for name, parameter in self.model_weights.items()}
         try:
             for name, parameter in self.model_weights.items():
@@ -113,7 +113,7 @@ class ProcessRewards:
 
 
 def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, group_size: int) -> torch.Tensor:
-    """The process part of PRIME's advantages (equation 5): (rollouts, tokens), from token rewards and their mask of the same shape."""
+    """The process part of PRIME's advantages (equation 5), from token rewards and their mask, all (rollouts, tokens)."""
     reward_mask = mask * (mask.cumsum(dim=1) < mask.sum(dim=1, keepdim=True))
     rewards = rewards * reward_mask
     rewards = rewards / (suffix_sums(rewards).abs().max() + 1e-6)

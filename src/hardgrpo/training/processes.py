@@ -15,7 +15,8 @@ from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
 LAUNCH_VARIABLE = "HARDGRPO_LAUNCHED"  # set in the processes that `launch` starts
-# Environment variables that make accelerate shard weights, gradients and optimiser state over the processes (FSDP2, DeepSpeed's ZeRO-3).
+# Environment variables that make accelerate shard weights, gradients and optimiser state over the processes (FSDP2, DeepSpeed's
+# ZeRO-3).
 FSDP_VARIABLES = {
     "ACCELERATE_USE_FSDP": "true",
     "FSDP_VERSION": "2",
@@ -26,8 +27,8 @@ FSDP_VARIABLES = {
     "FSDP_OFFLOAD_PARAMS": "false",
     "FSDP_ACTIVATION_CHECKPOINTING": "false",  # the trainer's gradient checkpointing does this
 }
-# Longest wait of a process for the others. The first process checks all checkpoints of a run before it resumes, and hashes the state
-# after a save, which may be hundreds of GB. NCCL's default is ten minutes.
+# Longest wait of a process for the others. The first process checks all checkpoints of a run before it resumes, and hashes the
+# state after a save, which may be hundreds of GB. NCCL's default is ten minutes.
 TIMEOUT = datetime.timedelta(hours=3)
 
 
@@ -65,8 +66,9 @@ def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
 
 
 def sharding_arguments(bf16: bool) -> dict:
-    """Arguments of accelerate for a process with sharded weights: arithmetic in bf16, sums of gradients and log-probabilities in float32,
-    as in one process; accelerate's default rounds these to bf16. Empty if nothing is sharded or all arithmetic is in float32."""
+    """Arguments of accelerate for a process with sharded weights: arithmetic in bf16, sums of gradients and log-probabilities in
+    float32, as in one process; accelerate's default rounds these to bf16. Empty if nothing is sharded or all arithmetic is in
+    float32."""
     if os.environ.get("ACCELERATE_USE_FSDP") != "true" or not bf16:
         return {}
     import torch
@@ -78,8 +80,8 @@ def sharding_arguments(bf16: bool) -> dict:
 
 
 def shard_reference(model, accelerator):
-    """Shard the weights of a reference policy over the processes, layer by layer. TRL's `prepare_fsdp` makes one group of all weights: each
-    process would hold two complete copies in bf16 during a forward pass, a received and a computed copy."""
+    """Shard the weights of a reference policy over the processes, layer by layer. TRL's `prepare_fsdp` makes one group of all
+    weights: each process would hold two complete copies in bf16 during a forward pass, a received and a computed copy."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     plugin = accelerator.state.fsdp_plugin
@@ -95,8 +97,8 @@ def shard_reference(model, accelerator):
 
 
 def process_seed(seed: int, rank: int, update: int = 0) -> int:
-    """The seed of a process from an update on; the first process starts with the run's seed. accelerate would add the rank, so that the
-    second process would draw the same numbers as the first process of the run with the next seed."""
+    """The seed of a process from an update on; the first process starts with the run's seed. accelerate would add the rank, so that
+    the second process would draw the same numbers as the first process of the run with the next seed."""
     if rank == update == 0:
         return seed
     return int.from_bytes(hashlib.sha256(f"process:{seed}:{rank}:{update}".encode()).digest()[:4])

@@ -16,8 +16,8 @@ NO_CORRECTION = {"mode": "token_truncate", "limit": math.inf}
 def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -> list[str]:
     """The prompts of all updates in order: `updates * prompts_per_update` ids, in shuffled epochs.
 
-    The schedule is computed before training, so that a resumed run sees the same prompts as an uninterrupted run. An epoch drops prompts
-    that do not fill an update. A subset that is smaller than an update is repeated within the update.
+    The schedule is computed before training, so that a resumed run sees the same prompts as an uninterrupted run. An epoch drops
+    prompts that do not fill an update. A subset that is smaller than an update is repeated within the update.
     """
     rng = random.Random(f"schedule:{seed}")
     order: list[str] = []
@@ -30,8 +30,7 @@ def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -
 
 
 def schedule_with_unlabelled(subset: list[str], unlabelled: list[str], recipe: dict, seed: int) -> list[str]:
-    """As `schedule`, but each update ends with unlabelled prompts, as many as the recipe's majority_share requires. Raise a `UserError` if
-    there are none."""
+    """As `schedule`, with unlabelled prompts at the end of each update (majority_share). Raise a `UserError` if there are none."""
     updates, size = recipe["updates"], recipe["prompts_per_update"]
     unlabelled_size = round(settings.majority_share(recipe) * size)
     if not unlabelled_size:
@@ -61,8 +60,8 @@ class Hardware:
 
 
 def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
-    """(micro-batch size, gradient accumulation steps) of each process. Size x steps x processes is `texts`, the number of completions or
-    worked solutions of an update. Raise a `UserError` if the processes cannot have equal shares."""
+    """(micro-batch size, gradient accumulation steps) of each process. Size x steps x processes is `texts`, the number of
+    completions or worked solutions of an update. Raise a `UserError` if the processes cannot have equal shares."""
     share, remainder = divmod(texts, hardware.processes)
     if remainder:
         raise UserError(
@@ -82,8 +81,8 @@ def packages(recipe: dict) -> list[str]:
 
 
 def arithmetic(recipe: dict) -> str | None:
-    """A description of the arithmetic of a recipe that older versions computed differently; None for other recipes. A run never resumes
-    from a state with another description."""
+    """A description of the arithmetic of a recipe that older versions computed differently; None for other recipes. A run never
+    resumes from a state with another description."""
     if recipe.get("generation") == "vllm":
         return (
             "rollouts of vLLM follow the seed and have the weight of importance_correction, no ratio of an update that follows its sampling is"
@@ -180,7 +179,8 @@ def trainer_arguments(
         "sync_ref_model": False,
         "steps_per_generation": accumulation_steps,
         "cast_lm_head_to_fp32": False,
-        # For the reference policy of a KL term without adapter: TRL's default "auto" would spread each process's copy over all GPUs.
+        # For the reference policy of a KL term without adapter: TRL's default "auto" would spread each process's copy over all
+        # GPUs.
         "model_init_kwargs": None if recipe.get("adapter") else {"device_map": None},
         # sampling of rollouts, and correction for differences between vLLM's and the trainer's probabilities
         "chat_template_kwargs": spec.chat or None,

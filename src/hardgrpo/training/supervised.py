@@ -1,8 +1,8 @@
 """Supervised fine-tuning on the worked solutions of the chosen prompts, with TRL's SFTTrainer. Imports torch and TRL.
 
-A text is the prompt as in probe, GRPO and test, then the solution, then the end token. The loss covers the solution and the end token.
-This module tokenizes the texts itself. TRL would apply the chat template to the whole conversation, where some templates change the
-prompt, leave out the end token, or add text after it.
+A text is the prompt as in probe, GRPO and test, then the solution, then the end token. The loss covers the solution and the end
+token. This module tokenizes the texts itself. TRL would apply the chat template to the whole conversation, where some templates
+change the prompt, leave out the end token, or add text after it.
 """
 
 import time

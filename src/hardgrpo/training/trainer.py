@@ -6,8 +6,8 @@
   loss has no other terms, because its gradient is zero. With several micro-batches per update, rows without an advantage are put
   together, the others are sorted by length, and the padding of each micro-batch is trimmed.
 
-With one micro-batch an update has the same bits as TRL's; with several, the same gradient up to rounding. Other metrics that TRL logs
-per micro-batch (entropy, clip ratios) are means over the computed micro-batches.
+With one micro-batch an update has the same bits as TRL's; with several, the same gradient up to rounding. Other metrics that TRL
+logs per micro-batch (entropy, clip ratios) are means over the computed micro-batches.
 """
 
 from pathlib import Path
@@ -61,7 +61,8 @@ class Trainer(GRPOTrainer):
         rank = self.accelerator.process_index
         name = f"rng_state_{rank}.pth" if self.accelerator.num_processes > 1 else "rng_state.pth"
         if checkpoint is not None and not (Path(checkpoint) / name).exists():
-            # Another number of processes saved the checkpoint. Without a new seed this process would repeat the numbers of the first updates.
+            # Another number of processes saved the checkpoint. Without a new seed this process would repeat the numbers of the
+            # first updates.
             set_seed(processes.process_seed(self.args.seed, rank, self.state.global_step))
 
     @override
@@ -100,8 +101,8 @@ class Trainer(GRPOTrainer):
             masked = self.accelerator.gather((weights == 0).float().mean())
             self._metrics["train"]["masked_share"].append(masked.mean().item())
         if not self.is_off_policy:
-            # TRL recomputes the probabilities of vLLM's rollouts before the update, in batches of other shapes. Rounding could take the
-            # ratio beyond a narrow limit. Without these probabilities the ratio is 1, as for rollouts of transformers.
+            # TRL recomputes the probabilities of vLLM's rollouts before the update, in batches of other shapes. Rounding could take
+            # the ratio beyond a narrow limit. Without these probabilities the ratio is 1, as for rollouts of transformers.
             batch.pop("old_per_token_logps", None)
         return batch
 
