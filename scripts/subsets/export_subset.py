@@ -115,7 +115,7 @@ def read_facts(path: str) -> dict:
         or not all(type(number) is int for number in numbers)
         or not all(isinstance(mean, (int, float)) for mean in means)
     ):
-        raise errors.UserError(f"{path}: not the facts of a subset; choose the subset again")
+        raise errors.UserError(f"{path}: expected the JSON file that select_subset.py writes; choose the subset again")
     return facts
 
 

@@ -37,8 +37,8 @@ def decode(
         )
         if getattr(output, "past_key_values", None) is None:
             raise UserError(
-                f"{type(model).__name__} keeps no keys and values of earlier tokens (past_key_values), so it cannot be sampled with"
-                " transformers here; set the model's engine to vllm, or take a model with attention"
+                f"{type(model).__name__} returns no keys and values of earlier tokens (past_key_values), so it cannot be sampled with"
+                " transformers; set the model's engine to vllm, or take a model with attention"
             )
         scores = output.logits[:, -1]
         if not scores.amax(dim=-1).isfinite().all():  # single entries may be minus infinity

@@ -99,7 +99,9 @@ def end_tokens(folder: str, tokenizer) -> list[int]:
         )
     end_token_ids = sorted({token for token in configured if token is not None})
     if not end_token_ids:
-        raise UserError(f"{folder}: neither configuration nor tokenizer says which token ends a completion; add eos_token_id")
+        raise UserError(
+            f"{folder}: neither the configuration nor the tokenizer defines a token that ends a completion; add eos_token_id"
+        )
     return end_token_ids
 
 
@@ -107,7 +109,7 @@ def check_chat_template(tokenizer, folder: str) -> None:
     """Raise a `UserError` if a tokenizer has no chat template."""
     if not tokenizer.chat_template:
         raise UserError(
-            f"{folder}: the tokenizer has no chat template, so a question cannot be put to the model; take an instruction-tuned model"
+            f"{folder}: the tokenizer has no chat template, so it cannot make a prompt from a question; take an instruction-tuned model"
             " or put a chat_template.jinja into its folder"
         )
 

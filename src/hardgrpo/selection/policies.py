@@ -206,7 +206,7 @@ def _right_matched(pool: Pool) -> Subset:
     if len(wrong) > len(right):
         raise TooFewPrompts(
             f"{len(wrong)} prompts are wrong but only {len(right)} right at threshold {pool.threshold}; a subset of the same size"
-            " cannot be had: lower the threshold"
+            " is impossible: lower the threshold"
         )
     return Subset(_shuffled(right, pool.seed, "matched")[: len(wrong)], len(right), len(wrong))
 

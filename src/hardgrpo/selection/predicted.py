@@ -29,7 +29,7 @@ def predict_pass_rates(signals: dict[str, dict], sample_rates: dict[str, float])
     if targets.min() == targets.max() and targets[0] in (0, 1):
         raise UserError(
             f"calibrated_on: the {len(sample_rates)} prompts that were annotated are all {'right' if targets[0] else 'wrong'};"
-            " they tell nothing about the others: annotate more, or another seed's"
+            " the fit then predicts nothing: annotate more prompts, or those of another seed"
         )
     features = _standardised_features(signals)
     row_of = {name: index for index, name in enumerate(signals)}

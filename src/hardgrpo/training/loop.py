@@ -229,7 +229,7 @@ class Watch(TrainerCallback):
             self.has_warned = True
             say(
                 f"warning: update {state.global_step}: the log-probabilities that vLLM and the trainer give a sampled token differ by"
-                f" {difference:.2f} on average (in bf16 usually by less than .05), so that rollouts are not the trained model's: see"
+                f" {difference:.2f} on average (in bf16 usually by less than .05), so the rollouts do not follow the trained model: see"
                 " docs/gpus.md"
             )
         if "reward" in logs:

@@ -113,7 +113,7 @@ class OnlineTrainer(Trainer):
                 raise UserError(
                     f"recipe: selector {self.settings['kind']}: {prompts} prompts were tried in {self.steps_since_update} sampling steps, and only"
                     f" {len(self.pending)} of the {update_groups} groups of an update are neither all right nor all wrong; choose prompts that"
-                    " the model solves now and then (policy), raise group_size, or raise selector.most_steps"
+                    " the model solves sometimes (policy), raise group_size, or raise selector.most_steps"
                 )
             return None, self._rollout_counts(rollouts, len(mixed))
         surplus = len(self.pending) - update_groups
@@ -202,8 +202,8 @@ class OnlineTrainer(Trainer):
         update_counts = [entry["trained"] for entry in self.state.log_history if "trained" in entry]
         if self.state.global_step == self.state.max_steps and update_counts and not any(update_counts):
             raise UserError(
-                f"recipe: in all {len(update_counts)} sampling steps of the run nothing was left to train on, so that no weight was updated; choose prompts that"
-                " the model solves now and then (policy), raise updates, or ask the selector for less (selector.groups, selector.reference)"
+                f"recipe: none of the {len(update_counts)} sampling steps of the run had groups to train on, so no weight was updated; choose prompts that"
+                " the model solves sometimes (policy), raise updates, or ask the selector for less (selector.groups, selector.reference)"
             )
         return output
 

@@ -77,14 +77,14 @@ class ProcessRewards:
     @contextlib.contextmanager
     def _use_weights(self, weights: dict[str, torch.Tensor]) -> Iterator[None]:
         """Let the model's modules compute with other weights, also in the backward pass, which may recompute layers."""
-        before = {name: parameter.data for name, parameter in self.model_weights.items()}
+        model_data = {name: parameter.data for name, parameter in self.model_weights.items()}
         try:
             for name, parameter in self.model_weights.items():
                 parameter.data = weights[name].data
             yield
         finally:
             for name, parameter in self.model_weights.items():
-                parameter.data = before[name]
+                parameter.data = model_data[name]
 
     def _use_reference(self):
         return self._use_weights(self.reference) if self.reference is not None else self.trainer.model.disable_adapter()
