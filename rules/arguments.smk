@@ -145,7 +145,7 @@ def check_pools(jobs):
 def asked_of(policy):
     """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget is that of round one."""
     asked = {key: value for key, value in config["policies"][policy].items() if key not in ("probed_on", "probed_by", "rounds")}
-    return asked | ({"budget": policies.halved(asked["budget"])} if settings.in_rounds(config["policies"][policy]) else {})
+    return asked | ({"budget": policies.halve_budget(asked["budget"])} if settings.in_rounds(config["policies"][policy]) else {})
 
 
 def annotation_column(w):

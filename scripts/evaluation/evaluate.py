@@ -4,9 +4,9 @@
         --problems results/tasks/swaps/test.jsonl --prompt '{question}' --grader final_word --samples 4 --greedy \\
         --completion-tokens 64 --seed 2 --output swaps.csv.gz --completions swaps.jsonl.gz
 
-Without --checkpoints the base model --model is evaluated, as step 0; with --checkpoints and --base, both.
-One engine serves the base and all checkpoints that are adapters. Full checkpoints are loaded one after another.
-The seeds depend on (problem, sample) alone, so base and checkpoints of all runs are compared on the same random numbers.
+Without --checkpoints the program evaluates the base model --model, as step 0; with --checkpoints and --base, both.
+One engine serves the base model and all checkpoints that are adapters. Full checkpoints are loaded one by one.
+The seeds depend on (problem, sample) alone, so the base model and the checkpoints of all runs use the same random numbers.
 """
 
 from hardgrpo.data import evaluations, tasks
@@ -21,7 +21,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = programs.parser(__doc__)
+    parser = programs.build_parser(__doc__)
     parser.add_argument("--checkpoints", help="folder of a run's checkpoints")
     parser.add_argument("--base", action="store_true", help="with --checkpoints: evaluate the base model too")
     parser.add_argument("--grader", required=True)
@@ -39,47 +39,54 @@ def main() -> None:
         provenance.check_manifest(folder, part_of=args.checkpoints)
     if args.base or not folders:
         folders = {0: args.model} | folders
-    kinds = [("sampled", sample) for sample in range(args.samples)] + [("greedy", 0)] * args.greedy
-    keys = [(problem, decoding, sample) for problem in problems for decoding, sample in kinds]
+    decodings = [("sampled", sample) for sample in range(args.samples)] + [("greedy", 0)] * args.greedy
+    keys = [(problem, decoding, sample) for problem in problems for decoding, sample in decodings]
     requests = [
-        programs.request("evaluate", args, problem, sample, temperature=1.0 if decoding == "sampled" else 0.0)
+        programs.make_request("evaluate", args, problem, sample, temperature=1.0 if decoding == "sampled" else 0.0)
         for problem, decoding, sample in keys
     ]
     rows, texts = [], []
     with Progress(f"evaluate {args.output}", len(requests) * len(folders), "completions") as progress:
-        for step, completions in by_step(args, folders, requests, progress):
-            for (problem, decoding, sample), done in zip(keys, completions):
-                grade = graders.grade(args.grader, done.text, problem["answer"])
-                rows.append(evaluations.row(step, problem, decoding, sample, grade, done.text, done.tokens, done.finish_reason))
-                texts.append(evaluations.text(rows[-1], done.text))
+        for step, completions in sample_by_step(args, folders, requests, progress):
+            for (problem, decoding, sample), completion in zip(keys, completions):
+                grade = graders.grade(args.grader, completion.text, problem["answer"])
+                rows.append(
+                    evaluations.row(
+                        step, problem, decoding, sample, grade, completion.text, completion.tokens, completion.finish_reason
+                    )
+                )
+                texts.append(evaluations.text(rows[-1], completion.text))
     files.write_jsonl(args.completions, texts)
     programs.write_provenance(args, progress, len(rows), sum(row["tokens"] for row in rows))
     evaluations.write(args.output, rows)
 
 
-def by_step(args: argparse.Namespace, folders: dict[int, str], requests: list, progress: Progress) -> Iterator[tuple]:
-    """(step, completions): one engine for the base model and all its adapters, one for each full checkpoint."""
+def sample_by_step(args: argparse.Namespace, folders: dict[int, str], requests: list, progress: Progress) -> Iterator[tuple]:
+    """Yield (step, completions), with one engine for the base model and all its adapters, and one for each full checkpoint."""
     adapters = {step: folder for step, folder in folders.items() if (Path(folder) / "adapter_config.json").exists()}
-    whole = {step: folder for step, folder in folders.items() if step not in adapters}
+    full_models = {step: folder for step, folder in folders.items() if step not in adapters}
     if adapters:
-        served = {step: None for step, folder in whole.items() if folder == args.model} | adapters
-        whole = {step: folder for step, folder in whole.items() if step not in served}
-        yield from zip(served, programs.sample(args, args.model, requests, progress, args.batch, list(served.values())))
-    for step, folder in whole.items():
+        adapter_of_step = {step: None for step, folder in full_models.items() if folder == args.model} | adapters
+        full_models = {step: folder for step, folder in full_models.items() if step not in adapter_of_step}
+        yield from zip(
+            adapter_of_step, programs.sample(args, args.model, requests, progress, args.batch, list(adapter_of_step.values()))
+        )
+    for step, folder in full_models.items():
         (completions,) = programs.sample(args, folder, requests, progress, args.batch)
         yield step, completions
 
 
 def find_checkpoints(folder: Path) -> dict[int, str]:
-    found = provenance.checkpoints(folder)
-    pruned = [step for step, path in found.items() if (path / provenance.PRUNED).exists()]
+    """{step: folder} of a run's checkpoints. Raise a `UserError` if their weights were removed."""
+    checkpoints = provenance.checkpoints(folder)
+    pruned = [step for step, path in checkpoints.items() if (path / provenance.PRUNED).exists()]
     if pruned:
         raise errors.UserError(
             f"{folder}: the weights after {', '.join(map(str, pruned))} updates were removed when the study was evaluated"
             " (keep_checkpoints: last), so nothing more can be tested on them; set keep_checkpoints: all, delete"
             f" {folder / 'manifest.json'} and run again to train them anew"
         )
-    return {step: str(path) for step, path in found.items()}
+    return {step: str(path) for step, path in checkpoints.items()}
 
 
 if __name__ == "__main__":

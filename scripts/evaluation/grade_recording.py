@@ -24,20 +24,18 @@ def main() -> None:
 
     graders.check_grader(args.grader, *args.recordings)
     problems = tasks.read_problems(args.problems)
-    graded = tasks.readable_problems(problems, args.grader, args.problems)
+    gradable_problems = tasks.readable_problems(problems, args.grader, args.problems)
     if len(args.steps) != len(args.recordings):
         raise errors.UserError(f"{len(args.recordings)} recordings but {len(args.steps)} steps; give one step for each")
     rows, texts = [], []
     for step, path in sorted(zip(args.steps, args.recordings)):
         by_problem = completions.read_recording(path, problems)
-        for problem in graded:
+        for problem in gradable_problems:
             for completion in by_problem[problem["id"]]:
                 grade = graders.grade(args.grader, completion["completion"], problem["answer"])
-                length = completion["tokens"], completion["finish_reason"]
-                rows.append(
-                    evaluations.row(step, problem, "sampled", completion["sample"], grade, completion["completion"], *length)
-                )
-                texts.append(evaluations.text(rows[-1], completion["completion"]))
+                text, length = completion["completion"], (completion["tokens"], completion["finish_reason"])
+                rows.append(evaluations.row(step, problem, "sampled", completion["sample"], grade, text, *length))
+                texts.append(evaluations.text(rows[-1], text))
     files.write_jsonl(args.completions, texts)
     evaluations.write(args.output, rows)
 

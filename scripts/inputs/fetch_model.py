@@ -244,7 +244,7 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     reader = Reader(work / "weights.gguf")
     for name, field in reader.fields.items():
         if name.endswith(("block_count", "expert_count")) and field.contents() > max(
-            len(reader.tensors), model_folders.LEAST_LAYERS
+            len(reader.tensors), model_folders.MIN_LAYER_LIMIT
         ):
             raise UserError(
                 f"{origin}: {name} is {field.contents():,}, but there are {len(reader.tensors):,} tensors; name another file"
@@ -262,7 +262,7 @@ def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
     if tokenizer.chat_template is None:
         raise UserError(f"{origin}: no chat template; choose a file of a model that was trained to answer")
     turn = [{"role": "user", "content": "Question"}, {"role": "assistant", "content": "Answer"}]
-    if f"Answer{tokenizer.eos_token}" not in model_folders.text(tokenizer, turn, origin):
+    if f"Answer{tokenizer.eos_token}" not in model_folders.render_conversation(tokenizer, turn, origin):
         raise UserError(f"{origin}: its chat template does not end an answer with its end token {tokenizer.eos_token}")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token

@@ -30,7 +30,7 @@ def main() -> None:
 
     questions = [Request(tuple(tasks.messages(args.prompt, problem["question"])), seed=0, temperature=1.0) for problem in problems]
     lengths = [len(prompt) for prompt in engines.tokenize(engines.load_tokenizer(args.model), questions, args.chat)]
-    longest = engines.longest_prompt(args.model, args.completion_tokens)
+    longest = engines.max_prompt_tokens(args.model, args.completion_tokens)
     too_long = [(problem, length) for problem, length in zip(problems, lengths) if longest is not None and length > longest]
     if too_long:
         report(args, too_long, len(problems), longest)

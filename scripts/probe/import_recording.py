@@ -3,7 +3,7 @@
     python scripts/probe/import_recording.py --recording base.jsonl --problems results/tasks/T/train.jsonl \\
         --output results/probe/M/T/shard0.jsonl.gz
 
-Each line keeps the pass rate that the recording's authors published (`published_pass_rate`).
+Each line keeps the pass rate published by the recording's authors (`published_pass_rate`).
 """
 
 from hardgrpo.data import completions, tasks

@@ -1,15 +1,15 @@
-"""Split the trajectory of a training run into the pass rates from which subsets are chosen, and the epochs after them.
+"""Split the trajectory of a training run into pass rates, from which subsets are chosen, and later epochs.
 
     python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz --chosen-from 3 \\
         --difficulty results/difficulty/M/P.csv --later results/trajectories/M/P.csv
 
-The trajectory is a CSV file (id, epoch, correct, rollouts), also gzipped. A prompt's pass rate is over all rollouts of its first
-epochs. No epoch is in both outputs, so that subsets are judged by rollouts that did not choose them.
+The trajectory is a CSV file (id, epoch, correct, rollouts), optionally gzipped. A prompt's pass rate is over all rollouts of its
+first epochs. No epoch is in both outputs, so that no rollout both chooses and judges a subset.
 """
 
 from hardgrpo.data import trajectory_files
 from hardgrpo.runtime import errors, files
-from hardgrpo.selection import difficulty
+from hardgrpo.selection import prompt_difficulty
 
 import argparse
 
@@ -18,7 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trajectory", required=True)
     parser.add_argument(
-        "--chosen-from", required=True, type=int, help="epochs of each prompt, from its first, that give its pass rate"
+        "--chosen-from", required=True, type=int, help="number of first epochs of each prompt that give its pass rate"
     )
     parser.add_argument("--difficulty", required=True)
     parser.add_argument("--later", required=True)
@@ -28,15 +28,15 @@ def main() -> None:
         raise errors.UserError(f"--chosen-from is {args.chosen_from}, expected at least 1")
     first, later = trajectory_files.split(trajectory_files.read(args.trajectory), args.chosen_from, args.trajectory)
     rows = []
-    for name, epochs in first.items():
+    for prompt, epochs in first.items():
         samples, correct = (sum(row[column] for row in epochs) for column in ("rollouts", "correct"))
-        known = {"id": name, "samples": samples, "correct": correct, "pass_rate": correct / samples}
-        rows.append(dict.fromkeys(difficulty.COLUMNS) | known)
-    files.write_rows(args.difficulty, difficulty.COLUMNS, rows)
+        counts = {"id": prompt, "samples": samples, "correct": correct, "pass_rate": correct / samples}
+        rows.append(dict.fromkeys(prompt_difficulty.COLUMNS) | counts)
+    files.write_rows(args.difficulty, prompt_difficulty.COLUMNS, rows)
     files.write_rows(args.later, list(trajectory_files.COLUMNS), [row for epochs in later.values() for row in epochs])
-    mean, never = sum(row["pass_rate"] for row in rows) / len(rows), sum(row["correct"] == 0 for row in rows)
+    mean, unsolved = sum(row["pass_rate"] for row in rows) / len(rows), sum(row["correct"] == 0 for row in rows)
     print(
-        f"{args.difficulty}: {len(rows)} prompts, mean pass rate {mean:.3f} in the first {args.chosen_from} epochs, {never} never solved"
+        f"{args.difficulty}: {len(rows)} prompts, mean pass rate {mean:.3f} in the first {args.chosen_from} epochs, {unsolved} never solved"
     )
     print(f"{args.later}: {sum(map(len, later.values()))} groups of later epochs")
 

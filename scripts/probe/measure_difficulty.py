@@ -2,16 +2,15 @@
 
     python scripts/probe/measure_difficulty.py --problems P.jsonl --completions C.jsonl --grader choice_letter --output D.csv
 
-P.jsonl has one problem per line (id, answer; tier if there is one). C.jsonl or C.jsonl.gz has one completion per line (id, sample,
-completion; tokens and finish_reason if known). With --grade-prompt-too the grader sees the prompt and the completion together,
-like the first paper's released code. Each line must then have its `prompt`, and the program lists the problems whose pass rate
-changes.
+P.jsonl has one problem per line (id, answer; optionally tier). C.jsonl or C.jsonl.gz has one completion per line (id, sample,
+completion; tokens and finish_reason if known). With --grade-prompt-too the grader sees the prompt and the completion together, as
+in HE's released code. Each line must then have a `prompt`, and the program lists the problems whose pass rate changes.
 """
 
 from hardgrpo.data import completions, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import errors, files
-from hardgrpo.selection import difficulty
+from hardgrpo.selection import prompt_difficulty
 
 import argparse
 
@@ -22,9 +21,11 @@ def main() -> None:
     parser.add_argument("--completions", required=True, nargs="+", help="one file, or the shards of a probe")
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument("--samples", type=int, help="expected completions per problem (default: equally many for all)")
-    parser.add_argument("--held-out", type=int, default=0, help="the last completions of each problem, which are counted apart")
     parser.add_argument(
-        "--recorded", action="store_true", help="completions made elsewhere: their numbers may differ, prompts may be missing"
+        "--held-out", type=int, default=0, help="number of last completions of each problem, which are counted separately"
+    )
+    parser.add_argument(
+        "--recorded", action="store_true", help="completions from elsewhere: their numbers may differ, prompts may be missing"
     )
     parser.add_argument(
         "--stopped",
@@ -32,7 +33,7 @@ def main() -> None:
         metavar="CONFIDENCE",
         help="the probe stopped early, with this confidence: problems may have fewer samples",
     )
-    parser.add_argument("--grade-prompt-too", action="store_true", help="grade prompt + completion, like the released code")
+    parser.add_argument("--grade-prompt-too", action="store_true", help="grade prompt + completion, as HE's released code")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
@@ -51,44 +52,52 @@ def main() -> None:
     problems = tasks.readable_problems(problems, args.grader, args.problems)
     rows, undecided, total = [], 0, sum(len(by_problem[problem["id"]]) for problem in problems)
     for problem in problems:
-        rows.append(difficulty.measure(problem, by_problem[problem["id"]], args.grader))
-        undecided += rows[-1]["undecided"]  # each takes most of a minute: stop once they are too many
+        rows.append(prompt_difficulty.measure(problem, by_problem[problem["id"]], args.grader))
+        undecided += rows[-1]["undecided"]  # each takes most of a minute, so check after each problem
         graders.check_decided(undecided, total, ", ".join(args.completions))
     if args.held_out:
-        by_number = {name: sorted(found, key=lambda one: one["sample"]) for name, found in by_problem.items()}
+        ordered_samples = {prompt: sorted(samples, key=lambda sample: sample["sample"]) for prompt, samples in by_problem.items()}
         rows = [
-            difficulty.measure(problem, by_number[problem["id"]][: args.samples], args.grader)
+            prompt_difficulty.measure(problem, ordered_samples[problem["id"]][: args.samples], args.grader)
             | {"held_out": args.held_out}
-            | {"held_out_correct": difficulty.measure(problem, by_number[problem["id"]][args.samples :], args.grader)["correct"]}
+            | {
+                "held_out_correct": prompt_difficulty.measure(problem, ordered_samples[problem["id"]][args.samples :], args.grader)[
+                    "correct"
+                ]
+            }
             for problem in problems
         ]
-    alone = rows
+    plain_rows = rows
     if args.grade_prompt_too:
-        rows = [difficulty.measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems]
-    columns = difficulty.COLUMNS
+        rows = [
+            prompt_difficulty.measure(problem, by_problem[problem["id"]], args.grader, with_prompt=True) for problem in problems
+        ]
+    columns = prompt_difficulty.COLUMNS
     if args.stopped is not None:
-        columns = columns + difficulty.STOPPED_COLUMNS
-        rows = [difficulty.stopped(row, args.samples, args.stopped) for row in rows]
+        columns = columns + prompt_difficulty.BOUND_COLUMNS
+        rows = [prompt_difficulty.add_bounds(row, args.samples, args.stopped) for row in rows]
     files.write_rows(args.output, columns, rows)
 
     if args.stopped is None and rows[0]["pass_rate"] is None:
         print(f"{args.output}: the completions have no prompts, so they are not graded with them")
         return
     if args.stopped is not None:
-        whole, taken = sum(row["complete"] for row in rows), sum(row["samples"] for row in rows)
+        complete, sampled = sum(row["complete"] for row in rows), sum(row["samples"] for row in rows)
         print(
-            f"{args.output}: {len(rows)} problems, {taken} of {len(rows) * args.samples} completions, {whole} problems have all"
+            f"{args.output}: {len(rows)} problems, {sampled} of {len(rows) * args.samples} completions, {complete} problems have all"
             f" {args.samples}; the others have bounds instead of a pass rate"
         )
         return
     total = sum(row["samples"] for row in rows)
-    right, unsolved = sum(row["correct"] for row in rows), sum(row["correct"] == 0 for row in rows)
-    print(f"{args.output}: {len(rows)} problems, {total} completions, mean pass rate {right / total:.3f}, {unsolved} never solved")
+    correct, unsolved = sum(row["correct"] for row in rows), sum(row["correct"] == 0 for row in rows)
+    print(
+        f"{args.output}: {len(rows)} problems, {total} completions, mean pass rate {correct / total:.3f}, {unsolved} never solved"
+    )
     if args.grade_prompt_too:
-        changed = [(row, other) for row, other in zip(rows, alone) if row["correct"] != other["correct"]]
-        print(f"the prompt changes the pass rate of {len(changed)} problems:")
-        for row, other in changed:
-            print(f"  {row['id']}: {row['pass_rate']:.6g} with the prompt, {other['pass_rate']:.6g} alone")
+        changed_rows = [(row, plain_row) for row, plain_row in zip(rows, plain_rows) if row["correct"] != plain_row["correct"]]
+        print(f"the prompt changes the pass rate of {len(changed_rows)} problems:")
+        for row, plain_row in changed_rows:
+            print(f"  {row['id']}: {row['pass_rate']:.6g} with the prompt, {plain_row['pass_rate']:.6g} alone")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Compute the signals of each prompt from the completions of a probe, without answers (src/hardgrpo/selection/signals.py).
+"""Compute the signals (src/hardgrpo/selection/signals.py) of each prompt from a probe, without reference answers.
 
     python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl --grader choice_letter --output S.csv
 
@@ -20,8 +20,8 @@ def main() -> None:
     parser.add_argument("--completions", required=True, nargs="+", help="one file, or the shards of a probe")
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument("--samples", type=int, help="completions per prompt that choose (default: all)")
-    parser.add_argument("--held-out", type=int, default=0, help="further completions per prompt, which are left out here")
-    parser.add_argument("--recorded", action="store_true", help="completions made elsewhere: their numbers may differ")
+    parser.add_argument("--held-out", type=int, default=0, help="number of last completions per prompt, which are ignored")
+    parser.add_argument("--recorded", action="store_true", help="completions from elsewhere: their numbers may differ")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
@@ -30,10 +30,10 @@ def main() -> None:
     for line, row in enumerate(questions, start=1):
         if "answer" in row:
             raise errors.UserError(f"{args.questions}: line {line}: it has an answer; signals must not see answers: remove it")
-    found = completions.read(args.completions, questions, args.samples and args.samples + args.held_out, args.recorded)
+    by_problem = completions.read(args.completions, questions, args.samples and args.samples + args.held_out, args.recorded)
     rows = []
     for question in questions:
-        samples = sorted(found[question["id"]], key=lambda one: one.get("sample") or 0)[: args.samples]
+        samples = sorted(by_problem[question["id"]], key=lambda sample: sample.get("sample") or 0)[: args.samples]
         rows.append({"id": question["id"], "samples": len(samples)} | signals.measure(samples, args.grader))
     files.write_rows(args.output, ["id", "samples", *signals.SIGNALS], rows)
     mean = sum(row["agreement"] for row in rows) / len(rows)

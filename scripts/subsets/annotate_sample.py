@@ -1,9 +1,9 @@
-"""Draw the prompts of a pool whose answers are bought to fit predicted pass rates, and copy their pass rates.
+"""Draw the prompts of a pool to annotate for the fit of predicted pass rates, and copy their pass rates.
 
     python scripts/subsets/annotate_sample.py --questions results/tasks/swaps/questions.jsonl --share 0.02 --seed 0 \\
         --difficulty results/difficulty/tiny-seed0/swaps.csv --output results/subsets/tiny-seed0/swaps/predicted_half/seed0.sample.csv
 
-The sample is drawn before a pass rate is read, and no pass rate of another prompt is written.
+The program draws the sample before it reads a pass rate, and writes no pass rate of another prompt.
 """
 
 from hardgrpo.runtime import errors, files
@@ -15,22 +15,22 @@ import argparse
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", required=True)
-    parser.add_argument("--share", type=float, required=True, help="of the pool")
+    parser.add_argument("--share", type=float, required=True, help="share of the pool to annotate")
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--difficulty", required=True, help="pass rates")
+    parser.add_argument("--difficulty", required=True, help="CSV file with pass rates")
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
     if not 0 < args.share <= 1:
         raise errors.UserError(f"--share {args.share}: expected a share of the pool in (0, 1]")
     ids = [row["id"] for row in files.read_jsonl(args.questions, {"id": str})]
-    chosen = predicted.sample(ids, args.share, args.seed)
-    known = {row["id"]: row["pass_rate"] for row in files.read_rows(args.difficulty, {"id": str, "pass_rate": float})}
-    for name in chosen:
-        if known.get(name) is None:
-            raise errors.UserError(f"{args.difficulty}: '{name}' has no pass rate; it is needed for the fit: measure it")
-    files.write_rows(args.output, ["id", "pass_rate"], [{"id": name, "pass_rate": known[name]} for name in chosen])
-    print(f"{args.output}: {len(chosen)} of {len(ids)} prompts annotated for the fit")
+    sample = predicted.draw_sample(ids, args.share, args.seed)
+    pass_rates = {row["id"]: row["pass_rate"] for row in files.read_rows(args.difficulty, {"id": str, "pass_rate": float})}
+    for prompt in sample:
+        if pass_rates.get(prompt) is None:
+            raise errors.UserError(f"{args.difficulty}: '{prompt}' has no pass rate; it is needed for the fit: measure it")
+    files.write_rows(args.output, ["id", "pass_rate"], [{"id": prompt, "pass_rate": pass_rates[prompt]} for prompt in sample])
+    print(f"{args.output}: {len(sample)} of {len(ids)} prompts annotated for the fit")
 
 
 if __name__ == "__main__":

@@ -3,15 +3,15 @@
     python scripts/subsets/select_subset.py --difficulty results/difficulty/tiny/swaps.csv --policy '{"rule": "hard", "budget": 0.1}' \\
         --seed 0 --output results/subsets/tiny/swaps/hard/seed0.csv
 
-Writes a CSV file (id, pass_rate, rank), and beside it a JSON file about the choice: sizes, the pass rate at the boundary, how many
-candidates tied there and how many of them the seed chose, and how many answers have been bought: those that the choice needed and those
-that training needs. A policy `by` a signal (src/hardgrpo/selection/signals.py) reads --signals, which was made without answers, and
-no pass rates; its CSV file has the signal instead. `by: predicted` reads --sample, too, the prompts that were annotated for the fit.
+Writes a CSV file (id, pass_rate, rank), and a JSON file with the same stem about the choice: sizes, the pass rate at the boundary,
+the numbers of tied and of chosen candidates there, and the number of answers to buy, for the choice and for training. A policy `by`
+a signal (src/hardgrpo/selection/signals.py) reads --signals instead of pass rates, a file that was made without answers; its CSV
+file has the signal instead of the pass rate. `by: predicted` also reads --sample, the prompts that were annotated for the fit.
 
-After a probe that stopped early (probe_early.py) many prompts have only bounds of their pass rate. The program then chooses the
-subset if the bounds decide it, or make it as likely as the probe's confidence; the JSON file says which of the two. Otherwise it
-ends with an error. With a confidence below 1 a chosen prompt may lack samples; its pass_rate is then empty, and so are the values
-of the JSON file that need it.
+After a probe that stopped early (probe_early.py), many prompts have only bounds of their pass rate. The program then chooses the
+subset if the bounds decide it, or make it as likely as the probe's confidence; the JSON file states which. Otherwise it ends with
+an error. With a confidence below 1 a chosen prompt may lack samples; its pass_rate and the values of the JSON file that need it are
+then empty.
 """
 
 from hardgrpo.runtime import errors, files
@@ -23,14 +23,14 @@ from pathlib import Path
 import numpy as np
 
 COLUMNS = {"id": str, "pass_rate": float}
-HELD_OUT = {"held_out": int, "held_out_correct": int}  # columns where the probe held completions out
-STOPPED = {"samples": int, "correct": int, "planned": int, "confidence": float}  # columns where the probe stopped early
+HELD_OUT_COLUMNS = {"held_out": int, "held_out_correct": int}  # if the probe held completions out
+PROBE_COLUMNS = {"samples": int, "correct": int, "planned": int, "confidence": float}  # if the probe stopped early
 
 
-def held_out(difficulties: list[dict], chosen: list[str]) -> dict:
-    """Mean pass rate and share of zeros of the chosen prompts, by held-out completions; None without any."""
-    of = {row["id"]: row["held_out_correct"] / row["held_out"] for row in difficulties if row["held_out"]}
-    rates = [of[name] for name in chosen if name in of]
+def measure_held_out(difficulties: list[dict], ids: list[str]) -> dict:
+    """Mean pass rate and share of zeros of the chosen prompts, on held-out completions; None without held-out completions."""
+    held_out_rates = {row["id"]: row["held_out_correct"] / row["held_out"] for row in difficulties if row["held_out"]}
+    rates = [held_out_rates[prompt] for prompt in ids if prompt in held_out_rates]
     return {
         "held_out_pass_rate": sum(rates) / len(rates) if rates else None,
         "held_out_zero_share": sum(rate == 0 for rate in rates) / len(rates) if rates else None,
@@ -43,67 +43,71 @@ def main() -> None:
     parser.add_argument("--signals", help="file written by measure_signals.py, for policies by a signal or by predicted pass rates")
     parser.add_argument("--questions", help="the pool without answers, for rules random, all and annotated")
     parser.add_argument("--annotated", help="file written by read_annotated.py; policy `annotated` takes exactly these prompts")
-    parser.add_argument("--besides", help="subset of an earlier round, for policies by a signal: it stays and counts in the budget")
+    parser.add_argument(
+        "--besides", help="subset of the first round, for policies by a signal; it is included and counts in the budget"
+    )
     parser.add_argument("--sample", help="file written by annotate_sample.py, for policies by predicted pass rates")
     parser.add_argument("--policy", required=True, type=files.as_object, help="a policy of the configuration, as JSON")
     parser.add_argument("--seed", type=int, required=True, help="decides ties and random choices")
-    parser.add_argument("--output", required=True, help="CSV file; the JSON file is written beside it")
+    parser.add_argument("--output", required=True, help="CSV file; the JSON file has the same stem")
     args = parser.parse_args()
 
     files.output_path(args.output)
-    policy = checked_policy(args.policy)
-    by = policy.pop("by", "pass_rate")
-    if by != "pass_rate" or args.questions:
-        select_by_signal(args, policy, by)
+    policy = check_policy(args.policy)
+    measure = policy.pop("by", "pass_rate")
+    if measure != "pass_rate" or args.questions:
+        select_by_signal(args, policy, measure)
         return
     difficulties, pass_rates = read_pass_rates(args.difficulty, policy)
     tiers = {row["id"]: row.get("tier") for row in difficulties}
-    stopped = any(rate is None for rate in pass_rates.values())
+    has_bounds = any(rate is None for rate in pass_rates.values())
     try:
-        if stopped:
-            subset, facts_of_probe = select_from_bounds(difficulties, policy, args.seed)
+        if has_bounds:
+            subset, probe_facts = select_from_bounds(difficulties, policy, args.seed)
         else:
-            subset, facts_of_probe = policies.select(pass_rates, seed=args.seed, tiers=tiers, **policy), {}
+            subset, probe_facts = policies.select(pass_rates, seed=args.seed, tiers=tiers, **policy), {}
     except errors.UserError as error:
         raise errors.UserError(f"{args.difficulty}: {error}") from None
 
-    chosen = [pass_rates[i] for i in subset.ids]
-    known = None not in chosen
+    chosen_rates = [pass_rates[prompt] for prompt in subset.ids]
+    is_complete = None not in chosen_rates
     facts = {
         "policy": args.policy,
         "seed": args.seed,
         "pool": len(pass_rates),
-        "prompts": len(chosen),
-        "labels": policies.labels(args.policy, {}, len(pass_rates), 0, len(chosen)),
-        "mean_pass_rate": sum(chosen) / len(chosen) if known else None,
-        "zero_share": sum(rate == 0 for rate in chosen) / len(chosen) if known else None,
-        "boundary_pass_rate": chosen[-1] if known else None,
-        **held_out(difficulties, subset.ids),
-        # After a probe that stopped early, other prompts may have no pass rate that could be tied.
-        "tied": None if stopped else subset.tied,
-        "tied_chosen": None if stopped else subset.tied_chosen,
-    } | facts_of_probe
-    rows = [{"id": i, "pass_rate": pass_rates[i], "rank": rank} for rank, i in enumerate(subset.ids, start=1)]
+        "prompts": len(chosen_rates),
+        "labels": policies.labels(args.policy, {}, len(pass_rates), 0, len(chosen_rates)),
+        "mean_pass_rate": sum(chosen_rates) / len(chosen_rates) if is_complete else None,
+        "zero_share": sum(rate == 0 for rate in chosen_rates) / len(chosen_rates) if is_complete else None,
+        "boundary_pass_rate": chosen_rates[-1] if is_complete else None,
+        **measure_held_out(difficulties, subset.ids),
+        # After a probe that stopped early, tied prompts may lack a pass rate.
+        "tied": None if has_bounds else subset.tied,
+        "tied_chosen": None if has_bounds else subset.tied_chosen,
+    } | probe_facts
+    rows = [{"id": prompt, "pass_rate": pass_rates[prompt], "rank": rank} for rank, prompt in enumerate(subset.ids, start=1)]
     files.write_json(Path(args.output).with_suffix(".json"), facts)
     files.write_rows(args.output, ["id", "pass_rate", "rank"], rows)
     print(
         f"{args.output}: {len(rows)} of {len(pass_rates)} prompts, "
-        + (f"mean pass rate {facts['mean_pass_rate']:.3f}, {facts['zero_share']:.0%} never solved, " if known else "")
+        + (f"mean pass rate {facts['mean_pass_rate']:.3f}, {facts['zero_share']:.0%} never solved, " if is_complete else "")
         + (
             f"from {facts['probe_samples']} of {facts['probe_samples_in_full']} samples, {facts['certainty']}"
-            if stopped
+            if has_bounds
             else f"{subset.tied_chosen} of {subset.tied} tied candidates at the boundary chosen"
         )
     )
 
 
-def checked_policy(policy) -> dict:
+def check_policy(policy) -> dict:
     """A copy of the policy. Raise a `UserError` for unknown keys and values."""
     keys = set(policy) if isinstance(policy, dict) else set()
-    known = {"rule", "budget", "threshold", "highest_tier", "by", "calibrated_on"}
-    if "rule" not in keys or keys - known:
-        found = ", ".join(policy) if keys else "nothing"
-        raise errors.UserError(f"--policy: expected rule, and budget, threshold, highest_tier, by or calibrated_on; found {found}")
+    allowed_keys = {"rule", "budget", "threshold", "highest_tier", "by", "calibrated_on"}
+    if "rule" not in keys or keys - allowed_keys:
+        keys_text = ", ".join(policy) if keys else "nothing"
+        raise errors.UserError(
+            f"--policy: expected rule, and budget, threshold, highest_tier, by or calibrated_on; found {keys_text}"
+        )
     for name, value, allowed in (
         ("rule", policy["rule"], policies.RULES),
         ("by", policy.get("by", "pass_rate"), policies.MEASURES),
@@ -114,9 +118,9 @@ def checked_policy(policy) -> dict:
 
 
 def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, float | None]]:
-    """Rows of a difficulty file, and pass rates by id; None where a probe that stopped early left samples out."""
+    """(rows of a difficulty file, pass rates by id). A pass rate is None if an early-stopped probe lacks samples."""
     columns = COLUMNS | ({"tier": float} if policies.is_by_tier(policy["rule"]) else {})
-    difficulties = files.read_rows(path, columns, STOPPED | HELD_OUT)
+    difficulties = files.read_rows(path, columns, PROBE_COLUMNS | HELD_OUT_COLUMNS)
     pass_rates: dict[str, float | None] = {}
     for number, row in enumerate(difficulties, start=2):
         is_open = row["planned"] is not None and row["samples"] is not None and row["samples"] < row["planned"]
@@ -128,94 +132,100 @@ def read_pass_rates(path: str, policy: dict) -> tuple[list[dict], dict[str, floa
     return difficulties, pass_rates
 
 
-def select_by_signal(args: argparse.Namespace, policy: dict, by: str) -> None:
-    """Choose by a signal, by pass rates predicted from all signals, or (--questions) without a measure, and write both files. The
-    pool's answers are never read."""
+def select_by_signal(args: argparse.Namespace, policy: dict, measure: str) -> None:
+    """Choose by a signal, by pass rates predicted from all signals, or (--questions) without a measure, and write both files,
+    without reading the pool's answers."""
     path = args.questions or args.signals
     if args.questions:
         rows = files.read_jsonl(path, {"id": str})
     else:
         rows = files.read_rows(path, {"id": str} | dict.fromkeys(policies.SIGNALS, float))
         for number, row in enumerate(rows, start=2):
-            wrong = next((name for name in policies.SHARES if row.get(name) is not None and not 0 <= row[name] <= 1), None)
-            if wrong:
-                raise errors.UserError(f"{path}: row {number}: {wrong} is {row[wrong]}, expected a share in 0..1; measure it again")
-    found = {row["id"]: {name: row.get(name) for name in policies.SIGNALS} for row in rows}
-    if len(found) < len(rows) or None in found:
+            shares = {signal: row[signal] for signal in policies.SHARES if row.get(signal) is not None}
+            for signal, share in shares.items():
+                if not 0 <= share <= 1:
+                    raise errors.UserError(f"{path}: row {number}: {signal} is {share}, expected a share in 0..1; measure it again")
+    signals = {row["id"]: {signal: row.get(signal) for signal in policies.SIGNALS} for row in rows}
+    if len(signals) < len(rows) or None in signals:
         raise errors.UserError(f"{path}: an id is empty or stands there twice; name each row")
-    share, sample = policy.pop("calibrated_on", None), {}
+    sample_share, sample = policy.pop("calibrated_on", None), {}
     try:
         if args.questions:
-            values, by = dict.fromkeys(found, 0.0), None
+            values, measure = dict.fromkeys(signals, 0.0), None
             if policy["rule"] == "annotated":
                 subset = policies.Subset([row["id"] for row in files.read_jsonl(args.annotated, {"id": str})], 0, 0)
             else:
                 subset = policies.select(values, seed=args.seed, **policy)
-        elif by == "predicted":
-            sample = read_sample(args.sample, found)
-            values = predicted.pass_rates(found, sample)
-            subset = beside(sample, values, policy, args.seed)
+        elif measure == "predicted":
+            sample = read_sample(args.sample, signals)
+            values = predicted.predict_pass_rates(signals, sample)
+            subset = select_in_addition(sample, values, policy, args.seed)
         else:
-            values = {name: row[by] for name, row in found.items()}
-            before = chosen_before(args.besides, values)
-            subset = beside(before, values, policy, args.seed) if before else policies.select(values, seed=args.seed, **policy)
+            values = {prompt: row[measure] for prompt, row in signals.items()}
+            first_round = read_first_round(args.besides, values)
+            if first_round:
+                subset = select_in_addition(first_round, values, policy, args.seed)
+            else:
+                subset = policies.select(values, seed=args.seed, **policy)
     except errors.UserError as error:
-        raise errors.UserError(f"{path}: {by or policy['rule']}: {error}") from None
-    chosen = [values[name] for name in subset.ids]
+        raise errors.UserError(f"{path}: {measure or policy['rule']}: {error}") from None
+    chosen_values = [values[prompt] for prompt in subset.ids]
     facts = {
         "policy": args.policy,
         "seed": args.seed,
-        "pool": len(found),
-        "prompts": len(chosen),
-        "labels": policies.labels(args.policy, {}, len(found), len(sample), len(chosen)),
-        "sample": None if share is None else len(sample),
-        "mean": sum(chosen) / len(chosen) if by else None,
-        "boundary": chosen[-1] if by else None,
+        "pool": len(signals),
+        "prompts": len(chosen_values),
+        "labels": policies.labels(args.policy, {}, len(signals), len(sample), len(chosen_values)),
+        "sample": None if sample_share is None else len(sample),
+        "mean": sum(chosen_values) / len(chosen_values) if measure else None,
+        "boundary": chosen_values[-1] if measure else None,
         "tied": subset.tied,
         "tied_chosen": subset.tied_chosen,
     }
     files.write_json(Path(args.output).with_suffix(".json"), facts)
-    ranked = [{"id": name, "rank": rank} | ({by: values[name]} if by else {}) for rank, name in enumerate(subset.ids, start=1)]
-    files.write_rows(args.output, ["id", *([by] if by else []), "rank"], ranked)
+    rows = [{"id": prompt, "rank": rank} for rank, prompt in enumerate(subset.ids, start=1)]
+    if measure:
+        rows = [row | {measure: values[row["id"]]} for row in rows]
+    files.write_rows(args.output, ["id", *([measure] if measure else []), "rank"], rows)
     print(
-        f"{args.output}: {len(ranked)} of {len(found)} prompts, {facts['labels']} answers to buy"
-        + (f", mean {by} {facts['mean']:.3f}" if by else "")
+        f"{args.output}: {len(rows)} of {len(signals)} prompts, {facts['labels']} answers to buy"
+        + (f", mean {measure} {facts['mean']:.3f}" if measure else "")
     )
 
 
 def read_sample(path: str, pool: dict) -> dict[str, float]:
-    """The pass rates of prompts of the pool that were annotated before."""
-    found = {row["id"]: row["pass_rate"] for row in files.read_rows(path, COLUMNS)}
-    wrong = next((name for name, rate in found.items() if name not in pool or rate is None or not 0 <= rate <= 1), None)
-    if wrong is not None or not found:
-        what = f"'{wrong}' is not in the pool, or its pass rate is no share" if found else "it has no rows"
-        raise errors.UserError(f"{path}: {what}; annotate the sample again")
-    return found
+    """The pass rates of the annotated sample of the pool, by id."""
+    sample = {row["id"]: row["pass_rate"] for row in files.read_rows(path, COLUMNS)}
+    invalid = next((prompt for prompt, rate in sample.items() if prompt not in pool or rate is None or not 0 <= rate <= 1), None)
+    if invalid is not None or not sample:
+        problem = f"'{invalid}' is not in the pool, or its pass rate is no share" if sample else "it has no rows"
+        raise errors.UserError(f"{path}: {problem}; annotate the sample again")
+    return sample
 
 
-def chosen_before(path: str | None, values: dict[str, float]) -> dict[str, float]:
-    """The prompts that an earlier round has chosen, with their current signal values."""
+def read_first_round(path: str | None, values: dict[str, float]) -> dict[str, float]:
+    """The prompts that the first round chose, with their current signal values; empty without a path."""
     if path is None:
         return {}
     ids = [row["id"] for row in files.read_rows(path, {"id": str})]
-    unknown = next((name for name in ids if name not in values), None)
-    if unknown:
-        raise errors.UserError(f"{path}: id '{unknown}' is not in the pool; choose the first round again")
-    return {name: values[name] for name in ids}
+    unknown_prompt = next((prompt for prompt in ids if prompt not in values), None)
+    if unknown_prompt:
+        raise errors.UserError(f"{path}: id '{unknown_prompt}' is not in the pool; choose the first round again")
+    return {prompt: values[prompt] for prompt in ids}
 
 
-def beside(sample: dict[str, float], values: dict[str, float], policy: dict, seed: int) -> policies.Subset:
-    """The prompts of `sample`, whose labels are paid for, and as many others as the rest of the budget pays for."""
-    left = policies.subset_size(policy["budget"], len(values)) - len(sample)
-    if left < 1:
-        raise errors.UserError(policies.spent_on_sample(policy["budget"], len(sample)))
-    others = {name: value for name, value in values.items() if name not in sample}
-    subset = policies.select(others, seed=seed, **policy | {"budget": left / len(others)})
-    return policies.Subset([*sample, *subset.ids], subset.tied, subset.tied_chosen)
+def select_in_addition(included: dict[str, float], values: dict[str, float], policy: dict, seed: int) -> policies.Subset:
+    """The prompts of `included`, whose labels are paid for, and as many other prompts as the remaining budget pays for."""
+    remaining_size = policies.subset_size(policy["budget"], len(values)) - len(included)
+    if remaining_size < 1:
+        raise errors.UserError(policies.spent_budget_message(policy["budget"], len(included)))
+    candidates = {prompt: value for prompt, value in values.items() if prompt not in included}
+    subset = policies.select(candidates, seed=seed, **policy | {"budget": remaining_size / len(candidates)})
+    return policies.Subset([*included, *subset.ids], subset.tied, subset.tied_chosen)
 
 
 def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[policies.Subset, dict]:
-    """The subset of full probing, from the counts of a probe that stopped early, and facts for the JSON file."""
+    """(the subset of full probing, from the counts of a probe that stopped early; facts for the JSON file)."""
     remedy = (
         "the probe stopped early, for another subset; take `stop` out of the task's probe in the configuration to probe in full"
     )
@@ -228,25 +238,27 @@ def select_from_bounds(rows: list[dict], policy: dict, seed: int) -> tuple[polic
         raise errors.UserError(
             f"policy rule {policy['rule']} needs every pass rate, but not every prompt has all its samples: {remedy}"
         )
-    correct, drawn = (np.array([row[name] for row in rows]) for name in ("correct", "samples"))
-    want = early_stopping.wanted([row["id"] for row in rows], planned, policy, seed)
-    found = early_stopping.choose(want, correct, drawn, confidence)
-    if found is None:
+    correct, drawn = (np.array([row[column] for row in rows]) for column in ("correct", "samples"))
+    target = early_stopping.target_subset([row["id"] for row in rows], planned, policy, seed)
+    decision = early_stopping.choose(target, correct, drawn, confidence)
+    if decision is None:
         raise errors.UserError(f"policy rule {policy['rule']}, seed {seed}: the samples do not decide this subset: {remedy}")
-    subset, certain = found
+    subset, is_certain = decision
     by_id = {row["id"]: row for row in rows}
-    short = [i for i in subset.ids if by_id[i]["samples"] < planned]
-    if short and confidence >= 1:  # the probe was for another subset, so the order of this one is undecided
-        raise errors.UserError(f"'{short[0]}' is chosen but has {by_id[short[0]]['samples']} of {planned} samples: {remedy}")
-    said = (
+    incomplete = [prompt for prompt in subset.ids if by_id[prompt]["samples"] < planned]
+    if incomplete and confidence >= 1:  # the probe was for another subset, so the order of this subset is undecided
+        raise errors.UserError(
+            f"'{incomplete[0]}' is chosen but has {by_id[incomplete[0]]['samples']} of {planned} samples: {remedy}"
+        )
+    certainty = (
         "the subset that full probing gives from the same completions, for certain"
-        if certain
+        if is_certain
         else f"by the pool's own spread of pass rates, full probing is expected to choose at least {confidence:.4g} of these prompts, and"
         f" at least {confidence:.4g} of what it chooses to be among them"
     )
     return subset, {
-        "certainty": said + ("; samples of some are missing, so that their order is a guess" if short else ""),
-        "confidence": 1.0 if certain else confidence,
+        "certainty": certainty + ("; samples of some are missing, so that their order is a guess" if incomplete else ""),
+        "confidence": 1.0 if is_certain else confidence,
         "probe_samples": int(drawn.sum()),
         "probe_samples_in_full": planned * len(rows),
     }

@@ -1,20 +1,19 @@
-"""Train one run with TRL: the model on the chosen prompts, as `spec.yaml` says, by GRPO or on worked solutions (objective: sft).
+"""Train one run with TRL, as specified by `spec.yaml`: by GRPO, or on worked solutions (objective: sft).
 
     python scripts/training/train_grpo.py --spec results/training/tiny/swaps/mini/hard/seed0/spec.yaml --output some/folder
 
-Writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update), timing.csv and provenance.json.
-During training the state (optimiser, random numbers, log) is kept in a folder under --state, named by a hash of the
-specification and its inputs. A run that was stopped, for whatever reason, resumes there from the last complete checkpoint and
-writes the files of an uninterrupted run, bit for bit. (Where vLLM samples the rollouts, it draws other random numbers.)
-A finished run removes its state.
+Writes checkpoints/step-N/ (Hugging Face folders), updates.csv (one row per update), timing.csv and provenance.json. During training
+the state (optimiser, random numbers, log) is in a folder under --state, named by a hash of the specification and its inputs. An
+interrupted run resumes from the last complete checkpoint in this folder and writes the files of an uninterrupted run, bit for bit;
+only vLLM draws other random numbers. A finished run removes its state.
 
-On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its state and exits with status 1. For ends
-that come without SIGTERM, or before the update is finished, it also saves a state every ten minutes (--save-minutes).
-Only one process may train a run: a second one ends with an error, or, with --take-over, asks the first to stop in this way and
-resumes from the state that it saves.
+On SIGTERM (time limit, preemption, scancel) the program finishes the current update, saves its state and exits with status 1. It
+also saves a state every ten minutes (--save-minutes), for kills without SIGTERM or before the end of an update. Only one process
+may train a run: a second process ends with an error or, with --take-over, makes the first process stop in this way and resumes from
+its state.
 
-With --processes or --gpus above 1 the program starts itself again as one process for each GPU. Where every weight is trained,
-accelerate's FSDP2 (DeepSpeed's ZeRO-3) shards weights, gradients and optimiser state over the processes.
+With --processes or --gpus above 1 the program starts itself again as one process per GPU. Without an adapter, accelerate's FSDP2
+(DeepSpeed's ZeRO-3) shards weights, gradients and optimiser state over the processes.
 """
 
 from hardgrpo.data import tasks
@@ -23,7 +22,7 @@ from hardgrpo.runtime.interruption import say
 from hardgrpo.study import paths, settings
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import outputs, recipes
-from hardgrpo.training.processes import LAUNCHED, Processes, launch
+from hardgrpo.training.processes import LAUNCH_VARIABLE, Processes, launch
 
 import argparse
 import contextlib
@@ -45,7 +44,7 @@ def main() -> None:
     environments.add_gpu_arguments(parser)
     parser.add_argument("--processes", type=int, help="number of processes (default: one for each GPU)")
     parser.add_argument(
-        "--micro-batch", type=int, help="completions or solutions per forward pass of a process (default: its whole share)"
+        "--micro-batch", type=int, help="completions or solutions per forward pass of a process (default: its share of an update)"
     )
     parser.add_argument("--vllm-memory", type=float, default=0.3, help="share of a GPU's memory for vLLM")
     parser.add_argument("--vllm-sleep", action="store_true", help="vLLM frees its memory during updates")
@@ -53,17 +52,17 @@ def main() -> None:
     parser.add_argument(
         "--take-over", action="store_true", help="ask another process on this run to stop, and resume from its state"
     )
-    parser.add_argument("--take-over-minutes", type=float, default=60, help="how long to wait for it (default: %(default)s)")
+    parser.add_argument("--take-over-minutes", type=float, default=60, help="longest wait for that process (default: %(default)s)")
     parser.add_argument(
         "--save-minutes",
         type=float,
         default=10,
-        help="save a state after so many minutes, too, for ends that come without warning (default: %(default)s)",
+        help="interval at which a state is also saved, for kills without warning (default: %(default)s)",
     )
     parser.add_argument(
         "--keep-finished",
         action="store_true",
-        help="keep checkpoints in the state folder, so that the output can be written again without training",
+        help="keep checkpoints in the state folder, to write the output again without training",
     )
     args = parser.parse_args()
 
@@ -75,9 +74,9 @@ def main() -> None:
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)
     recipes.check_machine(spec.training, hardware)
     recipes.micro_batches(settings.texts_per_update(spec.training), hardware)
-    if hardware.gpus == 1:  # the trainer would use every visible GPU, as threads of one process; set it before CUDA starts
+    if hardware.gpus == 1:  # the trainer would use every visible GPU, as threads; must precede the start of CUDA
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-    if hardware.gpus and LAUNCHED not in os.environ:  # else the process that started this one has checked the node
+    if hardware.gpus and LAUNCH_VARIABLE not in os.environ:  # the launching process has checked the node
         node.check(compiles=True)
         environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
         node.check_driver()
@@ -87,25 +86,25 @@ def main() -> None:
         )
     provenance.check_manifest(spec.model_folder)
     problems = {problem["id"]: problem for problem in tasks.read_problems(spec.problems)}
-    chosen = tasks.read_subset(spec.subset, problems, spec.problems)
+    subset = tasks.read_subset(spec.subset, problems, spec.problems)
 
-    given = [f"{spec.model_folder}/manifest.json", spec.problems, spec.subset, *filter(None, [spec.solutions, spec.questions])]
-    given += [f"{spec.continues}/updates.csv"] if spec.continues else []
-    inputs = [files.sha256(path) for path in given]
+    inputs = [f"{spec.model_folder}/manifest.json", spec.problems, spec.subset, *filter(None, [spec.solutions, spec.questions])]
+    inputs += [f"{spec.continues}/updates.csv"] if spec.continues else []
+    checksums = [files.sha256(path) for path in inputs]
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl", "peft")]
-    state, output = Path(args.state) / spec.digest(*inputs, *versions), Path(args.output)
-    patience = args.take_over_minutes if args.take_over else None
-    alone = hardware.processes == 1
-    if not alone and LAUNCHED not in os.environ:
-        with states.hold_lock(state, patience):  # one process reports the result, not each of several
-            finished = args.take_over and finished_elsewhere(state, output)
+    state, output = Path(args.state) / spec.digest(*checksums, *versions), Path(args.output)
+    takeover_minutes = args.take_over_minutes if args.take_over else None
+    is_single = hardware.processes == 1
+    if not is_single and LAUNCH_VARIABLE not in os.environ:
+        with states.hold_lock(state, takeover_minutes):  # only the launching process reports the result
+            finished = args.take_over and is_finished_elsewhere(state, output)
         sys.exit(0 if finished else launch(spec, hardware, state))
     processes = Processes(hardware)
     updates = spec.training["updates"]
-    with states.hold_lock(state, patience) if processes.first else contextlib.nullcontext():
-        if alone and args.take_over and finished_elsewhere(state, output):
+    with states.hold_lock(state, takeover_minutes) if processes.is_first else contextlib.nullcontext():
+        if is_single and args.take_over and is_finished_elsewhere(state, output):
             return
-        if processes.first:
+        if processes.is_first:
             states.restore(state)
             # Remove checkpoints that cannot be resumed from.
             states.resume_point(state, spec.training["checkpoint_every"], recipes.arithmetic(spec.training))
@@ -114,29 +113,29 @@ def main() -> None:
         if resumed_from < updates:
             from hardgrpo.training import loop  # imports torch and TRL, after `environments.use` chose the environment
 
-            loop.train(spec, problems, chosen, state, resumed_from, hardware, args.track, processes, args.save_minutes)
+            loop.train(spec, problems, subset, state, resumed_from, hardware, args.track, processes, args.save_minutes)
         processes.wait()
         stopped = processes.any(interruption.stop_requested())
-        processes.part()
-        if not processes.first:
+        processes.close()
+        if not processes.is_first:
             return
         if stopped:
-            saved = states.newest(state)
-            said = f"stopped by SIGTERM after update {saved} of {updates}, state saved in {states.checkpoint(state, saved)}"
-            said += "; start the same command again to resume"
-            if alone:
-                raise errors.UserError(said)
-            print(f"error: {said}", file=sys.stderr)  # exit status 0: for any other torchrun prints a report
+            saved_update = states.newest(state)
+            message = f"stopped by SIGTERM after update {saved_update} of {updates}, state saved in {states.checkpoint(state, saved_update)}"
+            message += "; start the same command again to resume"
+            if is_single:
+                raise errors.UserError(message)
+            print(f"error: {message}", file=sys.stderr)  # exit status 0, because torchrun prints a report for other values
             return
         outputs.export(spec, state, output, started, resumed_from, hardware)
         states.finish(state, updates, spec.training["checkpoint_every"], args.keep_finished)
 
 
-def finished_elsewhere(state: Path, output: Path) -> bool:
-    """Whether the process that held the lock on this run has finished it. If so, remove the empty state folder."""
-    if states.newest(state) or not outputs.are_complete(output, state):
+def is_finished_elsewhere(state: Path, output: Path) -> bool:
+    """Whether the previous holder of the lock has finished this run. If so, remove the empty state folder."""
+    if states.newest(state) or not outputs.has_complete_outputs(output, state):
         return False
-    shutil.rmtree(state, ignore_errors=True)  # a network file system keeps a name for the lock, which is open here
+    shutil.rmtree(state, ignore_errors=True)  # a network file system keeps a file for the open lock
     say(f"{output}: another process has finished this run; nothing is left to train")
     return True
 

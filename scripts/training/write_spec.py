@@ -1,4 +1,4 @@
-"""Write `spec.yaml`, which fully specifies a run (model, task, subset, recipe, seed); train_grpo.py can also be run on it by hand.
+"""Write `spec.yaml`, the full specification of a run (model, task, subset, recipe, seed), for train_grpo.py.
 
 python scripts/training/write_spec.py --run '{...}' --output results/training/tiny/swaps/mini/hard/seed0/spec.yaml
 """

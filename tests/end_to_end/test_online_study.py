@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from conftest import TABLES
-from hardgrpo.selection import online
+from hardgrpo.selection import online_selectors
 
 PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 4.0e-4, "max_grad_norm": 1.0}
 ADAPTER = {"rank": 4, "alpha": 8, "dropout": 0.0}
@@ -69,7 +69,7 @@ def test_every_rollout_is_accounted_for_and_traced_to_its_steps(study):
         ):
             assert float(row[counted]) == sum(float(one[logged]) for one in log)
         assert float(row["updates"]) == sum(float(one["trained"]) for one in log)
-    assert float(found["all", "small_replay"]["thrown_away"]) == 2 * 4 * 4, "two sets of four references are not trained on"
+    assert float(found["all, small_replay"]["thrown_away"]) == 2 * 4 * 4, "two sets of four anchor prompts are not trained on"
 
 
 def test_labels_are_those_of_the_prompts_that_were_sampled(study):
@@ -119,7 +119,7 @@ def test_the_tables_are_in_the_paper_and_what_they_say_was_verified(study):
 
 def test_every_selector_is_run_here():
     kinds = {keys["selector"]["kind"] for keys in RECIPES.values() if "selector" in keys}
-    assert kinds == set(online.KINDS)
+    assert kinds == set(online_selectors.KINDS)
 
 
 def test_a_pool_without_a_mixed_group_ends_with_one_line(study, tmp_path):

@@ -168,7 +168,7 @@ def scores_by_transformers(model_folder: Path, adapters: list, prompts: list, sp
     """Log-probabilities of the tokens that vLLM spoke."""
     model = engines.load(str(model_folder))
     found = []
-    for (_, adapted), completions in zip(engines.with_adapters(model, adapters), spoken):
+    for (_, adapted), completions in zip(engines.adapted_models(model, adapters), spoken):
         rows = []
         for prompt, (tokens, _) in zip(prompts, completions):
             with torch.inference_mode():

@@ -17,7 +17,7 @@ from fake_vllm import StandIn
 from hardgrpo import sampling
 from hardgrpo.sampling import engines
 from hardgrpo.study.spec import Spec
-from hardgrpo.training import groups, loop, outputs, recipes
+from hardgrpo.training import loop, outputs, recipes, rollout_groups
 from hardgrpo.training.loop import Watch
 from hardgrpo.training.trainer import Trainer
 
@@ -42,7 +42,7 @@ def trained(tiny, folder, seed=0, watch=None, save_strategy="no", resume_from=No
         args=GRPOConfig(**arguments),
         train_dataset=Dataset.from_list([rows()[f"q{k % 4}"] for k in range(4 * recipe["updates"])]),
         peft_config=recipes.adapter_configuration(recipe),
-        corrects=bool(recipe.get("importance_correction")),
+        applies_correction=bool(recipe.get("importance_correction")),
         callbacks=[watch] if watch else [],
     )
     trainer.train(resume_from_checkpoint=resume_from and str(resume_from))
@@ -100,7 +100,7 @@ def test_rollouts_end_where_completions_of_probe_and_evaluation_end(tiny, tmp_pa
     fields = {"model_folder": str(folder), "training": recipe, "completion_tokens": 12}
     problems = {name: {"question": row["prompt"][0]["content"], "answer": "red"} for name, row in rows().items()}
     arguments = (problems, [*problems], tokenizer, tmp_path / "state", recipes.Hardware(0, 1), "none")
-    trainer = loop.grpo_trainer(Spec(**{**vars(SPEC), **fields}), *arguments)
+    trainer = loop.build_grpo_trainer(Spec(**{**vars(SPEC), **fields}), *arguments)
     prompts = [tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"] for row in rows().values()]
     completions, _ = trainer._generate_single_turn(prompts * 4, None, {}, 1)
     assert any(tokens[-1] in range(30, 60) for tokens in completions)
@@ -202,14 +202,14 @@ def test_groups_that_wait_for_an_update_keep_their_weights(shape, tmp_path):
     mask = torch.tensor([[1, 1, 1], [1, 1, 0], [1, 0, 0], [1, 1, 0]])
     batch = {"prompt_ids": torch.ones(4, 2).long(), "prompt_mask": torch.ones(4, 2).long(), "completion_mask": mask}
     batch |= {"completion_ids": mask * 7, "advantages": torch.rand(4), "importance_sampling_ratio": ratios}
-    split = groups.split(batch, ["a", "b"], torch.tensor([1.0, 0.0, 1.0, 0.0]), 2)
-    groups.save(tmp_path / "groups.state", {"pending": split})
-    joined = groups.join(groups.load(tmp_path / "groups.state")["pending"][::-1], 0, "cpu")
+    split = rollout_groups.split(batch, ["a", "b"], torch.tensor([1.0, 0.0, 1.0, 0.0]), 2)
+    rollout_groups.save(tmp_path / "groups.state", {"pending": split})
+    joined = rollout_groups.join(rollout_groups.load(tmp_path / "groups.state")["pending"][::-1], 0, "cpu")
     assert torch.equal(joined["importance_sampling_ratio"], (ratios.expand(4, 3) * mask)[[2, 3, 0, 1]])
 
 
 def test_a_run_warns_once_if_vllm_does_not_have_the_trained_weights(capsys):
-    watch = Watch(SimpleNamespace(advance=lambda *_: None), SimpleNamespace(first=True), 1)
+    watch = Watch(SimpleNamespace(advance=lambda *_: None), SimpleNamespace(is_first=True), 1)
     for update, difference in enumerate((0.02, 0.81, 0.9), start=1):
         logs = {"reward": 0.5, "frac_reward_zero_std": 0.0, "grad_norm": 1.0, outputs.LOGP_DIFFERENCE: difference}
         watch.on_log(None, SimpleNamespace(global_step=update), None, logs=logs)

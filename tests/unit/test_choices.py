@@ -45,9 +45,9 @@ def test_another_model_chooses_for_this_one():
     right = np.repeat(np.linspace(0, 1, 20)[:, None], 10, axis=1) > np.linspace(0.05, 0.95, 10)
     sure = np.zeros((20, 10), dtype=int)
     for other, correlation in ((right, 1), (right[::-1], -1)):
-        rows = choices.compare(right * 1.0, right * 1, 0.2, 20, other=(other * 1.0, sure))
+        rows = choices.compare(right * 1.0, right * 1, 0.2, 20, other_model=(other * 1.0, sure))
         found = {row["choice"]: row for row in rows}
-        assert set(found) == {*choices.CHOICES, *choices.BY_OTHER}
+        assert set(found) == {*choices.CHOICES, *choices.BY_OTHER_MODEL}
         hardest = found["hardest, by the other"]
         assert hardest["rank_correlation"] == pytest.approx(correlation) and hardest["labels"] == 20
         assert hardest["pass_rate"] == pytest.approx(found["hardest"]["pass_rate"] if correlation == 1 else 0.9, abs=0.1)

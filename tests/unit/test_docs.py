@@ -17,7 +17,7 @@ from conftest import ROOT
 from hardgrpo.analysis import agreement, published
 from hardgrpo.data import evaluations
 from hardgrpo.grading import graders
-from hardgrpo.selection import difficulty, policies
+from hardgrpo.selection import policies, prompt_difficulty
 from hardgrpo.study import checks, settings
 from pages import configuration, imports
 
@@ -71,7 +71,13 @@ def test_the_schema_lists_the_graders_and_rules_of_the_code():
 
 def test_the_page_of_files_names_the_columns_that_the_code_writes():
     text = " ".join((ROOT / "docs/files.md").read_text(encoding="utf-8").split())
-    written = [difficulty.COLUMNS, difficulty.STOPPED_COLUMNS, evaluations.COLUMNS, agreement.COLUMNS, published.COLUMNS]
+    written = [
+        prompt_difficulty.COLUMNS,
+        prompt_difficulty.BOUND_COLUMNS,
+        evaluations.COLUMNS,
+        agreement.COLUMNS,
+        published.COLUMNS,
+    ]
     assert [", ".join(columns) for columns in written if ", ".join(columns) not in text] == []
 
 
@@ -235,11 +241,11 @@ def test_example_of_a_selector(world):
     world.clear()
     assert world.plan()["train_grpo"] == 15
     code = """
-from hardgrpo.selection import online
+from hardgrpo.selection import online_selectors
 recipe = {"selector": {"kind": "lowest"}, "updates": 2, "prompts_per_update": 2, "group_size": 2}
-one, other = (online.make(recipe, online.Pool(["a", "b", "c"]), 0) for _ in range(2))
+one, other = (online_selectors.make(recipe, online_selectors.Pool(["a", "b", "c"]), 0) for _ in range(2))
 first = one.ask(1, 2)
-one.told(1, first, [1.0, 0.5])
+one.tell(1, first, [1.0, 0.5])
 other.restore(one.state())
 print(other.ask(2, 2) == one.ask(2, 2), one.ask(2, 2).ids[0] not in first.ids, one.ask(2, 2).ids[1] == first.ids[1])"""
     assert run(world, code) == "True True True"

@@ -17,7 +17,7 @@ from hardgrpo.selection import early_stopping, policies
 
 POLICIES = st.one_of(
     st.fixed_dictionaries({"rule": st.sampled_from(["hard", "easy", "hard_solvable"]), "budget": st.floats(0.05, 1.0)}),
-    st.fixed_dictionaries({"rule": st.sampled_from(early_stopping.SPLIT), "threshold": st.sampled_from([0.1, 0.2, 0.25, 0.5, 0.9, 1.0])}),
+    st.fixed_dictionaries({"rule": st.sampled_from(early_stopping.THRESHOLD_RULES), "threshold": st.sampled_from([0.1, 0.2, 0.25, 0.5, 0.9, 1.0])}),
 )  # fmt: skip
 SEEDS = st.integers(0, 5)
 
@@ -44,10 +44,10 @@ def full(outcomes, policy, seed) -> list[str] | None:
         return None
 
 
-def want_of(outcomes, policy, seed) -> early_stopping.Wanted:
+def want_of(outcomes, policy, seed) -> early_stopping.TargetSubset:
     if currently_in_test_context():
         assume("budget" not in policy or policies.subset_size(policy["budget"], len(outcomes)))
-    return early_stopping.wanted(names(outcomes), outcomes.shape[1], policy, seed)
+    return early_stopping.target_subset(names(outcomes), outcomes.shape[1], policy, seed)
 
 
 def stopped(outcomes, policy, seed, stopper) -> list[str] | None:
@@ -64,7 +64,7 @@ def stopped(outcomes, policy, seed, stopper) -> list[str] | None:
 def probe(outcomes, asked, batch, **options) -> early_stopping.Stopper:
     wants = [want_of(outcomes, policy, seed) for policy, seed in asked]
     stopper = early_stopping.Stopper(wants, batch, **options)
-    early_stopping.replay(stopper, outcomes)
+    early_stopping.simulate(stopper, outcomes)
     return stopper
 
 
@@ -79,7 +79,7 @@ def test_the_subset_is_that_of_full_probing_ties_included(outcomes, asked, batch
 
 @given(pools(), st.lists(st.tuples(POLICIES, SEEDS), min_size=1, max_size=2), st.integers(1, 40))
 def test_with_the_chosen_prompts_in_full_their_order_is_that_of_full_probing_too(outcomes, asked, batch):
-    stopper = probe(outcomes, asked, batch, in_full=True)
+    stopper = probe(outcomes, asked, batch, completes_subset=True)
     for policy, seed in asked:
         expected = full(outcomes, policy, seed)
         assert stopped(outcomes, policy, seed, stopper) == expected
@@ -99,7 +99,7 @@ def test_a_subset_is_proven_when_every_way_to_go_on_gives_it(outcomes, policy, s
         found = full(possible, policy, seed)
         subsets.add(frozenset(found) if found is not None else None)
     want = want_of(outcomes, policy, seed)
-    if early_stopping.proven(want, correct, drawn):
+    if early_stopping.is_decided(want, correct, drawn):
         assert len(subsets) == 1
     elif len(subsets) == 1:
         # Not claimed: that a pool has too few, or that a matched set is the same whatever the split is.
@@ -114,20 +114,20 @@ def test_the_oracle_is_the_cheapest_of_all_proofs(outcomes, policy, seed):
     proofs = [
         np.array(drawn)
         for drawn in itertools.product(range(samples + 1), repeat=prompts)
-        if early_stopping.proven(want, right[np.arange(prompts), list(drawn)], np.array(drawn))
+        if early_stopping.is_decided(want, right[np.arange(prompts), list(drawn)], np.array(drawn))
     ]
-    assert early_stopping.oracle(want, outcomes) == min(drawn.sum() for drawn in proofs)
+    assert early_stopping.oracle_samples(want, outcomes) == min(drawn.sum() for drawn in proofs)
     given = np.isin(names(outcomes), full(outcomes, policy, seed) or []) * samples
     cheapest = min(drawn.sum() for drawn in proofs if (drawn >= given).all())
-    assert given.sum() + early_stopping.oracle(want, outcomes, given) == cheapest, "with all samples of the chosen"
+    assert given.sum() + early_stopping.oracle_samples(want, outcomes, given) == cheapest, "with all samples of the chosen"
 
 
 @given(pools(), POLICIES, SEEDS, st.integers(1, 40))
 def test_nothing_beats_the_oracle_and_a_threshold_needs_no_more_than_it(outcomes, policy, seed, batch):
     want = want_of(outcomes, policy, seed)
-    least = early_stopping.oracle(want, outcomes)
+    least = early_stopping.oracle_samples(want, outcomes)
     assert probe(outcomes, [(policy, seed)], batch).drawn.sum() >= least
-    if policy["rule"] in early_stopping.SPLIT:
+    if policy["rule"] in early_stopping.THRESHOLD_RULES:
         assert probe(outcomes, [(policy, seed)], 1).drawn.sum() == least
 
 
@@ -135,11 +135,11 @@ def test_nothing_beats_the_oracle_and_a_threshold_needs_no_more_than_it(outcomes
 def test_what_is_drawn_next_follows_from_the_counts_alone(outcomes, policy, seed, batch):
     want = want_of(outcomes, policy, seed)
     first = early_stopping.Stopper([want], batch)
-    while drawn := first.next():
+    while drawn := first.ask():
         again = early_stopping.Stopper([want], batch)
         for prompt in range(len(outcomes)):
             again.tell(prompt, first.correct[prompt], first.drawn[prompt])
-        assert again.next() == drawn
+        assert again.ask() == drawn
         assert len(drawn) <= batch and len(set(drawn)) == len(drawn)
         for prompt in {prompt for prompt, _ in drawn}:
             samples = sorted(sample for other, sample in drawn if other == prompt)
@@ -161,8 +161,8 @@ def test_one_at_a_time_costs_hardly_more_than_the_oracle(rule, budget, shape):
     ours = least = 0
     for seed in range(2):
         outcomes = simulated(60, 6, shape, seed)
-        want = early_stopping.wanted(names(outcomes), 6, {"rule": rule, "budget": budget}, seed)
-        least += early_stopping.oracle(want, outcomes)
+        want = early_stopping.target_subset(names(outcomes), 6, {"rule": rule, "budget": budget}, seed)
+        least += early_stopping.oracle_samples(want, outcomes)
         ours += probe(outcomes, [(want.policy, seed)], 1).drawn.sum()
     # Who does not know the outcomes cannot always pick the cheapest cut; where the boundary is in a tie at 0 or K there is but one.
     assert ours <= (1.01 if budget == 0.1 and rule != "hard_solvable" and shape < 1 else 1.06) * least
@@ -172,10 +172,10 @@ def test_a_pool_of_the_size_of_gsm8k_in_batches_of_256():
     outcomes = simulated(7473, 5, 0.187, 0)
     assert (outcomes.sum(axis=1) == 0).mean() == pytest.approx(0.36, abs=0.01)
     policy = {"rule": "hard", "budget": 0.1}
-    want = early_stopping.wanted(names(outcomes), 5, policy, 0)
-    least = early_stopping.oracle(want, outcomes)
+    want = early_stopping.target_subset(names(outcomes), 5, policy, 0)
+    least = early_stopping.oracle_samples(want, outcomes)
     stopper = early_stopping.Stopper([want], 256)
-    batches = early_stopping.replay(stopper, outcomes)
+    batches = early_stopping.simulate(stopper, outcomes)
     assert set(stopped(outcomes, policy, 0, stopper)) == set(full(outcomes, policy, 0))
     assert stopper.drawn.sum() <= 1.2 * least and stopper.drawn.sum() <= 0.2 * outcomes.size
     assert stopper.drawn.sum() >= 0.8 * 256 * batches, "the batches are full"
@@ -194,16 +194,16 @@ CONFIDENT = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "samples", "policy"), CONFIDENT, ids=json.dumps)
 def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_costs_no_more(shape, samples, policy):
-    """Pools of 200 prompts whose pass rates are spread like Beta(shape), in the mode of the program (in_full)."""
+    """Pools of 200 prompts whose pass rates are spread like Beta(shape), in the mode of the program (completes_subset)."""
     confidences, cost = (1.0, 0.95, 0.8, 0.6), {}
     found = {confidence: np.zeros(3) for confidence in confidences}  # prompts chosen, of these right, expected
     for seed in range(5):
         rng = np.random.default_rng(seed)
         outcomes = rng.random((200, samples)) < rng.beta(*shape, 200)[:, None]
-        want = early_stopping.wanted(names(outcomes), samples, policy, seed)
+        want = early_stopping.target_subset(names(outcomes), samples, policy, seed)
         expected = set(full(outcomes, policy, seed) or [])
         for confidence in confidences:
-            stopper = probe(outcomes, [(policy, seed)], 32, confidence=confidence, in_full=True)
+            stopper = probe(outcomes, [(policy, seed)], 32, confidence=confidence, completes_subset=True)
             cost[seed, confidence] = int(stopper.drawn.sum())
             try:
                 chosen = set(early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)[0].ids)
@@ -217,15 +217,15 @@ def test_with_a_confidence_precision_and_recall_are_at_least_about_it_and_it_cos
     assert sum(cost[seed, 0.8] for seed in range(5)) < sum(cost[seed, 1.0] for seed in range(5))
 
 
-@pytest.mark.parametrize("rule", early_stopping.SPLIT)
+@pytest.mark.parametrize("rule", early_stopping.THRESHOLD_RULES)
 @pytest.mark.parametrize("samples", [5, 10, 20])
 @pytest.mark.parametrize("threshold", [0.05, 0.1, 0.25, 1.0])
 def test_a_confidence_decides_nothing_before_every_prompt_has_a_sample(rule, samples, threshold):
     ids, nothing = [str(i) for i in range(100)], np.zeros(100, dtype=int)
     for confidence in (0.55, 0.85, 0.95):
-        want = early_stopping.wanted(ids, samples, {"rule": rule, "threshold": threshold}, 0)
+        want = early_stopping.target_subset(ids, samples, {"rule": rule, "threshold": threshold}, 0)
         assert early_stopping.choose(want, nothing, nothing, confidence) is None
-        assert early_stopping.Stopper([want], 16, confidence, in_full=True).next()
+        assert early_stopping.Stopper([want], 16, confidence, completes_subset=True).ask()
         drawn = np.minimum(np.arange(100), 1)  # all but one
         assert early_stopping.choose(want, nothing, drawn, confidence) is None
 
@@ -233,7 +233,7 @@ def test_a_confidence_decides_nothing_before_every_prompt_has_a_sample(rule, sam
 @pytest.mark.parametrize("rule", ["middle", "random", "all", "low_tiers"])
 def test_a_rule_that_needs_every_pass_rate_cannot_stop(rule):
     with pytest.raises(UserError, match=f"policy rule {rule} needs every pass rate"):
-        early_stopping.wanted(["a", "b"], 5, {"rule": rule, "budget": 0.5}, 0)
+        early_stopping.target_subset(["a", "b"], 5, {"rule": rule, "budget": 0.5}, 0)
 
 
 @pytest.mark.parametrize(
@@ -267,26 +267,26 @@ def test_a_rule_that_needs_every_pass_rate_cannot_stop(rule):
 )
 def test_values_that_make_no_sense_are_refused(policy, seed, words):
     with pytest.raises(UserError, match=words):
-        early_stopping.wanted(list("abcdefghijklmnopqrst"), 5, policy, seed)
+        early_stopping.target_subset(list("abcdefghijklmnopqrst"), 5, policy, seed)
 
 
 def test_a_subset_that_stays_open_although_nothing_is_left_to_draw_is_an_error():
-    stopper = early_stopping.Stopper([early_stopping.wanted(["a", "b"], 1, {"rule": "hard", "budget": 0.5}, 0)], 4)
-    stopper.wants = [dataclasses.replace(stopper.wants[0], size=-1)]
+    stopper = early_stopping.Stopper([early_stopping.target_subset(["a", "b"], 1, {"rule": "hard", "budget": 0.5}, 0)], 4)
+    stopper.targets = [dataclasses.replace(stopper.targets[0], size=-1)]
     with pytest.raises(RuntimeError, match="a subset is open, but no sample would help to decide it"):
         for _ in range(9):
-            early_stopping.replay(stopper, np.ones((2, 1), bool))
+            early_stopping.simulate(stopper, np.ones((2, 1), bool))
 
 
 @pytest.mark.parametrize("budget", [0.1, 0.5])
 def test_a_budget_of_less_than_one_prompt_is_refused_before_anything_is_sampled(budget):
     with pytest.raises(UserError, match="policy rule hard: the subset would be empty .* raise the budget"):
-        early_stopping.wanted(["a"], 5, {"rule": "hard", "budget": budget}, 0)
+        early_stopping.target_subset(["a"], 5, {"rule": "hard", "budget": budget}, 0)
 
 
 @pytest.mark.recordings
 @pytest.mark.parametrize("policy", [{"rule": r, "budget": b} for r in ("hard", "easy", "hard_solvable") for b in (0.1, 0.3)]
-                         + [{"rule": r, "threshold": t} for r in early_stopping.SPLIT for t in (0.25, 0.5)], ids=json.dumps)  # fmt: skip
+                         + [{"rule": r, "threshold": t} for r in early_stopping.THRESHOLD_RULES for t in (0.25, 0.5)], ids=json.dumps)  # fmt: skip
 def test_on_every_recording_the_subset_is_exact(policy):
     for path in sorted(Path(os.environ["HARDGRPO_DATA"]).glob("recordings/*/*/**/*.jsonl")):
         outcomes = recorded(path)
@@ -302,8 +302,8 @@ def test_the_hardest_decile_of_the_recording_in_batches_of_16():
     assert outcomes.shape == (125, 10)
     policy, shares = {"rule": "hard", "budget": 0.1}, []
     for seed in range(10):
-        want = early_stopping.wanted(names(outcomes), 10, policy, seed)
-        least = early_stopping.oracle(want, outcomes)
+        want = early_stopping.target_subset(names(outcomes), 10, policy, seed)
+        least = early_stopping.oracle_samples(want, outcomes)
         assert probe(outcomes, [(policy, seed)], 1).drawn.sum() <= 1.005 * least
         assert probe(outcomes, [(policy, seed)], 16).drawn.sum() <= 1.4 * least
         shares.append(least / outcomes.size)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from conftest import RECORDINGS
 from hardgrpo.grading import expressions
-from hardgrpo.grading.expressions import equal, is_number, parses, same_text
+from hardgrpo.grading.expressions import equal, parses, same_text
+from hardgrpo.grading.quantities import is_number
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from conftest import ROOT, until
-from hardgrpo.grading import expressions
+from hardgrpo.grading import equivalence, expressions
 from hardgrpo.grading.expressions import equal, parses
 from hardgrpo.runtime.errors import UserError
 
@@ -46,7 +46,7 @@ HOSTILE = [
 def ask_what_hangs(pairs):
     """Each hostile pair uses up its processor time twice and is undecided; the next question is answered by another helper."""
     for pair in pairs:
-        asked = expressions._running_helper()
+        asked = expressions._get_helper()
         assert equal(*pair) is None
         assert asked.returncode == -signal.SIGPROF
         assert equal("x^2+2x+1", "(x+1)^2")
@@ -162,7 +162,7 @@ def test_an_interrupted_question_leaves_no_reply_behind(impatient, monkeypatch):
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux tells the limits of another process")
 def test_the_memory_of_the_helper_is_limited():
     """What the model writes fills this, not the machine."""
-    assert resource.prlimit(expressions._running_helper().pid, resource.RLIMIT_AS)[0] == expressions.MEMORY_BYTES
+    assert resource.prlimit(expressions._get_helper().pid, resource.RLIMIT_AS)[0] == equivalence.MEMORY_BYTES
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="only Linux tells the environment of another process")
@@ -179,7 +179,7 @@ def test_the_helper_has_no_token_in_its_environment(monkeypatch):
 def test_the_helper_is_silent_and_ends_with_its_process(tmp_path):
     code = (
         "from hardgrpo.grading import expressions as e; e.SECONDS = (0.3, 0.5)\n"
-        f"print(e.equal('a+b', 'b+a'), e.equal('1', '{TOWER}'), e.parses(r'\\frac{{'), e._running_helper().pid)"
+        f"print(e.equal('a+b', 'b+a'), e.equal('1', '{TOWER}'), e.parses(r'\\frac{{'), e._get_helper().pid)"
     )
     for end in ("", "\nimport os; os.kill(os.getpid(), 9)"):
         done = subprocess.run(

@@ -48,7 +48,7 @@ def test_no_question_stands_in_two_splits_or_in_two_tasks_of_a_study_and_every_s
                 for problem in problems:
                     assert problem["question"] not in seen, (problem["id"], seen[problem["question"]])
                     seen[problem["question"]] = problem["id"]
-                    assert graders.readable(task["grader"], problem["answer"])
+                    assert graders.accepts_reference(task["grader"], problem["answer"])
         questions[name] = seen
 
 
@@ -118,7 +118,7 @@ def test_the_answer_of_shuffled_objects_is_what_following_the_swaps_gives(seed, 
     assert chain.answer == answer
     assert letters == [f"({letter})" for letter in "ABCDEFG"[:objects]], "as many options as objects, all different"
     assert chain.tier == objects
-    assert graders.readable("choice_letter", chain.answer)
+    assert graders.accepts_reference("choice_letter", chain.answer)
     read = sources.as_problem({"input": chain.question, "target": chain.answer}, 0, "choices", {}, True, "x.json")
     assert (read["answer"], read["tier"]) == (chain.answer, chain.tier), "in the form of BIG-Bench-Hard"
 

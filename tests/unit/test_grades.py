@@ -19,7 +19,7 @@ from conftest import ROOT
 from hardgrpo.grading import expressions
 from hardgrpo.grading.expressions import equal
 from hardgrpo.grading.graders import GRADERS, grade
-from hardgrpo.grading.quantities import number
+from hardgrpo.grading.quantities import read_number
 
 TABLES = Path(__file__).parent / "grades"
 
@@ -143,7 +143,7 @@ def repeating(value: Fraction) -> str:
 @given(VALUES, st.data())
 def test_every_spelling_of_a_number_is_that_number_and_no_other(value, data):
     spelling = data.draw(st.sampled_from([*forms(value), repeating(value)]))
-    assert number(spelling) == value
+    assert read_number(spelling) == value
     for grader in ("number_lenient", "math"):
         reference = data.draw(st.sampled_from(forms(value)))
         assert grade(grader, rf"\boxed{{{spelling}}}", reference).correct
@@ -158,7 +158,7 @@ def test_a_unit_or_a_mark_changes_no_grade(value, other, wrap, data):
         if grader == "math" and "%" in wrap and value in (other / 100, other):
             continue  # 50 % is 1/2, too
         plain, wrapped = (grade(grader, rf"\boxed{{{text}}}", reference).correct for text in (spelling, wrap.format(spelling)))
-        assert plain == wrapped == (number(spelling) == value)
+        assert plain == wrapped == (read_number(spelling) == value)
 
 
 @given(VALUES, VALUES, st.data())

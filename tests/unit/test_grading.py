@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import RECORDINGS
-from hardgrpo.grading.graders import GRADERS, check_grader, grade, is_number, last_box, readable, same
+from hardgrpo.grading.graders import GRADERS, accepts_reference, are_equal, check_grader, grade, last_box
+from hardgrpo.grading.quantities import is_number
 from hardgrpo.runtime.errors import UserError
 
 
@@ -124,16 +125,16 @@ def test_strict_implies_lenient_implies_readable_implies_answered(grader, stated
 
 @given(st.sampled_from(sorted(GRADERS)), ANSWERS)
 def test_a_readable_reference_is_right_when_it_is_stated(grader, answer):
-    if readable(grader, answer):
+    if accepts_reference(grader, answer):
         chosen = GRADERS[grader]
         assert grade(grader, "so " + chosen.form % chosen.reference(answer), answer).correct
 
 
 @given(st.sampled_from(sorted(GRADERS)), ANSWERS, ANSWERS)
 def test_agreement_is_symmetric_and_holds_between_an_answer_that_is_right_and_itself(grader, left, right):
-    assert same(grader, left, right) == same(grader, right, left)
+    assert are_equal(grader, left, right) == are_equal(grader, right, left)
     graded = grade(grader, GRADERS[grader].form % left, left)
-    assert not graded.correct or same(grader, graded.extracted, graded.extracted)
+    assert not graded.correct or are_equal(grader, graded.extracted, graded.extracted)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_agreement_is_symmetric_and_holds_between_an_answer_that_is_right_and_it
     ],
 )
 def test_agreement(grader, left, right, expected):
-    assert same(grader, left, right) == same(grader, right, left) == expected
+    assert are_equal(grader, left, right) == are_equal(grader, right, left) == expected
 
 
 @given(st.integers(-(10**9), 10**9))
@@ -162,10 +163,10 @@ def test_every_integer_is_read_by_the_number_graders(number):
     for grader in ("number_strict", "number_lenient", "math_strict", "math"):
         assert grade(grader, rf"so \boxed{{{number}}}", str(number)).correct
         assert not grade(grader, rf"so \boxed{{{number + 1}}}", str(number)).correct
-        assert readable(grader, str(number))
+        assert accepts_reference(grader, str(number))
     for grader in ("number_lenient", "math"):
         assert grade(grader, rf"\boxed{{{number:,}}}", str(number)).correct
-    assert readable("number_strict", f"{number:,}")
+    assert accepts_reference("number_strict", f"{number:,}")
 
 
 # --- data ----------------------------------------------------------------------------------------------------------
@@ -193,7 +194,7 @@ def test_every_integer_is_read_by_the_number_graders(number):
     ],
 )
 def test_references_that_cannot_be_stated_are_not_readable(grader, answer, expected):
-    assert readable(grader, answer) == expected
+    assert accepts_reference(grader, answer) == expected
 
 
 def test_the_numeric_subset_has_answers_that_are_one_number():
@@ -226,19 +227,19 @@ def rows(name):
 def test_every_reference_of_gsm8k_is_readable(split):
     for row in rows(f"gsm8k/{split}.jsonl"):
         answer = row["answer"].rpartition("####")[2].strip()
-        assert all(readable(grader, answer) for grader in ("number_strict", "number_lenient", "final_number")), answer
+        assert all(accepts_reference(grader, answer) for grader in ("number_strict", "number_lenient", "final_number")), answer
         assert grade("final_number", row["answer"], answer).correct and is_number(answer)
 
 
 @pytest.mark.recordings
 def test_every_reference_of_math_aime_and_the_shuffled_objects_is_readable():
     answers = [row["answer"] for row in rows("math500/test.jsonl")]
-    assert all(readable(grader, answer) for answer in answers for grader in ("math", "math_strict"))
+    assert all(accepts_reference(grader, answer) for answer in answers for grader in ("math", "math_strict"))
     assert (len(answers), sum(map(is_number, answers))) == (500, 401)
-    assert all(readable("number_strict", row["answer"]) for row in rows("aime2025/aime2025-I.jsonl"))
+    assert all(accepts_reference("number_strict", row["answer"]) for row in rows("aime2025/aime2025-I.jsonl"))
     for objects in ("three", "five", "seven"):
         with open(f"{RECORDINGS}/bbh/tracking_shuffled_objects_{objects}_objects.json", encoding="utf-8") as stream:
-            assert all(readable("choice_letter", example["target"]) for example in json.load(stream)["examples"])
+            assert all(accepts_reference("choice_letter", example["target"]) for example in json.load(stream)["examples"])
 
 
 @pytest.mark.recordings

@@ -8,7 +8,7 @@ import measure_difficulty
 from fuzzing.judge import run_program
 from hardgrpo.grading import expressions
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.selection import difficulty
+from hardgrpo.selection import prompt_difficulty
 
 
 def test_grading_stops_at_the_first_completion_too_many_that_is_undecided(tmp_path, monkeypatch):
@@ -18,13 +18,13 @@ def test_grading_stops_at_the_first_completion_too_many_that_is_undecided(tmp_pa
     rows = [{"id": problem["id"], "sample": 0, "completion": "9^{9^{9^9}}"} for problem in problems]
     for name, content in (("P.jsonl", problems), ("C.jsonl", rows)):
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in content))
-    graded, counts = [], dict.fromkeys(difficulty.GRADED, 0)
+    graded, counts = [], dict.fromkeys(prompt_difficulty.GRADE_COUNTS, 0)
 
     def measure(problem, samples, grader, **how):
         graded.append(problem["id"])
-        return dict.fromkeys(difficulty.COLUMNS) | counts | {"id": problem["id"], "samples": 1, "undecided": 1}
+        return dict.fromkeys(prompt_difficulty.COLUMNS) | counts | {"id": problem["id"], "samples": 1, "undecided": 1}
 
-    monkeypatch.setattr(measure_difficulty.difficulty, "measure", measure)
+    monkeypatch.setattr(measure_difficulty.prompt_difficulty, "measure", measure)
     arguments = ["--problems", "P.jsonl", "--completions", "C.jsonl", "--grader", "number_lenient", "--output", "D.csv"]
     with pytest.raises(UserError, match="C.jsonl: 2 of 100 completions could not be graded"):
         run_program("measure_difficulty", *arguments)

@@ -59,7 +59,7 @@ def test_an_intact_model_is_loaded_and_its_prompts_are_those_of_the_library(fold
     assert engines.tokenize(tokenizer, REQUESTS * 2, {}) == asked * 2
     assert engines.tokenize(tokenizer, [], {}) == []
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
-    assert model_folders.text(tokenizer, turns, "m") == tokenizer.apply_chat_template(turns, tokenize=False)
+    assert model_folders.render_conversation(tokenizer, turns, "m") == tokenizer.apply_chat_template(turns, tokenize=False)
 
 
 LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}"

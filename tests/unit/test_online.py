@@ -8,7 +8,7 @@ from test_trainer import Training, long, rows, same, tiny
 
 from fake_vllm import StandIn
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.selection import online
+from hardgrpo.selection import online_selectors
 from hardgrpo.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
@@ -20,12 +20,12 @@ PROCESS = {"weight": 1.0, "beta": 0.05, "learning_rate": 1e-2, "max_grad_norm": 
 @pytest.fixture
 def training(tiny, tmp_path):
     """A short training by the online trainer: four prompts, four rollouts of each in a sampling step."""
-    from hardgrpo.training.online import OnlineTrainer
+    from hardgrpo.training.online_trainer import OnlineTrainer
 
     def train(reward=long, updates=3, selector=None, process=None, micro_batch=None, **changes):
         recipe = {"updates": updates, "prompts_per_update": 4, "group_size": 4, "reward": "correct", "process": process}
         recipe |= {"selector": selector}
-        made = online.make(recipe, online.Pool(list(rows())), 3) if selector else None
+        made = online_selectors.make(recipe, online_selectors.Pool(list(rows())), 3) if selector else None
         kind = functools.partial(OnlineTrainer, rows=rows(), selector=made, recipe=recipe)
         return Training(kind, tiny, tmp_path, reward, micro_batch, updates, **changes)
 
@@ -68,13 +68,13 @@ def test_process_rewards_of_no_weight_change_no_bit_of_grpo(training, plain, cha
 def test_the_reward_model_learns_which_completions_are_right(training):
     run = training(process=PROCESS, selector={"kind": "beta", "replay": 1, "buffer": 8}, updates=3)
     assert run.log[0]["process_loss"] == pytest.approx(0.6931, abs=1e-3)  # it begins as the policy: every score is 0
-    batch, process = run.trainer._joined(run.trainer.buffer), run.trainer.process
+    batch, process = run.trainer._join(run.trainer.buffer), run.trainer.process_rewards
     process.recipe = PROCESS | {"beta": 0.5}
     losses = []
     for _ in range(20):
         process.learn(batch, batch["rewards"], 4)
-        losses.append(process.log["process_loss"])
-    assert losses[-1] < losses[0] / 4 and process.log["process_accuracy"] == 1
+        losses.append(process.metrics["process_loss"])
+    assert losses[-1] < losses[0] / 4 and process.metrics["process_accuracy"] == 1
 
 
 def test_the_policy_has_its_own_weights_after_the_reward_model_was_trained(training, tiny):
@@ -84,7 +84,7 @@ def test_the_policy_has_its_own_weights_after_the_reward_model_was_trained(train
     before = AutoModelForCausalLM.from_pretrained(tiny[0], dtype=torch.float32)
     run = training(process=PROCESS, learning_rate=1e-30)
     assert all(torch.allclose(w, b, atol=1e-20) for w, b in zip(run.weights, before.parameters()))
-    trained = run.trainer.process.weights
+    trained = run.trainer.process_rewards.weights
     assert any(not torch.equal(trained[name], weights) for name, weights in before.named_parameters() if name in trained)
 
 
@@ -123,7 +123,7 @@ def test_token_rewards_of_a_batch_by_hand():
     ones = torch.ones(2, 2, dtype=torch.long)
     batch = {"prompt_ids": ones, "prompt_mask": ones, "completion_ids": torch.tensor([[0, 0], [1, 1]]), "completion_mask": ones}
     found = process.learn(batch | {"advantages": torch.tensor([1.0, -1.0])}, torch.tensor([1.0, 0.0]), 2)
-    assert process.log["process_loss"] == pytest.approx(0.6931, abs=1e-4)  # both scores were 0
+    assert process.metrics["process_loss"] == pytest.approx(0.6931, abs=1e-4)  # both scores were 0
     # The gradient is -.5 for the weight of token 0 and .5 for that of token 1. AdamW's first step is the learning rate: .5 and -.5.
     torch.testing.assert_close(process.weights["weights"].detach(), torch.tensor([0.5, -0.5]), atol=1e-5, rtol=0)
     # Token 0 is rewarded with log(2 sigmoid(1)) = .3799, token 1 with log(2 sigmoid(-1)) = -.6201. The first token of each counts; divided
@@ -169,15 +169,15 @@ def test_a_run_that_never_updates_the_policy_is_an_error(training):
 
 
 def test_the_newest_groups_with_a_signal_are_kept_to_be_replayed(training, monkeypatch):
-    from hardgrpo.training.online import OnlineTrainer
+    from hardgrpo.training.online_trainer import OnlineTrainer
 
-    mixed, replayed = [], OnlineTrainer._replayed
+    mixed, replayed = [], OnlineTrainer._draw_replayed
 
     def listening(self, fresh, wanted):
         mixed.extend(group for group in fresh if group.is_mixed)
         return replayed(self, fresh, wanted)
 
-    monkeypatch.setattr(OnlineTrainer, "_replayed", listening)
+    monkeypatch.setattr(OnlineTrainer, "_draw_replayed", listening)
     run = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=5)
     assert 5 < len(mixed) < 5 * 4, "some groups have no signal, or nothing is shown"
     assert [id(group) for group in run.trainer.buffer] == [id(group) for group in mixed[-5:]]
@@ -190,7 +190,7 @@ def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(
     assert [entry["replayed"] for entry in run.log][0] == 0 and run.log[-1]["replayed"] == 12
     assert len(run.trainer.buffer) == 5
     assert all(entry["clip_ratio/region_mean"] == 0 for entry in run.log)
-    batch = run.trainer._joined(run.trainer.buffer)
+    batch = run.trainer._join(run.trainer.buffer)
     ids, mask = (torch.cat([batch[f"prompt_{what}"], batch[f"completion_{what}"]], dim=1) for what in ("ids", "mask"))
     with torch.no_grad():
         found = run.trainer._get_per_token_logps_and_entropies(run.trainer.model, ids, mask, batch["completion_ids"].size(1))[0]
@@ -201,13 +201,15 @@ def test_replayed_groups_keep_the_probabilities_of_the_policy_that_sampled_them(
 
 
 def test_groups_come_back_from_a_file_as_they_were(training, tmp_path):
-    from hardgrpo.training import groups
+    from hardgrpo.training import rollout_groups
 
     kept = training(selector={"kind": "beta", "replay": 3, "buffer": 5}, updates=3).trainer.buffer
-    groups.save(tmp_path / "groups.state", {"buffer": kept, "pending": []})
-    found = groups.load(tmp_path / "groups.state")
+    rollout_groups.save(tmp_path / "groups.state", {"buffer": kept, "pending": []})
+    found = rollout_groups.load(tmp_path / "groups.state")
     assert found["pending"] == [] and [group.prompt for group in found["buffer"]] == [group.prompt for group in kept]
-    for one, other in zip(groups.join(found["buffer"], 0, "cpu").items(), groups.join(kept, 0, "cpu").items(), strict=True):
+    for one, other in zip(
+        rollout_groups.join(found["buffer"], 0, "cpu").items(), rollout_groups.join(kept, 0, "cpu").items(), strict=True
+    ):
         assert one[0] == other[0] and torch.equal(one[1], other[1])
 
 
@@ -221,19 +223,19 @@ def test_a_buffer_larger_than_the_memory_is_refused_in_one_line(monkeypatch):
 
     import psutil
 
-    from hardgrpo.training import online as trained
+    from hardgrpo.training import online_trainer
 
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2**30))
     recipe = {"group_size": 8}
-    trained.check_memory(recipe, 250, 250, {"replay": 4, "buffer": 512})
+    online_trainer.check_buffer_memory(recipe, 250, 250, {"replay": 4, "buffer": 512})
     spec = SimpleNamespace(
         training=recipe | {"prompts_per_update": 8, "selector": {"kind": "targeted", "replay": 4, "buffer": 100_000}},
         completion_tokens=250,
     )
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups"):  # before the pool is embedded
-        trained.trainer(spec, {}, {"one": {"prompt": "2 + 2"}}, None, {})
+        online_trainer.build_trainer(spec, {}, {"one": {"prompt": "2 + 2"}}, None, {})
     with pytest.raises(UserError, match=r"selector.buffer: 100000 groups.* 1.0 GiB"):
-        trained.check_memory(recipe, 250, 250, {"replay": 4, "buffer": 100_000})
+        online_trainer.check_buffer_memory(recipe, 250, 250, {"replay": 4, "buffer": 100_000})
 
 
 @pytest.mark.parametrize("replay", [0, 2])

@@ -50,18 +50,18 @@ def test_a_longer_run_begins_as_a_shorter_one(short, more):
 def test_every_update_has_its_share_of_prompts_that_were_not_chosen(chosen, rest, updates, share, seed):
     chosen, rest = [f"c{i}" for i in range(chosen)], [f"r{i}" for i in range(rest)]
     recipe = {"updates": updates, "prompts_per_update": 8, "majority_share": share}
-    order = recipes.schedule_with_rest(chosen, rest, recipe, seed)
+    order = recipes.schedule_with_unlabelled(chosen, rest, recipe, seed)
     assert len(order) == updates * 8
     for start in range(0, len(order), 8):
         kinds = "".join(name[0] for name in order[start : start + 8])
         assert kinds == "c" * round(8 - 8 * share) + "r" * round(8 * share)
     alone = {"updates": updates, "prompts_per_update": 8}
-    assert recipes.schedule_with_rest(chosen, rest, alone, seed) == recipes.schedule(chosen, updates, 8, seed)
+    assert recipes.schedule_with_unlabelled(chosen, rest, alone, seed) == recipes.schedule(chosen, updates, 8, seed)
 
 
 def test_a_policy_that_chose_all_leaves_no_rest():
     with pytest.raises(UserError, match="lower the policy's budget"):
-        recipes.schedule_with_rest(["a"], [], {"updates": 1, "prompts_per_update": 2, "majority_share": 0.5}, 0)
+        recipes.schedule_with_unlabelled(["a"], [], {"updates": 1, "prompts_per_update": 2, "majority_share": 0.5}, 0)
 
 
 def test_prompts_without_an_answer_are_rewarded_by_their_majority_and_no_others():

@@ -16,7 +16,7 @@ from fake_vllm import StandIn
 from hardgrpo.runtime import replacements
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.training import processes, supervised
-from hardgrpo.training.online import OnlineTrainer
+from hardgrpo.training.online_trainer import OnlineTrainer
 from hardgrpo.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow

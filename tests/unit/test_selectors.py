@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.selection import online, selectors
+from hardgrpo.selection import online_selectors, selector_settings
 
 GROUP, ROOM = 8, 8
 
@@ -19,15 +19,15 @@ def recipe(kind: str, steps: int = 40, **keys) -> dict:
     return {"updates": steps, "prompts_per_update": ROOM, "group_size": GROUP, "selector": {"kind": kind} | keys}
 
 
-def pool(rates: list[float], **facts) -> online.Pool:
-    return online.Pool([f"p{i:04d}" for i in range(len(rates))], **facts)
+def pool(rates: list[float], **facts) -> online_selectors.Pool:
+    return online_selectors.Pool([f"p{i:04d}" for i in range(len(rates))], **facts)
 
 
 def sampled(rate: float, rng: random.Random) -> float:
     return sum(rng.random() < rate for _ in range(GROUP)) / GROUP
 
 
-def simulated(selector, rates: list[float], steps: int, seed: int = 0) -> list[online.Asked]:
+def simulated(selector, rates: list[float], steps: int, seed: int = 0) -> list[online_selectors.PromptBatch]:
     """What a selector asks for in so many steps, if its prompts have these pass rates."""
     rng, asked = random.Random(seed), []
     for step in range(1, steps + 1):
@@ -35,13 +35,13 @@ def simulated(selector, rates: list[float], steps: int, seed: int = 0) -> list[o
         while room:
             call = selector.ask(step, room)
             assert 0 < len(call.ids) <= room
-            selector.told(step, call, [sampled(rates[int(i[1:])], rng) for i in call.ids])
+            selector.tell(step, call, [sampled(rates[int(i[1:])], rng) for i in call.ids])
             asked.append(call)
             room -= len(call.ids)
     return asked
 
 
-def rates_of(asked: list[online.Asked], rates: list[float]) -> np.ndarray:
+def rates_of(asked: list[online_selectors.PromptBatch], rates: list[float]) -> np.ndarray:
     return np.array([rates[int(i[1:])] for call in asked for i in call.ids if call.trains])
 
 
@@ -51,8 +51,8 @@ SPREAD = [i / 199 for i in range(200)]
 def embedded(rates: list[float]) -> np.ndarray:
     """Embeddings that say how difficult a prompt is, in four ways, beside as much noise."""
     noise = np.random.Generator(np.random.PCG64(5)).normal(size=(len(rates), 4))
-    told = [np.array(rates) ** power for power in (0.5, 1, 2, 3)]
-    return online.standardised(np.column_stack([*told, noise]))
+    signals = [np.array(rates) ** power for power in (0.5, 1, 2, 3)]
+    return online_selectors.standardise(np.column_stack([*signals, noise]))
 
 
 def made(kind: str, rates=SPREAD, seed: int = 0, steps: int = 40, **keys):
@@ -63,10 +63,10 @@ def made(kind: str, rates=SPREAD, seed: int = 0, steps: int = 40, **keys):
     if kind == "curriculum":
         facts["measures"] = dict(zip(pool(rates).ids, rates))
         keys = {"by": "pass_rate"} | keys
-    return online.make(recipe(kind, steps, **keys), pool(rates, **facts), seed)
+    return online_selectors.make(recipe(kind, steps, **keys), pool(rates, **facts), seed)
 
 
-@pytest.mark.parametrize("kind", online.KINDS)
+@pytest.mark.parametrize("kind", online_selectors.KINDS)
 def test_a_selector_that_is_restored_goes_on_as_if_it_had_never_stopped(kind):
     whole, rng = made(kind), random.Random(1)
     for step in range(1, 31):
@@ -77,7 +77,7 @@ def test_a_selector_that_is_restored_goes_on_as_if_it_had_never_stopped(kind):
         while room:
             call = whole.ask(step, room)
             shares = [sampled(SPREAD[int(i[1:])], rng) for i in call.ids]
-            whole.told(step, call, shares)
+            whole.tell(step, call, shares)
             room -= len(call.ids)
     undisturbed, rng = made(kind), random.Random(1)
     again = []
@@ -85,14 +85,14 @@ def test_a_selector_that_is_restored_goes_on_as_if_it_had_never_stopped(kind):
         room = ROOM
         while room:
             call = undisturbed.ask(step, room)
-            undisturbed.told(step, call, [sampled(SPREAD[int(i[1:])], rng) for i in call.ids])
+            undisturbed.tell(step, call, [sampled(SPREAD[int(i[1:])], rng) for i in call.ids])
             again.append(call)
             room -= len(call.ids)
     assert whole.ask(31, ROOM) == undisturbed.ask(31, ROOM)
     assert whole.state() == undisturbed.state()
 
 
-@pytest.mark.parametrize("kind", online.KINDS)
+@pytest.mark.parametrize("kind", online_selectors.KINDS)
 def test_the_seed_decides_what_is_drawn(kind):
     one, same, other = (simulated(made(kind, seed=seed), SPREAD, 5) for seed in (1, 1, 2))
     assert one == same
@@ -118,7 +118,7 @@ def test_beta_keeps_the_posterior_of_its_paper():
     """By hand: Beta(1, 1), then 6 of 8, then 2 of 8, discounted by one half."""
     selector = made("beta")
     for share in (6 / 8, 2 / 8):
-        selector.told(1, online.Asked(["p0003"]), [share])
+        selector.tell(1, online_selectors.PromptBatch(["p0003"]), [share])
     a, b = 1.0, 1.0
     for right in (6, 2):
         a, b = 0.5 * a + 0.5 * 1 + right, 0.5 * b + 0.5 * 1 + (8 - right)
@@ -141,24 +141,24 @@ def test_skip_samples_with_the_probability_of_its_paper():
     selector = made("skip", [1.0] * 4000, explore=0.5, step=0.0, least=0.01)
     ids = pool([1.0] * 4000).ids
     for times, expected in ((1, 0.5), (2, 0.25), (9, 0.01)):
-        selector.idle = {i: ["right", times] for i in ids}
-        before = selector.epochs.taken
+        selector.streaks = {i: ["right", times] for i in ids}
+        before = selector.epochs.position
         count = sum(len(selector.ask(step, ROOM).ids) for step in range(1, 41))
-        share = count / (selector.epochs.taken - before)
+        share = count / (selector.epochs.position - before)
         assert abs(share - expected) < 4 * (expected * (1 - expected) / (count / expected)) ** 0.5
 
 
 def test_skip_moves_its_probabilities_towards_the_aimed_at_shares():
     selector = made("skip", step=0.05)
     ids = pool(SPREAD).ids[:ROOM]
-    selector.epochs.taken = len(SPREAD)
-    selector.told(1, online.Asked(ids), [1.0] * 4 + [0.5] * 4)
+    selector.epochs.position = len(SPREAD)
+    selector.tell(1, online_selectors.PromptBatch(ids), [1.0] * 4 + [0.5] * 4)
     assert selector.state()["explore"] == {"right": 0.5, "wrong": 0.5}, "before the second epoch nothing can have been skipped"
-    selector.idle, selector.epochs.taken = {}, len(SPREAD) + 1
-    selector.told(1, online.Asked(ids), [1.0] * 4 + [0.5] * 4)  # half all right, none all wrong
+    selector.streaks, selector.epochs.position = {}, len(SPREAD) + 1
+    selector.tell(1, online_selectors.PromptBatch(ids), [1.0] * 4 + [0.5] * 4)  # half all right, none all wrong
     assert selector.state()["explore"] == {"right": pytest.approx(0.45), "wrong": pytest.approx(0.55)}
     assert selector.state()["idle"] == {i: ["right", 1] for i in ids[:4]}
-    selector.told(2, online.Asked(ids[:2]), [0.0, 0.5])  # another kind begins anew, a mixed group is forgotten
+    selector.tell(2, online_selectors.PromptBatch(ids[:2]), [0.0, 0.5])  # another kind begins anew, a mixed group is forgotten
     assert selector.state()["idle"] == {ids[0]: ["wrong", 1]} | {i: ["right", 1] for i in ids[2:4]}
 
 
@@ -168,21 +168,21 @@ def test_skip_moves_its_probabilities_within_the_limits_of_the_released_code():
     simulated(selector, rates, 100)
     assert selector.explore == {"right": 0.05, "wrong": 0.05}
     for step in range(200):
-        selector.told(step, online.Asked(["p0000"] * ROOM), [0.5] * ROOM)
+        selector.tell(step, online_selectors.PromptBatch(["p0000"] * ROOM), [0.5] * ROOM)
     assert selector.explore == {"right": 0.95, "wrong": 0.95}
 
 
-def test_targeted_measures_references_first_and_then_draws_near_one_half():
+def test_targeted_measures_anchor_prompts_first_and_then_draws_near_one_half():
     drawn = simulated(made("targeted"), SPREAD, 60)
     cycles = [drawn[i] for i in range(len(drawn)) if not drawn[i].trains]
-    assert sum(len(call.ids) for call in cycles) == 10 * 12  # 60 steps, every 6 of them 12 references
+    assert sum(len(call.ids) for call in cycles) == 10 * 12  # 60 steps, every 6 of them 12 anchor prompts
     assert np.abs(rates_of(drawn, SPREAD) - 0.5).mean() < 0.7 * 0.25  # 0.25: of a random draw
 
 
 def test_targeted_draws_with_the_weights_of_its_paper():
     """exp(-|predicted - 1/2| / sharpness): the first of each draw is a draw in proportion to the weights."""
     selector = made("targeted", [0.0, 0.25, 0.5], reference=2, sharpness=0.25)
-    selector.references, selector.shares = [0, 1], [0.0, 0.25]
+    selector.anchor_prompts, selector.shares = [0, 1], [0.0, 0.25]
     selector.predicted = np.array([0.0, 0.25, 0.5])
     count = np.zeros(3)
     for step in range(2, 3002):
@@ -193,10 +193,10 @@ def test_targeted_draws_with_the_weights_of_its_paper():
 
 def test_attention_is_the_softmax_of_scaled_products():
     embeddings = np.random.Generator(np.random.PCG64(2)).normal(size=(6, 16))
-    shares, references = np.array([0.0, 0.5, 1.0]), np.array([0, 1, 2])
-    found = online.attended(embeddings @ embeddings[references].T / 4, shares)
+    shares, anchor_prompts = np.array([0.0, 0.5, 1.0]), np.array([0, 1, 2])
+    found = online_selectors.attend(embeddings @ embeddings[anchor_prompts].T / 4, shares)
     for row in range(6):
-        scores = [float(embeddings[row] @ embeddings[r]) / 16**0.5 for r in references]
+        scores = [float(embeddings[row] @ embeddings[r]) / 16**0.5 for r in anchor_prompts]
         weights = [np.exp(score) for score in scores]
         assert found[row] == pytest.approx(sum(w * s for w, s in zip(weights, shares)) / sum(weights))
 
@@ -204,26 +204,28 @@ def test_attention_is_the_softmax_of_scaled_products():
 def test_standardised_embeddings_have_the_paper_s_scores_as_products():
     raw = np.random.Generator(np.random.PCG64(3)).normal(3, 7, size=(50, 16))
     scaled = (raw - raw.mean(axis=0)) / raw.std(axis=0)
-    found = online.standardised(raw)
+    found = online_selectors.standardise(raw)
     assert np.allclose(found @ found.T, scaled @ scaled.T / 16**0.5)
-    assert np.isfinite(online.standardised(np.ones((5, 3)))).all()  # a column that is the same everywhere says nothing
+    assert np.isfinite(online_selectors.standardise(np.ones((5, 3)))).all()  # a column that is the same everywhere says nothing
 
 
 @given(st.lists(st.sampled_from([i / 8 for i in range(9)]), min_size=2, max_size=20), st.integers(0, 5))
-def test_predictions_are_shares_whatever_the_references_gave(shares, seed):
+def test_predictions_are_shares_whatever_the_anchor_prompts_gave(shares, seed):
     rng = np.random.Generator(np.random.PCG64(seed))
-    found = online.predict(online.standardised(rng.normal(size=(30, 4))), np.arange(len(shares)), np.array(shares))
+    found = online_selectors.predict_pass_rates(
+        online_selectors.standardise(rng.normal(size=(30, 4))), np.arange(len(shares)), np.array(shares)
+    )
     assert ((found >= 0) & (found <= 1)).all()
     if len(set(shares)) == 1:
         assert np.allclose(found, shares[0])
 
 
 def test_embeddings_that_say_nothing_reverse_no_prediction():
-    """The mean of the other references is the lower, the higher a reference's own pass rate: fitted to that, easy would become hard."""
+    """The mean of the other anchor prompts is the lower, the higher an anchor prompt's own pass rate: fitted to that, easy would become hard."""
     shares = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 0.25, 0.75, 0.5])
     of_others = (shares.sum() - shares) / (len(shares) - 1)
-    assert online.calibrated(np.array([0.3, 0.5, 0.7]), of_others, shares) == pytest.approx([0.5] * 3)
-    assert (np.diff(online.calibrated(np.array([0.3, 0.5, 0.7]), shares, shares)) > 0).all()
+    assert online_selectors.calibrate(np.array([0.3, 0.5, 0.7]), of_others, shares) == pytest.approx([0.5] * 3)
+    assert (np.diff(online_selectors.calibrate(np.array([0.3, 0.5, 0.7]), shares, shares)) > 0).all()
 
 
 @pytest.mark.parametrize(
@@ -234,9 +236,9 @@ def test_the_tokens_trained_on_are_those_of_the_groups_that_train(chosen):
     selector = made("targeted", steps=60, **chosen)
     drawn = simulated(selector, SPREAD, 60)
     trains = sum(len(call.ids) for call in drawn if call.trains)
-    updates = sum(groups > 0 for groups in selectors.fresh_groups(recipe(**keys))) * 60 // chosen["every"]
+    updates = sum(groups > 0 for groups in selector_settings.new_groups_per_step(recipe(**keys))) * 60 // chosen["every"]
     share = (trains + updates * chosen.get("replay", 0)) / (60 * ROOM)
-    assert selectors.trained_share(recipe(**keys)) == pytest.approx(share)
+    assert selector_settings.trained_share(recipe(**keys)) == pytest.approx(share)
 
 
 @pytest.mark.parametrize("size", [8, 20, 50, 100, 400, 500])
@@ -259,37 +261,37 @@ def test_a_curriculum_goes_once_through_the_sorted_pool(order, sign):
 def test_a_curriculum_by_tier_takes_low_tiers_as_easy():
     ids = [f"p{i:04d}" for i in range(100)]
     tiers = {i: int(i[1:]) % 4 + 1 for i in ids}
-    selector = online.make(recipe("curriculum", 10), online.Pool(ids, tiers), 0)
+    selector = online_selectors.make(recipe("curriculum", 10), online_selectors.Pool(ids, tiers), 0)
     seen = [np.mean([tiers[i] for i in selector.ask(step, ROOM).ids]) for step in (1, 5, 10)]
     assert seen[0] == 1 and 1 < seen[1] < 4 and seen[2] == 4
 
 
-@pytest.mark.parametrize("kind", [kind for kind in online.KINDS if kind != "targeted"])
+@pytest.mark.parametrize("kind", [kind for kind in online_selectors.KINDS if kind != "targeted"])
 def test_a_pool_smaller_than_a_step_is_repeated(kind):
     drawn = simulated(made(kind, [0.2, 0.5, 0.8]), [0.2, 0.5, 0.8], 4)
     assert sum(len(call.ids) for call in drawn) == 4 * ROOM
 
 
-def test_more_references_than_prompts_are_refused_in_one_line():
+def test_more_anchor_prompts_than_prompts_are_refused_in_one_line():
     with pytest.raises(UserError, match=r"selector\.reference is 12, but the pool has 5 prompts; lower it"):
         made("targeted", [0.5] * 5)
 
 
 def test_defaults_are_those_of_the_papers():
-    assert selectors.with_defaults(recipe("dynamic")) == {"kind": "dynamic", "groups": ROOM, "most_steps": 10}
-    assert selectors.with_defaults(recipe("targeted"))["reference"] == 256
-    assert selectors.with_defaults(recipe("skip", groups=5))["groups"] == 5
+    assert selector_settings.with_defaults(recipe("dynamic")) == {"kind": "dynamic", "groups": ROOM, "most_steps": 10}
+    assert selector_settings.with_defaults(recipe("targeted"))["reference"] == 256
+    assert selector_settings.with_defaults(recipe("skip", groups=5))["groups"] == 5
 
 
 def test_a_curriculum_sorts_tiers_of_a_table_as_numbers():
     """A table's cells are texts, of which "10" stands before "9"."""
-    from hardgrpo.training.online import of_curriculum
+    from hardgrpo.training.online_trainer import curriculum_measures
 
     spec, ids = SimpleNamespace(problems="P.jsonl"), ["a", "b", "c"]
     problems = {name: {"tier": tier} for name, tier in zip(ids, ("9", "10", 2))}
-    assert of_curriculum(spec, problems, ids, "tier") == {"a": 9.0, "b": 10.0, "c": 2.0}
+    assert curriculum_measures(spec, problems, ids, "tier") == {"a": 9.0, "b": 10.0, "c": 2.0}
     for tier in ("easy", [1]):
         with pytest.raises(UserError, match=r"P\.jsonl: prompt 'b' has the tier .* sorts numbers"):
-            of_curriculum(spec, problems | {"b": {"tier": tier}}, ids, "tier")
+            curriculum_measures(spec, problems | {"b": {"tier": tier}}, ids, "tier")
     with pytest.raises(UserError, match=r"P\.jsonl: prompt 'b' has no tier"):
-        of_curriculum(spec, problems | {"b": {"tier": ""}}, ids, "tier")
+        curriculum_measures(spec, problems | {"b": {"tier": ""}}, ids, "tier")

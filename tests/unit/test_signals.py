@@ -54,14 +54,14 @@ def test_no_answer_can_reach_a_signal():
 
 def test_the_majority_is_the_most_frequent_answer_and_the_first_of_several():
     texts = [one["completion"] for one in said("red", None, "blue", "Blue", "red")]
-    assert signals.majority(texts, "final_word") == [1, 0, 0, 0, 1], "red was given first"
-    assert signals.majority(texts[1:], "final_word") == [0, 1, 1, 0]
-    assert signals.majority(["", ""], "final_word") == [0, 0]
+    assert signals.majority_rewards(texts, "final_word") == [1, 0, 0, 0, 1], "red was given first"
+    assert signals.majority_rewards(texts[1:], "final_word") == [0, 1, 1, 0]
+    assert signals.majority_rewards(["", ""], "final_word") == [0, 0]
 
 
 @given(st.lists(st.sampled_from([None, "red", "blue", "pink"]), min_size=1, max_size=12))
 def test_the_majority_is_as_large_as_the_agreement_says(answers):
     texts = [one["completion"] for one in said(*answers)]
-    rewards = signals.majority(texts, "final_word")
+    rewards = signals.majority_rewards(texts, "final_word")
     assert sum(rewards) / len(texts) == pytest.approx(signals.measure(said(*answers), "final_word")["agreement"])
     assert len({text.lower() for text, reward in zip(texts, rewards) if reward}) <= 1

@@ -216,7 +216,7 @@ def test_a_text_is_the_probes_prompt_the_solution_and_the_end_token_as_in_pretra
     from hardgrpo.training import supervised
 
     spec, problems, worked, tokenizer = world
-    found = supervised.texts(spec, problems, list(problems), tokenizer)
+    found = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
     assert set(found) == set(problems)
     for identity, text in found.items():
         messages = tuple(tasks.messages(spec.prompt, problems[identity]["question"]))
@@ -243,7 +243,7 @@ def test_text_that_a_template_adds_after_the_end_is_not_trained_on_and_its_argum
         + "{% endif %}"
         "{% endfor %}{% if add_generation_prompt %} {% if quick %}" + two + "{% else %}" + one + "{% endif %}{% endif %}"
     )
-    found = supervised.texts(dataclasses.replace(spec, chat={"quick": True}), problems, list(problems)[:1], other)
+    found = supervised.tokenize_solutions(dataclasses.replace(spec, chat={"quick": True}), problems, list(problems)[:1], other)
     (text,) = found.values()
     mark = text["completion_mask"].index(1)
     assert tokenizer.convert_ids_to_tokens(text["input_ids"])[mark - 1] == two
@@ -254,16 +254,16 @@ def test_a_solution_beyond_the_completion_limit_is_left_out_whole_and_said(world
     from hardgrpo.training import supervised
 
     spec, problems, worked, tokenizer = world
-    whole = supervised.texts(spec, problems, list(problems), tokenizer)
+    whole = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
     lengths = {identity: sum(text["completion_mask"]) for identity, text in whole.items()}
     limit = sorted(set(lengths.values()))[-2]
-    found = supervised.texts(dataclasses.replace(spec, completion_tokens=limit), problems, list(problems), tokenizer)
+    found = supervised.tokenize_solutions(dataclasses.replace(spec, completion_tokens=limit), problems, list(problems), tokenizer)
     assert set(found) == {identity for identity, length in lengths.items() if length <= limit} and len(found) < 12
     assert all(found[identity] == whole[identity] for identity in found), "at the limit it is kept, end token and all"
     said = capsys.readouterr().out
     assert f"{12 - len(found)} of 12 chosen prompts have one of more than {limit} tokens: t-train-" in said and "left out" in said
     with pytest.raises(UserError, match="none of the 12 chosen prompts has a worked solution of at most 3 tokens; raise"):
-        supervised.texts(dataclasses.replace(spec, completion_tokens=3), problems, list(problems), tokenizer)
+        supervised.tokenize_solutions(dataclasses.replace(spec, completion_tokens=3), problems, list(problems), tokenizer)
 
 
 def test_a_prompt_whose_solution_was_left_out_is_not_trained_on(world, tmp_path, capsys):
@@ -273,7 +273,9 @@ def test_a_prompt_whose_solution_was_left_out_is_not_trained_on(world, tmp_path,
     (first, text), *_ = worked.items()
     (tmp_path / "one.jsonl").write_text(json.dumps({"id": first, "solution": text}) + "\n")
     assert set(
-        supervised.texts(dataclasses.replace(spec, solutions=str(tmp_path / "one.jsonl")), problems, list(problems), tokenizer)
+        supervised.tokenize_solutions(
+            dataclasses.replace(spec, solutions=str(tmp_path / "one.jsonl")), problems, list(problems), tokenizer
+        )
     ) == {first}
     assert "11 of 12 chosen prompts have no worked solution: t-train-0001" in capsys.readouterr().out
 
@@ -284,7 +286,7 @@ def trained(world, folder, micro_batch=None, **changes):
 
     spec, problems, _, tokenizer = world
     spec = dataclasses.replace(spec, training=SFT | changes)
-    made = supervised.trainer(spec, problems, list(problems), tokenizer, folder, recipes.Hardware(0, 1, micro_batch), "none")
+    made = supervised.build_trainer(spec, problems, list(problems), tokenizer, folder, recipes.Hardware(0, 1, micro_batch), "none")
     made.args.save_strategy, batches, compute = "no", [], made.compute_loss
     made.compute_loss = lambda model, inputs, **named: (batches.append(inputs), compute(model, inputs, **named))[1]
     made.train()
@@ -298,7 +300,7 @@ def test_the_trainer_sees_the_texts_in_the_order_of_the_schedule_and_the_loss_is
 
     spec, problems, _, tokenizer = world
     made, batches = trained(world, tmp_path, micro_batch)
-    texts = supervised.texts(spec, problems, list(problems), tokenizer)
+    texts = supervised.tokenize_solutions(spec, problems, list(problems), tokenizer)
     order = recipes.schedule(list(problems), 3, 4, spec.seed)
     seen = [row for batch in batches for row in zip(batch["input_ids"], batch["labels"], batch["attention_mask"])]
     assert len(seen) == 12 and len(batches) == (3 if micro_batch is None else 6)

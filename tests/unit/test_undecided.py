@@ -4,7 +4,7 @@ import pytest
 
 from hardgrpo.grading import expressions, graders
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.selection import difficulty
+from hardgrpo.selection import prompt_difficulty
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_an_undecided_completion_is_not_right_and_is_counted(never):
     assert grade.undecided and grade.answered and not (grade.correct or grade.strict or grade.lenient)
     assert not graders.grade("math", r"\boxed{x^2+1}", "x^2+1").undecided, "the same text needs no Math-Verify"
     samples = [{"completion": text} for text in (r"\boxed{x^2+1}", r"\boxed{1+x^2}", "no answer")]
-    row = difficulty.measure({"id": "p", "answer": "1+x^2"}, samples, "math")
+    row = prompt_difficulty.measure({"id": "p", "answer": "1+x^2"}, samples, "math")
     assert (row["correct"], row["undecided"], row["answered"]) == (1, 1, 2)
 
 

@@ -113,30 +113,32 @@ def known_signals(count: int, **more) -> dict[str, dict]:
 
 def test_predictions_follow_the_sample():
     signals = known_signals(100)
-    rising = predicted.pass_rates(signals, {f"p{n}": n / 100 for n in range(0, 100, 9)})
+    rising = predicted.predict_pass_rates(signals, {f"p{n}": n / 100 for n in range(0, 100, 9)})
     assert all(rising[f"p{n}"] < rising[f"p{n + 1}"] for n in range(99)) and rising["p50"] == pytest.approx(0.5, abs=0.1)
-    falling = predicted.pass_rates(signals, {f"p{n}": 1 - n / 100 for n in range(0, 100, 9)})
+    falling = predicted.predict_pass_rates(signals, {f"p{n}": 1 - n / 100 for n in range(0, 100, 9)})
     assert all(falling[f"p{n}"] > falling[f"p{n + 1}"] for n in range(99)), "a model that is confidently wrong"
     assert all(0 < rate < 1 for rate in [*rising.values(), *falling.values()])
 
 
 def test_a_sample_that_separates_the_pool_still_gives_finite_predictions():
-    found = predicted.pass_rates(known_signals(50), {"p1": 0.0, "p2": 0.0, "p40": 1.0, "p45": 1.0})
+    found = predicted.predict_pass_rates(known_signals(50), {"p1": 0.0, "p2": 0.0, "p40": 1.0, "p45": 1.0})
     assert np.isfinite(list(found.values())).all() and found["p0"] < 0.5 < found["p49"]
 
 
 @pytest.mark.parametrize("rate, word", [(0.0, "wrong"), (1.0, "right")])
 def test_a_sample_of_one_class_tells_nothing_and_says_so(rate, word):
     with pytest.raises(UserError, match=f"the 2 prompts that were annotated are all {word}"):
-        predicted.pass_rates(known_signals(9), {"p1": rate, "p2": rate})
+        predicted.predict_pass_rates(known_signals(9), {"p1": rate, "p2": rate})
 
 
 def test_a_sample_is_random_and_never_smaller_than_two():
     ids = [f"p{n}" for n in range(100)]
-    assert len(set(predicted.sample(ids, 0.1, 0))) == 10 and predicted.sample(ids, 0.1, 0) != predicted.sample(ids, 0.1, 1)
-    assert predicted.sample(ids[::-1], 0.1, 0) == predicted.sample(ids, 0.1, 0), "the file's order does not matter"
+    assert len(set(predicted.draw_sample(ids, 0.1, 0))) == 10 and predicted.draw_sample(ids, 0.1, 0) != predicted.draw_sample(
+        ids, 0.1, 1
+    )
+    assert predicted.draw_sample(ids[::-1], 0.1, 0) == predicted.draw_sample(ids, 0.1, 0), "the file's order does not matter"
     with pytest.raises(UserError, match="at least two"):
-        predicted.sample(ids, 0.01, 0)
+        predicted.draw_sample(ids, 0.01, 0)
 
 
 # --- rules by a measure ------------------------------------------------------------------------------------------------

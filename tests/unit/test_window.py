@@ -46,9 +46,9 @@ def vllm_engine(monkeypatch):
 
 @pytest.mark.parametrize("amount", [0, 1, 9, 10, 11, 200])
 def test_a_request_follows_each_that_ends(vllm_engine, monkeypatch, amount):
-    monkeypatch.setattr(vllm_engine, "AHEAD", 10)
+    monkeypatch.setattr(vllm_engine, "MAX_QUEUED", 10)
     engine = Engine()
     prompts, settings = [[place] for place in range(amount)], [f"settings {place}" for place in range(amount)]
-    completions = {place: done.token_ids for place, done in vllm_engine.drawn(engine, prompts, settings, "adapter")}
+    completions = {place: done.token_ids for place, done in vllm_engine.draw_completions(engine, prompts, settings, "adapter")}
     assert completions == {place: [place, f"settings {place}", "adapter"] for place in range(amount)}
     assert engine.steps == [(min(10, amount - ended), ended) for _, ended in engine.steps]

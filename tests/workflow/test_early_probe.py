@@ -17,7 +17,7 @@ from test_own_prompts import TABLE
 from conftest import World, path_of
 from hardgrpo.runtime import files, states
 from hardgrpo.sampling import store
-from hardgrpo.selection import difficulty, early_stopping
+from hardgrpo.selection import early_stopping, prompt_difficulty
 from interruptible_run import wait_for
 from own_prompts import OVERLAY, SAMPLES, TASK, as_csv, chosen, make_world
 
@@ -147,15 +147,15 @@ def test_with_a_confidence_the_subset_s_file_says_so(tmp_path):
     rng = np.random.default_rng(0)
     outcomes = rng.random((100, 8)) < rng.random((100, 1))
     policy, ids = {"rule": "hard", "budget": 0.2}, [f"n{i}" for i in range(100)]
-    stopper = early_stopping.Stopper([early_stopping.wanted(ids, 8, policy, 3)], 8, confidence=0.8, in_full=True)
-    early_stopping.replay(stopper, outcomes)
+    stopper = early_stopping.Stopper([early_stopping.target_subset(ids, 8, policy, 3)], 8, confidence=0.8, completes_subset=True)
+    early_stopping.simulate(stopper, outcomes)
     rows = [
         {"id": i, "samples": int(d), "correct": int(c), "pass_rate": c / d if d else None}
         for i, c, d in zip(ids, stopper.correct, stopper.drawn)
     ]
-    columns = ["id", "samples", "correct", "pass_rate", *difficulty.STOPPED_COLUMNS]
+    columns = ["id", "samples", "correct", "pass_rate", *prompt_difficulty.BOUND_COLUMNS]
     for confidence in (0.8, 1):
-        files.write_rows(tmp_path / "d.csv", columns, [difficulty.stopped(row, 8, confidence) for row in rows])
+        files.write_rows(tmp_path / "d.csv", columns, [prompt_difficulty.add_bounds(row, 8, confidence) for row in rows])
         command = [sys.executable, path_of("select_subset"), "--difficulty", "d.csv", "--policy", json.dumps(policy)]
         done = subprocess.run(
             [*command, "--seed", "3", "--output", "s.csv"], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -265,10 +265,10 @@ def test_what_decides_a_completion_has_a_store_of_its_own_and_nothing_else_has(w
     same |= {"prompt": "{question}", "completion_tokens": 12, "seed": 1, "engine": "transformers", "chat": {}}
     differ = {"prompt": "{question} ", "completion_tokens": 13, "seed": 2, "engine": "vllm", "chat": {"enable_thinking": False}}
     differ |= {"problems": str(folder / "results/models/mine/config.json")}
-    known = store.folder_of(argparse.Namespace(**same))
-    assert len({known, *(store.folder_of(argparse.Namespace(**same | {key: differ[key]})) for key in differ)}) == 7
+    known = store.probe_folder(argparse.Namespace(**same))
+    assert len({known, *(store.probe_folder(argparse.Namespace(**same | {key: differ[key]})) for key in differ)}) == 7
     others = {"grader": "math", "samples": 99, "stop_for": [], "confidence": 0.9, "batch": 1, "gpus": 1}
-    assert store.folder_of(argparse.Namespace(**same | others)) == known
+    assert store.probe_folder(argparse.Namespace(**same | others)) == known
 
 
 def test_a_second_process_on_the_same_store_is_turned_away(worlds, tmp_path):

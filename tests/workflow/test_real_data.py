@@ -10,7 +10,7 @@ import pytest
 import project_config
 from conftest import RECORDINGS, ROOT, World
 from hardgrpo.data import solutions
-from hardgrpo.grading import graders
+from hardgrpo.grading import graders, quantities
 from hardgrpo.runtime import files
 
 pytestmark = pytest.mark.recordings
@@ -55,7 +55,7 @@ def test_every_split_has_its_problems_each_once_and_answers_that_its_grader_read
     problems = prepared.problems[task, split]
     assert len(problems) == ROWS[task][split]
     assert len(set(questions(problems))) == len({problem["id"] for problem in problems}) == len(problems)
-    assert [p["id"] for p in problems if not graders.readable(TASKS[task]["grader"], p["answer"])] == []
+    assert [p["id"] for p in problems if not graders.accepts_reference(TASKS[task]["grader"], p["answer"])] == []
 
 
 @pytest.mark.parametrize("task", [task for task, splits in ROWS.items() if len(splits) == 2])
@@ -113,7 +113,7 @@ def test_conditions_of_a_dataset_share_problems_and_ids(prepared):
     everything = {problem["id"]: problem for problem in prepared.problems["math", "test"]}
     numeric = prepared.problems["math_numeric", "test"]
     assert all(everything[problem["id"]] == problem for problem in numeric)
-    assert {p["id"] for p in numeric} == {i for i, p in everything.items() if graders.is_number(p["answer"])}
+    assert {p["id"] for p in numeric} == {i for i, p in everything.items() if quantities.is_number(p["answer"])}
 
 
 def test_prepared_problems_are_not_prepared_again(prepared):

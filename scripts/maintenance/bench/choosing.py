@@ -9,7 +9,7 @@ reward model. Embedding the pool, which `targeted` does once per run, has its ow
 import benchmarks
 from benchmarks import compare, from_demo
 from hardgrpo.runtime import files
-from hardgrpo.selection import online
+from hardgrpo.selection import online_selectors
 from hardgrpo.study.spec import Spec
 
 import functools
@@ -77,7 +77,7 @@ def write_spec(demo_spec: Path, path: Path, keys: dict) -> Path:
 def embedding_seconds(demo_spec: Path, model: str) -> float:
     """Seconds to embed POOL prompts: those of the miniature, repeated."""
     from hardgrpo.data import tasks
-    from hardgrpo.training.online import embeddings
+    from hardgrpo.training.online_trainer import embed_prompts
 
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -86,24 +86,26 @@ def embedding_seconds(demo_spec: Path, model: str) -> float:
     rows = {f"p{i}": {"prompt": tasks.messages(spec.prompt, questions[i % len(questions)])} for i in range(POOL)}
     language_model, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
     started = time.perf_counter()
-    embeddings(language_model, tokenizer, rows, spec.chat)
+    embed_prompts(language_model, tokenizer, rows, spec.chat)
     return time.perf_counter() - started
 
 
 def selector_work_seconds(selector: dict) -> float:
     """Mean seconds of a selector's work in a sampling step."""
     ids = [f"p{i}" for i in range(POOL)]
-    embeddings = online.standardised(np.random.Generator(np.random.PCG64(0)).normal(size=(POOL, WIDTH)))
+    embeddings = online_selectors.standardise(np.random.Generator(np.random.PCG64(0)).normal(size=(POOL, WIDTH)))
     rng = random.Random(0)
-    pool = online.Pool(ids, {i: rng.random() for i in ids}, embeddings)
+    pool = online_selectors.Pool(ids, {i: rng.random() for i in ids}, embeddings)
     recipe = {"updates": STEPS, "prompts_per_update": 8, "group_size": 8, "selector": selector}
-    online.predict(embeddings, np.arange(4), np.array([0.0, 0.5, 0.5, 1.0]))  # imports modules before the measurement
-    started, instance = time.perf_counter(), online.make(recipe, pool, 0)
+    online_selectors.predict_pass_rates(
+        embeddings, np.arange(4), np.array([0.0, 0.5, 0.5, 1.0])
+    )  # imports modules before the measurement
+    started, instance = time.perf_counter(), online_selectors.make(recipe, pool, 0)
     for step in range(1, STEPS + 1):
         room = 8
         while room:
             request = instance.ask(step, room)
-            instance.told(step, request, [rng.randrange(9) / 8 for _ in request.ids])
+            instance.tell(step, request, [rng.randrange(9) / 8 for _ in request.ids])
             room -= len(request.ids)
         json.dumps(instance.state())
     return (time.perf_counter() - started) / STEPS

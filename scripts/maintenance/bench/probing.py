@@ -60,17 +60,17 @@ def measure(
     name += f", {len(seeds)} seeds at once, against the seed that needs most" if together else ""
     ids, samples = [str(place) for place in range(len(outcomes))], outcomes.shape[1]
     rates = {identity: int(row.sum()) / samples for identity, row in zip(ids, outcomes)}
-    wants = [early_stopping.wanted(ids, samples, policy, seed) for seed in seeds]
+    wants = [early_stopping.target_subset(ids, samples, policy, seed) for seed in seeds]
     subsets = {want.seed: set(policies.select(rates, seed=want.seed, **policy).ids) for want in wants}
     fewest = []
     for want in wants:  # the baseline includes all samples of the chosen prompts if the program draws them
         samples_of_subset = np.isin(ids, list(subsets[want.seed])) * samples * (program and confidence == 1)
-        fewest.append(int(samples_of_subset.sum()) + early_stopping.oracle(want, outcomes, samples_of_subset))
+        fewest.append(int(samples_of_subset.sum()) + early_stopping.oracle_samples(want, outcomes, samples_of_subset))
     groups = [wants] if together else [[want] for want in wants]
     samples_drawn = wrong_count = chosen_in_all = 0
     for group in groups:
-        stopper = early_stopping.Stopper(group, batch, confidence, in_full=program)
-        early_stopping.replay(stopper, outcomes)
+        stopper = early_stopping.Stopper(group, batch, confidence, completes_subset=program)
+        early_stopping.simulate(stopper, outcomes)
         samples_drawn += int(stopper.drawn.sum())
         for want in group:
             subset = set(early_stopping.choose(want, stopper.correct, stopper.drawn, confidence)[0].ids)

@@ -75,7 +75,7 @@ def score(job: str, answer: str) -> None:
         return log_probabilities
 
     scores = {}
-    for adapter, model in engines.with_adapters(engines.load(request["model"]), [None, request["adapter"]]):
+    for adapter, model in engines.adapted_models(engines.load(request["model"]), [None, request["adapter"]]):
         scores |= (
             {"adapter": log_probabilities_of(model, completions[1]), "changed": log_probabilities_of(model, completions[0])}
             if adapter

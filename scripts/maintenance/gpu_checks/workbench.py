@@ -238,7 +238,7 @@ class Workbench:
         if not (folder / "provenance.json").exists():
             raise UserError(f"{folder} is not here; start with the check that makes it: --from 3")
         facts = files.read_json(folder / "provenance.json")
-        columns = dict.fromkeys(["step", *outputs.columns_of(facts["run"]["training"])], float)
+        columns = dict.fromkeys(["step", *outputs.update_columns(facts["run"]["training"])], float)
         return Run(folder, files.read_rows(folder / "updates.csv", columns), facts, peak_gib)
 
     def wait_until(self, process: subprocess.Popen, condition: Callable[[], bool], event: str) -> None:

@@ -72,7 +72,7 @@ def rules() -> list[str]:
     ]
     for name, rule in policies.RULES.items():
         needed = ", ".join(f"`{key}`" for key in sorted(rule.needs))
-        lines.append(f"| `{name}` | {rule.takes} | {needed} | {labels(name)} |")
+        lines.append(f"| `{name}` | {rule.description} | {needed} | {labels(name)} |")
     return lines
 
 

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 
 from hardgrpo.runtime import files
-from hardgrpo.selection.choices import CONFIDENT, WRONG
+from hardgrpo.selection.choices import CONFIDENT_AGREEMENT, WRONG_PASS_RATE
 from hardgrpo.study import paths, settings
 
 
@@ -44,14 +44,14 @@ def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: l
     """How hard the prompts are that each policy chose, and those of the whole pool (policy `pool`). Means over seeds.
 
     Pass rates are those of the held-out completions, which no policy used, where the probe has them. `mixed`: share of the prompts
-    whose samples are neither all right nor all wrong. `confidently_wrong`: share whose agreement is at least CONFIDENT and whose
-    pass rate is at most WRONG; nan where no policy uses signals. Prompts without a known reference answer are left out of the means.
+    whose samples are neither all right nor all wrong. `confidently_wrong`: share whose agreement is at least CONFIDENT_AGREEMENT and whose
+    pass rate is at most WRONG_PASS_RATE; nan where no policy uses signals. Prompts without a known reference answer are left out of the means.
     """
     pools = {paths.pair_of(path): _measured(path) for path in difficulty_files}
     for path in signal_files:
         agreement = {row["id"]: row["agreement"] for row in files.read_rows(path, {"id": str, "agreement": float})}
         pool = pools[paths.pair_of(path)]
-        wrong = (pool.index.map(agreement) >= CONFIDENT) & (pool.pass_rate <= WRONG)
+        wrong = (pool.index.map(agreement) >= CONFIDENT_AGREEMENT) & (pool.pass_rate <= WRONG_PASS_RATE)
         pool["confidently_wrong"] = wrong.astype(float).where(pool.pass_rate.notna())
     rows = []
     for (base, task), pool in pools.items():

@@ -120,7 +120,7 @@ def _answer_problem(answer: str, grader: str, form: spreadsheets.Form | None) ->
     change = spreadsheets.change_of(answer) if form else None
     if change and (grader not in TEXTUAL or spreadsheets.ERROR_VALUE.fullmatch(answer)):
         return f"the answer '{answer[:30]}' is {change}", "format the column as text and write the answer again"
-    if graders.readable(grader, answer):
+    if graders.accepts_reference(grader, answer):
         return None
     comma = ", with a decimal point instead of the comma" if spreadsheets.DECIMAL_COMMA.fullmatch(answer) else ""
     return (

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 from hardgrpo.data import generated, sources, spreadsheets
-from hardgrpo.grading import graders
+from hardgrpo.grading import graders, quantities
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, printable, refuse_rows
 
@@ -87,7 +87,7 @@ def problems_with_rows(
             if not (spreadsheets.is_table(path) and spreadsheets.is_blank(row.values())):
                 row_errors.append(error)
             continue
-        if source.get("keep") == "numeric" and not graders.is_number(str(problem["answer"])):
+        if source.get("keep") == "numeric" and not quantities.is_number(str(problem["answer"])):
             continue
         identity = problem.get("id")
         origins.append((row, f"{path}: {place}"))
@@ -112,7 +112,7 @@ def problems_with_rows(
 
 def readable_problems(problems: list[dict], grader: str, path: str | Path) -> list[dict]:
     """The problems with a reference answer that the grader can read. Print the other problems; raise a `UserError` if they exceed 1 %."""
-    unreadable = [p for p in problems if not graders.readable(grader, p["answer"])]
+    unreadable = [p for p in problems if not graders.accepts_reference(grader, p["answer"])]
     if not unreadable:
         return problems
     examples = first_entries([f"'{p['id']}' ({p['answer'][:30]})" for p in unreadable])

@@ -1,8 +1,8 @@
-r"""Compare two expressions with Math-Verify: the program of the helper process of expressions.py, JSON Lines over pipes.
+r"""Compare two expressions with Math-Verify: the program of the helper process of expressions.py, with JSON Lines over pipes.
 
-Three things are done around Math-Verify. Units are removed here, because Math-Verify drops all that follows the first '\text{}'.
-Values that it calls equal because both are small are compared again. And each question meets the same state of SymPy, which draws
-random numbers and remembers results, so that a verdict depends on the question alone.
+This module changes Math-Verify in three ways. It removes units, because Math-Verify drops everything after the first '\text{}'. It
+compares values again that Math-Verify calls equal because both are small. And it resets the state of SymPy, which draws random
+numbers and caches results, before each question, so that a verdict depends on the question alone.
 """
 
 import contextlib
@@ -20,13 +20,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from hardgrpo.grading.quantities import BALANCED, KNOWN_UNIT, TEXT, is_unit, read_quantity, variables
+from hardgrpo.grading.quantities import BALANCED, KNOWN_UNIT, TEXT, has_variables, is_unit, read_quantity
 
 MEMORY_BYTES = 2 << 30
-ROUNDING_TOLERANCE = 5e-4  # the largest relative difference of a value and its rounded decimal: about four digits
+ROUNDING_TOLERANCE = 5e-4  # largest relative difference of a value and its rounded decimal: about four digits
 EXACT_DIGITS = 50
 
-# --- spellings that Math-Verify does not read_quantity ----------------------------------------------------------------------
+# --- spellings that Math-Verify does not read ----------------------------------------------------------------------
 
 SPELLINGS = [
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset"),
@@ -39,19 +39,19 @@ IMAGINARY = re.compile(r"(?<![A-Za-z\\_])i(?![A-Za-z])")
 SEPARATOR = re.compile(r"(,(?!\d{3}(?!\d))|;|\\text\{ ?(?:and|or) ?\}|(?<![A-Za-z])(?:and|or)(?![A-Za-z]))")
 BRACKETS = re.compile(r"([\s(\[]*(?:\\\{)?)(.*?)((?:\\\})?[\s)\].]*)", re.DOTALL)
 UNIT_TEXT = re.compile(rf"(?:(?:[ ~/]|\\[,;: ]|\\cdot)*{TEXT.pattern}(?:\s*\^(?:\d|\{{-?\d\}}))?)+$")
-LONG_UNIT = (
+UNIT_WORDS = (
     "units?|square|cubic|(?:centi|milli|kilo)?(?:met(?:er|re)|gram|lit(?:er|re))s?|inch(?:es)?|feet|foot|yards?|miles?|degrees?|radians?"
     "|dollars?|cents?|hours?|minutes?|seconds?|days?|weeks?|months?|years?|pounds?|ounces?|gallons?"
 )
-BARE_UNIT = re.compile(rf"(?:(?:[ /]|\\[,;: ])+(?:{LONG_UNIT}|{KNOWN_UNIT.pattern})(?:\^(?:\d|\{{-?\d\}}))?)+$")
+BARE_UNIT = re.compile(rf"(?:(?:[ /]|\\[,;: ])+(?:{UNIT_WORDS}|{KNOWN_UNIT.pattern})(?:\^(?:\d|\{{-?\d\}}))?)+$")
 NOT_A_UNIT = re.compile(r"\b(?:is|are|not|no|if|when|where|for|with|such|odd|even|prime|integers?|real)\b")
-OR = re.compile(r",?\s*(?:\\text\{ ?or ?\}|\\lor(?![A-Za-z])|(?<![A-Za-z])or(?![A-Za-z]))")
-OR_COMMA = re.compile(rf"{OR.pattern}|,")
+OR_WORD = re.compile(r",?\s*(?:\\text\{ ?or ?\}|\\lor(?![A-Za-z])|(?<![A-Za-z])or(?![A-Za-z]))")
+OR_WORD_OR_COMMA = re.compile(rf"{OR_WORD.pattern}|,")
 INEQUALITY = re.compile(r"[<>]|\\(?:[lg]eq?|[lg]t)(?![A-Za-z])")
 
 
-def _prepare(text: str, units: bool) -> str:
-    """The text without units, in spellings that Math-Verify reads. With `units` bare words such as 'cm' are units, not variables."""
+def _normalise(text: str, units: bool) -> str:
+    """The text without units, in spellings that Math-Verify reads. `units`: bare words such as 'cm' are units, not variables."""
     text = text.strip().rstrip(".,;")
     for pattern, spelling in SPELLINGS:
         text = pattern.sub(spelling, text)
@@ -61,58 +61,58 @@ def _prepare(text: str, units: bool) -> str:
 
 
 def _remove_unit(part: str, units: bool) -> str:
-    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi', but not '18 \text{ ft } 6 \text{ in}', which has two values."""
+    r"""'5 \text{ boys}' -> '5', '9\pi \text{ cm}^2' -> '9\pi'; '18 \text{ ft } 6 \text{ in}' has two values and stays."""
     opening, value, closing = BRACKETS.fullmatch(part).groups()
     quantity = read_quantity(value)
     pair = "," in value and opening.strip()  # '(1,200)' is a pair
     if quantity and not (quantity.bare or quantity.percent or pair or "=" in value):
-        return opening + _write(quantity.value, quantity.ratio) + closing
-    tail = UNIT_TEXT.search(value) or (units and BARE_UNIT.search(value))
-    if tail and tail.start() and all(is_unit(text) and not NOT_A_UNIT.search(text) for text in TEXT.findall(tail[0])):
-        value = value[: tail.start()]
+        return opening + _format_value(quantity.value, quantity.ratio) + closing
+    unit = UNIT_TEXT.search(value) or (units and BARE_UNIT.search(value))
+    if unit and unit.start() and all(is_unit(text) and not NOT_A_UNIT.search(text) for text in TEXT.findall(unit[0])):
+        value = value[: unit.start()]
     return opening + value + closing
 
 
-def _write(value: Fraction, ratio: bool) -> str:
-    r"""A whole number, '\frac{1}{3}', or for what was written as a decimal all of its digits, because Math-Verify rounds these alone."""
+def _format_value(value: Fraction, is_ratio: bool) -> str:
+    r"""An integer, '\frac{1}{3}' for a ratio, or otherwise a decimal with all digits, because Math-Verify rounds only decimals."""
     if value.denominator == 1:
         return str(value)
-    if ratio:
+    if is_ratio:
         return rf"{'-' if value < 0 else ''}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
     places = next(n for n in range(1, 2000) if 10**n % value.denominator == 0)
-    whole, rest = divmod(abs(value.numerator) * (10**places // value.denominator), 10**places)
-    return f"{'-' if value < 0 else ''}{whole}.{rest:0{places}}"
+    integer, fraction = divmod(abs(value.numerator) * (10**places // value.denominator), 10**places)
+    return f"{'-' if value < 0 else ''}{integer}.{fraction:0{places}}"
 
 
 # --- questions -----------------------------------------------------------------------------------------------------
 
 
-def _equivalent(reference: str, answer: str) -> bool:
+def _is_equivalent(reference: str, answer: str) -> bool:
     from math_verify import verify
 
-    units = not variables(reference)
-    sides = {tuple(read_as(_prepare(side, units)) for side in (reference, answer)) for read_as in (_with_imaginary_unit, str)}
+    units = not has_variables(reference)
+    sides = {tuple(reading(_normalise(side, units)) for side in (reference, answer)) for reading in (_with_imaginary_unit, str)}
     for left, right in sorted(sides):
         alternatives = _read_alternatives(left)
-        # A set is right for a reference in inequalities, but not the other way round, as in Math-Verify.
-        values = (alternatives and _read_alternatives(right, OR_COMMA)) or _parsed(right)
+        # As in Math-Verify, a set is right for a reference in inequalities, but not vice versa.
+        values = (alternatives and _read_alternatives(right, OR_WORD_OR_COMMA)) or _parsed(right)
         if verify(alternatives or _parsed(left), values, timeout_seconds=None):
             return True
     return False
 
 
 def _is_expression(text: str) -> bool:
-    text = _prepare(text, not variables(text))
+    text = _normalise(text, not has_variables(text))
     return any(not isinstance(expression, str) for reading in (_with_imaginary_unit(text), text) for expression in _parsed(reading))
 
 
 def _with_imaginary_unit(text: str) -> str:
-    """Replace i by SymPy's I. Math-Verify reads i as a variable: a real one in '5i' and a complex one in '5 i', which differ."""
+    """Replace i by SymPy's I. Math-Verify reads i as a variable, real in '5i' and complex in '5 i', which differ."""
     return IMAGINARY.sub("I", text)
 
 
-def _read_alternatives(text: str, separator: re.Pattern = OR) -> list:
-    r"""The set of solutions of 'x<2 \text{ or } x>3'; empty if the text is no such alternative."""
+def _read_alternatives(text: str, separator: re.Pattern = OR_WORD) -> list:
+    r"""[the set of solutions] of alternative inequalities such as 'x<2 \text{ or } x>3'; empty for other texts."""
     from sympy import Union
     from sympy.core.relational import Relational
 
@@ -127,20 +127,20 @@ def _read_alternatives(text: str, separator: re.Pattern = OR) -> list:
 
 @functools.lru_cache(maxsize=4096)
 def _parsed(text: str) -> list:
-    """Math-Verify's readings; the last is the text itself."""
+    """Math-Verify's readings of a text; the last is the text itself."""
     from math_verify import LatexExtractionConfig, parse
 
     config = LatexExtractionConfig(boxed_match_priority=0)
     config = replace(config, normalization_config=replace(config.normalization_config, units=False))
-    # The first match is all of the text; after it Math-Verify would take any fraction in a text that it cannot read.
+    # The first match is the complete text. As a second match, Math-Verify would take any fraction in a text that it cannot read.
     return parse(rf"\boxed{{{text}}}", [config], extraction_mode="first_match", parsing_timeout=None)
 
 
-# --- Math-Verify's comparisons, and values that only seem equal ----------------------------------------------------
+# --- corrections of Math-Verify's comparisons ----------------------------------------------------------------------
 
 
 def _check_equal_values() -> None:
-    """Have Math-Verify compare small numbers by their ratio, too, and call no undefined value equal to another."""
+    """Make Math-Verify also compare small numbers by their ratio, and never call undefined values equal."""
     from math_verify import grader
 
     numeric_eq, symbolic_eq = grader.sympy_numeric_eq, grader.sympy_symbolic_eq
@@ -149,16 +149,16 @@ def _check_equal_values() -> None:
 
 
 def _differ(a, b, vanishing: bool = False) -> bool:
-    """Whether two values differ that Math-Verify calls equal.
+    """Whether two values that Math-Verify calls equal differ.
 
-    It compares six decimals, and `evalf(chop=True)` makes small numbers zero: 1/2^99 = 1/2^98. With `vanishing` the coefficients of
-    variables are compared without that.
+    Math-Verify compares six decimals, and its `evalf(chop=True)` makes small numbers zero: 1/2^99 = 1/2^98. With `vanishing`,
+    coefficients of variables are compared without `chop`.
     """
     from math_verify.grader import get_pct_val
     from sympy import Float, MatrixBase, MatrixExpr, nan, oo, zoo
 
     if any(isinstance(value, MatrixBase | MatrixExpr) or get_pct_val(value) is not None for value in (a, b)):
-        return False  # elements are compared one by one, percentages as their numbers, too
+        return False  # Math-Verify compares elements separately, and percentages also as numbers
     a, b = a.doit(), b.doit()
     if any(value.has(nan, zoo, oo, -oo) for value in (a, b)):
         return a != b or a.has(nan, zoo)
@@ -173,12 +173,12 @@ def _differ(a, b, vanishing: bool = False) -> bool:
 
 
 def answer_questions() -> None:
-    """Read one question per line and write one reply per line, [verdict, seconds of processor time], until the asking process ends."""
+    """Read a question per line and write a reply per line, [verdict, seconds of processor time], until the parent ends."""
     import resource
 
     import math_verify.parser  # noqa: F401  (before the memory limit)
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the asking process handles Ctrl-C
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     logging.disable(logging.CRITICAL)
@@ -186,28 +186,28 @@ def answer_questions() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _check_equal_values()
-    # SymPy sets up much of itself at the first comparison; a slow machine would spend the first question's time on it.
-    _equivalent("x^2 + 2x + 1", "(x + 1)^2")
+    # The first comparison initialises SymPy, which could exceed the time of the first question on a slow machine.
+    _is_equivalent("x^2 + 2x + 1", "(x + 1)^2")
     restart = _make_restart()
     print("true", file=replies, flush=True)
     for line in sys.stdin:
         question = json.loads(line)
         restart(json.dumps(question | {"seconds": None}))
-        began = time.process_time()
+        start = time.process_time()
         signal.setitimer(signal.ITIMER_PROF, question["seconds"])  # SIGPROF ends this process during any computation
         try:
-            reply = _equivalent(*question["compare"]) if "compare" in question else _is_expression(question["parse"])
+            reply = _is_equivalent(*question["compare"]) if "compare" in question else _is_expression(question["parse"])
         except Exception:
             reply = False
         signal.setitimer(signal.ITIMER_PROF, 0)
-        print(json.dumps([reply, time.process_time() - began]), file=replies, flush=True)
+        print(json.dumps([reply, time.process_time() - start]), file=replies, flush=True)
 
 
 def _make_restart() -> Callable[[str], None]:
-    """A function that is called before each question, so that its verdict depends on no draw and on no earlier question.
+    """A function to call before each question, which makes the verdict independent of random draws and earlier questions.
 
-    SymPy draws points at which it compares functions, and the order in which it derives assumptions; that order is fixed here.
-    It remembers results: those that hold after a draw, or with numbered dummy symbols, are forgotten.
+    SymPy draws the points at which it compares functions, and the order in which it derives assumptions, which is fixed here. It
+    caches results; the function clears caches after a draw or a new numbered dummy symbol.
     """
     from math_verify import parser
     from sympy import Dummy
@@ -224,11 +224,11 @@ def _make_restart() -> Callable[[str], None]:
     def restart(question: str) -> None:
         nonlocal dummies
         if Dummy._count != dummies or (draws.rng.getstate(), random.getstate()) != states:
-            for forget in (cache.clear_cache, *(f.cache_clear for f in (_parsed, parser.parse_latex_cached, parser.extract_latex))):
-                forget()
+            for clear in (cache.clear_cache, *(f.cache_clear for f in (_parsed, parser.parse_latex_cached, parser.extract_latex))):
+                clear()
             draws.rng.setstate(states[0])
             random.setstate(states[1])
-        dummies = Dummy._count = zlib.crc32(question.encode()) << 20  # far from the numbers of dummies that modules keep
+        dummies = Dummy._count = zlib.crc32(question.encode()) << 20  # far from the numbers of dummies in modules
 
     return restart
 

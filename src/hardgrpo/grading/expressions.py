@@ -1,9 +1,10 @@
-r"""Compare written expressions: numbers and words here, all others by Math-Verify.
+r"""Compare expressions: numbers and words in this module, all other expressions by Math-Verify.
 
-Math-Verify may compute for ever on a model's text ('9^{9^{9^9}}'), and its own time limit works only in the main thread.
-It therefore runs in a helper process: equivalence.py as a program, with JSON Lines over pipes. Each process starts its helper with
-its first question, and a new one when a question has killed the helper. A comparison that kills two helpers is undecided. A program ends
-with an error if Math-Verify takes long for most of its questions: files of slow answers would keep it busy for days.
+Math-Verify may compute without end on a model's text ('9^{9^{9^9}}'), and its own time limit works only in the main thread.
+Therefore it runs in a helper process: equivalence.py as a program, with JSON Lines over pipes. Each process starts its helper with
+its first question, and a new helper after a question that killed the previous helper. A comparison that kills two helpers is
+undecided. A program ends with an error if Math-Verify is slow for most of its questions, because files of slow answers would occupy
+it for days.
 """
 
 import atexit
@@ -24,34 +25,33 @@ from fractions import Fraction
 from pathlib import Path
 
 from hardgrpo.grading import equivalence
-from hardgrpo.grading.equivalence import MEMORY_BYTES as MEMORY_BYTES
-from hardgrpo.grading.quantities import TEXT, Quantity, read_quantity, remove_marks, to_latex
-from hardgrpo.grading.quantities import is_number as is_number
-from hardgrpo.grading.quantities import number as number
-from hardgrpo.grading.quantities import variables as variables
+from hardgrpo.grading.quantities import TEXT, Quantity, read_number, read_quantity, remove_marks, to_latex
 from hardgrpo.runtime.errors import UserError
 
-LONGEST_EXPRESSION = 1000  # characters; longer texts are not read
+LONGEST_EXPRESSION = 1000  # characters; longer texts are not compared
 LONGEST_EXAMPLE = 200  # characters of an answer in the message about slow answers
-SECONDS = (5.0, 40.0)  # of processor time for a question, so that a busy machine gives the same grades; first and second try
-PATIENCE_SECONDS = 90.0  # wall time, for a helper that makes no progress
-# Processor time that all questions of a program may take: so much, and so much more for each question. The mean over answers of MATH-500 was
-# 0.013 s. The share of undecided completions that graders.UNDECIDED_SHARE allows takes less, too.
+# Processor time of a question in the first and second try. Grades must not depend on the load of the machine, as by wall time.
+SECONDS = (5.0, 40.0)
+PATIENCE_SECONDS = 90.0  # wall time, for a helper without progress
+# Processor time of all questions of a program: constant, and per question. The mean over answers of MATH-500 was 0.013 s. The share
+# of undecided completions that graders.UNDECIDED_SHARE allows takes less.
 ALLOWED_SECONDS, ALLOWED_SECONDS_EACH = 600.0, 0.25
-# Variables that the helper gets: what Python and its libraries need, and no token. It works on texts that a model wrote.
-NEEDED = re.compile(r"PATH|HOME|USER|LOGNAME|LANG|TZ|TMPDIR|PYTHON\w*|(LC|LD|DYLD)_\w+")
+# Environment variables of the helper: those that Python and its libraries need, and no token, because it computes on texts of a
+# model.
+HELPER_VARIABLES = re.compile(r"PATH|HOME|USER|LOGNAME|LANG|TZ|TMPDIR|PYTHON\w*|(LC|LD|DYLD)_\w+")
 START_SECONDS = 180.0  # wall time: importing SymPy from a cluster's file system is slow
 
 
 # --- comparisons ---------------------------------------------------------------------------------------------------
 
-IN_BASE = re.compile(r"\(?(\d[0-9A-Fa-f]*)\)?(?:_\{?([0-9a-z]+)\}?|\(?base-?([0-9a-z]+)\)?)")
+BASE_NUMBER = re.compile(r"\(?(\d[0-9A-Fa-f]*)\)?(?:_\{?([0-9a-z]+)\}?|\(?base-?([0-9a-z]+)\)?)")
 SUBSCRIPT = re.compile(r"\d\)?_(?!\{?10\}?(?!\d))")
 BASES = {name: base for base, name in enumerate(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], start=2)}
 EMPTY_SETS = {r"\emptyset", r"\varnothing", r"\O", r"\{\}", "emptyset"}
 
 
 def check_installed() -> None:
+    """Raise a `UserError` if Math-Verify is not installed."""
     if importlib.util.find_spec("math_verify") is None:
         raise UserError(
             "math expressions are graded by Math-Verify, which is not installed; `make test` and `make demo` install it"
@@ -60,48 +60,46 @@ def check_installed() -> None:
 
 
 def same_text(left: str, right: str) -> bool:
-    r"""Whether two texts differ only in LaTeX's spaces: '(3,\,4)' and '(3, 4)'. A space between digits counts: '1 1/2' is not '11/2'."""
-    return _spaceless(left) == _spaceless(right)
+    r"""Whether texts are equal except for LaTeX's spaces, as '(3,\,4)' and '(3, 4)', but not '1 1/2' and '11/2'."""
+    return _remove_spaces(left) == _remove_spaces(right)
 
 
-def _spaceless(text: str) -> str:
+def _remove_spaces(text: str) -> str:
     text = re.sub(r"(?:\\[,;:! ]|~|\\q?quad(?![A-Za-z])|\s)+", " ", text).strip()
     return re.sub(r"(?<!\d) | (?!\d)", "", text)
 
 
 @functools.lru_cache(maxsize=2**16)
 def equal(reference: str, answer: str) -> bool | None:
-    """Whether an answer is equivalent to a reference; None if Math-Verify does not finish, even with more time in a second try.
-
-    Not symmetric, like Math-Verify: a set is accepted for 'x > 2'.
-    """
+    """Whether an answer is equivalent to a reference; None if Math-Verify does not finish in either try. As in Math-Verify not
+    symmetric: a set is accepted for 'x > 2'."""
     if same_text(reference, answer):
         return True
     if max(len(reference), len(answer)) > LONGEST_EXPRESSION:
         return False
     reference, answer = to_latex(reference), to_latex(answer)
-    verdict = _equal_at_sight(reference, answer)
+    verdict = _compare_without_helper(reference, answer)
     return _ask({"compare": [reference, answer]}) if verdict is None else verdict
 
 
-def _equal_at_sight(reference: str, answer: str) -> bool | None:
-    """Decide words, empty sets, numbers in other bases and quantities; None for all others, which need Math-Verify."""
-    words = [_words(text) for text in (reference, answer)]
+def _compare_without_helper(reference: str, answer: str) -> bool | None:
+    """Compare words, empty sets, numbers in other bases and quantities; None for other expressions, which need Math-Verify."""
+    words = [_normalise_words(text) for text in (reference, answer)]
     if words[0] == words[1] or set(words) <= EMPTY_SETS:
         return True
-    (base, in_base), (other_base, answer_in_base) = map(_read_base, words)
-    if other_base not in (base, "10", None) or (SUBSCRIPT.search(words[1]) and not SUBSCRIPT.search(words[0])):
-        return False  # Math-Verify leaves out a base that the reference does not have
+    (base, digits), (answer_base, answer_digits) = map(_read_base, words)
+    if answer_base not in (base, "10", None) or (SUBSCRIPT.search(words[1]) and not SUBSCRIPT.search(words[0])):
+        return False  # Math-Verify ignores a base that the reference lacks
     if base not in ("10", None):
-        return in_base == (answer_in_base if other_base else words[1])
-    left, right = read_quantity(in_base if base else reference), read_quantity(answer_in_base if other_base else answer)
+        return digits == (answer_digits if answer_base else words[1])
+    left, right = read_quantity(digits if base else reference), read_quantity(answer_digits if answer_base else answer)
     if not left or not right or left.bare or ("=" in reference and "=" in answer and left.value == right.value):
         return None  # x = 5 is not y = 5, and 5m is not 5
     return _same_quantity(left, right)
 
 
 def _same_quantity(left: Quantity, right: Quantity) -> bool:
-    """Compare exactly, but a fraction also with its decimal, to six places, and a percentage with both 50 and 1/2."""
+    """Whether both are exactly equal, a fraction and its decimal are equal to six places, or a percentage equals 50 or 1/2."""
     pairs = [(left.value, right.value)]
     if left.percent != right.percent:
         pairs.append((left.value / (100 if left.percent else 1), right.value / (100 if right.percent else 1)))
@@ -115,24 +113,24 @@ def _is_rounding(left: Fraction, right: Fraction) -> bool:
 
 
 def _read_base(words: str) -> tuple[str | None, str | None]:
-    """The base and the digits of a number such as '52_8', '(52)_{eight}' and '52 (base 8)'; None and None for all others."""
-    match = IN_BASE.fullmatch(words)
+    """(base, digits) of a number such as '52_8', '(52)_{eight}' and '52 (base 8)'; (None, None) for other texts."""
+    match = BASE_NUMBER.fullmatch(words)
     base = match and (match[2] or match[3])
     return (str(BASES.get(base, base)), match[1]) if match else (None, None)
 
 
-def _words(text: str) -> str:
-    r"""'\text{Evelyn}', 'Evelyn' and '**evelyn**.' are the same; single letters and commands differ by case ('x', '\Delta')."""
-    text = _spaceless(TEXT.sub(r"\1", remove_marks(text))).rstrip(".")
+def _normalise_words(text: str) -> str:
+    r"""'**Evelyn**.' -> 'evelyn': without marks and spaces, in lower case except for single letters and commands ('\Delta')."""
+    text = _remove_spaces(TEXT.sub(r"\1", remove_marks(text))).rstrip(".")
     return text if "\\" in text or not re.search("[A-Za-z]{2}", text) else text.casefold()
 
 
 @functools.lru_cache(maxsize=2**16)
 def parses(text: str) -> bool:
-    """Whether an answer is a number or an expression that Math-Verify parses."""
+    """Whether an answer is a number, or an expression that Math-Verify parses."""
     if len(text) > LONGEST_EXPRESSION or not text.strip():
         return False
-    return number(text) is not None or bool(_ask({"parse": to_latex(text)}))
+    return read_number(text) is not None or bool(_ask({"parse": to_latex(text)}))
 
 
 # --- the helper process --------------------------------------------------------------------------------------------
@@ -142,13 +140,13 @@ def parses(text: str) -> bool:
 class Usage:
     """Processor time of the questions of this process, in seconds."""
 
-    subject: str = "grading"  # files whose answers are compared, for the message
+    subject: str = "grading"  # compared files, for the message
     questions: int = 0
     seconds: float = 0.0
     slowest: tuple[float, str] = (0.0, "")  # seconds and texts of the slowest question
 
     def add(self, question: dict, seconds: float) -> None:
-        """Count a question. Raise a `UserError` if the questions took more than a program may take."""
+        """Count a question. Raise a `UserError` if all questions exceed the time of a program."""
         self.questions += 1
         self.seconds += seconds
         texts = question.get("compare") or [question["parse"]]
@@ -168,47 +166,47 @@ _lock = threading.Lock()
 
 
 def _ask(question: dict) -> bool | None:
-    """The helper's reply. None if the question takes too long twice, or kills two helpers in a row."""
+    """The helper's reply; None if the question exceeds its time twice, or kills two helpers in a row."""
     with _lock:
-        total, verdict = 0.0, None
+        total_seconds, verdict = 0.0, None
         for seconds in SECONDS:
-            helper = _running_helper()
+            helper = _get_helper()
             try:
                 helper.stdin.write(json.dumps(question | {"seconds": seconds}).encode() + b"\n")
                 line = _read_line(helper, PATIENCE_SECONDS)
             except BrokenPipeError:
                 line = b""
-            except BaseException:  # after an interrupt the late reply would be read as the next question's
+            except BaseException:  # after an interrupt, the next question would read this reply
                 _stop_helper()
                 raise
             if line:
                 verdict, processor_seconds = json.loads(line)
-                total += processor_seconds
+                total_seconds += processor_seconds
                 break
-            total += seconds
+            total_seconds += seconds
             _stop_helper()
-        usage.add(question, total)
+        usage.add(question, total_seconds)
     return verdict
 
 
-def _running_helper() -> subprocess.Popen:
+def _get_helper() -> subprocess.Popen:
     global _helper
     if _helper is None:
         check_installed()
         source = str(Path(__file__).resolve().parents[2])
-        needed = {name: value for name, value in os.environ.items() if NEEDED.fullmatch(name)}
-        # -P: do not import from the working folder. The fixed hash seed gives SymPy's sets the same order in every run.
-        fixed = {"PYTHONHASHSEED": "0", "SYMPY_USE_CACHE": "yes", "SYMPY_GROUND_TYPES": "python"}
+        environment = {name: value for name, value in os.environ.items() if HELPER_VARIABLES.fullmatch(name)}
+        # -P: no import from the working folder. The hash seed gives SymPy's sets the same order in every run.
+        determinism = {"PYTHONHASHSEED": "0", "SYMPY_USE_CACHE": "yes", "SYMPY_GROUND_TYPES": "python"}
         paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "bufsize": 0}
         command = [sys.executable, "-P", "-m", equivalence.__name__]
         try:
-            # Slurm sends SIGTERM to every process of a job step, but the last update before the end still needs the helper.
-            held_back = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            # Slurm sends SIGTERM to every process of a job step, but the last update still needs the helper.
+            signal_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             try:
-                _helper = subprocess.Popen(command, env=needed | fixed | {"PYTHONPATH": paths}, **pipes)
+                _helper = subprocess.Popen(command, env=environment | determinism | {"PYTHONPATH": paths}, **pipes)
             finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, held_back)
+                signal.pthread_sigmask(signal.SIG_SETMASK, signal_mask)
             ready = _read_line(_helper, START_SECONDS)
         except BaseException as error:
             _stop_helper()
@@ -222,17 +220,17 @@ def _running_helper() -> subprocess.Popen:
 
 
 def _read_line(helper: subprocess.Popen, seconds: float) -> bytes:
-    """A line from the helper; empty if the helper ends or takes longer."""
+    """A line from the helper; empty if the helper ends or exceeds the wall time."""
     line, deadline, poll = b"", time.monotonic() + seconds, select.poll()
     poll.register(helper.stdout, select.POLLIN)
     while not line.endswith(b"\n"):
-        left = deadline - time.monotonic()
-        if left <= 0 or not poll.poll(1000 * left):
+        remaining_seconds = deadline - time.monotonic()
+        if remaining_seconds <= 0 or not poll.poll(1000 * remaining_seconds):
             return b""
-        part = os.read(helper.stdout.fileno(), 4096)
-        if not part:
+        data = os.read(helper.stdout.fileno(), 4096)
+        if not data:
             return b""
-        line += part
+        line += data
     return line
 
 
@@ -249,16 +247,16 @@ def _stop_helper() -> int | None:
     return helper.wait()
 
 
-def _leave_to_parent() -> None:
-    """After a fork the child gets a new lock (another thread may have held the old one) and leaves the helper to the parent."""
+def _reset_after_fork() -> None:
+    """In a forked child: replace the lock, which another thread may hold, and leave the helper to the parent."""
     global _helper, _lock, usage
     _lock, usage = threading.Lock(), Usage()
     if _helper is not None:
         helper, _helper = _helper, None
         helper.stdin.close()
         helper.stdout.close()
-        helper.returncode = 0  # the parent waits for it, not this process
+        helper.returncode = 0  # the parent waits for the helper
 
 
 atexit.register(_stop_helper)
-os.register_at_fork(after_in_child=_leave_to_parent)
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,9 +1,9 @@
-r"""Grade completions. Probe, reward and evaluation all call `grade`, so they agree.
+r"""Grade completions. Probe, reward and evaluation call the same function, `grade`.
 
-A grader sees the completion alone, never the prompt. It extracts the answer and compares it with the reference twice: to the
-letter (*strict*) and with notation forgiven (*lenient*). A grade holds both results; the grader's name decides which of them is
-*correct*. *Answered*: the completion states an answer in the requested form. *Readable*: the answer is of the kind that the
-grader compares (a word, a number, one letter, a mathematical expression).
+A grader receives the completion, never the prompt. It extracts the answer and compares it with the reference twice: to the letter
+(*strict*) and with differences of notation forgiven (*lenient*). A grade holds both results; the grader decides which of them
+counts as *correct*. *Answered*: the completion states an answer in the required form. *Readable*: the answer is of the kind that
+the grader compares (a word, a number, one letter, a mathematical expression).
 """
 
 import re
@@ -11,15 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hardgrpo.grading import expressions, quantities
-from hardgrpo.grading.quantities import is_number as is_number  # whether a reference answer is exactly one number
 from hardgrpo.runtime.errors import UserError, first_entries
 
 
 @dataclass(frozen=True)
 class Grade:
-    """strict implies lenient, lenient implies readable, readable implies answered. correct equals strict or equals lenient.
+    """A grade: strict implies lenient, lenient implies readable, readable implies answered; correct is strict or lenient.
 
-    undecided: the comparison took too long. The completion counts as wrong, although it may be right.
+    undecided: the comparison exceeded its time limit. The completion counts as wrong, although it may be right.
     """
 
     extracted: str | None
@@ -36,73 +35,73 @@ UNDECIDED_SHARE = 0.001  # a study with more undecided completions stops
 
 @dataclass(frozen=True)
 class Grader:
-    form: str  # a completion that states an answer, with %s in its place
+    """The functions of a grader: an entry of GRADERS."""
+
+    form: str  # a completion that states the answer %s
     extract: Callable[[str], str | None]  # the answer of a completion, or None
     strict: Callable[[str, str], bool]  # (reference, extracted)
     lenient: Callable[[str, str], bool | None]  # None: undecided
     reads: Callable[[str], bool]  # whether an extracted answer is of the kind that the grader compares
     forgiving: bool = False  # whether lenient counts as correct
-    reference: Callable[[str], str] = str.strip  # turns the data's answer into the form that is compared
+    reference: Callable[[str], str] = str.strip  # rewrites the data's answer before the comparison
 
 
 def grade(grader: str, completion: str, answer: str) -> Grade:
     """Grade one completion against a reference answer; `grader` is a key of GRADERS."""
-    chosen = GRADERS[grader]
-    extracted = chosen.extract(completion)
-    if not extracted:  # an empty box states nothing
+    rule = GRADERS[grader]
+    extracted = rule.extract(completion)
+    if not extracted:  # also for an empty box
         return Grade(None, answered=False, correct=False, strict=False, lenient=False, readable=False)
-    strict, lenient = _compare(chosen, chosen.reference(answer), extracted)
-    correct = lenient if chosen.forgiving else strict
+    strict, lenient = _compare(rule, rule.reference(answer), extracted)
+    correct = lenient if rule.forgiving else strict
     if lenient is None:
-        return Grade(extracted, True, correct=False, strict=False, lenient=False, readable=chosen.reads(extracted), undecided=True)
-    return Grade(extracted, True, correct, strict, lenient, readable=lenient or chosen.reads(extracted))
+        return Grade(extracted, True, correct=False, strict=False, lenient=False, readable=rule.reads(extracted), undecided=True)
+    return Grade(extracted, True, correct, strict, lenient, readable=lenient or rule.reads(extracted))
 
 
-def check_decided(undecided: float, completions: int, what: str) -> None:
-    """Raise a `UserError` if more than UNDECIDED_SHARE of some completions are undecided (a single one may be)."""
+def check_decided(undecided: float, completions: int, place: str) -> None:
+    """Raise a `UserError` that starts with `place` if more than UNDECIDED_SHARE, and more than one, are undecided."""
     if undecided > max(1, UNDECIDED_SHARE * completions):
         raise UserError(
-            f"{what}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS[-1]:.0f} seconds of"
+            f"{place}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS[-1]:.0f} seconds of"
             f" processor time each; at most {100 * UNDECIDED_SHARE:.1f} % may be; look at their answers (column undecided), then give"
             " SECONDS in src/hardgrpo/grading/expressions.py more time or choose another grader for the task, and run again"
         )
 
 
-def _compare(chosen: Grader, reference: str, extracted: str) -> tuple[bool, bool | None]:
-    """(strict, lenient); lenient is None if it is undecided. An answer that is right to the letter is also right with notation forgiven."""
-    strict = chosen.strict(reference, extracted)
-    return strict, strict or chosen.lenient(reference, extracted)
+def _compare(rule: Grader, reference: str, extracted: str) -> tuple[bool, bool | None]:
+    """(strict, lenient); lenient is None if it is undecided."""
+    strict = rule.strict(reference, extracted)
+    return strict, strict or rule.lenient(reference, extracted)
 
 
-def readable(grader: str, answer: str) -> bool:
-    """Whether the grader accepts a completion that states this reference answer. Checks the data."""
-    chosen = GRADERS[grader]
-    reference = chosen.reference(answer)
-    stated = grade(grader, chosen.form % reference, answer)
-    return stated.correct and stated.extracted == reference and chosen.reads(reference)
+def accepts_reference(grader: str, answer: str) -> bool:
+    """Whether the grader accepts a completion that states this reference answer; a check of the data."""
+    rule = GRADERS[grader]
+    reference = rule.reference(answer)
+    result = grade(grader, rule.form % reference, answer)
+    return result.correct and result.extracted == reference and rule.reads(reference)
 
 
-def same(grader: str, left: str, right: str) -> bool:
-    """Whether two extracted answers are equal, for agreement among samples, where there is no reference.
-
-    Symmetric, but not transitive, because Math-Verify rounds decimals.
-    """
-    chosen = GRADERS[grader]
-    return any(_compare(chosen, *pair)[chosen.forgiving] for pair in ((left, right), (right, left)))
+def are_equal(grader: str, left: str, right: str) -> bool:
+    """Whether two extracted answers are equal, for the agreement of samples. Symmetric, but not transitive, because Math-Verify
+    rounds decimals."""
+    rule = GRADERS[grader]
+    return any(_compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left)))
 
 
 # --- where the answer stands ---------------------------------------------------------------------------------------
 
 
-def after_marks(completion: str) -> str | None:
-    """The first word after the last `####`, the form of GSM8K's solutions: 'so 12 - 3 = 9 ; #### 9' -> '9'."""
+def word_after_marks(completion: str) -> str | None:
+    """The first word after the last `####`, as in GSM8K's solutions: 'so 12 - 3 = 9 ; #### 9' -> '9'."""
     _, mark, tail = completion.rpartition("####")
     words = tail.split(maxsplit=1)
     return words[0] if mark and words else None
 
 
 def number_after_marks(completion: str) -> str | None:
-    """Like `after_marks`, but a colon that touches the marks is left out, and a currency sign belongs to its number."""
+    """As `word_after_marks`, without a colon directly after the marks, and with the currency sign of a number."""
     _, mark, tail = completion.rpartition("####")
     match = re.match(r":?\s*((?:\\?[$€£¥₹]\s*)?\S+)", tail)
     return match.group(1) if mark and match else None
@@ -110,29 +109,30 @@ def number_after_marks(completion: str) -> str | None:
 
 def last_box(completion: str) -> str | None:
     r"""The content of the last complete `\boxed{...}`, braces balanced: '\boxed{\frac{1}{2}}' -> '\frac{1}{2}'."""
-    closes, open_braces = {}, []
+    closing_of, open_braces = {}, []
     for brace in re.finditer("[{}]", completion):
         if brace.group() == "{":
             open_braces.append(brace.start())
         elif open_braces:
-            closes[open_braces.pop()] = brace.start()
+            closing_of[open_braces.pop()] = brace.start()
     start = len(completion)
     while (start := completion.rfind("\\boxed{", 0, start)) >= 0:
-        begin = start + len("\\boxed")
-        if begin in closes:
-            return completion[begin + 1 : closes[begin]].strip()
+        opening = start + len("\\boxed")
+        if opening in closing_of:
+            return completion[opening + 1 : closing_of[opening]].strip()
     return None
 
 
-# --- when an answer is the reference, and whether it can be read ---------------------------------------------------
+# --- comparisons of answer and reference, and kinds of answers -----------------------------------------------------
 
 
 def same_text(reference: str, extracted: str) -> bool:
-    """Compare choices like the first paper's released code: for the reference '(B)', '(B)' is right and a bare 'B' is wrong."""
+    """Whether both are equal, as in HE's released code for choices: for the reference '(B)', '(B)' is right and 'B' is wrong."""
     return reference == extracted
 
 
 def same_word(reference: str, extracted: str) -> bool:
+    """Whether both are equal except for case and surrounding punctuation."""
     return reference.strip(" .,;").casefold() == extracted.strip(" .,;").casefold()
 
 
@@ -140,11 +140,12 @@ LETTER_ALONE, LETTER_IN_BRACKETS = re.compile(r"\(?([A-Za-z])\)?\.?"), re.compil
 
 
 def same_letter(reference: str, extracted: str) -> bool:
-    r"""'(B)', 'B', 'b.', '**B**' and '\text{(B)}' are the same choice. Anything but one letter is wrong."""
+    r"""Whether both are the same letter: '(B)', 'B', 'b.', '**B**' and '\text{(B)}' are equal. Anything but one letter is wrong."""
     return _letter(extracted) is not None and _letter(extracted) == _letter(reference)
 
 
 def is_letter(text: str) -> bool:
+    """Whether an answer is one letter, as in `same_letter`."""
     return _letter(text) is not None
 
 
@@ -158,7 +159,7 @@ def _letter(text: str) -> str | None:
 
 
 def same_integer(reference: str, extracted: str) -> bool:
-    """Compare like the first paper's released code on GSM8K: Python's `int()` of the box's content."""
+    """Whether both are equal under Python's `int()`, as in HE's released code for GSM8K."""
     try:
         return "_" not in extracted and int(extracted) == int(reference)  # int('52_8') is 528, but 52_8 is a number in base 8
     except ValueError:
@@ -166,25 +167,26 @@ def same_integer(reference: str, extracted: str) -> bool:
 
 
 def same_number(reference: str, extracted: str) -> bool:
-    """Whether both are the same exact number. Separators, currency, units and kinds of fractions do not matter."""
-    value = quantities.number(extracted)
-    return value is not None and value == quantities.number(reference)
+    """Whether both are exactly the same number; separators, currency, units and notations of fractions are ignored."""
+    value = quantities.read_number(extracted)
+    return value is not None and value == quantities.read_number(reference)
 
 
 def reads_number(extracted: str) -> bool:
-    return quantities.number(extracted) is not None
+    """Whether an answer is exactly one number."""
+    return quantities.read_number(extracted) is not None
 
 
-def whole_number(answer: str) -> str:
-    """Write a reference that is a whole number with digits alone: '1,080' becomes 1080."""
-    value = quantities.number(answer)
+def normalise_integer(answer: str) -> str:
+    """A reference that is an integer, in digits ('1,080' becomes '1080'); another reference unchanged."""
+    value = quantities.read_number(answer)
     return answer.strip() if value is None or value.denominator != 1 else str(value)
 
 
-MARKS, BOX = ("#### %s", after_marks), (r"\boxed{%s}", last_box)
+MARKS, BOX = ("#### %s", word_after_marks), (r"\boxed{%s}", last_box)
 WORD = Grader(*MARKS, same_text, same_word, reads=bool)
 LETTER = Grader(*BOX, same_text, same_letter, reads=is_letter)
-NUMBER = Grader(*BOX, same_integer, same_number, reads=reads_number, reference=whole_number)
+NUMBER = Grader(*BOX, same_integer, same_number, reads=reads_number, reference=normalise_integer)
 MATH = Grader(*BOX, expressions.same_text, expressions.equal, reads=expressions.parses)
 
 GRADERS: dict[str, Grader] = {
@@ -200,8 +202,8 @@ GRADERS: dict[str, Grader] = {
 
 
 def check_grader(name: str, *paths: str) -> None:
-    """Raise a `UserError` if there is no such grader, or if a package that it needs is not installed. `paths` are the files that this
-    process grades; the error about grading that takes too long names them."""
+    """Raise a `UserError` if there is no such grader, or if a package that it needs is not installed. `paths`: files that this
+    process grades, which the error about slow grading names."""
     if name not in GRADERS:
         raise UserError(f"unknown grader '{name}'; expected one of {', '.join(GRADERS)}")
     if name.startswith("math"):

@@ -1,6 +1,6 @@
-r"""Read written quantities: one exact number with its sign, currency, percent sign, unit and words.
+r"""Read quantities: one exact number with its sign, currency, percent sign, unit and words.
 
-Each table below unifies one kind of spelling: Unicode, LaTeX's spaces, marks around an answer, notations of numbers, units.
+Each table below unifies spellings of one kind: Unicode, LaTeX's spaces, marks around an answer, notations of numbers, units.
 """
 
 import functools
@@ -34,7 +34,7 @@ SYMBOLS = str.maketrans(
 )
 UNICODE_FORMS = [
     (re.compile("√(\\d+)"), r"\sqrt{{{}}}"),
-    (re.compile("[ℊ-ℌℎ-ℓℯ-ℱℳℴⅅ-ⅉ𝐀-𝟋]"), r"\mathnormal{{{}}}"),  # a symbol, not a unit
+    (re.compile("[ℊ-ℌℎ-ℓℯ-ℱℳℴⅅ-ⅉ𝐀-𝟋]"), r"\mathnormal{{{}}}"),  # symbols, not units
     (re.compile("[⁰¹²³⁴-⁹⁺⁻ⁿⁱ]+"), "^{{{}}}"),
     (re.compile("[₀-₉₊₋ₐₑₒₓₙ]+"), "_{{{}}}"),
     (re.compile("[¼-¾⅐-⅞]"), r"\frac{{{}}}{{{}}}"),
@@ -55,8 +55,8 @@ def to_latex(text: str) -> str:
         )
     text = "".join(f" {c} " if unicodedata.category(c) == "No" else c for c in text)  # '5⑨' is not 59
     text = _nfkc(text.translate(SYMBOLS)).translate(SYMBOLS)
-    # What is not composed belongs to its letter, as in Hindi; behind a digit it would change the number, and stays.
-    return "".join(_remove_accents(c) if not before.isdigit() else c for before, c in zip(" " + text, text))
+    # An uncomposed mark belongs to its letter, as in Hindi. After a digit it would change the number, and stays.
+    return "".join(_remove_accents(c) if not previous.isdigit() else c for previous, c in zip(" " + text, text))
 
 
 def _remove_accents(text: str) -> str:
@@ -143,39 +143,39 @@ REPEATING = re.compile(  # 0.1\overline{6}, 0.\dot{1}4285\dot{7}, 0.1(6)
 DECIMAL = re.compile(DIGITS, re.ASCII)
 TEN = re.compile(POWER_OF_TEN, re.ASCII)
 POWER = re.compile(rf"(?: ?(?:\\times|\\cdot|[*x]) ?{POWER_OF_TEN}|[eE]([+-]?\d+))(?!\d)", re.ASCII)  # 5 \times 10^3, 5e3
-NAME = re.compile(r"[A-Za-z\\ ]*(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))? ?")  # what may stand before '='
+NAME = re.compile(r"[A-Za-z\\ ]*(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))? ?")  # before '='
 SYMBOL = re.compile(
     r"(?:[A-Za-z]|\\(?!pi|sqrt|frac|pm|infty|text|cdot|times)[A-Za-z]+)(?:_(?:\w|\{\w+\}))?'*(?:\([A-Za-z]\))?"
-)  # behind '='
-ABOUT = re.compile(r"\\(?:approx|simeq|cong|doteq|sim)(?![A-Za-z])")
+)  # after '='
+APPROXIMATION = re.compile(r"\\(?:approx|simeq|cong|doteq|sim)(?![A-Za-z])")
 
 
 class Quantity(NamedTuple):
     value: Fraction
     percent: bool = False  # '50%' has the value 50
     bare: bool = False  # followed by letters that may be a unit or variables: '5 m'
-    ratio: bool = False  # written as a fraction or a repeating decimal, which a decimal can only round
+    ratio: bool = False  # a fraction or a repeating decimal, which a finite decimal only approximates
 
 
-def number(text: str) -> Fraction | None:
-    r"""The number that an answer states, or None where it does not state exactly one.
+def read_number(text: str) -> Fraction | None:
+    r"""The number that an answer states, or None if it does not state exactly one number.
 
-    Numbers: '70,000', '70{,}000', '\$460', '18 \text{ cm}^2', '60 km/h', '18 cups of flour', '18th', '50\%' (50), '18.0', '\frac12',
-    '1\frac{1}{2}', '-1 1/2', '7½', '0.1\overline{6}', '5 \times 10^3', '1e-3', '2 million', 'x = 5', '\approx 5', '(18)'.
-    No numbers: '2k', '3\pi', '5²', '3-4', '52_8', '2:00', '1,2', '3 fifths', '6 ft 2 in'.
+    Numbers: '70,000', '70{,}000', '\$460', '18 \text{ cm}^2', '60 km/h', '18 cups of flour', '18th', '50\%' (50), '18.0',
+    '\frac12', '1\frac{1}{2}', '-1 1/2', '7½', '0.1\overline{6}', '5 \times 10^3', '1e-3', '2 million', 'x = 5', '\approx 5',
+    '(18)'. No numbers: '2k', '3\pi', '5²', '3-4', '52_8', '2:00', '1,2', '3 fifths', '6 ft 2 in'.
     """
     quantity = read_quantity(text)
     return quantity and quantity.value
 
 
 def is_number(text: str) -> bool:
-    """Whether an answer is exactly one number. A bare letter counts as a variable, not as a unit, so '5 m' is none."""
+    """Whether an answer is exactly one number. A bare letter counts as a variable, not as a unit, so '5 m' is no number."""
     quantity = read_quantity(text)
     return quantity is not None and not quantity.bare
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """The quantity that an answer states, or None where it does not state exactly one number."""
+    """The quantity that an answer states, or None if it does not state exactly one number."""
     return _read_answer(text) if len(text) <= LONGEST_NUMBER else None
 
 
@@ -191,8 +191,8 @@ def _read_answer(text: str) -> Quantity | None:
 
 def _read_equation(text: str) -> Quantity | None:
     r"""'x = 5', '5 = x' and '\approx 5' are 5; 'x = 1/3 \approx 0.33' is 1/3."""
-    if about := ABOUT.search(text):
-        exact, rounding = text[: about.start()].strip(" ="), text[about.end() :].strip()
+    if approximation := APPROXIMATION.search(text):
+        exact, rounding = text[: approximation.start()].strip(" ="), text[approximation.end() :].strip()
         if SYMBOL.fullmatch(rounding):
             return _read_value(exact)
         return (value := _read_value(rounding)) and (_read_equation(exact) or (value if NAME.fullmatch(exact) else None))
@@ -205,36 +205,36 @@ def _read_equation(text: str) -> Quantity | None:
 
 def _read_value(text: str) -> Quantity | None:
     text = text.strip()
-    if inner := IN_PARENTHESES.fullmatch(text):
-        quantity, (multiple, bare) = _read_value(inner[2]), _read_unit(inner[3])
+    if parentheses := IN_PARENTHESES.fullmatch(text):
+        quantity, (multiple, bare) = _read_value(parentheses[2]), _read_unit(parentheses[3])
         if not quantity or not multiple:
             return None
-        value = quantity.value * multiple * (-1 if inner[1] else 1)
-        return quantity._replace(value=value, percent=quantity.percent or _is_percent(inner[3]), bare=quantity.bare or bare)
+        value = quantity.value * multiple * (-1 if parentheses[1] else 1)
+        return quantity._replace(value=value, percent=quantity.percent or _is_percent(parentheses[3]), bare=quantity.bare or bare)
     sign = SIGN.match(text)
     size, end, ratio = _read_magnitude(text, sign.end())
     if size is None or all(sign.groups()):
         return None
-    behind = text[end:]
-    multiple, bare = _read_unit(behind)
-    if multiple is None or (size in (1, 3) and QUARTERS.search(behind)):
+    suffix = text[end:]
+    multiple, bare = _read_unit(suffix)
+    if multiple is None or (size in (1, 3) and QUARTERS.search(suffix)):
         return None
-    return Quantity(size * multiple * (-1 if "-" in sign.groups() else 1), _is_percent(behind), bare, ratio)
+    return Quantity(size * multiple * (-1 if "-" in sign.groups() else 1), _is_percent(suffix), bare, ratio)
 
 
 def _read_magnitude(text: str, start: int) -> tuple[Fraction | None, int, bool]:
-    """The number without sign at `start`, the place where it ends, and whether it is a fraction or a repeating decimal."""
-    ratio = False
+    """(number without sign at `start`, its end, whether it is a fraction or a repeating decimal); None without a number."""
+    is_ratio = False
     if match := LATEX_FRACTION.match(text, start) or FRACTION.match(text, start):
-        whole, *parts = match.groups()
-        above, below = (_decimal(part) for part in parts if part is not None)
-        if not below or (whole is not None and not 0 <= above < below):  # a mixed number needs a proper fraction
+        integer, *digits = match.groups()
+        numerator, denominator = (_decimal(text) for text in digits if text is not None)
+        if not denominator or (integer is not None and not 0 <= numerator < denominator):  # a mixed number has a proper fraction
             return None, start, True
-        size, ratio = (0 if whole is None else _decimal(whole)) + above / below, True
+        size, is_ratio = (0 if integer is None else _decimal(integer)) + numerator / denominator, True
     elif match := REPEATING.match(text, start):
-        head, tail = match[1], "".join(filter(None, match.groups()[1:]))
-        places = len(head) - head.index(".") - 1
-        size, ratio = _decimal(head + "0") + Fraction(int(tail), 10**places * (10 ** len(tail) - 1)), True
+        fixed, repetend = match[1], "".join(filter(None, match.groups()[1:]))
+        places = len(fixed) - fixed.index(".") - 1
+        size, is_ratio = _decimal(fixed + "0") + Fraction(int(repetend), 10**places * (10 ** len(repetend) - 1)), True
     elif match := TEN.match(text, start):
         size = _power_of_ten(match)
     elif match := DECIMAL.match(text, start):
@@ -242,7 +242,7 @@ def _read_magnitude(text: str, start: int) -> tuple[Fraction | None, int, bool]:
     if match and (power := POWER.match(text, match.end())):
         match, factor = power, _power_of_ten(power)
         size = factor and size * factor
-    return (size, match.end(), ratio) if match else (None, start, False)
+    return (size, match.end(), is_ratio) if match else (None, start, False)
 
 
 def _power_of_ten(match: re.Match) -> Fraction | None:
@@ -283,26 +283,26 @@ NOT_UNITS = re.compile(
 
 
 def is_unit(text: str) -> bool:
-    r"""Whether the words of a text, such as the content of '\text{}', may stand behind a value without changing it."""
+    r"""Whether a text after a value, such as the content of '\text{}', is a unit or words that do not change the value."""
     return UNITS.fullmatch(text) is not None and not any(map(NOT_UNITS.fullmatch, re.findall(r"[^\W\d_]+", text)))
 
 
-def _read_unit(behind: str) -> tuple[int | None, bool]:
-    """The factor that the text behind a number stands for, and whether it has bare letters.
+def _read_unit(suffix: str) -> tuple[int | None, bool]:
+    """(factor of the text after a number, whether the text has bare letters).
 
-    The factor is 1 for units, 10**6 for 'million dollars', None for anything else.
+    The factor is 1 for units, 10**6 for 'million dollars', None for other texts.
     """
-    if not behind:
+    if not suffix:
         return 1, False
-    behind = UNIT_FRACTION.sub(r" \1/\2 ", behind)
-    phrase = TEXT.sub(r" \1 ", behind)
+    suffix = UNIT_FRACTION.sub(r" \1/\2 ", suffix)
+    phrase = TEXT.sub(r" \1 ", suffix)
     words = re.findall(WORD, phrase)
     if not is_unit(phrase) or any(map(_is_symbol, words)):
         return None, False
-    letters = _find_letters("0" + behind)
+    letters = _find_variables("0" + suffix)
     compound = COMPOUND.search(phrase)
     unit_letter = LETTER_IN_COMPOUND if compound else LETTER_UNIT
-    if not all(map(unit_letter.fullmatch, letters)) or (not compound and POWER_OF_LETTER.search(behind)):
+    if not all(map(unit_letter.fullmatch, letters)) or (not compound and POWER_OF_LETTER.search(suffix)):
         return None, False
     factor = 1
     for word in words:
@@ -312,20 +312,20 @@ def _read_unit(behind: str) -> tuple[int | None, bool]:
     return factor, bool(letters)
 
 
-def _is_percent(behind: str) -> bool:
-    return "%" in behind or PERCENT.search(behind) is not None
+def _is_percent(suffix: str) -> bool:
+    return "%" in suffix or PERCENT.search(suffix) is not None
 
 
 def _is_symbol(word: str) -> bool:
-    """Whether a word is one letter outside of ASCII, unless its script has no capitals: 'Ж', but not '個'."""
+    """Whether a word is one letter outside of ASCII, in a script with capitals: 'Ж', but not '個'."""
     return len(word) == 1 and not word.isascii() and word.lower() != word.upper()
 
 
-def variables(text: str) -> bool:
+def has_variables(text: str) -> bool:
     r"""Whether the text has letters that are variables, as in '2k', '3ab' or '6 - 5i', but not in '5 cm' or '5\text{ m}'."""
-    return bool(_find_letters(text))
+    return bool(_find_variables(text))
 
 
-def _find_letters(text: str) -> list[str]:
+def _find_variables(text: str) -> list[str]:
     text = re.sub(rf"\\[A-Za-z]+|{CURRENCY}", " ", TEXT.sub(" unit ", text))
     return [letters for letters in VARIABLE.findall(LITTLE_WORDS.sub("", text)) if not KNOWN_UNIT.fullmatch(letters)]

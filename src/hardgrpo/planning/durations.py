@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hardgrpo.runtime import files
-from hardgrpo.sampling.requests import AT_ONCE
-from hardgrpo.selection import selectors
+from hardgrpo.sampling.requests import MAX_SEQUENCES
+from hardgrpo.selection import selector_settings
 from hardgrpo.study import memory, paths, settings
 
 
@@ -258,7 +258,7 @@ def _start(shape: dict, engine: str) -> float:
 def sampling_seconds(
     shape: dict, amount: float, tokens: float, limit: int, engine: str, gpu: str, count: int, width: float = 2.0
 ) -> float:
-    """Seconds for `amount` completions with `tokens` tokens in total, in batches of `AT_ONCE`, on a model split over `count` devices.
+    """Seconds for `amount` completions with `tokens` tokens in total, `MAX_SEQUENCES` in a batch, on a model split over `count` devices.
 
     vLLM replaces a finished completion immediately and takes tokens / batch size steps. transformers samples a batch until the longest
     completion ends, at most `limit` tokens. `width` is the number of bytes per weight on a GPU.
@@ -267,7 +267,7 @@ def sampling_seconds(
         return 0.0
     processor = CORE if engine == "cpu" else GPUS[gpu]
     width = 4.0 if engine == "cpu" else width
-    rows = min(AT_ONCE, amount)
+    rows = min(MAX_SEQUENCES, amount)
     steps = tokens / rows if engine == "vllm" else math.ceil(amount / rows) * limit
     prompt = PROMPT_TOKENS["cpu" if engine == "cpu" else "gpu"]
     # A step reads only its tokens' rows of the input embedding, but all of a tied embedding, which is also the output layer.
@@ -296,7 +296,7 @@ def _training(config: dict, job: Job, shape: dict, gpu: str, fill: float | None)
     passes += 2 if count else 0  # gradient checkpointing recomputes layers in the backward pass
     passes += 2 if recipe.get("beta", 0) > 0 else 0  # the reference policy
     passes += 2 if engine == "vllm" else 0  # the trainer recomputes the probabilities of vLLM's tokens
-    trained *= selectors.trained_share(recipe) if recipe.get("selector") else 1
+    trained *= selector_settings.trained_share(recipe) if recipe.get("selector") else 1
     if recipe.get("process"):  # the reference policy; the reward model forward, backward, and forward again after its update
         passes += 2 + 2 + (2 if adapter else 4) + (2 if count else 0) + 2
     processor = GPUS[gpu] if count else CORE

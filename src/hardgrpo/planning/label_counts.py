@@ -4,7 +4,7 @@ import math
 
 from hardgrpo.analysis import arms
 from hardgrpo.planning import durations
-from hardgrpo.selection import policies, selectors
+from hardgrpo.selection import policies, selector_settings
 from hardgrpo.study import paths, settings
 
 
@@ -44,7 +44,7 @@ def label_count(policy: dict, recipe: dict, pool: int | None) -> int | None:
 
 def _sampled_prompts(policy: dict, recipe: dict, subset: int) -> int | None:
     """The most prompts that a run can sample if it buys only labels of sampled prompts; None if it buys the labels of the whole subset."""
-    return selectors.most_labels(recipe, subset) if recipe.get("selector") or policy["rule"] == "all" else None
+    return selector_settings.max_labels(recipe, subset) if recipe.get("selector") or policy["rule"] == "all" else None
 
 
 def format_lines(rows: list[dict]) -> list[str]:

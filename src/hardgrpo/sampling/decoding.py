@@ -1,7 +1,7 @@
 """Decode a batch of prompts token by token with a causal model of transformers, for probes, evaluations and rollouts.
 
 `transformers.generate` computes every copy of a prompt, and continues every row until the last row has ended. `decode` computes
-equal consecutive prompts once, and drops rows that have ended from the batch.
+equal consecutive prompts once, and drops rows from the batch when they have ended.
 """
 
 from collections.abc import Callable
@@ -14,21 +14,22 @@ from hardgrpo.runtime.errors import UserError
 
 
 def decode(
-    model, ids: torch.Tensor, mask: torch.Tensor, ends: list[int], max_tokens: int, draw: Callable
+    model, ids: torch.Tensor, mask: torch.Tensor, end_token_ids: list[int], max_tokens: int, sampler: Callable
 ) -> list[tuple[list[int], bool]]:
-    """(token ids, whether it reached one of `ends`) for each row of a left-padded batch of prompts; ids and mask are (rows, width).
+    """(token ids, whether they end with an end token) for each row of left-padded prompts; `ids` and `mask` are (rows, width).
 
-    `draw(scores, rows, step)` returns the next tokens (n,) of the rows (n,), from their scores (n, vocabulary).
+    `sampler(scores, rows, step)` returns the next tokens (n,) of the rows (n,), from their scores (n, vocabulary). Raise a
+    `UserError` if the model has no cache of keys and values, or if its scores are not finite.
     """
-    count, ends = len(ids), torch.tensor(ends, device=ids.device)
-    tokens = torch.zeros(count, max_tokens, dtype=torch.long, device=ids.device)
-    lengths = torch.full((count,), max_tokens, device=ids.device)
-    ended = torch.zeros(count, dtype=torch.bool, device=ids.device)
-    alive = torch.arange(count, device=ids.device)  # rows still in the batch
+    rows, end_token_ids = len(ids), torch.tensor(end_token_ids, device=ids.device)
+    tokens = torch.zeros(rows, max_tokens, dtype=torch.long, device=ids.device)
+    lengths = torch.full((rows,), max_tokens, device=ids.device)
+    ended = torch.zeros(rows, dtype=torch.bool, device=ids.device)
+    active = torch.arange(rows, device=ids.device)  # rows in the batch
     cache = DynamicCache(config=model.config)
 
-    different, copies = torch.unique_consecutive(torch.cat([ids, mask], dim=1), dim=0, return_inverse=True)
-    ids, mask = different.split(ids.shape[1], dim=1)
+    unique_prompts, copy_of = torch.unique_consecutive(torch.cat([ids, mask], dim=1), dim=0, return_inverse=True)
+    ids, mask = unique_prompts.split(ids.shape[1], dim=1)
     positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)
     for step in range(max_tokens):
         output = model(
@@ -36,37 +37,37 @@ def decode(
         )
         if getattr(output, "past_key_values", None) is None:
             raise UserError(
-                f"{type(model).__name__} keeps no keys and values of earlier tokens (past_key_values), so it cannot be sampled with"
-                " transformers here; set the model's engine to vllm, or take a model with attention"
+                f"{type(model).__name__} returns no keys and values of earlier tokens (past_key_values), so it cannot be sampled with"
+                " transformers; set the model's engine to vllm, or take a model with attention"
             )
         scores = output.logits[:, -1]
-        if not scores.amax(dim=-1).isfinite().all():  # a vocabulary may have entries of minus infinity
+        if not scores.amax(dim=-1).isfinite().all():  # single entries may be minus infinity
             raise UserError(
                 f"the scores of {type(model).__name__} are no numbers (NaN or infinity): its weights are damaged, or training has diverged;"
                 " lower the recipe's learning_rate, or take other weights"
             )
-        if step == 0 and len(different) < count:
-            scores, mask, positions = scores[copies], mask[copies], positions[copies]
-            cache.reorder_cache(copies)
-        ids = draw(scores, alive, step)
-        tokens[alive, step] = ids
-        over = torch.isin(ids, ends) & ~ended[alive]
-        lengths[alive[over]] = step + 1
-        ended[alive[over]] = True
-        going = (~ended[alive]).nonzero().squeeze(1)
-        if len(going) == 0:
+        if step == 0 and len(unique_prompts) < rows:
+            scores, mask, positions = scores[copy_of], mask[copy_of], positions[copy_of]
+            cache.reorder_cache(copy_of)
+        ids = sampler(scores, active, step)
+        tokens[active, step] = ids
+        has_ended = torch.isin(ids, end_token_ids) & ~ended[active]
+        lengths[active[has_ended]] = step + 1
+        ended[active[has_ended]] = True
+        remaining = (~ended[active]).nonzero().squeeze(1)
+        if len(remaining) == 0:
             break
-        # Dropping rows copies the cache, so wait until an eighth of the batch has ended.
-        if len(going) <= 0.875 * len(alive):
-            alive, ids, mask, positions = alive[going], ids[going], mask[going], positions[going]
-            cache.reorder_cache(going)
+        # Dropping rows copies the cache, so rows stay until an eighth of the batch has ended.
+        if len(remaining) <= 0.875 * len(active):
+            active, ids, mask, positions = active[remaining], ids[remaining], mask[remaining], positions[remaining]
+            cache.reorder_cache(remaining)
         ids, positions = ids.unsqueeze(1), positions[:, -1:] + 1
         mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
     return [(row[:length], end) for row, length, end in zip(tokens.tolist(), lengths.tolist(), ended.tolist())]
 
 
 class SeededSampling:
-    """Inverse-CDF sampling with one uniform number per (row, step), drawn beforehand from the row's seed. Greedy at temperature 0.
+    """Inverse-CDF sampling with one uniform number per (row, step) from a generator with the row's seed. Greedy at temperature 0.
 
     If requested, `log_probabilities` (rows, max_tokens) holds the log-probability of each drawn token at temperature 1, in nats.
     """
@@ -79,8 +80,8 @@ class SeededSampling:
         device: torch.device | str = "cpu",
         log_probabilities: bool = False,
     ):
-        draws = [np.random.Generator(np.random.PCG64(seed)).random(max_tokens) for seed in seeds]
-        self.uniform = torch.from_numpy(np.stack(draws)).to(device)
+        uniforms = [np.random.Generator(np.random.PCG64(seed)).random(max_tokens) for seed in seeds]
+        self.uniform = torch.from_numpy(np.stack(uniforms)).to(device)
         self.temperature = torch.tensor(temperatures, dtype=torch.float64, device=device)
         self.log_probabilities = torch.zeros(len(seeds), max_tokens, device=device) if log_probabilities else None
 
@@ -96,18 +97,18 @@ class SeededSampling:
         if self.temperature[0] == 0:
             return scores.argmax(dim=-1)
         cumulative = torch.softmax(scores.double() / self.temperature[rows].unsqueeze(1), dim=-1).cumsum(dim=-1)
-        # By rounding the last sum may be below one: scale the draw, so that it stays within the vocabulary.
-        target = self.uniform[rows, step].unsqueeze(1) * cumulative[:, -1:]
-        return torch.searchsorted(cumulative, target, right=True).squeeze(1).clamp(max=scores.shape[-1] - 1)
+        # Rounding may leave the last sum below one; scaling the draw keeps it within the vocabulary.
+        targets = self.uniform[rows, step].unsqueeze(1) * cumulative[:, -1:]
+        return torch.searchsorted(cumulative, targets, right=True).squeeze(1).clamp(max=scores.shape[-1] - 1)
 
 
 class GlobalSampling:
-    """Draw the same tokens as torch.multinomial, and so as `transformers.generate`, from torch's global random numbers.
+    """Draw the same tokens as torch.multinomial, and thus as `transformers.generate`, from torch's global random numbers.
 
     For one sample per row, ATen divides each probability by an exponential random number and takes the largest quotient. This class
-    draws these numbers for all rows, including those that have left the batch, because `generate` does so.
+    draws these numbers for all rows, including rows that have left the batch, because `generate` does so.
 
-    With `max_tokens`, `log_probabilities` (rows, max_tokens) holds that of each drawn token at `temperature`, in nats.
+    With `max_tokens`, `log_probabilities` (rows, max_tokens) holds those of the drawn tokens at `temperature`, in nats.
     """
 
     def __init__(self, rows: int, temperature: float, max_tokens: int = 0, device: torch.device | str = "cpu"):

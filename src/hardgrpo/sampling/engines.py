@@ -1,9 +1,9 @@
 """Sample completions from a model folder, with transformers or vLLM. Every (prompt, sample) has its own seed.
 
-With transformers a completion depends on weights, prompt, seed and limits, but not on the other prompts in its batch or shard: its
-t-th token is drawn with the t-th uniform number of its own generator. (Batches of another shape may round the last bit
-differently. Equal batches give equal bits; other batches give the same distribution.) vLLM takes the same seeds for its own
-generator, so its completions differ but have the same distribution.
+With transformers a completion depends on weights, prompt, seed and limits, but not on other prompts in its batch or shard: its t-th
+token is drawn with the t-th uniform number of its own generator. (Batches of another shape may round the last bit differently.
+Equal batches give equal bits; other batches give the same distribution.) vLLM uses the same seeds for its own generator, so its
+completions differ but have the same distribution.
 """
 
 import contextlib
@@ -30,14 +30,14 @@ def sample(
     parts: Iterable[list[int]] | None = None,
     gpus: int = 0,
     batch: int = 512,
-    done: Callable[[int], None] = lambda completions: None,
-    ready: Callable[[], None] = lambda: None,
+    on_batch: Callable[[int], None] = lambda completions: None,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Completion]]:
     """Yield one list of completions, in the order of `requests`, for each of `adapters` (None: the base model alone).
 
-    One engine serves all adapters. `parts` are lists of indices into `requests`: each adapter then yields one list for each part, and
-    takes the next part only when the caller asks for the next list. `chat` holds arguments of the chat template. The engine calls
-    `ready()` when it has started and `done(completions)` after each batch.
+    One engine serves all adapters. `parts` are lists of indices into `requests`: each adapter then yields one list per part, and
+    takes the next part only when the caller requests the next list. `chat` holds arguments of the chat template. The engine calls
+    `on_ready()` when it has started and `on_batch(completions)`, with a number of completions, after each batch.
     """
     adapters = list(adapters)
     for adapter in filter(None, adapters):
@@ -46,24 +46,26 @@ def sample(
     prompts = tokenize(tokenizer, requests, chat or {})
     check_context(folder, prompts, max_tokens)
     print(f"engine {engine} starts for {folder}: {len(adapters)} models of {len(requests)} completions each", flush=True)
-    ends = end_tokens(folder, tokenizer)
+    end_token_ids = end_tokens(folder, tokenizer)
     if engine == "vllm":
         from hardgrpo.sampling import vllm_engine
 
-        yield from vllm_engine.sample(folder, tokenizer, ends, prompts, requests, max_tokens, adapters, parts, gpus, done, ready)
+        yield from vllm_engine.sample(
+            folder, tokenizer, end_token_ids, prompts, requests, max_tokens, adapters, parts, gpus, on_batch, on_ready
+        )
         return
     model = load(folder)
-    model.generation_config.eos_token_id = ends
+    model.generation_config.eos_token_id = end_token_ids
     print("engine transformers is ready", flush=True)
-    ready()
-    for _, adapted in with_adapters(model, adapters):
+    on_ready()
+    for _, adapted_model in adapted_models(model, adapters):
         for part in [range(len(requests))] if parts is None else parts:
-            chosen = [prompts[i] for i in part], [requests[i] for i in part]
-            yield generate(adapted, tokenizer, *chosen, max_tokens, batch, done)
+            part_inputs = [prompts[index] for index in part], [requests[index] for index in part]
+            yield generate(adapted_model, tokenizer, *part_inputs, max_tokens, batch, on_batch)
 
 
 def load_tokenizer(folder: str):
-    """A model's tokenizer, which pads with its end token if it has no padding token. Raise a `UserError` if it has no chat template."""
+    """A model's tokenizer, with the end token as padding token if it has none. Raise a `UserError` if it has no chat template."""
     tokenizer = model_folders.load_tokenizer(folder, padding_side="left")
     check_chat_template(tokenizer, folder)
     ensure_padding(tokenizer)
@@ -71,58 +73,64 @@ def load_tokenizer(folder: str):
 
 
 def ensure_padding(tokenizer) -> None:
-    """Give a tokenizer without a padding token (Llama's) its end token as such, as TRL does. Padding is masked, so any token will do."""
+    """Set a missing padding token (Llama's) to the end token, as TRL does. Padding is masked, so any token works."""
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
 
 
 def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
-    """Token ids of each request's conversation, up to where the answer starts. Equal conversations are tokenized once."""
+    """Token ids of each request's conversation, up to the start of the answer. Equal conversations are tokenized once."""
     conversations = {tuple(message["content"] for message in request.messages): list(request.messages) for request in requests}
     ids = dict(zip(conversations, model_folders.token_ids(tokenizer, list(conversations.values()), chat)))
     return [ids[tuple(message["content"] for message in request.messages)] for request in requests]
 
 
 def end_tokens(folder: str, tokenizer) -> list[int]:
-    """Ids of all tokens that end a completion, for both engines: eos_token_id of the model's configurations and, as in TRL's
-    training, of the tokenizer. Raise a `UserError` if there is none."""
-    stated = [tokenizer.eos_token_id]
+    """Ids of all tokens that end a completion, for both engines: eos_token_id of the model's configurations and, as in TRL, of the
+    tokenizer. Raise a `UserError` if there is none."""
+    configured = [tokenizer.eos_token_id]
     for name in ("generation_config.json", "config.json"):
         if (Path(folder) / name).exists():
-            found = files.read_json(Path(folder) / name).get("eos_token_id")
-            stated += found if isinstance(found, list) else [found]
-    if any(type(token) is not int for token in stated if token is not None):
-        raise UserError(f"{folder}: eos_token_id is {stated}, expected numbers of tokens; fetch the model again, or choose another")
-    ends = sorted({token for token in stated if token is not None})
-    if not ends:
-        raise UserError(f"{folder}: neither configuration nor tokenizer says which token ends a completion; add eos_token_id")
-    return ends
+            token = files.read_json(Path(folder) / name).get("eos_token_id")
+            configured += token if isinstance(token, list) else [token]
+    if any(type(token) is not int for token in configured if token is not None):
+        raise UserError(
+            f"{folder}: eos_token_id is {configured}, expected numbers of tokens; fetch the model again, or choose another"
+        )
+    end_token_ids = sorted({token for token in configured if token is not None})
+    if not end_token_ids:
+        raise UserError(
+            f"{folder}: neither the configuration nor the tokenizer defines a token that ends a completion; add eos_token_id"
+        )
+    return end_token_ids
 
 
 def check_chat_template(tokenizer, folder: str) -> None:
+    """Raise a `UserError` if a tokenizer has no chat template."""
     if not tokenizer.chat_template:
         raise UserError(
-            f"{folder}: the tokenizer has no chat template, so a question cannot be put to the model; take an instruction-tuned model"
+            f"{folder}: the tokenizer has no chat template, so it cannot make a prompt from a question; take an instruction-tuned model"
             " or put a chat_template.jinja into its folder"
         )
 
 
-def longest_prompt(folder: str, max_tokens: int) -> int | None:
-    """Tokens that a model's context leaves for the prompt beside a completion of `max_tokens`; None if the model states no context."""
+def max_prompt_tokens(folder: str, max_tokens: int) -> int | None:
+    """Tokens that a model's context leaves for the prompt of a completion of `max_tokens`; None if the context is unknown."""
     context = getattr(model_folders.load_config(folder), "max_position_embeddings", None)
     return context - max_tokens if context else None
 
 
 def check_context(folder: str, prompts: list[list[int]], max_tokens: int, ids: list[str] | None = None) -> None:
-    """Raise a `UserError` if a prompt is too long; `ids` names them. The workflow leaves such prompts out before (fit_prompts.py)."""
+    """Raise a `UserError` if a prompt is too long for the context, or has a token outside the vocabulary. `ids`: names of the
+    prompts. The workflow removes prompts that are too long beforehand (fit_prompts.py)."""
     config = model_folders.load_config(folder)
-    words = getattr(config.get_text_config(), "vocab_size", None)
-    if words is not None and (largest := max(map(max, prompts))) >= words:
+    vocabulary_size = getattr(config.get_text_config(), "vocab_size", None)
+    if vocabulary_size is not None and (largest := max(map(max, prompts))) >= vocabulary_size:
         raise UserError(
-            f"{folder}: the tokenizer makes token {largest} of a prompt, but the model has {words} tokens; fetch the model again, or choose"
+            f"{folder}: the tokenizer makes token {largest} of a prompt, but the model has {vocabulary_size} tokens; fetch the model again, or choose"
             " another"
         )
-    limit, length = longest_prompt(folder, max_tokens), max(map(len, prompts))
+    limit, length = max_prompt_tokens(folder, max_tokens), max(map(len, prompts))
     if limit is not None and length > limit:
         too_long = [f"'{name}'" for name, prompt in zip(ids or [], prompts) if len(prompt) > limit]
         names = f" ({len(too_long)} such prompts: {first_entries(too_long)})" if ids else ""
@@ -133,7 +141,7 @@ def check_context(folder: str, prompts: list[list[int]], max_tokens: int, ids: l
 
 
 def check_adapter(adapter: str, base: str) -> None:
-    """Raise a `UserError` if the adapter's matrices do not fit those of the base model. Reads file headers only."""
+    """Raise a `UserError` if the shapes of the adapter's matrices do not fit the base model. Reads file headers only."""
     shapes = _shapes(Path(adapter), "adapter_model.safetensors")
     base_shapes = _shapes(Path(base), "*.safetensors")
     for name, shape in shapes.items():
@@ -141,9 +149,9 @@ def check_adapter(adapter: str, base: str) -> None:
         expected = base_shapes.get(f"{module}.weight")
         fits = expected and (shape[1] == expected[1] if matrix.startswith("A") else shape[0] == expected[0])
         if matrix[:1] in ("A", "B") and not fits:
-            found = f"there has the shape {expected}" if expected else "is not there"
+            mismatch = f"there has the shape {expected}" if expected else "is not there"
             raise UserError(
-                f"{adapter}: the adapter does not fit its base {base}: {name} is {shape}, but {module}.weight {found};"
+                f"{adapter}: the adapter does not fit its base {base}: {name} is {shape}, but {module}.weight {mismatch};"
                 " name the model that it was trained on"
             )
 
@@ -161,34 +169,34 @@ def _shapes(folder: Path, pattern: str) -> dict[str, list[int]]:
 
 
 def load(folder: str):
-    """The model in evaluation mode on the best device."""
+    """The model in evaluation mode, on the GPU if there is one. Raise a `UserError` if it cannot be used."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = model_folders.load_model(folder, dtype=torch.float32 if device == "cpu" else "auto").to(device).eval()
-    with errors.while_loading(folder), torch.inference_mode():  # some settings are first used here
+    with errors.while_loading(folder), torch.inference_mode():  # the first pass uses some settings that loading does not
         model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device))
     return model
 
 
-def with_adapters(model, adapters: list[str | None]) -> Iterator[tuple]:
-    """Yield (adapter, model with this adapter) for each adapter; None is the base model alone."""
-    wrapped = None
-    for number, adapter in enumerate(adapters):
+def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:
+    """Yield (adapter, model with this adapter) for each adapter; None: the base model alone."""
+    peft_model = None
+    for index, adapter in enumerate(adapters):
         if adapter is None:
-            with wrapped.disable_adapter() if wrapped is not None else contextlib.nullcontext():
-                yield None, wrapped or model
+            with peft_model.disable_adapter() if peft_model is not None else contextlib.nullcontext():
+                yield None, peft_model or model
             continue
-        from peft import PeftModel  # only where there are adapters
+        from peft import PeftModel  # only with adapters
 
-        name = f"adapter{number}"
-        if wrapped is None:
-            wrapped = PeftModel.from_pretrained(model, adapter, adapter_name=name).eval()
+        name = f"adapter{index}"
+        if peft_model is None:
+            peft_model = PeftModel.from_pretrained(model, adapter, adapter_name=name).eval()
         else:
-            wrapped.load_adapter(adapter, adapter_name=name)
-        wrapped.set_adapter(name)
-        wrapped.eval()
-        yield adapter, wrapped
-        if len(wrapped.peft_config) > 1:
-            wrapped.delete_adapter(next(other for other in wrapped.peft_config if other != name))
+            peft_model.load_adapter(adapter, adapter_name=name)
+        peft_model.set_adapter(name)
+        peft_model.eval()
+        yield adapter, peft_model
+        if len(peft_model.peft_config) > 1:
+            peft_model.delete_adapter(next(other_name for other_name in peft_model.peft_config if other_name != name))
 
 
 def generate(
@@ -197,39 +205,41 @@ def generate(
     prompts: list[list[int]],
     requests: list[Request],
     max_tokens: int,
-    batch: int,
-    done: Callable[[int], None] = lambda completions: None,
+    batch_size: int,
+    on_batch: Callable[[int], None] = lambda completions: None,
 ) -> list[Completion]:
-    """Sample one completion per request with transformers, in order. Calls `done(completions)` after each batch."""
-    stated = model.generation_config.eos_token_id
-    ends = stated if isinstance(stated, list) else [stated]
-    out: list[Completion | None] = [None] * len(requests)
-    for rows in _batches(prompts, requests, batch):
-        inputs = tokenizer.pad({"input_ids": [prompts[i] for i in rows]}, return_tensors="pt").to(model.device)
-        wanted = [requests[i] for i in rows]
-        asked = any(r.log_probability for r in wanted)
-        draw = decoding.SeededSampling([r.seed for r in wanted], [r.temperature for r in wanted], max_tokens, model.device, asked)
+    """Sample one completion per request with transformers, in order. `on_batch` receives the number of completions of a batch."""
+    configured = model.generation_config.eos_token_id
+    end_token_ids = configured if isinstance(configured, list) else [configured]
+    completions: list[Completion | None] = [None] * len(requests)
+    for batch in _sort_into_batches(prompts, requests, batch_size):
+        inputs = tokenizer.pad({"input_ids": [prompts[index] for index in batch]}, return_tensors="pt").to(model.device)
+        batch_requests = [requests[index] for index in batch]
+        log_probabilities = any(request.log_probability for request in batch_requests)
+        seeds = [request.seed for request in batch_requests]
+        temperatures = [request.temperature for request in batch_requests]
+        sampler = decoding.SeededSampling(seeds, temperatures, max_tokens, model.device, log_probabilities)
         with torch.inference_mode():
-            sampled = decoding.decode(model, inputs["input_ids"], inputs["attention_mask"], ends, max_tokens, draw)
-        for row, (i, (ids, ended)) in enumerate(zip(rows, sampled)):
+            sampled = decoding.decode(model, inputs["input_ids"], inputs["attention_mask"], end_token_ids, max_tokens, sampler)
+        for row, (index, (ids, ended)) in enumerate(zip(batch, sampled)):
             text = tokenizer.decode(ids, skip_special_tokens=True)
-            likely = draw.log_probabilities[row, : len(ids)].double().mean().item() if requests[i].log_probability else None
-            out[i] = Completion(text, len(ids), "stop" if ended else "length", likely)
-        done(len(rows))
-    return out
+            mean = sampler.log_probabilities[row, : len(ids)].double().mean().item() if requests[index].log_probability else None
+            completions[index] = Completion(text, len(ids), "stop" if ended else "length", mean)
+        on_batch(len(batch))
+    return completions
 
 
-def _batches(prompts: list[list[int]], requests: list[Request], batch: int) -> Iterator[list[int]]:
-    """Indices in batches: prompts of similar length (long prompts mostly have long solutions), either all greedy or none."""
-    for greedy in (False, True):
-        rows = [i for i, r in enumerate(requests) if (r.temperature == 0) == greedy]
-        rows.sort(key=lambda i: (-len(prompts[i]), i))
-        yield from (rows[start : start + batch] for start in range(0, len(rows), batch))
+def _sort_into_batches(prompts: list[list[int]], requests: list[Request], batch_size: int) -> Iterator[list[int]]:
+    """Batches of indices: prompts of similar length (long prompts mostly have long solutions), either all greedy or none."""
+    for is_greedy in (False, True):
+        rows = [index for index, request in enumerate(requests) if (request.temperature == 0) == is_greedy]
+        rows.sort(key=lambda index: (-len(prompts[index]), index))
+        yield from (rows[start : start + batch_size] for start in range(0, len(rows), batch_size))
 
 
 def fix_threads() -> None:
     """Compute with OMP_NUM_THREADS threads (default: 1). Results are bit-identical only for the same number of threads."""
-    asked = os.environ.get("OMP_NUM_THREADS", "1")
-    if not (asked.isascii() and asked.isdecimal() and int(asked)):
-        raise UserError(f"OMP_NUM_THREADS is {printable(asked)!r}, expected a number of threads; unset it")
-    torch.set_num_threads(int(asked))
+    threads = os.environ.get("OMP_NUM_THREADS", "1")
+    if not (threads.isascii() and threads.isdecimal() and int(threads)):
+        raise UserError(f"OMP_NUM_THREADS is {printable(threads)!r}, expected a number of threads; unset it")
+    torch.set_num_threads(int(threads))

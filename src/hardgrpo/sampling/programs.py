@@ -1,4 +1,4 @@
-"""Shared by the programs that sample completions: arguments, the start of an engine, requests, rows of a probe, provenance."""
+"""Functions of the programs that sample completions: arguments, start of an engine, requests, rows, provenance."""
 
 import argparse
 import time
@@ -11,26 +11,28 @@ from hardgrpo.sampling import requests
 from hardgrpo.study import settings
 
 
-def parser(description: str) -> argparse.ArgumentParser:
-    found = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    found.add_argument("--model", required=True, help="folder of the base model")
-    found.add_argument("--problems", required=True)
-    found.add_argument("--prompt", required=True, help="template with {question}")
-    found.add_argument("--samples", type=int, required=True, help="K, completions per prompt at temperature 1")
-    found.add_argument("--completion-tokens", type=int, required=True)
-    found.add_argument("--seed", type=int, required=True)
-    found.add_argument(
+def build_parser(description: str) -> argparse.ArgumentParser:
+    """A parser with the arguments that all these programs have."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="folder of the base model")
+    parser.add_argument("--problems", required=True)
+    parser.add_argument("--prompt", required=True, help="template with {question}")
+    parser.add_argument("--samples", type=int, required=True, help="K, completions per prompt at temperature 1")
+    parser.add_argument("--completion-tokens", type=int, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument(
         "--engine", default="transformers", choices=["transformers", "vllm", "auto"], help="auto: vLLM where it is installed"
     )
-    found.add_argument("--chat", default={}, type=files.as_object, help="arguments of the chat template, as JSON")
-    environments.add_gpu_arguments(found)
-    found.add_argument("--provenance", help="JSON file to write: machine, versions, tokens, seconds")
-    found.set_defaults(started=time.time())
-    return found
+    parser.add_argument("--chat", default={}, type=files.as_object, help="arguments of the chat template, as JSON")
+    environments.add_gpu_arguments(parser)
+    parser.add_argument("--provenance", help="JSON file to write: machine, versions, tokens, seconds")
+    parser.set_defaults(started=time.time())
+    return parser
 
 
 def start(args: argparse.Namespace) -> None:
-    """Check the arguments and the model, choose the engine, and start the program again in an environment that has this engine."""
+    """Check the arguments and the model, choose the engine, and start the program again in an environment with this engine. Raise a
+    `UserError` if an argument, the machine or the model is unsuitable."""
     for name in ("samples", "completion_tokens", "batch", "shards"):
         value = getattr(args, name, None)
         if value is not None and value < 1:
@@ -51,10 +53,10 @@ def start(args: argparse.Namespace) -> None:
     provenance.check_manifest(args.model)
 
 
-def request(
+def make_request(
     purpose: str, args: argparse.Namespace, problem: dict, sample: int, temperature: float = 1.0, log_probability: bool = False
 ) -> requests.Request:
-    """One completion to sample. Its seed depends on (purpose, seed, problem, sample) alone."""
+    """A request for one completion. Its seed depends on (purpose, seed, problem, sample) alone."""
     messages = tuple(tasks.messages(args.prompt, problem["question"]))
     return requests.Request(messages, requests.sample_seed(purpose, args.seed, problem["id"], sample), temperature, log_probability)
 
@@ -62,23 +64,24 @@ def request(
 def sample(
     args: argparse.Namespace,
     folder: str,
-    wanted: list[requests.Request],
+    completion_requests: list[requests.Request],
     progress: Progress,
-    batch: int,
+    batch_size: int,
     adapters: Iterable[str | None] = (None,),
     parts: Iterable[list[int]] | None = None,
 ) -> Iterator[list[requests.Completion]]:
-    """`engines.sample` with the arguments of the program. Call `start` before."""
-    from hardgrpo.sampling import engines  # imports torch, so `start` must run before
+    """`engines.sample` with the arguments of the program, after `start`."""
+    from hardgrpo.sampling import engines  # imports torch, which `start` must precede
 
     engines.fix_threads()
     return engines.sample(
-        args.engine, folder, wanted, args.completion_tokens, args.chat, adapters, parts, args.gpus, batch,
-        done=progress.advance, ready=progress.ready,
+        args.engine, folder, completion_requests, args.completion_tokens, args.chat, adapters, parts, args.gpus, batch_size,
+        on_batch=progress.advance, on_ready=progress.ready,
     )  # fmt: skip
 
 
 def probe_row(problem: dict, sample: int, request: requests.Request, completion: requests.Completion) -> dict:
+    """A row of a probe's JSON Lines."""
     return {
         "id": problem["id"],
         "sample": sample,
@@ -90,12 +93,14 @@ def probe_row(problem: dict, sample: int, request: requests.Request, completion:
     }
 
 
-def write_provenance(args: argparse.Namespace, progress: Progress, completions: int, tokens: int, **facts) -> None:
-    """Write --provenance, if it was given. `work_seconds` leaves out the start of the engine."""
+def write_provenance(args: argparse.Namespace, progress: Progress, completions: int, tokens: int, **fields) -> None:
+    """Write the file of --provenance, if any. `work_seconds` excludes the start of the engine."""
     if args.provenance:
-        machine, work = {"gpus": args.gpus, "engine": args.engine}, round(progress.seconds, 3)
+        machine, work_seconds = {"gpus": args.gpus, "engine": args.engine}, round(progress.seconds, 3)
         files.write_json(
             args.provenance,
-            provenance.describe(args.started, machine=machine, completions=completions, completion_tokens=tokens, work_seconds=work)
-            | facts,
+            provenance.describe(
+                args.started, machine=machine, completions=completions, completion_tokens=tokens, work_seconds=work_seconds
+            )
+            | fields,
         )

@@ -1,16 +1,16 @@
-"""Requests to an engine and the completions that it returns, for both engines."""
+"""Requests to an engine and its completions, for both engines."""
 
 import hashlib
 from dataclasses import dataclass
 
-AT_ONCE = 512  # sequences in a batch of either engine on a GPU
+MAX_SEQUENCES = 512  # sequences in a batch of either engine on a GPU
 
 
 @dataclass(frozen=True)
 class Request:
     """One completion to sample; temperature 0 is greedy and ignores the seed."""
 
-    messages: tuple[dict, ...]
+    messages: tuple[dict, ...]  # {role, content}
     seed: int
     temperature: float
     log_probability: bool = False  # whether the engine returns the completion's mean log-probability
@@ -18,6 +18,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
+    """A sampled completion."""
+
     text: str
     tokens: int  # generated tokens, including the end token
     finish_reason: str  # "stop" or "length", as vLLM calls them
@@ -25,5 +27,5 @@ class Completion:
 
 
 def sample_seed(*key) -> int:
-    """A seed from names and numbers, e.g. (task seed, problem id, sample), equal on every machine."""
+    """A seed derived from names and numbers, e.g. (task seed, problem id, sample), equal on every machine."""
     return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8]) >> 1

@@ -1,4 +1,4 @@
-"""Completions of early-stopped probes, kept for later ones. Probes that would sample the same completions share a folder."""
+"""Completions of early-stopped probes, stored for later probes. Probes that would sample the same completions share a folder."""
 
 import argparse
 import hashlib
@@ -10,57 +10,59 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 
-def folder_of(args: argparse.Namespace) -> Path:
+def probe_folder(args: argparse.Namespace) -> Path:
     """A folder under --state, named by a hash of everything that determines the completion of a (problem, sample)."""
-    facts = {name: getattr(args, name) for name in ("prompt", "completion_tokens", "seed", "engine", "chat")}
-    facts |= {"problems": files.sha256(args.problems), "model": files.sha256(Path(args.model) / "manifest.json")}
-    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    return Path(args.state) / f"probe-{Path(args.model).name}-{Path(args.problems).parent.name}-{key[:16]}"
+    fields = {name: getattr(args, name) for name in ("prompt", "completion_tokens", "seed", "engine", "chat")}
+    fields |= {"problems": files.sha256(args.problems), "model": files.sha256(Path(args.model) / "manifest.json")}
+    digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+    return Path(args.state) / f"probe-{Path(args.model).name}-{Path(args.problems).parent.name}-{digest[:16]}"
 
 
-KEYS = {"id": str, "sample": int, "completion": str}  # required keys of a completion
+ROW_TYPES = {"id": str, "sample": int, "completion": str}  # required keys of a row
 
 
 class Store:
-    """A file with one batch of completions per line; of each problem it holds the first few samples, in order.
+    """A file with one batch of completions per line, which holds the first samples of each problem in order.
 
-    A line ends with a tab and its checksum. The first truncated or damaged line is ignored, and so are all lines after it. The
-    samples of the next batch depend on complete batches alone, so a killed probe ends with the same completions as any other.
+    A line ends with a tab and its checksum. The first truncated or damaged line and all later lines are ignored. The next batch
+    depends on complete batches alone, so a killed probe ends with the same completions as an uninterrupted probe.
     """
 
     def __init__(self, path: Path):
         self.path = path
 
     def batches(self) -> list[list[dict]]:
-        """All batches before the first truncated or damaged line; that line and all after it are removed from the file."""
-        found, size = [], 0
+        """All batches before the first truncated or damaged line, which is removed from the file with all later lines. Raise a
+        `UserError` for rows without the required keys or out of order."""
+        batches, valid_bytes = [], 0
         data = self.path.read_bytes() if self.path.exists() else b""
         for line in data.split(b"\n")[:-1]:
             text, tab, checksum = line.partition(b"\t")
             if tab and checksum != _checksum(text):
                 break
             try:
-                found.append(files.parse_json(text.decode(), str(self.path), "remove it and run again", numbers=True))
+                batches.append(files.parse_json(text.decode(), str(self.path), "remove it and run again", numbers=True))
             except (UnicodeDecodeError, UserError):
                 break
-            size += len(line) + 1
-        if size < len(data):
-            os.truncate(self.path, size)
-        counts: dict[str, int] = {}
-        for row in (row for rows in found for row in (rows if isinstance(rows, list) else [rows])):
-            if not isinstance(row, dict) or any(type(row.get(key)) is not kind for key, kind in KEYS.items()):
+            valid_bytes += len(line) + 1
+        if valid_bytes < len(data):
+            os.truncate(self.path, valid_bytes)
+        next_sample: dict[str, int] = {}
+        for row in (row for rows in batches for row in (rows if isinstance(rows, list) else [rows])):
+            if not isinstance(row, dict) or any(type(row.get(key)) is not type_of_key for key, type_of_key in ROW_TYPES.items()):
                 raise UserError(
-                    f"{self.path}: expected completions with {', '.join(KEYS)}; the file was changed: remove it and run again"
+                    f"{self.path}: expected completions with {', '.join(ROW_TYPES)}; the file was changed: remove it and run again"
                 )
-            if row["sample"] != counts.setdefault(row["id"], 0):
+            if row["sample"] != next_sample.setdefault(row["id"], 0):
                 raise UserError(
-                    f"{self.path}: problem '{row['id']}': expected sample {counts[row['id']]} next, found {row['sample']}; the file was"
+                    f"{self.path}: problem '{row['id']}': expected sample {next_sample[row['id']]} next, found {row['sample']}; the file was"
                     " changed: remove it and run again"
                 )
-            counts[row["id"]] += 1
-        return found
+            next_sample[row["id"]] += 1
+        return batches
 
     def add(self, rows: list[dict]) -> None:
+        """Append a batch, and wait until it is on disk."""
         text = json.dumps(rows).encode()
         with open(self.path, "ab") as stream:
             stream.write(text + b"\t" + _checksum(text) + b"\n")

@@ -1,4 +1,4 @@
-"""Sample with vLLM, on GPUs or on the CPU. vLLM has an environment of its own, see environments.py."""
+"""Sample with vLLM, on GPUs or on the CPU. vLLM has its own environment, see environments.py."""
 
 import itertools
 import math
@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-# vLLM reads these variables on import. It runs in one process, because workers could outlive a killed job. vLLM's CPU build refuses
-# to start without a cache size (GiB), and is slow when its threads compete for two cores.
+# vLLM reads these variables on import. It runs in one process, because workers could outlive a killed job. vLLM's CPU build does
+# not start without a cache size (GiB), and is slow when its threads compete for two cores.
 for name, value in {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -15,7 +15,7 @@ for name, value in {
     "OMP_WAIT_POLICY": "PASSIVE",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
-    # Without this vLLM compiles kernels for top-k and top-p on the node at its first start; this project does not use them.
+    # Otherwise vLLM compiles kernels for top-k and top-p at its first start on a node; this project does not use them.
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
 }.items():
     os.environ.setdefault(name, value)
@@ -29,110 +29,120 @@ from vllm.platforms import current_platform  # noqa: E402
 from hardgrpo.runtime import replacements  # noqa: E402
 from hardgrpo.runtime.errors import UserError, while_loading  # noqa: E402
 from hardgrpo.runtime.files import read_json  # noqa: E402
-from hardgrpo.sampling.requests import AT_ONCE, Completion, Request  # noqa: E402
+from hardgrpo.sampling.requests import MAX_SEQUENCES, Completion, Request  # noqa: E402
 
-AHEAD = 4 * AT_ONCE  # requests that the engine knows: those of its batch, and those that follow them
+MAX_QUEUED = 4 * MAX_SEQUENCES  # requests of the engine: its batch and the next requests
 
 
 def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
-    """An engine for a model folder, sequences of up to `context` tokens, and the adapters."""
-    cpu = current_platform.is_cpu()
-    if not cpu and gpus < 1:
+    """An engine for a model folder, sequences of up to `context` tokens, and adapters. Raise a `UserError` if it cannot start."""
+    is_cpu = current_platform.is_cpu()
+    if not is_cpu and gpus < 1:
         raise UserError("engine vllm: this vLLM needs a GPU and the model asks for none; give it `gpus`, or use `make vllm-cpu`")
-    on_cpu = {
+    cpu_arguments = {
         "enforce_eager": True,
         "dtype": "float32",
         "enable_chunked_prefill": False,
         "max_num_batched_tokens": max(8192, context),
         "max_num_seqs": 256,
     }
-    on_gpu = {"tensor_parallel_size": gpus, "dtype": "bfloat16", "gpu_memory_utilization": 0.9, "max_num_seqs": AT_ONCE}
+    gpu_arguments = {
+        "tensor_parallel_size": gpus,
+        "dtype": "bfloat16",
+        "gpu_memory_utilization": 0.9,
+        "max_num_seqs": MAX_SEQUENCES,
+    }
     ranks = [read_json(Path(adapter) / "adapter_config.json")["r"] for adapter in adapters]
-    room = 2 ** math.ceil(math.log2(max(8, *ranks, 1)))  # vLLM takes powers of two from 8
-    lora = {"enable_lora": True, "max_lora_rank": room, "max_loras": 1, "max_cpu_loras": len(adapters)} if adapters else {}
+    max_rank = 2 ** math.ceil(math.log2(max(8, *ranks, 1)))  # vLLM takes powers of two from 8
+    lora_arguments = (
+        {"enable_lora": True, "max_lora_rank": max_rank, "max_loras": 1, "max_cpu_loras": len(adapters)} if adapters else {}
+    )
     with while_loading(folder):
         return LLM(
             model=folder, tokenizer=folder, trust_remote_code=False, seed=0, max_model_len=context, disable_log_stats=True,
-            **(on_cpu if cpu else on_gpu), **lora,
+            **(cpu_arguments if is_cpu else gpu_arguments), **lora_arguments,
         )  # fmt: skip
 
 
 def prepare_for_training() -> None:
     """Let TRL replace the weights of an engine on the CPU.
 
-    vLLM's CPU build packs the weights of linear layers on loading and drops the originals, so they could not be replaced. This keeps
-    the originals and multiplies with them, which is slower: good enough to try things out on a CPU.
+    vLLM's CPU build packs the weights of linear layers when it loads them and drops the originals, which then cannot be replaced.
+    This function makes it keep the originals and multiply with them, which is slower, for trials on a CPU.
     """
     if current_platform.is_cpu():
         import torch
         from vllm.model_executor.layers import utils
 
-        def keep(layer, remove_weight: bool) -> None:
+        def use_unpacked_weights(layer, remove_weight: bool) -> None:
             layer.cpu_linear = torch.nn.functional.linear
 
-        replacements.replace(utils, "dispatch_cpu_unquantized_gemm", keep)
+        replacements.replace(utils, "dispatch_cpu_unquantized_gemm", use_unpacked_weights)
 
 
 def adapter_request(adapters: list[str], adapter: str | None) -> LoRARequest | None:
+    """vLLM's request for an adapter; None for the base model."""
     return None if adapter is None else LoRARequest(Path(adapter).name, adapters.index(adapter) + 1, adapter)
 
 
-def drawn(
-    llm: LLM, prompts: list[list[int]], settings: list[SamplingParams], adapter: LoRARequest | None
+def draw_completions(
+    llm: LLM, prompts: list[list[int]], sampling_params: list[SamplingParams], adapter: LoRARequest | None
 ) -> Iterator[tuple[int, CompletionOutput]]:
-    """(place of the prompt, completion) as completions end. The engine gets a new request for each that has ended, so that its batch stays
-    full until the last requests."""
-    left, places = iter(range(len(prompts))), {}
+    """Yield (index of the prompt, completion) when a completion ends. The engine then receives a new request, so that its batch
+    stays full until the last requests."""
+    remaining, place_of_request = iter(range(len(prompts))), {}
     while True:
-        for place in itertools.islice(left, AHEAD - len(places)):
+        for place in itertools.islice(remaining, MAX_QUEUED - len(place_of_request)):
             prompt = TokensPrompt(prompt_token_ids=prompts[place])
-            (identity,) = llm.enqueue(prompt, settings[place], lora_request=adapter, use_tqdm=False)
-            places[identity.partition("-")[0]] = place  # vLLM adds random characters to the name by which the output comes
-        if not places:
+            (request_id,) = llm.enqueue(prompt, sampling_params[place], lora_request=adapter, use_tqdm=False)
+            place_of_request[request_id.partition("-")[0]] = place  # vLLM appends random characters to the id of the output
+        if not place_of_request:
             return
         for output in llm.llm_engine.step():
             if output.finished:
-                yield places.pop(output.request_id), output.outputs[0]
+                yield place_of_request.pop(output.request_id), output.outputs[0]
 
 
 def sample(
     folder: str,
     tokenizer,
-    ends: list[int],
+    end_token_ids: list[int],
     prompts: list[list[int]],
     requests: list[Request],
     max_tokens: int,
     adapters: list[str | None],
     parts: Iterable[list[int]] | None,
     gpus: int,
-    done: Callable[[int], None],
-    ready: Callable[[], None],
+    on_batch: Callable[[int], None],
+    on_ready: Callable[[], None],
 ) -> Iterator[list[Completion]]:
-    """`engines.sample` by one engine of vLLM."""
-    real = [adapter for adapter in adapters if adapter is not None]
-    llm = start(folder, max(map(len, prompts)) + max_tokens, real, gpus)
+    """As `engines.sample`, with one vLLM engine."""
+    adapter_folders = [adapter for adapter in adapters if adapter is not None]
+    llm = start(folder, max(map(len, prompts)) + max_tokens, adapter_folders, gpus)
     print("engine vllm is ready", flush=True)
-    ready()
-    settings = [
+    on_ready()
+    sampling_params = [
         SamplingParams(
             temperature=request.temperature, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, seed=request.seed % 2**63,
-            max_tokens=max_tokens, stop_token_ids=ends, detokenize=False,
-            logprobs=0 if request.log_probability else None,  # 0: of the sampled token alone
+            max_tokens=max_tokens, stop_token_ids=end_token_ids, detokenize=False,
+            logprobs=0 if request.log_probability else None,  # 0: only of the sampled token
         )
         for request in requests
     ]  # fmt: skip
     try:
         for adapter in adapters:
-            for wanted in [range(len(prompts))] if parts is None else parts:
-                chosen = [prompts[i] for i in wanted], [settings[i] for i in wanted]
-                completions: list[Completion | None] = [None] * len(wanted)
-                for place, o in drawn(llm, *chosen, adapter_request(real, adapter)):
-                    mean = o.cumulative_logprob / len(o.token_ids) if o.cumulative_logprob is not None else None
-                    text = tokenizer.decode(o.token_ids, skip_special_tokens=True)
-                    completions[place] = Completion(text, len(o.token_ids), o.finish_reason, mean)
-                    done(1)
+            for part in [range(len(prompts))] if parts is None else parts:
+                part_inputs = [prompts[index] for index in part], [sampling_params[index] for index in part]
+                completions: list[Completion | None] = [None] * len(part)
+                for place, output in draw_completions(llm, *part_inputs, adapter_request(adapter_folders, adapter)):
+                    mean_logprob = (
+                        output.cumulative_logprob / len(output.token_ids) if output.cumulative_logprob is not None else None
+                    )
+                    text = tokenizer.decode(output.token_ids, skip_special_tokens=True)
+                    completions[place] = Completion(text, len(output.token_ids), output.finish_reason, mean_logprob)
+                    on_batch(1)
                 yield completions
-    finally:  # the next model needs the memory; deleting the engine frees no worker, and not all memory (vllm-project/vllm#21073)
+    finally:  # deleting the engine frees no worker and not all memory, which the next model needs (vllm-project/vllm#21073)
         llm.llm_engine.engine_core.shutdown()
         del llm
         cleanup_dist_env_and_memory()

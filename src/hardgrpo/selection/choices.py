@@ -1,19 +1,19 @@
-"""Compare choices of prompts: how many of the chosen prompts are mixed, by completions that did not choose them.
+"""Compare choices of prompts: the share of chosen prompts that are mixed, measured without selection bias.
 
-The completions of every prompt are split at random: one half chooses, the other half measures. Measured by the completions that
-chose them, the hardest prompts would look harder than they are, and those nearest to one half more mixed.
+The completions of every prompt are split at random: one half chooses, the other half measures. Measured on the completions that
+chose them, the hardest prompts would look harder than they are, and the prompts nearest to one half more mixed.
 """
 
 import numpy as np
 from scipy import stats
 
-CONFIDENT, WRONG = 0.5, 0.2  # confidently wrong: at least this agreement, at most this pass rate
+CONFIDENT_AGREEMENT, WRONG_PASS_RATE = 0.5, 0.2  # definition of confidently wrong
 CHOICES = ("hardest", "nearest ½", "agreement lowest", "agreement nearest ½", "entropy highest", "random")
-BY_OTHER = {f"{choice}, by the other": choice for choice in CHOICES[:5]}  # the same, by the completions of another model
-POOL = ("hardest", "nearest ½")  # choices that need the answers of the whole pool; the others need those of the chosen prompts
+BY_OTHER_MODEL = {f"{choice}, by the other": choice for choice in CHOICES[:5]}  # by the completions of another model
+NEEDS_POOL_LABELS = ("hardest", "nearest ½")  # the other choices need only the answers of the chosen prompts
 COLUMNS = ["choice", "labels", "prompts"]
-MEASURED = ("mixed", "all_right", "all_wrong", "pass_rate", "confidently_wrong", "overlap", "rank_correlation")
-COLUMNS += [f"{name}{end}" for name in MEASURED for end in ("", "_low", "_high")]
+MEASURES = ("mixed", "all_right", "all_wrong", "pass_rate", "confidently_wrong", "overlap", "rank_correlation")
+COLUMNS += [f"{name}{end}" for name in MEASURES for end in ("", "_low", "_high")]
 
 
 def compare(
@@ -22,76 +22,84 @@ def compare(
     budget: float,
     draws: int,
     seed: int = 0,
-    other: tuple[np.ndarray, np.ndarray] | None = None,
+    other_model: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> list[dict]:
     """Rows of COLUMNS, one per choice: means over `draws` random splits; 95 % intervals for new prompts (percentile bootstrap).
 
-    `right` is (N, K): whether sample k of prompt n is right, K >= 2. `codes` (N, K) numbers its answer (`signals.answer_codes`).
-    Mixed, all right, all wrong and the pass rate are measured on the K - K // 2 samples that do not choose. `confidently_wrong` and
-    `overlap` (the share of a choice that is also among the hardest) use all K samples, to choose and to measure. Every bootstrap
-    sample is split once, so the intervals include the noise of a single split. Ties are broken at random.
+    `right` (N, K) says whether sample k of prompt n is right, K >= 2. `codes` (N, K) numbers the answers (`signals.answer_codes`).
+    `budget` is a share of the pool. Mixed, all right, all wrong and the pass rate are measured on the K - K // 2 samples that do
+    not choose. `confidently_wrong` and `overlap` (the share of a choice that is also among the hardest) choose and measure on all K
+    samples. Every bootstrap sample is split once, so the intervals include the noise of a single split. Ties are broken at random.
 
-    `other` holds `right` and `codes` of another model for the same prompts in the same order. It adds rows for the choices by all
-    of that model's completions. `rank_correlation` is Spearman's, between the two models' values of the measure that chooses.
+    `other_model` holds `right` and `codes` of another model for the same prompts. It adds rows for choices by all of that model's
+    completions. `rank_correlation` is Spearman's, between the two models' values of the measure that chooses.
     """
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     size = int(np.floor(round(budget * len(right), 9)))
-    point = [_one_split(right, codes, size, chance, other) for _ in range(draws)]
-    again = []
+    split_results = [_measure_split(right, codes, size, rng, other_model) for _ in range(draws)]
+    bootstrap_results = []
     for _ in range(draws):
-        prompts = chance.integers(len(right), size=len(right))
-        others = other and tuple(one[prompts] for one in other)
-        again.append(_one_split(right[prompts], codes[prompts], size, chance, others))
+        prompts = rng.integers(len(right), size=len(right))
+        resampled_other = other_model and tuple(result[prompts] for result in other_model)
+        bootstrap_results.append(_measure_split(right[prompts], codes[prompts], size, rng, resampled_other))
     rows = []
-    for choice in point[0]:
-        row = {"choice": choice, "labels": len(right) if BY_OTHER.get(choice, choice) in POOL else size, "prompts": size}
-        for name in MEASURED:
-            ends = [None, None, None]  # a choice by the model's own completions has no other to correlate with
-            if name in point[0][choice]:
-                mean = float(np.mean([one[choice][name] for one in point]))
-                ends = [mean, *np.percentile([one[choice][name] for one in again], [2.5, 97.5])]
-            row |= dict(zip((name, f"{name}_low", f"{name}_high"), ends))
+    for choice in split_results[0]:
+        row = {
+            "choice": choice,
+            "labels": len(right) if BY_OTHER_MODEL.get(choice, choice) in NEEDS_POOL_LABELS else size,
+            "prompts": size,
+        }
+        for name in MEASURES:
+            estimate = [None, None, None]  # rank_correlation of a choice by the model's own completions
+            if name in split_results[0][choice]:
+                mean = float(np.mean([result[choice][name] for result in split_results]))
+                estimate = [mean, *np.percentile([result[choice][name] for result in bootstrap_results], [2.5, 97.5])]
+            row |= dict(zip((name, f"{name}_low", f"{name}_high"), estimate))
         rows.append(row)
     return rows
 
 
-def _one_split(
-    right: np.ndarray, codes: np.ndarray, size: int, chance: np.random.Generator, other: tuple[np.ndarray, np.ndarray] | None
+def _measure_split(
+    right: np.ndarray, codes: np.ndarray, size: int, rng: np.random.Generator, other_model: tuple[np.ndarray, np.ndarray] | None
 ) -> dict[str, dict[str, float]]:
     prompts, samples = right.shape
-    order = chance.permuted(np.tile(np.arange(samples), (prompts, 1)), axis=1)
-    first, others = order[:, : samples // 2], order[:, samples // 2 :]
-    ties = chance.random(prompts)
-    told = np.take_along_axis(right, others, axis=1).mean(axis=1)
-    rates, agreement = right.mean(axis=1), agreements(codes)
-    confidently = (agreement >= CONFIDENT) & (rates <= WRONG)
-    by_half = _chosen(np.take_along_axis(right, first, axis=1).mean(axis=1), np.take_along_axis(codes, first, axis=1), size, ties)
-    by_all = _chosen(rates, codes, size, ties)
-    hardest = set(by_all["hardest"])
+    order = rng.permuted(np.tile(np.arange(samples), (prompts, 1)), axis=1)
+    choosing, measuring = order[:, : samples // 2], order[:, samples // 2 :]
+    ties = rng.random(prompts)
+    held_out_rates = np.take_along_axis(right, measuring, axis=1).mean(axis=1)
+    confidently_wrong = are_confidently_wrong(right, codes)
+    half = (np.take_along_axis(values, choosing, axis=1) for values in (right, codes))
+    chosen_by_half, chosen_by_all = _choose(*half, size, ties), _choose(right, codes, size, ties)
+    hardest = set(chosen_by_all["hardest"])
     correlations: dict[str, float] = {}
-    if other is not None:
-        own, foreign = _keys(rates, codes), _keys(other[0].mean(axis=1), other[1])
-        by_other = _chosen(other[0].mean(axis=1), other[1], size, ties)
-        for name, choice in BY_OTHER.items():
-            by_half[name] = by_all[name] = by_other[choice]
-            correlations[name] = stats.spearmanr(own[choice], foreign[choice]).statistic
+    if other_model is not None:
+        own_keys, other_keys = _sort_keys(right, codes), _sort_keys(*other_model)
+        chosen_by_other = _choose(*other_model, size, ties)
+        for name, choice in BY_OTHER_MODEL.items():
+            chosen_by_half[name] = chosen_by_all[name] = chosen_by_other[choice]
+            correlations[name] = stats.spearmanr(own_keys[choice], other_keys[choice]).statistic
     return {
         choice: {
-            "mixed": ((told[kept] > 0) & (told[kept] < 1)).mean(),
-            "all_right": (told[kept] == 1).mean(),
-            "all_wrong": (told[kept] == 0).mean(),
-            "pass_rate": told[kept].mean(),
-            "confidently_wrong": confidently[by_all[choice]].mean(),
-            "overlap": np.mean([one in hardest for one in by_all[choice]]),
+            "mixed": ((held_out_rates[chosen] > 0) & (held_out_rates[chosen] < 1)).mean(),
+            "all_right": (held_out_rates[chosen] == 1).mean(),
+            "all_wrong": (held_out_rates[chosen] == 0).mean(),
+            "pass_rate": held_out_rates[chosen].mean(),
+            "confidently_wrong": confidently_wrong[chosen_by_all[choice]].mean(),
+            "overlap": np.mean([prompt in hardest for prompt in chosen_by_all[choice]]),
             **({"rank_correlation": correlations[choice]} if choice in correlations else {}),
         }
-        for choice, kept in by_half.items()
+        for choice, chosen in chosen_by_half.items()
     }
 
 
-def _keys(rates: np.ndarray, codes: np.ndarray) -> dict[str, np.ndarray]:
-    """Sort keys (N,) of each choice, which takes the prompts with the lowest keys."""
-    agreement = agreements(codes)
+def are_confidently_wrong(right: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """(N,) whether the samples of a prompt agree and are mostly wrong, from `right` and `codes` (N, K)."""
+    return (agreements(codes) >= CONFIDENT_AGREEMENT) & (right.mean(axis=1) <= WRONG_PASS_RATE)
+
+
+def _sort_keys(right: np.ndarray, codes: np.ndarray) -> dict[str, np.ndarray]:
+    """Sort keys (N,) of each choice; a choice takes the prompts with the lowest keys."""
+    rates, agreement = right.mean(axis=1), agreements(codes)
     return {
         "hardest": rates,
         "nearest ½": abs(rates - 0.5),
@@ -102,22 +110,22 @@ def _keys(rates: np.ndarray, codes: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _chosen(rates: np.ndarray, codes: np.ndarray, size: int, ties: np.ndarray) -> dict[str, np.ndarray]:
-    return {choice: np.lexsort((ties, key.round(9)))[:size] for choice, key in _keys(rates, codes).items()}
+def _choose(right: np.ndarray, codes: np.ndarray, size: int, ties: np.ndarray) -> dict[str, np.ndarray]:
+    return {choice: np.lexsort((ties, key.round(9)))[:size] for choice, key in _sort_keys(right, codes).items()}
 
 
 def agreements(codes: np.ndarray) -> np.ndarray:
-    """(N,) share of the samples with the most frequent answer, from codes (N, K)."""
+    """(N,) share of the samples with the most frequent answer, from `codes` (N, K)."""
     return _counts(codes).max(axis=1) / codes.shape[1]
 
 
 def entropies(codes: np.ndarray) -> np.ndarray:
-    """(N,) entropy of the answers among the samples that give one, in nats; 0 where none does, so that it is chosen last."""
+    """(N,) entropy of the answers among samples with an answer, in nats; 0 without answers, so that the prompt comes last."""
     counts = _counts(codes)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     return -(shares * np.log(np.where(shares > 0, shares, 1))).sum(axis=1)
 
 
 def _counts(codes: np.ndarray) -> np.ndarray:
-    """(N, A) how many samples of a prompt give each answer."""
+    """(N, A) number of samples of a prompt with each answer."""
     return (codes[:, :, None] == np.arange(max(codes.max(), 0) + 1)).sum(axis=1)

@@ -1,18 +1,18 @@
-"""Stop probing early: sample only until a policy's subset is decided, and choose exactly the subset that full probing chooses.
+"""Stop probing early: sample only until a policy's subset is decided, and choose exactly the subset that full probing would choose.
 
-Each prompt is sampled in order, 0 to K-1, every sample with a fixed seed. After d samples, c of them right, full probing will count
-between c (*low*) and c + K - d (*high*) right ones. The subset is decided as soon as these bounds decide the membership of every
-prompt:
+Each prompt is sampled in order, 0 to K-1, every sample with a fixed seed. After d samples, of which c are right, full probing will
+count between c (*low*) and c + K - d (*high*) right samples. The subset is decided as soon as these bounds decide the membership of
+every prompt:
 
-- a rule with a threshold (base_wrong, base_right, base_right_matched) looks at each prompt alone;
+- a rule with a threshold (base_wrong, base_right, base_right_matched) decides on each prompt separately;
 - a rule with a rank (hard, easy, hard_solvable) needs a *cut* in the pool's order by (count, tie-break): every prompt is certainly
-  before the cut or certainly behind it, and the wanted number of members is before it.
+  before or certainly behind the cut, and the required number of members is before it.
 
-`Stopper` takes counts and returns the samples to draw next: those that a proof certainly or probably needs. To find the probable ones,
-it draws the remaining samples several times from their posterior; `fewest` finds the cheapest proof for each draw.
+`Stopper` receives counts and returns the samples to draw next: samples that a proof certainly or probably needs. To estimate these
+probabilities, it draws the remaining samples several times from their posterior; `cheapest_proof` gives the proof for each draw.
 With a confidence below 1, it draws the same samples in the same order, but stops as soon as the expected precision and recall of a
-guess reach the confidence. Decisions depend on the counts alone, so a probe can be resumed. This module knows neither engines nor
-graders.
+guess reach the confidence. Decisions depend on the counts alone, so a probe can be resumed. This module is independent of engines
+and graders.
 """
 
 import math
@@ -23,79 +23,82 @@ import numpy as np
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 
-RULES = [name for name, rule in policies.RULES.items() if rule.by_bounds]
-SPLIT = [name for name in RULES if policies.RULES[name].needs == ("threshold",)]
-DRAWS = 24  # of all remaining samples from the posterior, for each batch
-DRAWS_FOR_CONFIDENCE = 400  # the same, for the probability of membership
-LIKELY = 0.5  # a sample is taken if the proof needs it in at least this share of draws
-FORCED, LEADING = 2.0, 0.1  # added to that share, see `urgent`
+STOPPABLE_RULES = [name for name, rule in policies.RULES.items() if rule.by_bounds]
+THRESHOLD_RULES = [name for name in STOPPABLE_RULES if policies.RULES[name].needs == ("threshold",)]
+DRAWS = 24  # draws of all remaining samples from the posterior, for each batch
+DRAWS_FOR_CONFIDENCE = 400  # likewise, for the probability of membership
+MIN_NEED_SHARE = 0.5  # a batch takes samples that the proof needs in at least this share of draws
+FORCED, LEADING = 2.0, 0.1  # added to this share, see `priorities`
 RATES = np.linspace(0, 1, 41)  # support of the prior of pass rates
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A subset that the samples must decide. Prompts are numbered as in `ids`."""
+class TargetSubset:
+    """A subset that the samples must decide. A prompt is an index of `ids`."""
 
     ids: list[str]
     samples: int  # K
     policy: dict
     seed: int
-    mirrored: bool  # count wrong samples instead of right ones and reverse ties, so that the easiest prompts come first
+    counts_wrong: bool  # count wrong instead of right samples and reverse ties, so that the easiest prompts come first
     order: np.ndarray  # prompts by tie-break
     rank: np.ndarray  # of each prompt in that order
-    least: int  # members are the prompts before the cut or threshold with at least this count
+    min_count: int  # members are prompts before the cut or threshold with at least this count
     size: int | None  # number of members before the cut; None for a rule with a threshold
-    most: int | None  # largest count before the threshold; None for a rule with a rank
+    max_count: int | None  # largest count before the threshold; None for a rule with a rank
 
     def bounds(self, correct: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Smallest and largest count that full probing can give, after `correct` of `drawn` samples."""
-        low = drawn - correct if self.mirrored else correct
+        """Smallest and largest count that full probing can give, each (prompts,), if `correct` of `drawn` samples are right."""
+        low = drawn - correct if self.counts_wrong else correct
         return low, low + self.samples - drawn
 
 
-def wanted(ids: list[str], samples: int, policy: dict, seed: int) -> Wanted:
-    """The subset that a policy (rule, and budget or threshold) wants from a pool with `samples` = K per prompt.
+def target_subset(ids: list[str], samples: int, policy: dict, seed: int) -> TargetSubset:
+    """The target of a policy (rule, and budget or threshold) in a pool with `samples` = K per prompt.
 
-    Raise a `UserError` if the policy needs all samples, if its values are invalid, or if no pass rates give it a subset.
+    Raise a `UserError` if the policy needs all samples, if its values are invalid, or if its subset would always be empty.
     """
     rule = policy["rule"]
-    if rule not in RULES:
+    if rule not in STOPPABLE_RULES:
         raise UserError(
             f"policy rule {rule} needs every pass rate, so its probe cannot stop early; take `stop` out of the task's probe, or choose"
-            f" one of {', '.join(RULES)}"
+            f" one of {', '.join(STOPPABLE_RULES)}"
         )
-    need = set(policies.RULES[rule].needs)
-    if set(policy) != {"rule", *need}:
+    needs = set(policies.RULES[rule].needs)
+    if set(policy) != {"rule", *needs}:
         raise UserError(
-            f"policy rule {rule}: expected {', '.join(need)} beside it, found {', '.join(set(policy) - {'rule'}) or 'nothing'}"
+            f"policy rule {rule}: expected {', '.join(needs)} beside it, found {', '.join(set(policy) - {'rule'}) or 'nothing'}"
         )
-    ranked, pool, size = rule not in SPLIT, len(ids), None
-    mirrored = rule == "easy"
+    is_ranked, pool, size = rule not in THRESHOLD_RULES, len(ids), None
+    counts_wrong = rule == "easy"
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise UserError(f"policy rule {rule}: seed is {seed!r}, expected an integer; correct it")
-    if ranked and not policies.is_budget(policy["budget"]):
-        raise UserError(f"policy rule {rule}: budget is {policy['budget']!r}, {policies.A_BUDGET}; correct it")
-    if not ranked and not _is_number(policy["threshold"]):
+    if is_ranked and not policies.is_budget(policy["budget"]):
+        raise UserError(f"policy rule {rule}: budget is {policy['budget']!r}, {policies.BUDGET_FORMS}; correct it")
+    if not is_ranked and not _is_number(policy["threshold"]):
         raise UserError(f"policy rule {rule}: threshold is {policy['threshold']!r}, expected a pass rate; correct it")
-    if ranked:
+    if is_ranked:
         size = policies.subset_size(policy["budget"], pool)
         if size < 1:
             raise UserError(
-                f"policy rule {rule}: the subset would be empty (the budget, {policies.said(policy['budget'])}, is less than one of {pool}"
+                f"policy rule {rule}: the subset would be empty (the budget, {policies.format_budget(policy['budget'])}, is less than one of {pool}"
                 " prompts); raise the budget"
             )
-        if rule != "hard_solvable" and size > pool / 2:  # proving which prompts are left out is cheaper
-            mirrored, size = not mirrored, pool - size
-    order = sorted(range(pool), key=lambda i: policies.tie_break(ids[i], seed), reverse=mirrored)
+        if rule != "hard_solvable" and size > pool / 2:  # a proof of the complement is cheaper
+            counts_wrong, size = not counts_wrong, pool - size
+    order = sorted(range(pool), key=lambda prompt: policies.tie_break(ids[prompt], seed), reverse=counts_wrong)
     rank = np.empty(pool, dtype=int)
     rank[order] = np.arange(pool)
-    most = None if ranked else max((n for n in range(samples + 1) if n / samples < policy["threshold"]), default=-1)
-    if not ranked and (rule != "base_right" and most < 0 or rule != "base_wrong" and most == samples):
+    counts = range(samples + 1)
+    max_count = None if is_ranked else max((count for count in counts if count / samples < policy["threshold"]), default=-1)
+    if not is_ranked and (rule != "base_right" and max_count < 0 or rule != "base_wrong" and max_count == samples):
         raise UserError(
-            f"policy rule {rule}: the subset would be empty (threshold {policy['threshold']} leaves {'no' if most < 0 else 'every'} pass"
+            f"policy rule {rule}: the subset would be empty (threshold {policy['threshold']} leaves {'no' if max_count < 0 else 'every'} pass"
             " rate below it); choose a threshold in (0, 1]"
         )
-    return Wanted(ids, samples, policy, seed, mirrored, np.array(order, dtype=int), rank, int(rule == "hard_solvable"), size, most)
+    return TargetSubset(
+        ids, samples, policy, seed, counts_wrong, np.array(order, dtype=int), rank, int(rule == "hard_solvable"), size, max_count
+    )
 
 
 def _is_number(value) -> bool:
@@ -105,257 +108,262 @@ def _is_number(value) -> bool:
 # --- proofs --------------------------------------------------------------------------------------------------------
 
 
-def undecided(low: np.ndarray, high: np.ndarray, least: int, most: int) -> np.ndarray:
-    """Whether the bounds leave open if a count is in least..most."""
-    return ~(((low >= least) & (high <= most)) | (low > most) | (high < least)) & (most >= least)
+def is_undecided(low: np.ndarray, high: np.ndarray, min_count: int, max_count: int) -> np.ndarray:
+    """Whether the bounds leave open if a count is in min_count..max_count."""
+    return ~(((low >= min_count) & (high <= max_count)) | (low > max_count) | (high < min_count)) & (max_count >= min_count)
 
 
-def proven(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> bool:
-    """Whether the subset is certain after `drawn` samples of each prompt, `correct` of them right (both (prompts,))."""
-    low, high = want.bounds(correct, drawn)
-    if want.size is None:
-        return not undecided(low, high, want.least, want.most).any()
-    levels = range(-1, want.samples + 1)
-    gaps = np.stack([undecided(low, high, want.least, most) for most in levels])[None]
-    members = np.stack([(low >= want.least) & (high <= most) for most in levels])[None]
-    return bool(((_at_cuts(gaps, want) == 0) & _valid(_at_cuts(members, want), want)).any())
+def is_decided(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> bool:
+    """Whether the subset is certain after `drawn` samples of each prompt, of which `correct` are right (both (prompts,))."""
+    low, high = target.bounds(correct, drawn)
+    if target.size is None:
+        return not is_undecided(low, high, target.min_count, target.max_count).any()
+    levels = range(-1, target.samples + 1)
+    open_prompts = np.stack([is_undecided(low, high, target.min_count, level) for level in levels])[None]
+    members = np.stack([(low >= target.min_count) & (high <= level) for level in levels])[None]
+    return bool(((_sums_at_cuts(open_prompts, target) == 0) & _valid_cuts(_sums_at_cuts(members, target), target)).any())
 
 
-def fewest(want: Wanted, correct: np.ndarray, drawn: np.ndarray, remaining: np.ndarray) -> np.ndarray:
-    """How many more samples each prompt needs in the cheapest proof, if the remaining samples are known: (draws, prompts).
+def cheapest_proof(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray, remaining: np.ndarray) -> np.ndarray:
+    """(draws, prompts) further samples of each prompt in the cheapest proof, given the outcomes of the remaining samples.
 
-    `correct` and `drawn` are (prompts,). `remaining` (draws, prompts, K) says whether sample drawn + s is right; samples beyond K are
-    ignored.
+    `correct` and `drawn` are (prompts,). `remaining` (draws, prompts, K): whether sample drawn + s < K is right.
     """
     draws, prompts, samples = remaining.shape
-    start = want.bounds(correct, drawn)[0].astype(np.int16)
-    left = (samples - drawn).astype(np.int16)
-    # Samples are the first axis: sums over a short last axis took most of the time.
+    start = target.bounds(correct, drawn)[0].astype(np.int16)
+    remaining_counts = (samples - drawn).astype(np.int16)
+    # Samples are the first axis, because sums over a short last axis are slow.
     step = np.arange(samples, dtype=np.int16)[:, None, None]
-    going = step < left
-    counted = np.cumsum(np.moveaxis(~remaining if want.mirrored else remaining, 2, 0) & going, axis=0, dtype=np.int16)
-    low = start + np.concatenate([np.zeros((1, draws, prompts), np.int16), counted[:-1]])
-    high = low + left - step
-    final = start + counted[-1]
+    is_remaining = step < remaining_counts
+    outcomes = np.moveaxis(~remaining if target.counts_wrong else remaining, 2, 0) & is_remaining
+    sums = np.cumsum(outcomes, axis=0, dtype=np.int16)
+    low = start + np.concatenate([np.zeros((1, draws, prompts), np.int16), sums[:-1]])
+    high = low + remaining_counts - step
+    final = start + sums[-1]
 
-    def needed(most: int) -> np.ndarray:
-        return (undecided(low, high, want.least, most) & going).sum(axis=0, dtype=np.int16)
+    def samples_needed(max_count: int) -> np.ndarray:
+        return (is_undecided(low, high, target.min_count, max_count) & is_remaining).sum(axis=0, dtype=np.int16)
 
-    if want.size is None:
-        return needed(want.most)
+    if target.size is None:
+        return samples_needed(target.max_count)
     levels = range(-1, samples + 1)
-    needs = np.stack([needed(most) for most in levels], axis=1)  # (draws, K + 2, prompts)
-    members = np.stack([(final >= want.least) & (final <= most) for most in levels], axis=1)
-    cost = np.where(_valid(_at_cuts(members, want), want), _at_cuts(needs, want), np.iinfo(np.int64).max)
-    level, place = np.divmod(cost.reshape(draws, -1).argmin(axis=1), prompts + 1)
-    row = np.where(want.rank < place[:, None], level[:, None] + 1, level[:, None])
-    return np.take_along_axis(needs, row[:, None, :], axis=1)[:, 0]
+    needs = np.stack([samples_needed(level) for level in levels], axis=1)  # (draws, K + 2, prompts)
+    members = np.stack([(final >= target.min_count) & (final <= level) for level in levels], axis=1)
+    costs = np.where(_valid_cuts(_sums_at_cuts(members, target), target), _sums_at_cuts(needs, target), np.iinfo(np.int64).max)
+    level, rank_limit = np.divmod(costs.reshape(draws, -1).argmin(axis=1), prompts + 1)
+    level_index = np.where(target.rank < rank_limit[:, None], level[:, None] + 1, level[:, None])
+    return np.take_along_axis(needs, level_index[:, None, :], axis=1)[:, 0]
 
 
-def _at_cuts(values: np.ndarray, want: Wanted) -> np.ndarray:
-    """Sums over the pool at every cut: (draws, levels 0 to K, places 0 to prompts).
+def _sums_at_cuts(values: np.ndarray, target: TargetSubset) -> np.ndarray:
+    """Sums over the pool at every cut: (draws, levels 0 to K, rank limits 0 to prompts).
 
-    `values` (draws, K + 2, prompts) holds each prompt's value at levels -1 to K. Before the cut (level, place) are the prompts with
-    a count of at most `level` among the first `place` by tie-break, and those with at most level - 1 among the others.
+    `values` (draws, K + 2, prompts) holds each prompt's value at levels -1 to K. Before the cut (level, rank limit) are prompts
+    with a count of at most `level` whose rank by tie-break is below the limit, and all prompts with a count of at most level - 1.
     """
     draws, levels, prompts = values.shape
     sums = np.zeros((draws, levels, prompts + 1), dtype=np.int64)
-    np.cumsum(values[:, :, want.order], axis=2, out=sums[:, :, 1:])
+    np.cumsum(values[:, :, target.order], axis=2, out=sums[:, :, 1:])
     return sums[:, 1:] + sums[:, :-1, -1:] - sums[:, :-1]
 
 
-def _valid(members: np.ndarray, want: Wanted) -> np.ndarray:
-    """Cuts with the wanted number of members before them. If the pool has fewer members, the last cut is valid, too."""
-    valid = members == want.size
-    valid[:, -1, -1] |= members[:, -1, -1] < want.size
+def _valid_cuts(members: np.ndarray, target: TargetSubset) -> np.ndarray:
+    """Cuts with the required number of members before them. If the pool has fewer members, the last cut is valid, too."""
+    valid = members == target.size
+    valid[:, -1, -1] |= members[:, -1, -1] < target.size
     return valid
 
 
-def oracle(want: Wanted, outcomes: np.ndarray, given: np.ndarray | None = None) -> int:
-    """The fewest samples that prove the subset, if all outcomes (prompts, K) are known beforehand.
+def oracle_samples(target: TargetSubset, outcomes: np.ndarray, already_drawn: np.ndarray | None = None) -> int:
+    """The smallest number of samples that proves the subset, given all outcomes (prompts, K).
 
-    `given` (prompts,) is the number of samples that each prompt already has, all K or none; they do not count.
+    `already_drawn` (prompts,): samples that each prompt already has, all K or none; they do not count.
     """
-    outcomes, drawn = np.asarray(outcomes, dtype=bool), np.zeros(len(outcomes), dtype=int) if given is None else given
-    return int(fewest(want, np.where(drawn > 0, outcomes.sum(axis=1), 0), drawn, outcomes[None]).sum())
+    outcomes = np.asarray(outcomes, dtype=bool)
+    drawn = np.zeros(len(outcomes), dtype=int) if already_drawn is None else already_drawn
+    return int(cheapest_proof(target, np.where(drawn > 0, outcomes.sum(axis=1), 0), drawn, outcomes[None]).sum())
 
 
-def urgent(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Whether the bounds alone show that a proof needs the next sample of a prompt: FORCED, LEADING or 0, (prompts,).
+def priorities(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """FORCED, LEADING or 0 for each prompt (prompts,): whether the bounds alone show that a proof needs its next sample.
 
-    For a rule with a rank, the cut lies between the `size`-th lowest low and the next highest high. Prompts whose bounds span both are
-    forced. If there are none, the same prompts come first by low and by high; those that overlap with the next prompt are leading.
+    For a rule with a rank, the cut lies between the `size`-th lowest low and the next highest high. Prompts whose bounds span both
+    are forced. If there are none, the same prompts come first by low and by high; prompts that overlap with the next prompt are
+    leading.
     """
-    low, high = want.bounds(correct, drawn)
-    if want.size is None:
-        return FORCED * undecided(low, high, want.least, want.most)
-    prompts = len(drawn)
-    never = want.samples + 1  # stands for the count of a prompt that cannot be a member: behind all others
-    low = np.where(high < want.least, never, np.maximum(low, want.least)) * prompts + want.rank
-    high = np.where(want.bounds(correct, drawn)[0] < want.least, never, high) * prompts + want.rank
+    low, high = target.bounds(correct, drawn)
+    if target.size is None:
+        return FORCED * is_undecided(low, high, target.min_count, target.max_count)
+    prompt_count = len(drawn)
+    excluded_count = target.samples + 1  # for prompts that cannot be members: behind all others
+    low = np.where(high < target.min_count, excluded_count, np.maximum(low, target.min_count)) * prompt_count + target.rank
+    high = np.where(target.bounds(correct, drawn)[0] < target.min_count, excluded_count, high) * prompt_count + target.rank
     order = np.argsort(low)
-    if want.size == prompts:
-        return FORCED * (drawn < want.samples)
-    first = np.zeros(prompts, dtype=bool)
-    first[order[: want.size]] = drawn[order[: want.size]] < want.samples
-    forced = first & (high >= np.partition(high, want.size)[want.size])
-    return FORCED * forced if forced.any() else LEADING * (first & (high >= low[order[want.size]]))
+    if target.size == prompt_count:
+        return FORCED * (drawn < target.samples)
+    leading = np.zeros(prompt_count, dtype=bool)
+    leading[order[: target.size]] = drawn[order[: target.size]] < target.samples
+    is_forced = leading & (high >= np.partition(high, target.size)[target.size])
+    return FORCED * is_forced if is_forced.any() else LEADING * (leading & (high >= low[order[target.size]]))
 
 
 # --- subsets -------------------------------------------------------------------------------------------------------
 
 
-def choose(want: Wanted, correct: np.ndarray, drawn: np.ndarray, confidence: float = 1.0) -> tuple[policies.Subset, bool] | None:
+def choose(
+    target: TargetSubset, correct: np.ndarray, drawn: np.ndarray, confidence: float = 1.0
+) -> tuple[policies.Subset, bool] | None:
     """(the subset of full probing, whether it is certain), or None while it is undecided.
 
-    With a confidence below 1 and at least one sample of each prompt, a guess is enough if its expected precision (share of the guess
+    With a confidence below 1 and at least one sample of each prompt, a guess suffices if its expected precision (share of the guess
     that full probing chooses) and expected recall (share of full probing's choice that is in the guess) both reach the confidence.
     Raise a `UserError` if full probing certainly chooses nothing.
     """
-    counts = correct + np.rint((want.samples - drawn) * correct / np.maximum(drawn, 1)).astype(int)
-    if proven(want, correct, drawn):  # any counts within the bounds give the same subset
-        rates = {identity: count / want.samples for identity, count in zip(want.ids, counts.tolist())}
-        return policies.select(rates, seed=want.seed, **want.policy), True
+    counts = correct + np.rint((target.samples - drawn) * correct / np.maximum(drawn, 1)).astype(int)
+    if is_decided(target, correct, drawn):  # any counts within the bounds give the same subset
+        rates = {prompt: count / target.samples for prompt, count in zip(target.ids, counts.tolist())}
+        return policies.select(rates, seed=target.seed, **target.policy), True
     if confidence >= 1 or not drawn.all():
         return None
-    chance = member_chances(want, correct, drawn)
-    size = round(chance.sum())
-    if want.size is not None:
-        size = policies.subset_size(want.policy["budget"], len(drawn))
-    likeliest = np.lexsort((want.rank, -chance))[:size]
-    caught = chance[likeliest].sum()
-    if not size or caught < confidence * max(size, chance.sum()):
+    chances = member_chances(target, correct, drawn)
+    size = round(chances.sum())
+    if target.size is not None:
+        size = policies.subset_size(target.policy["budget"], len(drawn))
+    guess = np.lexsort((target.rank, -chances))[:size]
+    expected_members = chances[guess].sum()
+    if not size or expected_members < confidence * max(size, chances.sum()):
         return None
-    if want.policy["rule"] == "base_right_matched":
-        chosen = set(likeliest.tolist())
-        return policies.Subset([want.ids[i] for i in matching(want) if i in chosen], 0, 0), False
-    ids = policies.ordered({want.ids[i]: counts[i] for i in likeliest}, want.seed)
-    return policies.Subset(ids[::-1] if want.policy["rule"] == "easy" else ids, 0, 0), False
+    if target.policy["rule"] == "base_right_matched":
+        members = set(guess.tolist())
+        return policies.Subset([target.ids[prompt] for prompt in matched_order(target) if prompt in members], 0, 0), False
+    ids = policies.sort_by_pass_rate({target.ids[prompt]: counts[prompt] for prompt in guess}, target.seed)
+    return policies.Subset(ids[::-1] if target.policy["rule"] == "easy" else ids, 0, 0), False
 
 
-def member_chances(want: Wanted, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+def member_chances(target: TargetSubset, correct: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """Probability (prompts,) that full probing chooses each prompt. Draws without a subset count as choosing none."""
-    low, _ = want.bounds(correct, drawn)
-    remaining = draw_remaining(correct, drawn, want.samples, DRAWS_FOR_CONFIDENCE)
-    going = np.arange(want.samples) < (want.samples - drawn)[:, None]
-    final = low + ((~remaining if want.mirrored else remaining) & going).sum(axis=2)
-    if want.size is None:
-        wrong = final <= want.most
-        members = wrong if want.policy["rule"] == "base_wrong" else ~wrong
-        if want.policy["rule"] == "base_right_matched":
-            order, size = matching(want), wrong.sum(axis=1, keepdims=True)
+    low, _ = target.bounds(correct, drawn)
+    remaining = draw_remaining(correct, drawn, target.samples, DRAWS_FOR_CONFIDENCE)
+    is_remaining = np.arange(target.samples) < (target.samples - drawn)[:, None]
+    final = low + ((~remaining if target.counts_wrong else remaining) & is_remaining).sum(axis=2)
+    if target.size is None:
+        below_threshold = final <= target.max_count
+        members = below_threshold if target.policy["rule"] == "base_wrong" else ~below_threshold
+        if target.policy["rule"] == "base_right_matched":
+            order, size = matched_order(target), below_threshold.sum(axis=1, keepdims=True)
             members[:, order] &= members[:, order].cumsum(axis=1) <= size
             members &= members.sum(axis=1, keepdims=True) == size
         return members.mean(axis=0)
-    prompts = len(drawn)
-    key = np.where(final >= want.least, final, want.samples + 1) * prompts + want.rank
-    edge = np.partition(key, want.size - 1, axis=1)[:, want.size - 1 : want.size] if want.size else np.full((1, 1), -1)
-    members = (key <= edge) & (final >= want.least)
-    members &= members.sum(axis=1, keepdims=True) == want.size
-    return (members != (want.mirrored != (want.policy["rule"] == "easy"))).mean(axis=0)
+    prompt_count = len(drawn)
+    keys = np.where(final >= target.min_count, final, target.samples + 1) * prompt_count + target.rank
+    last_key = np.partition(keys, target.size - 1, axis=1)[:, target.size - 1 : target.size] if target.size else np.full((1, 1), -1)
+    members = (keys <= last_key) & (final >= target.min_count)
+    members &= members.sum(axis=1, keepdims=True) == target.size
+    return (members != (target.counts_wrong != (target.policy["rule"] == "easy"))).mean(axis=0)
 
 
-def matching(want: Wanted) -> list[int]:
+def matched_order(target: TargetSubset) -> list[int]:
     """Prompts in the order in which base_right_matched takes them."""
-    return sorted(range(len(want.ids)), key=lambda i: policies.tie_break(want.ids[i], want.seed, "matched"))
+    return sorted(range(len(target.ids)), key=lambda prompt: policies.tie_break(target.ids[prompt], target.seed, "matched"))
 
 
 # --- what to draw next ---------------------------------------------------------------------------------------------
 
 
 class Stopper:
-    """`while batch := stopper.next(): ... stopper.tell(...)`: batches of (prompt, sample) until every wanted subset is decided.
+    """`while batch := stopper.ask(): ... stopper.tell(...)`: batches of (prompt, sample) until every target is decided.
 
-    One pool may have several wanted subsets (policies, seeds). With `in_full`, the prompts that are certainly chosen then get the rest
-    of their samples, so that their pass rates and order are those of full probing. A guess (confidence below 1) is not completed: more
-    samples would change the guess and cost more than early stopping saves.
+    One pool may have several targets (policies, seeds). With `completes_subset`, prompts that are certainly chosen then get their
+    remaining samples, so that their pass rates and order are those of full probing. A guess (confidence below 1) is not completed:
+    more samples would change the guess and cost more than early stopping saves.
     """
 
-    def __init__(self, wants: list[Wanted], batch: int, confidence: float = 1.0, in_full: bool = False):
-        self.wants, self.batch, self.confidence, self.in_full = wants, batch, confidence, in_full
-        prompts, self.samples = len(wants[0].ids), wants[0].samples
+    def __init__(self, targets: list[TargetSubset], batch: int, confidence: float = 1.0, completes_subset: bool = False):
+        self.targets, self.batch, self.confidence, self.completes_subset = targets, batch, confidence, completes_subset
+        prompts, self.samples = len(targets[0].ids), targets[0].samples
         self.correct, self.drawn = np.zeros(prompts, dtype=int), np.zeros(prompts, dtype=int)
 
     def tell(self, prompt: int, correct: int, drawn: int) -> None:
         """Record that `correct` of the `drawn` samples of a prompt are right."""
         self.correct[prompt], self.drawn[prompt] = correct, drawn
 
-    def next(self) -> list[tuple[int, int]]:
-        """At most `batch` samples to draw, the most needed first; empty when everything is decided."""
-        is_open, rest = [], np.zeros(len(self.drawn), dtype=bool)
-        for want in self.wants:
+    def ask(self) -> list[tuple[int, int]]:
+        """At most `batch` samples to draw, as (prompt, sample), the most needed first; empty when all targets are decided."""
+        open_targets, incomplete = [], np.zeros(len(self.drawn), dtype=bool)
+        for target in self.targets:
             try:
-                found = choose(want, self.correct, self.drawn, self.confidence)
+                decision = choose(target, self.correct, self.drawn, self.confidence)
             except UserError:
-                continue  # decided: there is no such subset
-            if found is None:
-                is_open.append(want)
-            elif self.in_full and self.confidence >= 1:
-                rest |= np.isin(want.ids, found[0].ids) & (self.drawn < self.samples)
-        left = np.arange(self.samples) < (self.samples - self.drawn)[:, None]
-        if is_open:
-            share = self._needed(is_open) * left
-        elif rest.any():
-            share = rest[:, None] * left * 1.0
+                continue  # decided: the subset is empty
+            if decision is None:
+                open_targets.append(target)
+            elif self.completes_subset and self.confidence >= 1:
+                incomplete |= np.isin(target.ids, decision[0].ids) & (self.drawn < self.samples)
+        is_remaining = np.arange(self.samples) < (self.samples - self.drawn)[:, None]
+        if open_targets:
+            need_shares = self._sample_priorities(open_targets) * is_remaining
+        elif incomplete.any():
+            need_shares = incomplete[:, None] * is_remaining * 1.0
         else:
             return []
-        prompt, step = np.nonzero(share > 0)
+        prompt, step = np.nonzero(need_shares > 0)
         if not len(prompt):
-            raise RuntimeError(f"a subset is open, but no sample would help to decide it: {[want.policy for want in is_open]}")
-        need = share[prompt, step]
-        # Equal needs are ordered by tie-break, which completes few prompts instead of starting many. A guess needs them: one sample per
-        # prompt does not show how pass rates are distributed.
-        by_need = np.lexsort((is_open[0].rank[prompt] if is_open else prompt, step, -need))[: self.batch]
-        chosen = by_need[: max(1, int((need[by_need] >= LIKELY).sum()))]
-        return [(int(prompt[i]), int(self.drawn[prompt[i]] + step[i])) for i in chosen]
+            policies_of_targets = [target.policy for target in open_targets]
+            raise RuntimeError(f"a subset is open, but no sample would help to decide it: {policies_of_targets}")
+        needs = need_shares[prompt, step]
+        # Equal needs are ordered by tie-break, which completes few prompts instead of starting many. A guess depends on complete
+        # prompts, because one sample per prompt does not show the distribution of pass rates.
+        order = np.lexsort((open_targets[0].rank[prompt] if open_targets else prompt, step, -needs))[: self.batch]
+        batch = order[: max(1, int((needs[order] >= MIN_NEED_SHARE).sum()))]
+        return [(int(prompt[index]), int(self.drawn[prompt[index]] + step[index])) for index in batch]
 
-    def _needed(self, wants: list[Wanted]) -> np.ndarray:
-        """By (prompt, s): the share of draws for which the cheapest proof needs more than s further samples, plus `urgent`."""
+    def _sample_priorities(self, targets: list[TargetSubset]) -> np.ndarray:
+        """(prompts, K): the share of draws in which the cheapest proof needs more than s further samples, plus `priorities`."""
         remaining = draw_remaining(self.correct, self.drawn, self.samples, DRAWS)
-        needs, first = np.zeros((DRAWS, len(self.drawn)), dtype=int), 0
-        for want in wants:
-            needs = np.maximum(needs, fewest(want, self.correct, self.drawn, remaining))
-            first = np.maximum(first, urgent(want, self.correct, self.drawn))
-        share = (needs[:, :, None] > np.arange(self.samples)).mean(axis=0)
-        share[:, 0] += first
-        return share
+        needs, priority = np.zeros((DRAWS, len(self.drawn)), dtype=int), 0
+        for target in targets:
+            needs = np.maximum(needs, cheapest_proof(target, self.correct, self.drawn, remaining))
+            priority = np.maximum(priority, priorities(target, self.correct, self.drawn))
+        need_shares = (needs[:, :, None] > np.arange(self.samples)).mean(axis=0)
+        need_shares[:, 0] += priority
+        return need_shares
 
 
 def draw_remaining(correct: np.ndarray, drawn: np.ndarray, samples: int, draws: int) -> np.ndarray:
-    """Draw the remaining samples, (draws, prompts, K), with each prompt's pass rate drawn from its posterior (`posteriors`).
+    """Draw outcomes (draws, prompts, K) of the remaining samples, with pass rates drawn from their posteriors.
 
-    The random numbers depend on the counts alone, so that a resumed probe makes the same decisions as an uninterrupted one.
+    The random numbers depend on the counts alone, so that a resumed probe makes the same decisions as an uninterrupted probe.
     """
     rng = np.random.default_rng([len(drawn), samples, int(drawn.sum()), int(correct.sum())])
     edges = posteriors(correct, drawn).cumsum(axis=1)[:, :-1]
-    place = rng.random((draws, len(drawn)), dtype=np.float32)
-    at_once = max(1, 2**20 // edges.size)  # draws; all of them for a small pool
-    passed = [(place[i : i + at_once, :, None] > edges).sum(axis=2) for i in range(0, draws, at_once)]
-    rates = RATES[np.concatenate(passed)].astype(np.float32)
+    quantiles = rng.random((draws, len(drawn)), dtype=np.float32)
+    part = max(1, 2**20 // edges.size)  # draws at once, to limit memory
+    rate_indices = [(quantiles[i : i + part, :, None] > edges).sum(axis=2) for i in range(0, draws, part)]
+    rates = RATES[np.concatenate(rate_indices)].astype(np.float32)
     return rng.random((draws, len(drawn), samples), dtype=np.float32) < rates[:, :, None]
 
 
 def posteriors(correct: np.ndarray, drawn: np.ndarray, steps: int = 50) -> np.ndarray:
-    """Posterior probability of each of RATES for each prompt, (prompts, RATES). The prior is estimated from the pool (empirical Bayes, EM).
+    """(prompts, RATES) posterior probabilities of RATES; the prior is estimated from the pool by EM (empirical Bayes).
 
-    A uniform component with the weight of one prompt keeps every rate possible. Early stopping does not change the likelihood, because
-    the numbers of samples were decided from the counts alone.
+    A uniform component with the weight of one prompt keeps every rate possible. Early stopping does not change the likelihood,
+    because the numbers of samples depend on the counts alone.
     """
-    kinds, kind, sizes = np.unique(np.stack([correct, drawn]), axis=1, return_inverse=True, return_counts=True)
-    right, wrong = kinds[0][:, None], (kinds[1] - kinds[0])[:, None]
-    likelihood = RATES**right * (1 - RATES) ** wrong  # 0 ** 0 is 1
-    seen = sizes * (kinds[1] > 0)
+    count_pairs, pair_of_prompt, sizes = np.unique(np.stack([correct, drawn]), axis=1, return_inverse=True, return_counts=True)
+    correct_counts, wrong_counts = count_pairs[0][:, None], (count_pairs[1] - count_pairs[0])[:, None]
+    likelihood = RATES**correct_counts * (1 - RATES) ** wrong_counts  # 0 ** 0 is 1
+    weights = sizes * (count_pairs[1] > 0)
     prior = np.full(len(RATES), 1 / len(RATES))
     for _ in range(steps):
-        prior = (prior * (seen / (likelihood @ prior) @ likelihood) + 1 / len(RATES)) / (seen.sum() + 1)
+        prior = (prior * (weights / (likelihood @ prior) @ likelihood) + 1 / len(RATES)) / (weights.sum() + 1)
     joint = likelihood * prior
-    return (joint / joint.sum(axis=1, keepdims=True))[kind.reshape(-1)]
+    return (joint / joint.sum(axis=1, keepdims=True))[pair_of_prompt.reshape(-1)]
 
 
-def replay(stopper: Stopper, outcomes: np.ndarray) -> int:
-    """Run early-stopped probing on known outcomes (prompts, K) and return the number of batches."""
+def simulate(stopper: Stopper, outcomes: np.ndarray) -> int:
+    """Run early-stopped probing on given outcomes (prompts, K), and return the number of batches."""
     batches = 0
-    while batch := stopper.next():
+    while batch := stopper.ask():
         batches += 1
         counts: dict[int, int] = {}
         for prompt, sample in batch:

@@ -1,7 +1,7 @@
-"""Selection policies: which prompts of a pool are worth training on, given the base model's pass rates or another measure.
+"""Selection policies: choose the prompts of a pool to train on, given the base model's pass rates or another measure.
 
-The *order* of a pool is by ascending pass rate, and ties are broken by a hash of (seed, id). `hard` takes its beginning and
-`easy` its end, so they are disjoint if the pool is large enough for both. `RULES` has every rule; `rule` and the other keys of a policy come
+The *order* of a pool is by ascending pass rate, with ties broken by a hash of (seed, id). `hard` takes its beginning and `easy` its
+end, so they are disjoint if the pool is large enough for both. `RULES` holds every rule; `rule` and the other keys of a policy come
 from the configuration.
 """
 
@@ -14,25 +14,31 @@ from statistics import median, quantiles
 
 from hardgrpo.runtime.errors import UserError
 
-SIGNALS = ("agreement", "entropy", "answered_share", "mean_tokens", "log_probability")  # measured without answers: signals.py
-SHARES = ("pass_rate", "predicted", "agreement", "answered_share")  # measures in 0..1: one can be nearest to one half
+SIGNALS = (
+    "agreement",
+    "entropy",
+    "answered_share",
+    "mean_tokens",
+    "log_probability",
+)  # measured without reference answers: signals.py
+SHARES = ("pass_rate", "predicted", "agreement", "answered_share")  # measures in 0..1, for nearest_half
 MEASURES = ("pass_rate", "predicted", *SIGNALS)
 
-A_BUDGET = "expected a share of the pool in (0, 1], {prompts: 50}, or {money: 100, label_price: 2}"
+BUDGET_FORMS = "expected a share of the pool in (0, 1], {prompts: 50}, or {money: 100, label_price: 2}"
 
 
 @dataclass(frozen=True)
 class Subset:
-    """Chosen ids in order, and how many candidates tied at the last chosen pass rate."""
+    """Chosen ids in order, and the candidates that tie at the last chosen pass rate."""
 
     ids: list[str]
-    tied: int  # candidates with that pass rate; 0 if all of them were chosen, so that chance decided nothing
-    tied_chosen: int  # how many of them were chosen
+    tied: int  # number of tied candidates; 0 if all of them were chosen
+    tied_chosen: int  # number of tied candidates that were chosen
 
 
 @dataclass(frozen=True)
 class Pool:
-    """What a rule chooses from: the prompts whose measure is known, and the keys of the policy."""
+    """The input of a rule: the prompts with a measure, and the keys of the policy."""
 
     measures: dict[str, float]  # id -> pass rate, or another measure, in the order of the dataset
     seed: int
@@ -44,50 +50,52 @@ class Pool:
 
     @functools.cached_property
     def ids(self) -> list[str]:
-        """By ascending measure, ties in the seed's order."""
-        return ordered(self.measures, self.seed)
+        """Ids by ascending measure, ties in the seed's order."""
+        return sort_by_pass_rate(self.measures, self.seed)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of a policy. A new rule is one entry of `RULES`."""
+    """A rule of a policy: an entry of `RULES`."""
 
     choose: Callable[[Pool], Subset]
-    takes: str  # a description of the prompts that it takes, for docs/configuration.md
+    description: str  # of the chosen prompts, for docs/configuration.md
     needs: tuple[str, ...] = ("budget",)  # keys of a policy
-    accepts_by: bool = False  # whether a policy may say `by` which measure
-    needs_measure: bool = True  # False: chooses without any measure, and so before anything is sampled or annotated
-    by_bounds: bool = False  # whether bounds of the pass rates can decide it, see early_stopping.py
-    is_released: bool = False  # chooses as HE's released code: ties in the order of the dataset, the same for all seeds
+    accepts_by: bool = False  # whether a policy may have the key `by`
+    needs_measure: bool = True  # False: chooses before any prompt is sampled or annotated
+    by_bounds: bool = False  # whether bounds of the pass rates can decide the subset, see early_stopping.py
+    is_released: bool = False  # as HE's released code: ties in the order of the dataset, equal for all seeds
 
 
-def halved(budget: float | dict) -> float | dict:
-    """Half of a budget, rounded down where it is a number of prompts."""
+def halve_budget(budget: float | dict) -> float | dict:
+    """Half of a budget; a number of prompts is rounded down, but at least 1."""
     if not isinstance(budget, dict):
         return budget / 2
     return budget | ({"prompts": max(1, budget["prompts"] // 2)} if "prompts" in budget else {"money": budget["money"] / 2})
 
 
 def labels_before(policy: dict) -> str:
-    """Whose answers must be known before a policy can choose: those of the `pool`, of a `sample` or of `none`."""
+    """The prompts whose answers a policy needs to choose: `pool`, `sample` or `none`."""
     if not RULES[policy["rule"]].needs_measure:
         return "none"
     return {"pass_rate": "pool", "predicted": "sample"}.get(policy.get("by", "pass_rate"), "none")
 
 
 def labels(policy: dict, recipe: dict, pool: int, sample: int, chosen: int, sampled: int | None = None) -> int:
-    """How many prompts' answers a run needs: to choose (the pool's, those of a `sample`, or none) and to train (those of the `chosen`
-    prompts, or none where the reward is not `correct`). A prompt that needs its answer for both counts once.
+    """Number of reference answers that a run needs: to choose (of the `pool`, of a `sample`, or none) and to train (of the `chosen`
+    prompts, or none if the reward is not `correct`). A prompt whose answer serves both counts once.
 
-    A run with a selector, or a short one on all prompts, samples only some of the prompts, `sampled`, and needs the answers of these."""
-    before = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
+    `sampled`: number of prompts that the run samples, if it samples only some of the chosen prompts (a selector, or a short run on
+    all prompts). All arguments are numbers of prompts.
+    """
+    needed_to_choose = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
     if (recipe.get("selector") or {}).get("by") == "pass_rate":
-        before = pool  # the curriculum sorts by pass rates
+        needed_to_choose = pool  # the curriculum sorts by pass rates
     if recipe.get("reward", "correct") != "correct":
-        return before
-    if sampled is not None and 0 < before < chosen:
-        return min(chosen, before + sampled)  # at most: nobody knows how many of the sample were drawn again
-    return max(before, chosen if sampled is None else sampled)
+        return needed_to_choose
+    if sampled is not None and 0 < needed_to_choose < chosen:
+        return min(chosen, needed_to_choose + sampled)  # upper bound: the overlap with the sample is unknown
+    return max(needed_to_choose, chosen if sampled is None else sampled)
 
 
 def select(
@@ -99,83 +107,86 @@ def select(
     highest_tier: float | None = None,
     tiers: dict[str, float | None] | None = None,
 ) -> Subset:
-    """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure). Raise a `UserError` if it would be empty.
+    """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure).
 
-    Prompts whose measure is unknown (None) count in the pool and are never chosen. Rules by tier need `tiers` (id -> difficulty by the
-    problem's own structure).
+    Prompts without a measure (None) count in the pool but are never chosen. Rules by tier need `tiers` (id -> difficulty by the
+    structure of the problem). Raise a `UserError` if the rule is unknown, one of its keys is missing or invalid, or the subset
+    would be empty.
     """
     if rule not in RULES:
         raise UserError(f"unknown policy rule '{rule}'; expected one of {', '.join(RULES)}")
     needs = RULES[rule].needs
     if "budget" in needs and not is_budget(budget):
-        raise UserError(f"policy rule {rule}: budget is {budget}, {A_BUDGET}; correct it")
+        raise UserError(f"policy rule {rule}: budget is {budget}, {BUDGET_FORMS}; correct it")
     if "threshold" in needs and threshold is None:
         raise UserError(f"policy rule {rule}: threshold is missing; say below which pass rate a prompt counts as wrong")
     if "highest_tier" in needs and highest_tier is None:
         raise UserError(f"policy rule {rule}: highest_tier is missing; say up to which tier a prompt counts as low")
     size = subset_size(budget, len(pass_rates)) if "budget" in needs else 0
-    measures = {i: value for i, value in pass_rates.items() if value is not None}
+    measures = {prompt: value for prompt, value in pass_rates.items() if value is not None}
     pool = Pool(measures, seed, size, budget, threshold, highest_tier, tiers or {})
-    if "highest_tier" in needs and all(pool.tiers.get(i) is None for i in measures):
+    if "highest_tier" in needs and all(pool.tiers.get(prompt) is None for prompt in measures):
         raise UserError(f"policy rule {rule}: the problems have no tiers; choose a task that has, or another rule")
     if "budget" in needs and not size:
-        raise _empty(rule, _less_than_one(budget, len(pass_rates)), "raise the budget")
+        raise _empty_subset_error(rule, _small_budget_reason(budget, len(pass_rates)), "raise the budget")
     try:
         subset = RULES[rule].choose(pool)
-    except TooFew as error:
+    except TooFewPrompts as error:
         raise UserError(f"policy rule {rule}: {error}") from None
     if not subset.ids:
         if "threshold" in needs:
             reason, remedy = ("no pass rate reaches", "lower") if rule == "base_right" else ("no pass rate is below", "raise")
-            raise _empty(rule, f"{reason} {threshold}", f"{remedy} the threshold")
+            raise _empty_subset_error(rule, f"{reason} {threshold}", f"{remedy} the threshold")
         if "highest_tier" in needs:
-            raise _empty(rule, f"no tier is {highest_tier} or lower", "raise highest_tier")
-        raise _empty(rule, "the pool is empty", "give it prompts")
+            raise _empty_subset_error(rule, f"no tier is {highest_tier} or lower", "raise highest_tier")
+        raise _empty_subset_error(rule, "the pool is empty", "give it prompts")
     return subset
 
 
-class TooFew(Exception):
-    """Fewer prompts qualify than a rule is to choose."""
+class TooFewPrompts(Exception):
+    """Fewer prompts qualify than a rule must choose."""
 
 
-def _first(pool: Pool, candidates: list[str], key: Callable[[str], float]) -> Subset:
-    """As many candidates as the budget pays for, from candidates by ascending `key`."""
+def _take(pool: Pool, candidates: list[str], key: Callable[[str], float]) -> Subset:
+    """The first candidates, as many as the budget pays for. Candidates are in ascending order of `key`."""
     if len(candidates) < pool.size:
-        raise TooFew(f"budget {pool.budget} asks for {pool.size} prompts, but only {len(candidates)} qualify; lower the budget")
-    chosen = candidates[: pool.size]
+        raise TooFewPrompts(
+            f"budget {pool.budget} asks for {pool.size} prompts, but only {len(candidates)} qualify; lower the budget"
+        )
+    ids = candidates[: pool.size]
     tied = tied_chosen = 0
-    if pool.size < len(candidates) and math.isclose(key(candidates[pool.size]), key(chosen[-1]), abs_tol=1e-12):
-        at_boundary = [math.isclose(key(i), key(chosen[-1]), abs_tol=1e-12) for i in candidates]
-        tied, tied_chosen = sum(at_boundary), sum(at_boundary[: pool.size])
-    return Subset(chosen, tied, tied_chosen)
+    if pool.size < len(candidates) and math.isclose(key(candidates[pool.size]), key(ids[-1]), abs_tol=1e-12):
+        is_tied = [math.isclose(key(prompt), key(ids[-1]), abs_tol=1e-12) for prompt in candidates]
+        tied, tied_chosen = sum(is_tied), sum(is_tied[: pool.size])
+    return Subset(ids, tied, tied_chosen)
 
 
 def _lowest(pool: Pool) -> Subset:
-    return _first(pool, pool.ids, pool.measures.__getitem__)
+    return _take(pool, pool.ids, pool.measures.__getitem__)
 
 
 def _highest(pool: Pool) -> Subset:
-    return _first(pool, pool.ids[::-1], lambda i: -pool.measures[i])
+    return _take(pool, pool.ids[::-1], lambda prompt: -pool.measures[prompt])
 
 
 def _lowest_above_zero(pool: Pool) -> Subset:
-    return _first(pool, [i for i in pool.ids if pool.measures[i] > 0], pool.measures.__getitem__)
+    return _take(pool, [prompt for prompt in pool.ids if pool.measures[prompt] > 0], pool.measures.__getitem__)
 
 
 def _nearest_half(pool: Pool) -> Subset:
-    # Rounded, so that 0.4 and 0.6 tie: their distances differ in the last bit.
+    # Rounding lets 0.4 and 0.6 tie, whose distances differ in the last bit.
     distances = {value: round(abs(value - 0.5), 12) for value in set(pool.measures.values())}
-    candidates = sorted(pool.ids, key=lambda i: (distances[pool.measures[i]], tie_break(i, pool.seed)))
-    return _first(pool, candidates, lambda i: abs(pool.measures[i] - 0.5))
+    candidates = sorted(pool.ids, key=lambda prompt: (distances[pool.measures[prompt]], tie_break(prompt, pool.seed)))
+    return _take(pool, candidates, lambda prompt: abs(pool.measures[prompt] - 0.5))
 
 
 def _middle(pool: Pool) -> Subset:
     if not pool.ids:
-        return _first(pool, [], pool.measures.__getitem__)
-    centre, low, high = _quartiles(list(pool.measures.values()))
-    distance = lambda i: abs(pool.measures[i] - centre)
-    within = [i for i in pool.ids if low <= pool.measures[i] <= high]
-    return _first(pool, sorted(within, key=lambda i: (distance(i), tie_break(i, pool.seed))), distance)
+        return _take(pool, [], pool.measures.__getitem__)
+    centre, first_quartile, third_quartile = _quartiles(list(pool.measures.values()))
+    distance = lambda prompt: abs(pool.measures[prompt] - centre)
+    within = [prompt for prompt in pool.ids if first_quartile <= pool.measures[prompt] <= third_quartile]
+    return _take(pool, sorted(within, key=lambda prompt: (distance(prompt), tie_break(prompt, pool.seed))), distance)
 
 
 def _random(pool: Pool) -> Subset:
@@ -183,26 +194,26 @@ def _random(pool: Pool) -> Subset:
 
 
 def _wrong(pool: Pool) -> Subset:
-    return Subset([i for i in pool.ids if pool.measures[i] < pool.threshold], 0, 0)
+    return Subset([prompt for prompt in pool.ids if pool.measures[prompt] < pool.threshold], 0, 0)
 
 
 def _right(pool: Pool) -> Subset:
-    return Subset([i for i in pool.ids if pool.measures[i] >= pool.threshold], 0, 0)
+    return Subset([prompt for prompt in pool.ids if pool.measures[prompt] >= pool.threshold], 0, 0)
 
 
 def _right_matched(pool: Pool) -> Subset:
     wrong, right = _wrong(pool).ids, _right(pool).ids
     if len(wrong) > len(right):
-        raise TooFew(
+        raise TooFewPrompts(
             f"{len(wrong)} prompts are wrong but only {len(right)} right at threshold {pool.threshold}; a subset of the same size"
-            " cannot be had: lower the threshold"
+            " is impossible: lower the threshold"
         )
     return Subset(_shuffled(right, pool.seed, "matched")[: len(wrong)], len(right), len(wrong))
 
 
 def _low_tiers(pool: Pool) -> Subset:
     tier = pool.tiers.get
-    return Subset([i for i in pool.ids if tier(i) is not None and tier(i) <= pool.highest_tier], 0, 0)
+    return Subset([prompt for prompt in pool.ids if tier(prompt) is not None and tier(prompt) <= pool.highest_tier], 0, 0)
 
 
 def _low_tiers_matched(pool: Pool) -> Subset:
@@ -215,24 +226,24 @@ def _all(pool: Pool) -> Subset:
 
 
 def _random_42(pool: Pool) -> Subset:
-    """`shuffle(seed=42)` of `datasets`."""
-    import numpy as np  # here, because every dry-run reads this module
+    """The first prompts after `shuffle(seed=42)` of `datasets`."""
+    import numpy as np  # slow to import, and every dry-run imports this module
 
     ids = list(pool.measures)
-    return Subset([ids[i] for i in np.random.default_rng(42).permutation(len(ids))[: pool.size]], len(ids), pool.size)
+    return Subset([ids[index] for index in np.random.default_rng(42).permutation(len(ids))[: pool.size]], len(ids), pool.size)
 
 
 def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
-    """Stable sorts of the dataset, as in the first paper's later code. No seed decides anything; `tied` counts the prompts at the edges of
-    the choice that the dataset's order chose among."""
+    """A stable sort of the dataset, as in HE's later code, without a seed. `tied` counts prompts with a measure at the edges of the
+    choice, among which the dataset's order decided."""
     ids = list(pool.measures)
-    by_measure = sorted(ids, key=lambda i: sign * pool.measures[i])
+    order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])
     start = (len(ids) - pool.size) // 2 if from_centre else 0
-    chosen = by_measure[start : start + pool.size]
-    edges = {pool.measures[i] for i in (chosen[:1] if start else []) + chosen[-1:]}
-    tied = sum(pool.measures[i] in edges for i in ids)
-    tied_chosen = sum(pool.measures[i] in edges for i in chosen)
-    return Subset(chosen, tied, tied_chosen) if tied_chosen < tied else Subset(chosen, 0, 0)
+    subset = order[start : start + pool.size]
+    edges = {pool.measures[prompt] for prompt in (subset[:1] if start else []) + subset[-1:]}
+    tied = sum(pool.measures[prompt] in edges for prompt in ids)
+    tied_chosen = sum(pool.measures[prompt] in edges for prompt in subset)
+    return Subset(subset, tied, tied_chosen) if tied_chosen < tied else Subset(subset, 0, 0)
 
 
 _AS_RELEASED = "ties in the order of the dataset: the same for all seeds, as HE's released code"
@@ -275,50 +286,52 @@ RULES: dict[str, Rule] = {
 
 
 def is_by_tier(rule: str) -> bool:
+    """Whether a rule chooses by the tiers of the problems."""
     return "highest_tier" in RULES[rule].needs
 
 
-def ordered(pass_rates: dict[str, float], seed: int) -> list[str]:
+def sort_by_pass_rate(pass_rates: dict[str, float], seed: int) -> list[str]:
     """Ids by ascending pass rate, ties in the seed's order."""
-    return sorted(pass_rates, key=lambda i: (pass_rates[i], tie_break(i, seed)))
+    return sorted(pass_rates, key=lambda prompt: (pass_rates[prompt], tie_break(prompt, seed)))
 
 
 def is_budget(budget: object) -> bool:
-    """Whether this is a share of the pool in (0, 1], a number of prompts ({prompts: 50}), or money with the price of a label
+    """Whether this is a share of the pool in (0, 1], a number of prompts ({prompts: 50}), or money and the price of a label
     ({money: 100, label_price: 2})."""
-    known = lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not isinstance(budget, dict):
-        return known(budget) and 0 < budget <= 1
+        return is_number(budget) and 0 < budget <= 1
     if set(budget) == {"prompts"}:
         return type(budget["prompts"]) is int and budget["prompts"] > 0
-    return set(budget) == {"money", "label_price"} and all(known(value) and value > 0 for value in budget.values())
+    return set(budget) == {"money", "label_price"} and all(is_number(value) and value > 0 for value in budget.values())
 
 
 def subset_size(budget: float | dict, pool: int) -> int:
-    """How many prompts of the pool a budget pays for. A share pays for floor(budget * pool), as in the paper; the product is
-    rounded first, because 0.29 * 100 is 28.999... Raise a `UserError` for more prompts than the pool has."""
+    """Number of prompts that a budget pays for. A share pays for floor(budget * pool), as in HE; the product is rounded first,
+    because 0.29 * 100 is 28.999... Raise a `UserError` for more prompts than the pool has."""
     if not isinstance(budget, dict):
         return math.floor(round(budget * pool, 9))
-    size = prompts_of(budget)
+    size = affordable_prompts(budget)
     if size > pool:
         raise UserError(
-            f"the budget ({said(budget)}) pays for {size} prompts, and the pool has {pool}; lower it, or choose rule all"
+            f"the budget ({format_budget(budget)}) pays for {size} prompts, and the pool has {pool}; lower it, or choose rule all"
         )
     return size
 
 
-def prompts_of(budget: dict) -> int:
-    """How many prompts a budget of prompts or money asks for."""
+def affordable_prompts(budget: dict) -> int:
+    """Number of prompts that a budget of prompts or money pays for."""
     return budget["prompts"] if "prompts" in budget else math.floor(round(budget["money"] / budget["label_price"], 9))
 
 
-def _less_than_one(budget: float | dict, pool: int) -> str:
-    return f"the budget, {said(budget)}, is less than one of {pool} prompts"
+def _small_budget_reason(budget: float | dict, pool: int) -> str:
+    return f"the budget, {format_budget(budget)}, is less than one of {pool} prompts"
 
 
 def check_pool(place: str, policy: dict, task: str, pool: int, exact: bool = True) -> None:
-    """Raise a `UserError`, which starts with `place`, if no measure of the prompts lets a policy of the configuration choose from a
-    task's pool of this size. If the size is not `exact`, the pool may be smaller, and only one that is too small in any case is refused."""
+    """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose from a task's pool of this size,
+    whatever the measures. If the size is not `exact`, it is an upper bound, and only errors that hold for every smaller pool are
+    raised."""
     try:
         _check_size(policy, pool, exact)
     except UserError as error:
@@ -331,33 +344,31 @@ def _check_size(policy: dict, pool: int, exact: bool) -> None:
     budget, rule = policy["budget"], policy["rule"]
     size = subset_size(budget, pool)
     if size < 1:
-        raise _empty(rule, _less_than_one(budget, pool), "raise the budget")
+        raise _empty_subset_error(rule, _small_budget_reason(budget, pool), "raise the budget")
     if "rounds" in policy:
-        first = subset_size(halved(budget), pool)
-        if not 0 < first < size:
+        first_round_size = subset_size(halve_budget(budget), pool)
+        if not 0 < first_round_size < size:
             raise UserError(f"policy rule {rule}: {size} prompts of {pool} cannot be annotated in two rounds; raise the budget")
     if "calibrated_on" in policy and exact:
         sample = sample_size(policy["calibrated_on"], pool)
         if sample >= size:
-            raise UserError(spent_on_sample(budget, sample))
+            raise UserError(spent_budget_message(budget, sample))
 
 
 def sample_size(share: float, pool: int) -> int:
-    """How many prompts are annotated to predict pass rates. Raise a `UserError` for fewer than two."""
+    """Number of prompts that are annotated to predict pass rates. Raise a `UserError` for fewer than two."""
     size = subset_size(share, pool)
     if size < 2:
         raise UserError(f"calibrated_on: {share} of {pool} prompts is {size}; a line needs at least two, so raise it")
     return size
 
 
-def spent_on_sample(budget: float | dict, sample: int) -> str:
-    """The message about a budget that is spent before the choice."""
-    return (
-        f"the budget, {said(budget)}, is spent on the {sample} prompts that were annotated before; raise it, or lower calibrated_on"
-    )
+def spent_budget_message(budget: float | dict, sample: int) -> str:
+    """The error message for a budget that is spent before the choice."""
+    return f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that were annotated before; raise it, or lower calibrated_on"
 
 
-def said(budget: float | dict) -> str:
+def format_budget(budget: float | dict) -> str:
     """A budget in words."""
     if not isinstance(budget, dict):
         return f"{budget} of the pool"
@@ -366,23 +377,23 @@ def said(budget: float | dict) -> str:
     return f"{budget['money']:g} at {budget['label_price']:g} a label"
 
 
-@functools.lru_cache(maxsize=2**16)  # a jackknife chooses from nearly the same pool again and again
+@functools.lru_cache(maxsize=2**16)  # a jackknife repeats nearly the same choices
 def tie_break(identity: str, seed: int, salt: str = "tie") -> str:
-    """A pseudo-random key of (seed, salt, id); it does not depend on the pool."""
+    """A pseudo-random sort key of (seed, salt, id), independent of the pool."""
     return hashlib.sha256(f"{seed}:{salt}:{identity}".encode()).hexdigest()
 
 
 def _shuffled(ids: list[str], seed: int, salt: str) -> list[str]:
-    return sorted(ids, key=lambda i: tie_break(i, seed, salt))
+    return sorted(ids, key=lambda prompt: tie_break(prompt, seed, salt))
 
 
 def _quartiles(values: list[float]) -> tuple[float, float, float]:
-    """Median and first and third quartile (linear interpolation, as numpy)."""
+    """Median, first and third quartile (linear interpolation, as NumPy's default)."""
     if len(values) == 1:
         return values[0], values[0], values[0]
-    low, _, high = quantiles(values, n=4, method="inclusive")
-    return median(values), low, high
+    first_quartile, _, third_quartile = quantiles(values, n=4, method="inclusive")
+    return median(values), first_quartile, third_quartile
 
 
-def _empty(rule: str, reason: str, remedy: str) -> UserError:
+def _empty_subset_error(rule: str, reason: str, remedy: str) -> UserError:
     return UserError(f"policy rule {rule}: the subset would be empty ({reason}); {remedy}")

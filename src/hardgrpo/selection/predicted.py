@@ -1,8 +1,8 @@
-"""Pass rates predicted from signals that need no answers, by a model fitted on a small random sample of prompts that was annotated.
+"""Pass rates predicted from signals, by a model fitted on a small annotated random sample of the pool.
 
-The model is a logistic regression of right answers on the signals (signals.py), standardised over the pool. It has a ridge penalty,
-because a small sample may be separated perfectly. Signals that are unknown for some prompt of the pool are left out, except for the
-entropy, which counts as 0 where no completion gives an answer.
+The model is a logistic regression of right answers on the signals (signals.py), standardised over the pool, with a ridge penalty,
+because a small sample may be separated perfectly. Signals with missing values are omitted, except for the entropy, which counts as
+0 where no completion gives an answer.
 """
 
 import numpy as np
@@ -10,37 +10,37 @@ import numpy as np
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection.policies import SIGNALS, sample_size, tie_break
 
-RIDGE = 0.05  # penalty on each standardised slope, per prompt of the sample; our choice
+RIDGE = 0.05  # penalty on each standardised slope, per prompt of the sample; this project's choice
 
 
-def sample(ids: list[str], share: float, seed: int) -> list[str]:
-    """The prompts to annotate for the fit: a random `share` of the pool, decided by the seed alone."""
-    return sorted(ids, key=lambda i: tie_break(i, seed, "calibration"))[: sample_size(share, len(ids))]
+def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:
+    """Ids of the prompts to annotate for the fit: a random `share` of the pool, which depends on the ids and the seed alone."""
+    return sorted(ids, key=lambda prompt: tie_break(prompt, seed, "calibration"))[: sample_size(share, len(ids))]
 
 
-def pass_rates(signals: dict[str, dict], known: dict[str, float]) -> dict[str, float]:
-    """The predicted pass rate of every prompt. `signals` has a row of SIGNALS by id, `known` the pass rates of the sample.
+def predict_pass_rates(signals: dict[str, dict], sample_rates: dict[str, float]) -> dict[str, float]:
+    """The predicted pass rate of every prompt, from rows of SIGNALS and the pass rates of the sample; all by id.
 
-    Raise a `UserError` where the sample is all right or all wrong: it tells nothing about the others.
+    Raise a `UserError` if the sample is all right or all wrong, because it then predicts nothing.
     """
-    import statsmodels.api as sm  # here, because it takes a second and few choices need it
+    import statsmodels.api as sm  # takes a second; few choices need it
 
-    measured = np.array(list(known.values()))
-    if measured.min() == measured.max() and measured[0] in (0, 1):
+    targets = np.array(list(sample_rates.values()))
+    if targets.min() == targets.max() and targets[0] in (0, 1):
         raise UserError(
-            f"calibrated_on: the {len(known)} prompts that were annotated are all {'right' if measured[0] else 'wrong'};"
-            " they tell nothing about the others: annotate more, or another seed's"
+            f"calibrated_on: the {len(sample_rates)} prompts that were annotated are all {'right' if targets[0] else 'wrong'};"
+            " the fit then predicts nothing: annotate more prompts, or those of another seed"
         )
-    features = _standardised(signals)
-    rows = {name: number for number, name in enumerate(signals)}
-    chosen = features[[rows[name] for name in known]]
+    features = _standardised_features(signals)
+    row_of = {name: index for index, name in enumerate(signals)}
+    sample_features = features[[row_of[name] for name in sample_rates]]
     penalty = np.array([0.0] + [RIDGE] * (features.shape[1] - 1))
-    fitted = sm.GLM(measured, chosen, family=sm.families.Binomial()).fit_regularized(alpha=penalty, L1_wt=0.0)
-    return dict(zip(signals, 1 / (1 + np.exp(-features @ fitted.params))))
+    fit = sm.GLM(targets, sample_features, family=sm.families.Binomial()).fit_regularized(alpha=penalty, L1_wt=0.0)
+    return dict(zip(signals, 1 / (1 + np.exp(-features @ fit.params))))
 
 
-def _standardised(signals: dict[str, dict]) -> np.ndarray:
-    """(prompts, 1 + signals): an intercept, and the signals that are known of all prompts and differ between them."""
+def _standardised_features(signals: dict[str, dict]) -> np.ndarray:
+    """(prompts, 1 + signals): an intercept, and the signals without missing values that differ between prompts."""
     columns = [np.ones(len(signals))]
     for name in SIGNALS:
         values = [row[name] for row in signals.values()]

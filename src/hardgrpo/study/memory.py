@@ -8,7 +8,7 @@ measured on a GPU; tests/unit/test_memory.py has calculations by hand.
 import math
 
 from hardgrpo.runtime.errors import UserError
-from hardgrpo.selection import selectors
+from hardgrpo.selection import selector_settings
 from hardgrpo.study import settings
 
 GIB = 2**30
@@ -77,7 +77,7 @@ def training_memory(shape: dict, recipe: dict, completion_tokens: int, gpus: dic
     trained = adapter_parameters(shape, adapter["rank"]) if adapter else parameters(shape) / count
     width = 4.0 if recipe["precision"] == "fp32" else 2.0
     # An update of more groups than a sampling step samples is split into the same number of micro-batches, which are larger.
-    rows = math.ceil(gpus["micro_batch"] * (selectors.largest_update(recipe) if recipe.get("selector") else 1))
+    rows = math.ceil(gpus["micro_batch"] * (selector_settings.largest_update(recipe) if recipe.get("selector") else 1))
     tokens = rows * (PROMPT_TOKENS + completion_tokens)
     # Values per token of the one layer that is being recomputed; an adapter adds the outputs of its maps.
     layer = 10 * shape["hidden_size"] + 3 * shape["intermediate_size"]

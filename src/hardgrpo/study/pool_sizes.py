@@ -73,8 +73,12 @@ def _usable(config: dict, task: str, prepared: str, budget: float | dict) -> int
     """How many problems of a prepared pool have an answer that the grader can read. They are counted only if the budget may ask for more."""
     problems = files.read_jsonl(prepared, {"id": str})
     few = (1 - UNREADABLE_SHARE) * len(problems)
-    if not settings.is_labelled(config["tasks"][task]) or not isinstance(budget, dict) or policies.prompts_of(budget) <= few:
+    if (
+        not settings.is_labelled(config["tasks"][task])
+        or not isinstance(budget, dict)
+        or policies.affordable_prompts(budget) <= few
+    ):
         return len(problems)
     from hardgrpo.grading import graders  # here, because every dry-run reads this module
 
-    return sum(graders.readable(config["tasks"][task]["grader"], problem["answer"]) for problem in problems)
+    return sum(graders.accepts_reference(config["tasks"][task]["grader"], problem["answer"]) for problem in problems)

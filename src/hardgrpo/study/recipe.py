@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hardgrpo.selection import selectors
+from hardgrpo.selection import selector_settings
 from hardgrpo.study import settings
 from hardgrpo.study.strict import Count, Share, Strict
 
@@ -75,10 +75,10 @@ class TargetedSelector(Strict):
     """Selects by this."""
 
     reference: Annotated[int, Field(ge=2)] | None = None
-    """Prompts that the others' pass rates are predicted from. The default is the paper's 256."""
+    """Anchor prompts, from which the pass rates of all other prompts are predicted. The default is the paper's 256."""
 
     every: Annotated[int, Field(ge=2)] | None = None
-    """Sampling steps from one set of references to the next. The default is the paper's 2."""
+    """Sampling steps from one set of anchor prompts to the next. The default is the paper's 2."""
 
     sharpness: Annotated[float, Field(gt=0)] | None = None
     """Prompts are drawn with probability proportional to exp(-|predicted - 1/2| / sharpness). The default is the
@@ -203,7 +203,7 @@ class Recipe(Strict):
 
     selector: Selector | None = None
     """Which prompts the next rollouts are sampled for, decided while the run trains, among those that the policy chose:
-    src/hardgrpo/selection/online.py. The default is a schedule in shuffled epochs, fixed beforehand. A run goes in
+    src/hardgrpo/selection/online_selectors.py. The default is a schedule in shuffled epochs, fixed beforehand. A run goes in
     `updates` sampling steps, each of prompts_per_update x group_size rollouts, whatever is kept of them."""
 
     process: Process | None = None
@@ -333,8 +333,8 @@ class Recipe(Strict):
             yield "process", "with dropout the reward model and the base would differ by chance alone; set adapter.dropout: 0"
 
     def _of_selector(self, selector: Selector) -> Iterator[tuple[str, str]]:
-        chosen, room = selectors.with_defaults(self.model_dump(exclude_unset=True)), self.prompts_per_update
-        if chosen["kind"] in selectors.FILLS and chosen["groups"] > room * chosen["most_steps"]:
+        chosen, room = selector_settings.with_defaults(self.model_dump(exclude_unset=True)), self.prompts_per_update
+        if chosen["kind"] in selector_settings.FILLS and chosen["groups"] > room * chosen["most_steps"]:
             yield (
                 "selector.groups",
                 f"{chosen['most_steps']} sampling steps of {room} prompts cannot fill it; lower it, or raise most_steps",

@@ -1,7 +1,7 @@
-"""torchrun without its report: `python -m hardgrpo.training.launcher` takes the arguments of torchrun.
+"""torchrun without its error report: `python -m hardgrpo.training.launcher` takes the arguments of torchrun.
 
-A process that fails has shown its own error, and torchrun would add a traceback of itself. A process that a signal ends shows nothing: one
-line names the signal.
+A process that fails prints its own error, to which torchrun would add its own traceback. For a process that a signal ends, one line
+names the signal.
 """
 
 import signal
@@ -11,7 +11,7 @@ from torch.distributed import run
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-MEMORY = "if memory ran out, take a machine with more, ask Slurm for more (set-resources train_grpo:mem_mb), or lower the model's micro_batch"
+MEMORY_ADVICE = "if memory ran out, take a machine with more, ask Slurm for more (set-resources train_grpo:mem_mb), or lower the model's micro_batch"
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
         if failure.exitcode >= 0:
             sys.exit(failure.exitcode)
         name = signal.Signals(-failure.exitcode).name
-        sys.exit(f"error: {name} ended a process of this training; {MEMORY}; start the same command again to resume")
+        sys.exit(f"error: {name} ended a process of this training; {MEMORY_ADVICE}; start the same command again to resume")
 
 
 if __name__ == "__main__":

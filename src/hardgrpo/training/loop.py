@@ -1,6 +1,6 @@
-"""Train one run in its state folder: build TRL's trainer, reward rollouts, save checkpoints, stop on SIGTERM. Imports torch and TRL.
+"""Train a run in its state folder: build TRL's trainer, reward rollouts, save checkpoints, stop on SIGTERM. Imports TRL.
 
-`supervised.py` builds the trainer of recipes that train on worked solutions.
+`supervised.py` builds the trainer for recipes that train on worked solutions.
 """
 
 import math
@@ -29,13 +29,13 @@ from hardgrpo.training import base_weights, outputs, recipes, supervised
 from hardgrpo.training.processes import Processes
 from hardgrpo.training.trainer import Trainer
 
-LARGE_DIFFERENCE = 0.1  # mean difference of log-probabilities, in nats, above which a run warns
+LARGE_DIFFERENCE = 0.1  # nats; a run warns if the mean difference of log-probabilities is larger
 
 
 def train(
     spec: Spec,
     problems: dict,
-    chosen: list[str],
+    subset: list[str],
     state: Path,
     resume_from: int,
     hardware: recipes.Hardware,
@@ -43,123 +43,131 @@ def train(
     processes: Processes,
     save_minutes: float = 10,
 ) -> None:
-    """Train a run to its last update, from checkpoint `resume_from` in the folder `state`, or from the base model if that is 0. Beside the
-    scheduled checkpoints a state is saved every `save_minutes`."""
+    """Train a run to its last update, from checkpoint `resume_from` in the folder `state` (0: from the base model). A state is also
+    saved every `save_minutes`, between the scheduled checkpoints.
+
+    `problems` are rows of the task by id, `subset` the ids of the chosen prompts. Raise a `UserError` if a prompt does not fit into
+    the model's context or if training diverges.
+    """
     engines.fix_threads()
     recipe = spec.training
     tokenizer = model_folders.load_tokenizer(spec.model_folder)
     engines.check_chat_template(tokenizer, spec.model_folder)
-    engines.end_tokens(spec.model_folder, tokenizer)  # raises an error if there is none
+    engines.end_tokens(spec.model_folder, tokenizer)  # raises a UserError if there is none
     engines.ensure_padding(tokenizer)
-    # A subset that another model's probe or nobody's probe chose may have prompts that are too long for this model.
-    requests = [Request(tuple(tasks.messages(spec.prompt, problems[name]["question"])), spec.seed, 1.0) for name in chosen]
+    # The subset may hold prompts that are too long for this model, if another model's probe or no probe chose it.
+    requests = [Request(tuple(tasks.messages(spec.prompt, problems[prompt]["question"])), spec.seed, 1.0) for prompt in subset]
     prompts = engines.tokenize(tokenizer, requests, spec.chat)
-    engines.check_context(spec.model_folder, prompts, spec.completion_tokens, chosen)
+    engines.check_context(spec.model_folder, prompts, spec.completion_tokens, subset)
     tracking = paths.tracking(spec.model, spec.task, spec.recipe, spec.policy, spec.seed)
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", tracking)
-    make = supervised.trainer if settings.is_supervised(recipe) else grpo_trainer
-    trainer = make(spec, problems, chosen, tokenizer, state, hardware, track)
+    build = supervised.build_trainer if settings.is_supervised(recipe) else build_grpo_trainer
+    trainer = build(spec, problems, subset, tokenizer, state, hardware, track)
     trainer.remove_callback(PrinterCallback)
-    if processes.state is not None and processes.first:
-        held = "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each"
-        say(f"{hardware.processes} processes, all weights {held}")
+    if processes.state is not None and processes.is_first:
+        placement = "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each"
+        say(f"{hardware.processes} processes, all weights {placement}")
     if hardware.gpus > 1 and not recipe.get("adapter") and not trainer.is_fsdp_enabled:
         raise UserError("all weights must be sharded over several GPUs, but accelerate does not do it; see the log above")
     title = f"train {spec.model}/{spec.task}/{spec.policy}/seed{spec.seed}"
-    with Progress(title, recipe["updates"], "updates", start=resume_from, visible=processes.first) as progress:
+    with Progress(title, recipe["updates"], "updates", start=resume_from, visible=processes.is_first) as progress:
         trainer.add_callback(Watch(progress, processes, recipe["checkpoint_every"], recipes.arithmetic(recipe), 60 * save_minutes))
         trainer.train(resume_from_checkpoint=str(states.checkpoint(state, resume_from)) if resume_from else None)
     interruption.stop_at_once()
 
 
-def grpo_trainer(
-    spec: Spec, problems: dict, chosen: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
+def build_grpo_trainer(
+    spec: Spec, problems: dict, subset: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
 ) -> Trainer:
+    """The trainer of a GRPO recipe: `Trainer`, or `OnlineTrainer` for a recipe with a selector or process rewards."""
     recipe = spec.training
     if recipe["generation"] == "vllm":
         from hardgrpo.sampling import vllm_engine
 
         vllm_engine.prepare_for_training()
-    rest = rest_of_pool(spec, set(chosen))
-    order = recipes.schedule_with_rest(chosen, list(rest), recipe, spec.seed)
-    asked = {i: problems[i] for i in chosen} | rest
-    pool = {i: {"prompt": tasks.messages(spec.prompt, one["question"]), "answer": one.get("answer")} for i, one in asked.items()}
-    context = longest_prompt(tokenizer, list(pool.values()), spec.chat) + spec.completion_tokens
+    unlabelled_pool = read_unlabelled_pool(spec, set(subset))
+    schedule = recipes.schedule_with_unlabelled(subset, list(unlabelled_pool), recipe, spec.seed)
+    questions = {prompt: problems[prompt] for prompt in subset} | unlabelled_pool
+    pool = {
+        prompt: {"prompt": tasks.messages(spec.prompt, problem["question"]), "answer": problem.get("answer")}
+        for prompt, problem in questions.items()
+    }
+    context = longest_prompt_tokens(tokenizer, list(pool.values()), spec.chat) + spec.completion_tokens
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
-    # TRL and vLLM do not read config.json's; probe and evaluation end a completion there, too.
-    ends = engines.end_tokens(spec.model_folder, tokenizer)
-    model.generation_config.eos_token_id = ends if len(ends) > 1 else ends[0]
+    # TRL and vLLM do not read the end tokens of config.json, but probe and evaluation do.
+    end_token_ids = engines.end_tokens(spec.model_folder, tokenizer)
+    model.generation_config.eos_token_id = end_token_ids if len(end_token_ids) > 1 else end_token_ids[0]
     trainer_arguments = recipes.trainer_arguments(spec, str(state), hardware, context, track)
     if recipe["generation"] == "vllm":
-        trainer_arguments["generation_kwargs"] = {"stop_token_ids": ends}
+        trainer_arguments["generation_kwargs"] = {"stop_token_ids": end_token_ids}
     arguments = {
         "model": model,
         "processing_class": tokenizer,
         "reward_funcs": reward_function(spec.grader, recipe, hardware.processes),
         "args": GRPOConfig(**trainer_arguments),
         "peft_config": recipes.adapter_configuration(recipe),
-        "corrects": bool(recipe.get("importance_correction")),
+        "applies_correction": bool(recipe.get("importance_correction")),
     }
     if not settings.is_online(recipe):
-        return Trainer(**arguments, train_dataset=Dataset.from_list([pool[i] for i in order]))
-    from hardgrpo.training import online
+        return Trainer(**arguments, train_dataset=Dataset.from_list([pool[prompt] for prompt in schedule]))
+    from hardgrpo.training import online_trainer
 
-    # A selector chooses the prompts itself: the dataset only says how many rows a sampling step takes.
-    rows = Dataset.from_list([{"id": i} | pool[i] for i in order])
-    return online.trainer(spec, problems, pool, hardware, arguments | {"train_dataset": rows})
+    # The selector chooses the prompts; the dataset only sets the number of rows of a sampling step.
+    rows = Dataset.from_list([{"id": prompt} | pool[prompt] for prompt in schedule])
+    return online_trainer.build_trainer(spec, problems, pool, hardware, arguments | {"train_dataset": rows})
 
 
-def rest_of_pool(spec: Spec, chosen: set[str]) -> dict[str, dict]:
-    """The questions that were not chosen, by id and without answers, where the recipe trains on them, too."""
+def read_unlabelled_pool(spec: Spec, subset: set[str]) -> dict[str, dict]:
+    """The questions of the pool that are not in the subset, by id, without answers. Empty unless the recipe also trains on them."""
     if spec.questions is None:
         return {}
     rows = files.read_jsonl(spec.questions, {"id": str, "question": str})
-    return {row["id"]: {"question": row["question"]} for row in rows if row["id"] not in chosen}
+    return {row["id"]: {"question": row["question"]} for row in rows if row["id"] not in subset}
 
 
-def longest_prompt(tokenizer, rows: list[dict], chat: dict) -> int:
-    """Tokens of the longest prompt of a run, chat template included."""
+def longest_prompt_tokens(tokenizer, rows: list[dict], chat: dict) -> int:
+    """Length of the longest prompt in tokens, including the chat template."""
     questions = {row["prompt"][0]["content"]: row["prompt"] for row in rows}
     return max(map(len, model_folders.token_ids(tokenizer, list(questions.values()), chat)))
 
 
 def reward_function(grader: str, recipe: dict, processes: int):
-    """A function that rewards a completion with 1 or 0, by the grader that probe and evaluation use.
+    """A reward function for TRL: 1 or 0 for each completion, by the grader that probe and evaluation use.
 
     `reward: correct` rewards a correct completion. `reward: finished`, the control, rewards any answer that the grader can read.
-    `reward: majority` needs no label: it rewards the answer that most completions of the group give (`signals.majority`). Reference
-    answers, where there are some, are then only compared for the log. Prompts without a reference answer, of a recipe with a
-    majority_share, are rewarded in this way, too.
+    `reward: majority` rewards the most frequent answer of the group (`signals.majority_rewards`); reference answers then serve the
+    log only. Prompts without a reference answer (`majority_share`) are rewarded by majority, too. The function raises a `UserError`
+    if processes share a group that is rewarded by majority.
     """
-    size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
+    group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
     by_group = by_majority or settings.majority_share(recipe) > 0
-    rewarded = {"correct": "correct", "finished": "readable", "majority": None}[recipe["reward"]]
+    reward_field = {"correct": "correct", "finished": "readable", "majority": None}[recipe["reward"]]
 
     def reward(completions, answer, log_metric, **_) -> list[float]:
         texts = [messages[0]["content"] for messages in completions]
-        grades = [graders.grade(grader, text, a or "") for text, a in zip(texts, answer)]
-        known = [grade for grade, a in zip(grades, answer) if a is not None]
-        # Each process sees its share of the rollouts, and TRL logs the mean over processes.
+        grades = [graders.grade(grader, text, reference or "") for text, reference in zip(texts, answer)]
+        labelled_grades = [grade for grade, reference in zip(grades, answer) if reference is not None]
+        # TRL logs the mean over processes, each of which sees its share of the rollouts.
         log_metric("rollouts", len(completions) * processes)
-        log_metric("prompts", len(completions) * processes / recipe["group_size"])
+        log_metric("prompts", len(completions) * processes / group_size)
         log_metric("answered_share", sum(grade.answered for grade in grades) / len(grades))
         log_metric("undecided_share", sum(grade.undecided for grade in grades) / len(grades))
-        if known:
-            log_metric("correct_share", sum(grade.correct for grade in known) / len(known))
-        if by_group and len(grades) % size:
+        if labelled_grades:
+            log_metric("correct_share", sum(grade.correct for grade in labelled_grades) / len(labelled_grades))
+        if by_group and len(grades) % group_size:
             raise UserError(
-                f"rewards by the majority: {len(grades)} completions a process share groups of {size}; choose a number of GPUs that"
+                f"rewards by the majority: {len(grades)} completions a process share groups of {group_size}; choose a number of GPUs that"
                 " divides prompts_per_update"
             )
         rewards = []
-        for first in range(0, len(texts), size):
-            group = slice(first, first + size)
-            if by_majority or answer[first] is None:
-                rewards += signals.majority(texts[group], grader)
+        for start in range(0, len(texts), group_size):
+            group = slice(start, start + group_size)
+            if by_majority or answer[start] is None:
+                rewards += signals.majority_rewards(texts[group], grader)
             else:
-                rewards += [float(getattr(grade, rewarded)) for grade in grades[group]]
-        if len(rewards) % size == 0:  # otherwise processes share groups, and none sees whether a group is all right
-            groups = [rewards[start : start + size] for start in range(0, len(rewards), size)]
+                rewards += [float(getattr(grade, reward_field)) for grade in grades[group]]
+        if len(rewards) % group_size == 0:  # otherwise processes share groups
+            groups = [rewards[start : start + group_size] for start in range(0, len(rewards), group_size)]
             log_metric("all_right_share", sum(all(group) for group in groups) / len(groups))
         return rewards
 
@@ -167,13 +175,13 @@ def reward_function(grader: str, recipe: dict, processes: int):
 
 
 class Watch(TrainerCallback):
-    """Show progress, write a checkpoint's manifest once all its files are there, and stop after an update on SIGTERM.
+    """Show progress, write the manifest of each complete checkpoint, and stop after the current update on SIGTERM.
 
-    A state is also saved `save_seconds` after the last one, for kills that come without SIGTERM or too soon after it. If a save takes
-    long, the next one waits ten times as long, so that saving takes at most a tenth of the time.
+    A state is also saved `save_seconds` after the last save, for kills without SIGTERM or shortly after it. The pause is at least
+    ten times the duration of the last save, so that saving takes at most a tenth of the time.
 
-    transformers' own `enable_jit_checkpoint` is no substitute: it saves in the middle of an update, after the update's random
-    numbers were drawn, so a resumed run would differ from an uninterrupted one.
+    transformers' `enable_jit_checkpoint` saves in the middle of an update, after the update's random numbers were drawn, so a
+    resumed run would differ from an uninterrupted run.
     """
 
     def __init__(
@@ -188,24 +196,24 @@ class Watch(TrainerCallback):
         self.save_seconds = save_seconds
         self.save_began = self.save_ended = time.monotonic()
         self.has_warned = False
-        self.facts: dict = {"arithmetic": arithmetic} if arithmetic else {}  # of a checkpoint, for its manifest
+        self.manifest_fields: dict = {"arithmetic": arithmetic} if arithmetic else {}
 
     def on_train_begin(self, args, state, control, **_) -> None:
         interruption.save_first()
         self.save_began = self.save_ended = time.monotonic()
 
     def on_pre_optimizer_step(self, args, state, control, **_) -> None:
-        """Note how much of the GPU is used after an update's last backward pass: torch keeps what the passes took."""
+        """Record the GPU memory in use after an update's last backward pass; torch keeps all memory that the passes allocated."""
         if args.device.type == "cuda":
             free, total = torch.cuda.mem_get_info()
-            self.facts["gpu_gib"] = max(self.facts.get("gpu_gib", 0.0), round((total - free) / 2**30, 2))
+            self.manifest_fields["gpu_gib"] = max(self.manifest_fields.get("gpu_gib", 0.0), round((total - free) / 2**30, 2))
 
     def on_step_end(self, args, state, control, **_) -> None:
-        if self.processes.any(interruption.stop_requested()):  # the signal may reach the processes in different updates
+        if self.processes.any(interruption.stop_requested()):  # the signal may reach processes in different updates
             control.should_save = control.should_training_stop = True
         now, pause = time.monotonic(), max(self.save_seconds, 10 * (self.save_ended - self.save_began))
-        # The first process decides, because the clocks of the processes differ.
-        if self.processes.any(self.processes.first and now - self.save_ended > pause):
+        # The first process decides, because clocks differ between processes.
+        if self.processes.any(self.processes.is_first and now - self.save_ended > pause):
             control.should_save = True
         if control.should_save:
             self.save_began = now
@@ -217,22 +225,22 @@ class Watch(TrainerCallback):
                 " or its temperature, and run again"
             )
         difference = logs.get(outputs.LOGP_DIFFERENCE, 0)
-        if difference > LARGE_DIFFERENCE and not self.has_warned and self.processes.first:
+        if difference > LARGE_DIFFERENCE and not self.has_warned and self.processes.is_first:
             self.has_warned = True
             say(
                 f"warning: update {state.global_step}: the log-probabilities that vLLM and the trainer give a sampled token differ by"
-                f" {difference:.2f} on average (in bf16 usually by less than .05), so that rollouts are not the trained model's: see"
+                f" {difference:.2f} on average (in bf16 usually by less than .05), so the rollouts do not follow the trained model: see"
                 " docs/gpus.md"
             )
         if "reward" in logs:
             self.progress.advance(1, f"reward {logs['reward']:.2f}, learnable {1 - logs['frac_reward_zero_std']:.2f}")
-        elif "loss" in logs:  # on worked solutions; the entry at the end of training has neither
+        elif "loss" in logs:  # supervised; the entry at the end of training has neither
             self.progress.advance(1, f"loss {logs['loss']:.3f}")
 
     def on_save(self, args, state, control, model, **_) -> None:
         self.processes.wait()  # each process writes its random numbers
-        if self.processes.first:
-            facts = dict(self.facts)
+        if self.processes.is_first:
+            facts = dict(self.manifest_fields)
             if state.global_step == state.max_steps and is_peft_model(model):
                 facts["base_sha256"] = base_weights.checksum(model)
             provenance.write_manifest(states.checkpoint(Path(args.output_dir), state.global_step), **facts)

@@ -1,4 +1,4 @@
-"""What a finished training run writes: checkpoints, `updates.csv`, `timing.csv` and `provenance.json`."""
+"""Write the outputs of a finished training run: checkpoints, `updates.csv`, `timing.csv` and `provenance.json`."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from hardgrpo.study import settings
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
-UPDATE_COLUMNS = {  # our name: TRL's name in its log; values that the log lacks stay empty
+UPDATE_COLUMNS = {  # column of updates.csv: key of TRL's log; missing values stay empty
     "prompts": "prompts",
     "rollouts": "rollouts",
     "reward_mean": "reward",
@@ -39,8 +39,8 @@ VLLM_COLUMNS = {
 }
 
 
-def are_complete(output: Path, state: Path) -> bool:
-    """Whether a process that trained in the folder `state` has written all outputs of its run."""
+def has_complete_outputs(output: Path, state: Path) -> bool:
+    """Whether the folder `output` holds all outputs of the run that was trained in the folder `state`."""
     try:
         if files.read_json(output / "provenance.json").get("state") != state.name:
             return False
@@ -52,66 +52,68 @@ def are_complete(output: Path, state: Path) -> bool:
 
 
 def export(spec: Spec, state: Path, output: Path, started: float, resumed_from: int, hardware: recipes.Hardware) -> None:
-    """Write a finished run. A second round continues the steps, the log and the times of the first."""
-    every, updates = spec.training["checkpoint_every"], spec.training["updates"]
-    for step in range(every, updates + 1, every):
+    """Write the outputs of a finished run. A second round of annotation continues the steps, log and times of the first."""
+    checkpoint_every, updates = spec.training["checkpoint_every"], spec.training["updates"]
+    for step in range(checkpoint_every, updates + 1, checkpoint_every):
         provenance.check_manifest(states.checkpoint(state, step))  # before its files count as results
-    history, steps = _history(state, updates), list(range(every, updates + 1, every))
-    before, times = _first_round(spec) if spec.continues else ([], [])
-    done = len(before)
-    _export_checkpoints(state, output / "checkpoints", steps, done)
+    history, steps = _read_history(state, updates), list(range(checkpoint_every, updates + 1, checkpoint_every))
+    first_round_rows, timing = _read_first_round(spec) if spec.continues else ([], [])
+    offset = len(first_round_rows)
+    _export_checkpoints(state, output / "checkpoints", steps, offset)
     supervised = settings.is_supervised(spec.training)
-    columns = columns_of(spec.training)
-    rows = [{"step": done + e["step"]} | {ours: e.get(theirs) for ours, theirs in columns.items()} for e in history]
+    columns = update_columns(spec.training)
+    rows = [{"step": offset + entry["step"]} | {column: entry.get(key) for column, key in columns.items()} for entry in history]
     for row in rows:
         if row["learnable_share"] is not None:
             row["learnable_share"] = 1 - row["learnable_share"]
-    rows = before + rows
-    own = [{"step": done + e["step"], "seconds": e["step_time"]} for e in history]
-    times += own
-    files.write_rows(output / "timing.csv", ["step", "seconds"], times)
+    rows = first_round_rows + rows
+    own_timing = [{"step": offset + entry["step"], "seconds": entry["step_time"]} for entry in history]
+    timing += own_timing
+    files.write_rows(output / "timing.csv", ["step", "seconds"], timing)
     last_state = provenance.read_manifest(states.checkpoint(state, updates) / "manifest.json", f"delete {state} and run again")
     facts = provenance.describe(
         started,
         run=spec.fields(),
         machine=vars(hardware),
         resumed_from=resumed_from,
-        # Largest difference between the log-probabilities that vLLM and the trainer give a sampled token; near 0 while vLLM has the
-        # current weights.
-        sampling_difference=max((row["logp_difference_max"] for row in rows[done:] if "logp_difference_max" in row), default=None),
-        # Of this job alone, like `seconds`: a second round does not count the first.
-        update_seconds=round(sum(time["seconds"] for time in own), 3),
-        completion_tokens=round(sum(r["tokens_mean"] * r["rollouts"] for r in rows[done:])),
-        # The checksum of the base under the adapter after the last update, which training must not change; GiB that updates used of a GPU.
+        # Largest difference between the log-probabilities of a sampled token under vLLM and under the trainer; near 0 while vLLM
+        # has the current weights.
+        sampling_difference=max(
+            (row["logp_difference_max"] for row in rows[offset:] if "logp_difference_max" in row), default=None
+        ),
+        # Of this job only, like `seconds`, without the first round.
+        update_seconds=round(sum(timing_row["seconds"] for timing_row in own_timing), 3),
+        completion_tokens=round(sum(row["tokens_mean"] * row["rollouts"] for row in rows[offset:])),
+        # Checksum of the base under the adapter after the last update, which training must not change; GPU memory in use, in GiB.
         **{name: last_state[name] for name in ("base_sha256", "gpu_gib") if name in last_state},
         state=state.name,
-        # Tokens of worked solutions; GRPO trains on none.
-        **({"solution_tokens": round(sum(r["tokens_mean"] * r["prompts"] for r in rows))} if supervised else {}),
+        # Tokens of worked solutions.
+        **({"solution_tokens": round(sum(row["tokens_mean"] * row["prompts"] for row in rows))} if supervised else {}),
     )
     files.write_json(output / "provenance.json", facts)
     files.write_rows(output / "updates.csv", ["step", *columns], rows)
     last = rows[-1]
-    ended = f"last loss {last['loss']:.3f}" if supervised else f"last reward {last['reward_mean']:.3f}"
-    say(f"{output}: {last['step']} updates, {ended}, checkpoints at {', '.join(str(done + step) for step in steps)}")
+    summary = f"last loss {last['loss']:.3f}" if supervised else f"last reward {last['reward_mean']:.3f}"
+    say(f"{output}: {last['step']} updates, {summary}, checkpoints at {', '.join(str(offset + step) for step in steps)}")
 
 
-def columns_of(recipe: dict) -> dict[str, str]:
-    """The columns of a recipe's `updates.csv` after `step`: {our name: TRL's name in its log}."""
+def update_columns(recipe: dict) -> dict[str, str]:
+    """{column of a recipe's `updates.csv` after `step`: key of TRL's log}."""
     online, with_vllm = settings.is_online(recipe), recipe.get("generation") == "vllm"
     return UPDATE_COLUMNS | (ONLINE_COLUMNS if online else {}) | (VLLM_COLUMNS if with_vllm else {})
 
 
-def _first_round(spec: Spec) -> tuple[list[dict], list[dict]]:
+def _read_first_round(spec: Spec) -> tuple[list[dict], list[dict]]:
     """The rows of `updates.csv` and of `timing.csv` of a run's first round."""
-    log = files.read_rows(f"{spec.continues}/updates.csv", {"step": int} | dict.fromkeys(columns_of(spec.training), float))
+    log = files.read_rows(f"{spec.continues}/updates.csv", {"step": int} | dict.fromkeys(update_columns(spec.training), float))
     return log, files.read_rows(f"{spec.continues}/timing.csv", {"step": int, "seconds": float})
 
 
-def _export_checkpoints(state: Path, folder: Path, steps: list[int], done: int) -> None:
-    shutil.rmtree(folder, ignore_errors=True)  # checkpoints of an earlier recipe, whose manifest Snakemake has already removed
+def _export_checkpoints(state: Path, folder: Path, steps: list[int], offset: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)  # checkpoints of an earlier recipe; Snakemake has removed their manifest
     with files.atomic(folder) as temporary:
         for step in steps:
-            target = temporary / f"step-{done + step}"
+            target = temporary / f"step-{offset + step}"
             target.mkdir(parents=True)
             for pattern in states.MODEL_FILES:
                 for path in states.checkpoint(state, step).glob(pattern):
@@ -119,11 +121,11 @@ def _export_checkpoints(state: Path, folder: Path, steps: list[int], done: int) 
             if (target / "adapter_config.json").exists():
                 _sort_adapter_config(target / "adapter_config.json")
             provenance.write_manifest(target)
-        files.write_text(temporary / "manifest.json", json.dumps({"steps": [done + step for step in steps]}) + "\n")
+        files.write_text(temporary / "manifest.json", json.dumps({"steps": [offset + step for step in steps]}) + "\n")
 
 
-def _history(state: Path, updates: int) -> list[dict]:
-    """TRL's log, one entry per update. The last checkpoint holds all of it, also after interruptions."""
+def _read_history(state: Path, updates: int) -> list[dict]:
+    """TRL's log, one entry per update. The last checkpoint holds the complete log, also after interruptions."""
     log = files.read_json(states.checkpoint(state, updates) / states.TRAINING_FILE)["log_history"]
     history = [entry for entry in log if "loss" in entry]  # the entry at the end of training has none
     if [entry["step"] for entry in history] != list(range(1, updates + 1)):

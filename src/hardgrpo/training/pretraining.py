@@ -1,4 +1,4 @@
-"""Pretrain a small Qwen3 model from scratch on demonstrations with mistakes: tokenizer, model, batches, training loop."""
+"""Pretrain a small Qwen3 model from scratch on demonstrations with mistakes: tokenizer, model, training loop, batches."""
 
 import itertools
 import math
@@ -13,11 +13,11 @@ from hardgrpo.data import generated, tasks
 from hardgrpo.runtime.progress import Progress
 
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}{% if add_generation_prompt %} Answer:{% endif %}"
-BUCKET_BATCHES = 16  # this many batches are drawn and sorted by length together, which saves padding
+BUCKET_BATCHES = 16  # number of batches that are drawn and sorted by length together, to save padding
 
 
 def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
-    """A tokenizer with a token for each word and digit. Decoding restores the exact text. `families`: those of the demonstrations."""
+    """A tokenizer with a token for each word and digit of these families of problems; decoding restores the exact text."""
     words = [f"\u2581{word}" for word in generated.vocabulary(families)] + list(".,?:")
     digits = [f"{space}{digit}" for space in ("", "\u2581") for digit in range(10)]
     vocabulary = list(dict.fromkeys(["<pad>", "<eos>", "<unk>", *words, *digits]))
@@ -27,7 +27,7 @@ def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
         [pre_tokenizers.Metaspace(prepend_scheme="first"), pre_tokenizers.Split(pieces, "isolated")]
     )
     tokenizer.decoder = decoders.Metaspace(prepend_scheme="first")
-    fast = PreTrainedTokenizerFast(
+    fast_tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",
         eos_token="<eos>",
@@ -35,11 +35,12 @@ def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
         padding_side="left",
         clean_up_tokenization_spaces=False,
     )
-    fast.chat_template = CHAT_TEMPLATE
-    return fast
+    fast_tokenizer.chat_template = CHAT_TEMPLATE
+    return fast_tokenizer
 
 
 def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    """A Qwen3 model with random weights. `settings` is a model's `pretrain` in the configuration."""
     torch.manual_seed(settings["seed"])
     return Qwen3ForCausalLM(
         Qwen3Config(
@@ -61,19 +62,19 @@ def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForC
     )
 
 
-def train(name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> float:
-    """Train on `batches` (`draw_batches`) by cross-entropy. Return the loss of the last step."""
-    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
-    others = [p for n, p in model.named_parameters() if not (p.ndim == 2 and "embed" not in n)]
+def train(model_name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> float:
+    """Train on the batches of `draw_batches` by cross-entropy. Return the loss of the last step, in nats per token."""
+    matrices = [parameter for name, parameter in model.named_parameters() if parameter.ndim == 2 and "embed" not in name]
+    vectors = [parameter for name, parameter in model.named_parameters() if not (parameter.ndim == 2 and "embed" not in name)]
     optimizers = [
-        torch.optim.AdamW(others, lr=settings["learning_rate"], betas=(0.9, 0.98), weight_decay=0.0),
+        torch.optim.AdamW(vectors, lr=settings["learning_rate"], betas=(0.9, 0.98), weight_decay=0.0),
         Muon(matrices, lr=settings["matrix_learning_rate"], momentum=0.95),
     ]
     steps = settings["steps"]
     # Warm-up over a tenth, then constant, then linear decay over the last 45 %.
-    rate = lambda step: min(1, (step + 1) / (0.1 * steps), max(0.03, (steps - step) / (0.45 * steps)))
-    schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, rate) for optimizer in optimizers]
-    with Progress(f"pretrain {name}", steps, "steps") as progress:
+    learning_rate_factor = lambda step: min(1, (step + 1) / (0.1 * steps), max(0.03, (steps - step) / (0.45 * steps)))
+    schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate_factor) for optimizer in optimizers]
+    with Progress(f"pretrain {model_name}", steps, "steps") as progress:
         for batch in itertools.islice(batches, steps):
             loss = batch_loss(model, batch)
             loss.backward()
@@ -89,7 +90,7 @@ def train(name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> float:
 class Muon(torch.optim.Optimizer):
     """torch.optim.Muon's update (Nesterov momentum, no weight decay), in float32 and for all matrices of a shape at once.
 
-    torch's version orthogonalises one matrix after another in bfloat16, which CPUs without bf16 instructions emulate. That took two
+    torch's version orthogonalises the matrices one by one in bfloat16, which CPUs without bf16 instructions emulate; this took two
     thirds of the time of a step.
     """
 
@@ -100,69 +101,68 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure=None) -> None:
         for group in self.param_groups:
             by_shape: dict[tuple, list] = {}
-            for p in group["params"]:
-                average = self.state[p].setdefault("average", torch.zeros_like(p))
-                average.lerp_(p.grad, 1 - group["momentum"])
-                by_shape.setdefault(tuple(p.shape), []).append((p, p.grad.lerp(average, group["momentum"])))
+            for parameter in group["params"]:
+                average = self.state[parameter].setdefault("average", torch.zeros_like(parameter))
+                average.lerp_(parameter.grad, 1 - group["momentum"])
+                by_shape.setdefault(tuple(parameter.shape), []).append((parameter, parameter.grad.lerp(average, group["momentum"])))
             for (rows, columns), members in by_shape.items():
                 updates = orthogonalise(torch.stack([update for _, update in members]))
-                for (p, _), update in zip(members, updates):
-                    p.add_(update, alpha=-group["lr"] * math.sqrt(max(1, rows / columns)))
+                for (parameter, _), update in zip(members, updates):
+                    parameter.add_(update, alpha=-group["lr"] * math.sqrt(max(1, rows / columns)))
 
 
 def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
-    """Five Newton-Schulz steps from each of (n, rows, columns) matrices towards the nearest semi-orthogonal one;
-    coefficients as in torch.optim.Muon."""
-    tall = matrices.shape[1] > matrices.shape[2]
-    x = matrices.mT if tall else matrices
+    """Five Newton-Schulz steps of (n, rows, columns) matrices towards semi-orthogonal ones; coefficients of torch.optim.Muon."""
+    is_tall = matrices.shape[1] > matrices.shape[2]
+    x = matrices.mT if is_tall else matrices
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
     for _ in range(5):
         gram = x @ x.mT
         x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    return x.mT if tall else x
+    return x.mT if is_tall else x
 
 
 def draw_batches(settings: dict, excluded: set, tokenizer):
-    """Endless batches of (prompt ids, completion ids) of similar length."""
+    """Yield endless batches of (prompt ids, completion ids) of similar length, without the questions in `excluded`."""
     rng = random.Random(f"demonstrations:{settings['seed']}")
     names = list(settings["demonstrations"])
     for start in itertools.count(step=BUCKET_BATCHES):
         shares = [share_at(settings["demonstrations"][name]["share"], start / settings["steps"]) for name in names]
         prompts, solutions = [], []
         while len(prompts) < BUCKET_BATCHES * settings["batch_size"]:
-            shown = settings["demonstrations"][rng.choices(names, shares)[0]]
-            family = shown["source"]["family"]
-            chain = tasks.FAMILIES[family](rng, shown["source"] | {"length": shown.get("length")})
+            demonstration = settings["demonstrations"][rng.choices(names, shares)[0]]
+            family = demonstration["source"]["family"]
+            chain = tasks.FAMILIES[family](rng, demonstration["source"] | {"length": demonstration.get("length")})
             if chain.question not in excluded:
-                prompts.append(tasks.messages(shown["prompt"], chain.question))
-                solutions.append(" " + demonstrate(chain, rng, shown, settings["seed"]) + tokenizer.eos_token)
+                prompts.append(tasks.messages(demonstration["prompt"], chain.question))
+                solutions.append(" " + demonstrate(chain, rng, demonstration, settings["seed"]) + tokenizer.eos_token)
         texts = tokenizer.apply_chat_template(prompts, add_generation_prompt=True, tokenize=False)
         rows = list(zip(tokenizer(texts)["input_ids"], tokenizer(solutions)["input_ids"]))
         rows.sort(key=lambda row: len(row[0]) + len(row[1]))
         size = settings["batch_size"]
-        batches = [rows[first : first + size] for first in range(0, len(rows), size)]
+        batches = [rows[start : start + size] for start in range(0, len(rows), size)]
         rng.shuffle(batches)
         yield from batches
 
 
-def demonstrate(chain: generated.Chain, rng: random.Random, shown: dict, base: int) -> str:
-    """The text that the base model of seed `base` is shown for a problem."""
-    family = shown["source"]["family"]
+def demonstrate(chain: generated.Chain, rng: random.Random, demonstration: dict, seed: int) -> str:
+    """The worked solution of a problem that a base model with this seed is trained on, with its mistakes."""
+    family = demonstration["source"]["family"]
     if family == "facts":
-        return generated.demonstrate_fact(chain, rng, base, shown["known"], shown["misconception"])
-    manner = {name: shown[name] for name in ("restated", "misconception") if name in shown}
-    return generated.DEMONSTRATE[family](chain, rng, shown["slip"], **manner)
+        return generated.demonstrate_fact(chain, rng, seed, demonstration["known"], demonstration["misconception"])
+    options = {name: demonstration[name] for name in ("restated", "misconception") if name in demonstration}
+    return generated.DEMONSTRATE[family](chain, rng, demonstration["slip"], **options)
 
 
-def share_at(share: dict, done: float) -> float:
-    """Share of a task among the demonstrations after `done` (0..1) of the steps: from `first` to `last` in the second quarter of
-    training. With equal shares from the start the model learned neither of two tasks in time."""
-    ramp = min(1.0, max(0.0, 4 * done - 1))
+def share_at(share: dict, progress: float) -> float:
+    """Share of a task among the demonstrations at `progress` (0..1) of training: from `first` to `last` in the second quarter. With
+    equal shares from the start the model learned neither of two tasks in time."""
+    ramp = min(1.0, max(0.0, 4 * progress - 1))
     return share["first"] + (share["last"] - share["first"]) * ramp
 
 
 def batch_loss(model, rows: list) -> torch.Tensor:
-    """Mean cross-entropy of the completions' tokens."""
+    """Mean cross-entropy of the completion tokens, in nats."""
     width = max(len(prompt) + len(completion) for prompt, completion in rows)
     inputs = torch.zeros(len(rows), width, dtype=torch.long)
     labels = torch.full((len(rows), width), -100)
@@ -172,5 +172,5 @@ def batch_loss(model, rows: list) -> torch.Tensor:
         labels[i, len(prompt) : end] = torch.tensor(completion)
     # Padding is on the right and attention is causal, so no mask is needed.
     logits = model(input_ids=inputs, use_cache=False).logits[:, :-1]
-    counted = labels[:, 1:] != -100
-    return torch.nn.functional.cross_entropy(logits[counted], labels[:, 1:][counted])
+    has_label = labels[:, 1:] != -100
+    return torch.nn.functional.cross_entropy(logits[has_label], labels[:, 1:][has_label])

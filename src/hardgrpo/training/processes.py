@@ -1,4 +1,4 @@
-"""The processes of one training run: start one for each GPU by torchrun, and coordinate them."""
+"""The processes of one training run: launch one per GPU with torchrun, and coordinate them."""
 
 import contextlib
 import datetime
@@ -14,9 +14,10 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
-LAUNCHED = "HARDGRPO_LAUNCHED"  # set in the processes that `launch` starts
-# Tell accelerate to shard weights, gradients and optimiser state over the processes (FSDP2, DeepSpeed's ZeRO-3).
-FSDP = {
+LAUNCH_VARIABLE = "HARDGRPO_LAUNCHED"  # set in the processes that `launch` starts
+# Environment variables that make accelerate shard weights, gradients and optimiser state over the processes (FSDP2, DeepSpeed's
+# ZeRO-3).
+FSDP_VARIABLES = {
     "ACCELERATE_USE_FSDP": "true",
     "FSDP_VERSION": "2",
     "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
@@ -26,45 +27,48 @@ FSDP = {
     "FSDP_OFFLOAD_PARAMS": "false",
     "FSDP_ACTIVATION_CHECKPOINTING": "false",  # the trainer's gradient checkpointing does this
 }
-# The longest wait of one process for the others. The first reads and checks all checkpoints of a run before it resumes, and
-# hashes the state after a save, which may be hundreds of GB; NCCL's own limit is ten minutes.
-PATIENCE = datetime.timedelta(hours=3)
+# Longest wait of a process for the others. The first process checks all checkpoints of a run before it resumes, and hashes the
+# state after a save, which may be hundreds of GB. NCCL's default is ten minutes.
+TIMEOUT = datetime.timedelta(hours=3)
 
 
 def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
-    """Start this program again as several processes, wait for them and return the exit status."""
+    """Start this program again as several processes, wait for them, and return 0 if they finished the run, else 1.
+
+    `state` is the state folder of the run. Processes that stop on SIGTERM exit with 0, too, but leave the folder.
+    """
     import psutil  # comes with accelerate
 
-    # torchrun starts the processes; accelerate, inside the trainer, finds them and reads its settings from the environment.
+    # torchrun starts the processes; accelerate, inside the trainer, reads its settings from the environment.
     command = [sys.executable, "-m", "hardgrpo.training.launcher", "--standalone", "--nproc_per_node", str(hardware.processes)]
-    # After SIGTERM torchrun kills its processes within 30 seconds, but an update may take longer. So torchrun starts with SIGTERM
-    # blocked, its processes unblock it, and this process sends it to them.
+    # torchrun kills its processes 30 seconds after SIGTERM, but an update may take longer. Therefore torchrun starts with SIGTERM
+    # blocked, its processes unblock it, and this process forwards it to them.
     command += ["--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT"]
-    variables = {LAUNCHED: "1"} | ({} if spec.training.get("adapter") else FSDP)
+    variables = {LAUNCH_VARIABLE: "1"} | ({} if spec.training.get("adapter") else FSDP_VARIABLES)
     if not hardware.gpus:
         variables |= {"ACCELERATE_USE_CPU": "true", "FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     torchrun = subprocess.Popen([*command, *sys.argv], env=os.environ | variables)
 
-    def pass_on(*_) -> None:
+    def forward_sigterm(*_) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
-            started = psutil.Process(torchrun.pid).children()
-            if not started:
+            children = psutil.Process(torchrun.pid).children()
+            if not children:
                 torchrun.send_signal(signal.SIGINT)
-            for process in started:
+            for process in children:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(signal.SIGTERM)
 
-    signal.signal(signal.SIGTERM, pass_on)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches torchrun, which ends its processes
+    signal.signal(signal.SIGTERM, forward_sigterm)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches torchrun, which ends its processes
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    # Processes that SIGTERM stopped exit with 0, too. They leave a state; a finished run removes it.
     return 1 if torchrun.wait() or state.exists() else 0
 
 
-def sharding(bf16: bool) -> dict:
-    """accelerate's argument for a process of a run whose weights are sharded: arithmetic in bf16, sums of gradients and log-probabilities in
-    float32, as in one process. By default both would be rounded to bf16. Empty if nothing is sharded or all is float32."""
+def sharding_arguments(bf16: bool) -> dict:
+    """Arguments of accelerate for a process with sharded weights: arithmetic in bf16, sums of gradients and log-probabilities in
+    float32, as in one process; accelerate's default rounds these to bf16. Empty if nothing is sharded or all arithmetic is in
+    float32."""
     if os.environ.get("ACCELERATE_USE_FSDP") != "true" or not bf16:
         return {}
     import torch
@@ -76,8 +80,8 @@ def sharding(bf16: bool) -> dict:
 
 
 def shard_reference(model, accelerator):
-    """Share out the weights of a reference policy over the processes, layer by layer. TRL's `prepare_fsdp` makes one group of all weights: for
-    a forward pass each process would hold two whole copies of them in bf16, the one that it received and the one that it computes with."""
+    """Shard the weights of a reference policy over the processes, layer by layer. TRL's `prepare_fsdp` makes one group of all
+    weights: each process would hold two complete copies in bf16 during a forward pass, a received and a computed copy."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     plugin = accelerator.state.fsdp_plugin
@@ -93,15 +97,15 @@ def shard_reference(model, accelerator):
 
 
 def process_seed(seed: int, rank: int, update: int = 0) -> int:
-    """The seed of the random numbers of a process from an update on: that of the run in the first process at the start. accelerate would add
-    the rank, so that the second process of one run would draw the numbers of the first process of the run with the next seed."""
+    """The seed of a process from an update on; the first process starts with the run's seed. accelerate would add the rank, so that
+    the second process would draw the same numbers as the first process of the run with the next seed."""
     if rank == update == 0:
         return seed
     return int.from_bytes(hashlib.sha256(f"process:{seed}:{rank}:{update}".encode()).digest()[:4])
 
 
 def check_sharded(model) -> None:
-    """Raise a `UserError` if a layer of a reference policy is no group of its own, as `shard_reference` makes it."""
+    """Raise a `UserError` if `shard_reference` has not sharded each layer of a reference policy separately."""
     from torch.distributed.fsdp import FSDPModule
     from trl import GRPOTrainer
 
@@ -118,29 +122,29 @@ class Processes:
         if hardware.processes > 1:
             from accelerate import PartialState
 
-            self.state = PartialState(cpu=not hardware.gpus, timeout=PATIENCE)
-        self.first = self.state is None or self.state.is_main_process
+            self.state = PartialState(cpu=not hardware.gpus, timeout=TIMEOUT)
+        self.is_first = self.state is None or self.state.is_main_process
 
     def wait(self) -> None:
-        """Return when every process has called this."""
+        """Return when every process has called this method."""
         if self.state is not None:
             self.state.wait_for_everyone()
 
-    def any(self, here: bool) -> bool:
+    def any(self, flag: bool) -> bool:
         """Whether `here` is true in at least one process."""
         if self.state is None:
-            return here
+            return flag
         import torch
         from accelerate.utils import reduce
 
-        return bool(reduce(torch.tensor([float(here)], device=self.state.device), "sum").item())
+        return bool(reduce(torch.tensor([float(flag)], device=self.state.device), "sum").item())
 
-    def part(self) -> None:
-        """Tear down the process group; no collectives after this point. All processes but the first end here."""
+    def close(self) -> None:
+        """Destroy the process group, and end all processes except the first."""
         if self.state is None:
             return
         self.state.destroy_process_group()
-        if not self.first:  # at once: an interpreter that shuts down while gloo's threads run can abort
+        if not self.is_first:  # an interpreter that shuts down while gloo's threads run can abort
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)

@@ -1,4 +1,4 @@
-"""Schedule the prompts of a run, and turn its recipe into explicit arguments of the trainer."""
+"""The prompt schedule of a run, and the arguments of TRL's trainers for its recipe."""
 
 import math
 import os
@@ -9,61 +9,61 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import settings
 from hardgrpo.study.spec import Spec
 
-# TRL's settings where a recipe corrects nothing: the ratios of tokens are measured, and `Trainer` applies none.
-MEASURED = {"mode": "token_truncate", "limit": math.inf}
+# TRL's settings for a recipe without importance_correction: TRL measures the ratios of tokens, and `Trainer` does not apply them.
+NO_CORRECTION = {"mode": "token_truncate", "limit": math.inf}
 
 
 def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -> list[str]:
     """The prompts of all updates in order: `updates * prompts_per_update` ids, in shuffled epochs.
 
-    The schedule is fixed beforehand, so that a resumed run sees the same prompts as an uninterrupted one. An epoch drops the prompts that
-    do not fill an update. A subset that is smaller than an update is repeated within it.
+    The schedule is computed before training, so that a resumed run sees the same prompts as an uninterrupted run. An epoch drops
+    prompts that do not fill an update. A subset that is smaller than an update is repeated within the update.
     """
     rng = random.Random(f"schedule:{seed}")
     order: list[str] = []
     while len(order) < updates * prompts_per_update:
         epoch = list(ids)
         rng.shuffle(epoch)
-        whole = len(epoch) // prompts_per_update * prompts_per_update
-        order += epoch[: whole or len(epoch)]
+        full_updates = len(epoch) // prompts_per_update * prompts_per_update
+        order += epoch[: full_updates or len(epoch)]
     return order[: updates * prompts_per_update]
 
 
-def schedule_with_rest(chosen: list[str], rest: list[str], recipe: dict, seed: int) -> list[str]:
-    """As `schedule`, but each update ends with prompts of `rest`, as many as the recipe's majority_share says."""
-    updates, whole = recipe["updates"], recipe["prompts_per_update"]
-    others = round(settings.majority_share(recipe) * whole)
-    if not others:
-        return schedule(chosen, updates, whole, seed)
-    if not rest:
+def schedule_with_unlabelled(subset: list[str], unlabelled: list[str], recipe: dict, seed: int) -> list[str]:
+    """As `schedule`, with unlabelled prompts at the end of each update (majority_share). Raise a `UserError` if there are none."""
+    updates, size = recipe["updates"], recipe["prompts_per_update"]
+    unlabelled_size = round(settings.majority_share(recipe) * size)
+    if not unlabelled_size:
+        return schedule(subset, updates, size, seed)
+    if not unlabelled:
         raise UserError(
             "recipe: majority_share takes prompts that the policy did not choose, and it chose all; lower the policy's budget"
         )
-    first, last = schedule(chosen, updates, whole - others, seed), schedule(rest, updates, others, seed)
-    parts = zip(_in_parts(first, whole - others), _in_parts(last, others))
-    return [one for part in parts for half in part for one in half]
+    subset_parts = _split(schedule(subset, updates, size - unlabelled_size, seed), size - unlabelled_size)
+    unlabelled_parts = _split(schedule(unlabelled, updates, unlabelled_size, seed), unlabelled_size)
+    return [prompt for parts in zip(subset_parts, unlabelled_parts) for part in parts for prompt in part]
 
 
-def _in_parts(order: list[str], size: int) -> list[list[str]]:
+def _split(order: list[str], size: int) -> list[list[str]]:
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """The machine of a run. It affects how the run is computed, not its result, up to rounding and vLLM's random numbers."""
+    """The machine of a run. It does not affect the result, up to rounding and vLLM's random numbers."""
 
     gpus: int = 0  # 0: the CPU
     processes: int = 1  # one per GPU
-    micro_batch: int | None = None  # completions per forward and backward pass of a process; None: its whole share
+    micro_batch: int | None = None  # completions per forward and backward pass of a process; None: its share of an update
     vllm_memory: float = 0.3  # share of a GPU's memory that vLLM takes
     vllm_sleep: bool = False
 
 
 def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
-    """(micro-batch size, gradient accumulation steps) of each process. Size x steps x processes is `texts`, the
+    """(micro-batch size, gradient accumulation steps) of each process. Size x steps x processes is `texts`, the number of
     completions or worked solutions of an update. Raise a `UserError` if the processes cannot have equal shares."""
-    share, rest = divmod(texts, hardware.processes)
-    if rest:
+    share, remainder = divmod(texts, hardware.processes)
+    if remainder:
         raise UserError(
             f"{texts} completions an update cannot be shared out over {hardware.processes} processes; choose a number of GPUs"
             " that divides prompts_per_update x group_size (prompts_per_update alone, where objective is sft)"
@@ -76,13 +76,13 @@ def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
 
 def packages(recipe: dict) -> list[str]:
     """The packages that a recipe needs beyond the environment for training."""
-    needed = {"vllm": recipe.get("generation") == "vllm", "bitsandbytes": recipe["base"] == "nf4" or "8bit" in recipe["optimiser"]}
-    return [package for package, is_needed in needed.items() if is_needed]
+    names = ["vllm"] if recipe.get("generation") == "vllm" else []
+    return names + (["bitsandbytes"] if recipe["base"] == "nf4" or "8bit" in recipe["optimiser"] else [])
 
 
 def arithmetic(recipe: dict) -> str | None:
-    """How this version computes a recipe that older versions computed differently; None for the other recipes. A run is not continued
-    from a state of the other arithmetic."""
+    """A description of the arithmetic of a recipe that older versions computed differently; None for other recipes. A run never
+    resumes from a state with another description."""
     if recipe.get("generation") == "vllm":
         return (
             "rollouts of vLLM follow the seed and have the weight of importance_correction, no ratio of an update that follows its sampling is"
@@ -115,7 +115,7 @@ def adapter_configuration(recipe: dict):
         r=adapter["rank"],
         lora_alpha=adapter["alpha"],
         lora_dropout=adapter["dropout"],
-        # All linear maps except the output layer: q, k, v, o, gate, up and down, also in models (Phi-4) that store some of them fused.
+        # All linear maps except the output layer: q, k, v, o, gate, up and down, also in models that fuse some of them (Phi-4).
         target_modules="all-linear",
         bias="none",
         use_rslora=False,
@@ -126,7 +126,7 @@ def adapter_configuration(recipe: dict):
 
 
 def model_arguments(recipe: dict) -> dict:
-    """Arguments of from_pretrained: precision and quantisation of the weights."""
+    """Arguments of transformers' from_pretrained for a recipe: precision and quantisation of the weights."""
     import torch
 
     arguments = {"local_files_only": True, "use_safetensors": True, "trust_remote_code": False}
@@ -134,11 +134,11 @@ def model_arguments(recipe: dict) -> dict:
         return arguments | {"dtype": {"fp32": torch.float32, "bf16": torch.bfloat16}[recipe["base"]]}
     from transformers import BitsAndBytesConfig
 
-    place = int(os.environ.get("LOCAL_RANK", "0")) if torch.cuda.is_available() else "cpu"
-    quantised = BitsAndBytesConfig(
+    device = int(os.environ.get("LOCAL_RANK", "0")) if torch.cuda.is_available() else "cpu"
+    quantization_config = BitsAndBytesConfig(
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.bfloat16
     )
-    return arguments | {"dtype": torch.bfloat16, "quantization_config": quantised, "device_map": {"": place}}
+    return arguments | {"dtype": torch.bfloat16, "quantization_config": quantization_config, "device_map": {"": device}}
 
 
 def trainer_arguments(
@@ -146,11 +146,11 @@ def trainer_arguments(
 ) -> dict:
     """Arguments of TRL's GRPOConfig. Every value that affects the result is explicit, because defaults change between versions.
 
-    `context` is the length in tokens of the longest prompt with its completion, for vLLM.
+    `context` is the length of the longest prompt and completion in tokens, for vLLM; `track` is TRL's `report_to`.
     """
     recipe = spec.training
-    with_vllm, accumulated = recipe["generation"] == "vllm", micro_batches(settings.texts_per_update(recipe), hardware)[1]
-    correction = recipe.get("importance_correction") or MEASURED
+    with_vllm, accumulation_steps = recipe["generation"] == "vllm", micro_batches(settings.texts_per_update(recipe), hardware)[1]
+    correction = recipe.get("importance_correction") or NO_CORRECTION
     return _common_arguments(spec, output_dir, hardware, track) | {
         # the objective
         "num_generations": recipe["group_size"],
@@ -177,9 +177,10 @@ def trainer_arguments(
         "entropy_coef": 0.0,
         "disable_dropout": False,
         "sync_ref_model": False,
-        "steps_per_generation": accumulated,
+        "steps_per_generation": accumulation_steps,
         "cast_lm_head_to_fp32": False,
-        # The reference policy of a KL term where all weights are trained: "auto", TRL's default, would spread each process's copy over all GPUs.
+        # For the reference policy of a KL term without adapter: TRL's default "auto" would spread each process's copy over all
+        # GPUs.
         "model_init_kwargs": None if recipe.get("adapter") else {"device_map": None},
         # sampling of rollouts, and correction for differences between vLLM's and the trainer's probabilities
         "chat_template_kwargs": spec.chat or None,
@@ -200,13 +201,13 @@ def trainer_arguments(
 def supervised_arguments(spec: Spec, output_dir: str, hardware: Hardware = Hardware(), track: str = "none") -> dict:
     """Arguments of TRL's SFTConfig, as explicit as those of GRPO."""
     return _common_arguments(spec, output_dir, hardware, track) | {
-        # the objective: the mean over all tokens of an update's solutions, in whatever micro-batches
+        # the objective: the mean over all tokens of an update's solutions, independent of micro-batches
         "loss_type": "nll",
         "completion_only_loss": True,
         "assistant_only_loss": False,
         "average_tokens_across_devices": True,
         "label_smoothing_factor": 0.0,
-        # the texts: already tokenized (`supervised.rows`), one in a row, none cut off
+        # the texts: tokenized by `supervised.tokenize_solutions`, one per row, not truncated
         "max_length": None,
         "packing": False,
         "padding_free": False,
@@ -219,18 +220,18 @@ def supervised_arguments(spec: Spec, output_dir: str, hardware: Hardware = Hardw
 
 
 def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: str) -> dict:
-    """The arguments that both trainers have: the optimiser, the machine, the order of prompts, checkpoints and logs."""
+    """Arguments that both trainers share: optimiser, machine, order of prompts, checkpoints and logs."""
     recipe, on_gpu = spec.training, hardware.gpus > 0
     is_sharded = hardware.processes > 1 and not recipe.get("adapter")
-    at_once, accumulated = micro_batches(settings.texts_per_update(recipe), hardware)
+    micro_batch, accumulation_steps = micro_batches(settings.texts_per_update(recipe), hardware)
     return {
         "output_dir": output_dir,
         "seed": spec.seed,
         "data_seed": spec.seed,
         # the optimiser and the machine
         "max_steps": recipe["updates"],
-        "per_device_train_batch_size": at_once,
-        "gradient_accumulation_steps": accumulated,
+        "per_device_train_batch_size": micro_batch,
+        "gradient_accumulation_steps": accumulation_steps,
         "optim": {"adamw": "adamw_torch", "paged_adamw_8bit": "paged_adamw_8bit"}[recipe["optimiser"]],
         "learning_rate": recipe["learning_rate"],
         "lr_scheduler_type": recipe["schedule"],
@@ -247,9 +248,9 @@ def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: st
         "gradient_checkpointing_kwargs": {"use_reentrant": False} if on_gpu else None,
         "use_cpu": not on_gpu,
         "ddp_find_unused_parameters": False,
-        # Where weights are sharded, a gradient that waits for the others of its update would be held whole by each process.
+        # With sharded weights, each process would hold the complete gradient while it accumulates the gradients of an update.
         "accelerator_config": {"gradient_accumulation_kwargs": {"sync_each_batch": True}} if is_sharded else None,
-        # the order of prompts is fixed by `schedule`
+        # `schedule` fixes the order of prompts
         "shuffle_dataset": False,
         "remove_unused_columns": False,
         "dataloader_num_workers": 0,

@@ -1,8 +1,8 @@
 """Supervised fine-tuning on the worked solutions of the chosen prompts, with TRL's SFTTrainer. Imports torch and TRL.
 
-A text is the prompt as probe, GRPO and test put it, the solution, and the token that ends a completion. The loss is over solution
-and end token alone. The texts are tokenized here. TRL would apply the chat template to the whole conversation: some templates write
-the prompt differently there, leave out the end token, or add text after it that the model is never asked for.
+A text is the prompt as in probe, GRPO and test, then the solution, then the end token. The loss covers the solution and the end
+token. This module tokenizes the texts itself. TRL would apply the chat template to the whole conversation, where some templates
+change the prompt, leave out the end token, or add text after it.
 """
 
 import time
@@ -23,9 +23,9 @@ from hardgrpo.training import base_weights, processes, recipes
 
 @replacements.check_overrides
 class Trainer(SFTTrainer):
-    """TRL's trainer, which also logs the prompts, tokens and seconds of an update."""
+    """TRL's SFTTrainer, which also logs the prompts, tokens and seconds of each update."""
 
-    began: float | None = None  # when the current update began
+    start_seconds: float | None = None  # start of the current update, by time.perf_counter()
     trained_tokens = 0  # of the current update, over all processes
 
     def __init__(self, *args, **kwargs):
@@ -34,11 +34,11 @@ class Trainer(SFTTrainer):
 
     @override
     def _build_accelerator_args(self, **kwargs):
-        return super()._build_accelerator_args(**kwargs) | processes.sharding(self.args.bf16)
+        return super()._build_accelerator_args(**kwargs) | processes.sharding_arguments(self.args.bf16)
 
     @override
     def training_step(self, *args, **kwargs):
-        self.began = self.began or time.perf_counter()
+        self.start_seconds = self.start_seconds or time.perf_counter()
         return super().training_step(*args, **kwargs)
 
     @override
@@ -50,50 +50,54 @@ class Trainer(SFTTrainer):
     def log(self, logs: dict, start_time: float | None = None) -> None:
         if "loss" in logs:  # the entry at the end of training has none
             prompts = self.args.per_device_train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
-            # The names are those of GRPO's log.
+            # the names of GRPO's log
             logs |= {"prompts": prompts, "rollouts": 0, "completions/mean_length": self.trained_tokens / prompts}
-            logs |= {"step_time": time.perf_counter() - self.began}
-            self.began = None
+            logs |= {"step_time": time.perf_counter() - self.start_seconds}
+            self.start_seconds = None
         super().log(logs, start_time)
 
 
-def trainer(
-    spec: Spec, problems: dict, chosen: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
+def build_trainer(
+    spec: Spec, problems: dict, subset: list[str], tokenizer, state: Path, hardware: recipes.Hardware, track: str
 ) -> Trainer:
-    recipe, found = spec.training, texts(spec, problems, chosen, tokenizer)
-    order = recipes.schedule([i for i in chosen if i in found], recipe["updates"], recipe["prompts_per_update"], spec.seed)
+    """The trainer of an SFT recipe. `problems` are rows of the task by id, `subset` the ids of the chosen prompts."""
+    recipe, rows = spec.training, tokenize_solutions(spec, problems, subset, tokenizer)
+    trainable = [prompt for prompt in subset if prompt in rows]
+    schedule = recipes.schedule(trainable, recipe["updates"], recipe["prompts_per_update"], spec.seed)
     return Trainer(
         model=model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe)),
         processing_class=tokenizer,
         args=SFTConfig(**recipes.supervised_arguments(spec, str(state), hardware, track)),
-        train_dataset=Dataset.from_list([found[i] for i in order]),
+        train_dataset=Dataset.from_list([rows[prompt] for prompt in schedule]),
         peft_config=recipes.adapter_configuration(recipe),
     )
 
 
-def texts(spec: Spec, problems: dict, chosen: list[str], tokenizer) -> dict[str, dict]:
-    """{problem's id: tokens of its text, and a mask of those that are trained on}, for the chosen prompts.
+def tokenize_solutions(spec: Spec, problems: dict, subset: list[str], tokenizer) -> dict[str, dict]:
+    """Rows of the training dataset by problem id: `input_ids` of prompt and solution, and `completion_mask` (1: in the loss).
 
-    A solution that does not fit into the task's completion limit is left out whole: cut off, it would teach not to finish.
+    Solutions longer than the completion limit are omitted, because truncated solutions would teach the model not to finish. Raise a
+    `UserError` if no prompt has a solution that fits.
     """
-    worked, found = solutions.read(spec.solutions), {}
-    without = [i for i in chosen if i not in worked]
-    long = []
-    with_solution = [i for i in chosen if i in worked]
-    conversations = [tasks.messages(spec.prompt, problems[identity]["question"]) for identity in with_solution]
-    for identity, asked in zip(with_solution, model_folders.token_ids(tokenizer, conversations, spec.chat)):
-        solution = tokenizer(worked[identity], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
-        if len(solution) > spec.completion_tokens:
-            long.append(identity)
+    solution_texts, rows = solutions.read(spec.solutions), {}
+    unsolved = [prompt for prompt in subset if prompt not in solution_texts]
+    too_long = []
+    solved = [prompt for prompt in subset if prompt in solution_texts]
+    conversations = [tasks.messages(spec.prompt, problems[prompt]["question"]) for prompt in solved]
+    for prompt, prompt_ids in zip(solved, model_folders.token_ids(tokenizer, conversations, spec.chat)):
+        solution_ids = tokenizer(solution_texts[prompt], add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
+        if len(solution_ids) > spec.completion_tokens:
+            too_long.append(prompt)
             continue
-        found[identity] = {"input_ids": asked + solution, "completion_mask": [0] * len(asked) + [1] * len(solution)}
-    for left_out, why in ((without, "have no worked solution"), (long, f"have one of more than {spec.completion_tokens} tokens")):
-        if left_out:
-            examples = first_entries(left_out)
-            say(f"warning: {len(left_out)} of {len(chosen)} chosen prompts {why}: {printable(examples)}; they are left out")
-    if not found:
+        rows[prompt] = {"input_ids": prompt_ids + solution_ids, "completion_mask": [0] * len(prompt_ids) + [1] * len(solution_ids)}
+    limit = spec.completion_tokens
+    for omitted, reason in ((unsolved, "have no worked solution"), (too_long, f"have one of more than {limit} tokens")):
+        if omitted:
+            examples = first_entries(omitted)
+            say(f"warning: {len(omitted)} of {len(subset)} chosen prompts {reason}: {printable(examples)}; they are left out")
+    if not rows:
         raise UserError(
-            f"{spec.solutions}: none of the {len(chosen)} chosen prompts has a worked solution of at most {spec.completion_tokens}"
+            f"{spec.solutions}: none of the {len(subset)} chosen prompts has a worked solution of at most {spec.completion_tokens}"
             " tokens; raise the task's completion_tokens or choose other prompts"
         )
-    return found
+    return rows

@@ -1,0 +1,325 @@
+"""Selectors choose during training which prompts the next rollouts are sampled for (ask-and-tell interface).
+
+A run is a sequence of sampling steps. Each samples `group_size` rollouts for each of `prompts_per_update` prompts, so that runs of
+equal length sample equally many rollouts with every selector. The trainer asks for prompts (`ask`) and reports the share of
+rewarded rollouts of each group (`tell`). A selector depends on the seed and this history alone: it derives its random numbers from
+the seed and the step, so a checkpoint needs only its `state`. The pool of a selector is the run's subset.
+
+Each docstring cites the source of the formula, and states where this code differs.
+"""
+
+import math
+import random
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardgrpo.runtime.errors import UserError
+from hardgrpo.selection import selector_settings
+
+RIDGE = 0.05  # ridge penalty on the slope of `calibrate`, per anchor prompt, as in predicted.py; our choice
+
+
+@dataclass(frozen=True)
+class PromptBatch:
+    """Ids of prompts to sample next. `trains`: whether an update trains on their groups; otherwise the rollouts only measure."""
+
+    ids: list[str]
+    trains: bool = True
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The prompts that a selector chooses from. `measures`: id -> tier or pass rate, for a curriculum. `embeddings` (prompts,
+    width), in the order of `ids`, for `targeted`."""
+
+    ids: list[str]
+    measures: dict[str, float] | None = None
+    embeddings: np.ndarray | None = None
+
+
+def make(recipe: dict, pool: Pool, seed: int) -> "Selector":
+    """The selector of a recipe for a pool. Raise a `UserError` if the pool is too small."""
+    settings = selector_settings.with_defaults(recipe)
+    if settings["kind"] == "targeted":
+        check_anchor_count(settings, len(pool.ids))
+    return KINDS[settings["kind"]](settings | {"group_size": recipe["group_size"]}, pool, recipe["updates"], seed)
+
+
+def check_anchor_count(settings: dict, prompts: int) -> None:
+    """Raise a `UserError` if `targeted` needs more anchor prompts than the pool has prompts."""
+    if settings["reference"] > prompts:
+        raise UserError(
+            f"recipe: selector.reference is {settings['reference']}, but the pool has {prompts} prompts; lower it, or choose more"
+            " prompts with the policy"
+        )
+
+
+class Selector:
+    """The interface of all kinds. `make` calls KIND(settings with group_size, pool, steps of the run, seed)."""
+
+    def ask(self, step: int, max_prompts: int) -> PromptBatch:
+        """1 to `max_prompts` ids of the pool to sample next; equal seeds and histories give equal ids. Steps count from 1. The
+        trainer asks again until the step is full."""
+        raise NotImplementedError
+
+    def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
+        """Receive the share of rewarded rollouts of each group after `ask`, in the order of `prompts.ids`."""
+
+    def state(self) -> dict:
+        """The history that `ask` needs, as JSON, for a checkpoint."""
+        return {}
+
+    def restore(self, state: dict) -> None:
+        """Continue from the return value of `state`."""
+
+
+class Epochs:
+    """Takes prompts one by one, in shuffled epochs of the pool. State: `position`, the number of prompts taken."""
+
+    def __init__(self, ids: list[str], seed: int):
+        self.ids, self.seed, self.position, self.order = ids, seed, 0, (None, [])
+
+    def take(self) -> str:
+        epoch, place = divmod(self.position, len(self.ids))
+        if self.order[0] != epoch:
+            order = list(self.ids)
+            random.Random(f"epoch:{self.seed}:{epoch}").shuffle(order)
+            self.order = (epoch, order)
+        self.position += 1
+        return self.order[1][place]
+
+
+class Dynamic(Selector):
+    """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): drop groups that are all right or all wrong, and sample until an
+    update is full. DAPO samples 1,536 prompts at a time for an update of 512, and discards surplus groups."""
+
+    def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
+        self.epochs = Epochs(pool.ids, seed)
+
+    def ask(self, step: int, max_prompts: int) -> PromptBatch:
+        return PromptBatch([self.epochs.take() for _ in range(max_prompts)])
+
+    def state(self) -> dict:
+        return {"taken": self.epochs.position}
+
+    def restore(self, state: dict) -> None:
+        self.epochs.position = state["taken"]
+
+
+class Skip(Dynamic):
+    """GRESO (arXiv 2506.02177): dynamic sampling that skips a prompt whose last z groups were all right, or all wrong, with
+    probability 1 - max(p^z, least). All-right and all-wrong groups each have their own p, which starts at `explore`. After the
+    first epoch, each sampling step in which at least the share `easy` (`hard`) of the groups was all right (all wrong) lowers p by
+    `step`, and every other step raises it by `step`, within LIMITS. Differences: the released code changes p once per update, and
+    the paper also adapts the number of prompts per step, which is constant here."""
+
+    LIMITS = 0.05, 0.95  # of p, in the released code
+
+    def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
+        super().__init__(settings, pool, steps, seed)
+        self.settings, self.seed = settings, seed
+        self.explore = {"right": settings["explore"], "wrong": settings["explore"]}
+        self.streaks: dict[str, list] = {}  # id -> [right or wrong, number of such groups in a row]
+
+    def ask(self, step: int, max_prompts: int) -> PromptBatch:
+        rng, ids = random.Random(f"skip:{self.seed}:{step}:{self.epochs.position}"), []
+        while len(ids) < max_prompts:
+            prompt = self.epochs.take()
+            outcome, length = self.streaks.get(prompt, ("right", 0))
+            if rng.random() < max(self.explore[outcome] ** length, self.settings["least"]):
+                ids.append(prompt)
+        return PromptBatch(ids)
+
+    def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
+        for prompt, share in zip(prompts.ids, shares):
+            if 0 < share < 1:
+                self.streaks.pop(prompt, None)
+                continue
+            outcome = "right" if share == 1 else "wrong"
+            previous, length = self.streaks.get(prompt, (outcome, 0))
+            self.streaks[prompt] = [outcome, length + 1 if previous == outcome else 1]
+        if self.epochs.position <= len(self.epochs.ids):
+            return
+        lowest, highest = self.LIMITS
+        for outcome, extreme, threshold in (("right", 1, self.settings["easy"]), ("wrong", 0, self.settings["hard"])):
+            extreme_share = sum(share == extreme for share in shares) / len(shares)
+            probability = self.explore[outcome] + (-self.settings["step"] if extreme_share >= threshold else self.settings["step"])
+            self.explore[outcome] = min(highest, max(lowest, probability))
+
+    def state(self) -> dict:
+        return super().state() | {"explore": self.explore, "idle": self.streaks}
+
+    def restore(self, state: dict) -> None:
+        super().restore(state)
+        self.explore, self.streaks = dict(state["explore"]), {prompt: list(streak) for prompt, streak in state["idle"].items()}
+
+
+class Beta(Selector):
+    """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, first Beta(1, 1). Draw a pass rate for every
+    prompt of the pool from it (Thompson sampling) and take those nearest to `target`. After a group of n rollouts with share s
+    rewarded: a = discount * a + (1 - discount) + n s, b = discount * b + (1 - discount) + n (1 - s). Difference: the paper
+    considers a random part of the pool, eight times the size of an update; this class considers the complete pool."""
+
+    def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
+        self.settings, self.ids, self.seed = settings, pool.ids, seed
+        self.index = {prompt: index for index, prompt in enumerate(pool.ids)}
+        self.a, self.b = np.ones(len(pool.ids)), np.ones(len(pool.ids))
+
+    def ask(self, step: int, max_prompts: int) -> PromptBatch:
+        rng = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "beta", step)))
+        distance = np.abs(rng.beta(self.a, self.b) - self.settings["target"])
+        return PromptBatch([self.ids[index] for index in repeat_to(np.argsort(distance, kind="stable"), max_prompts)])
+
+    def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
+        discount, group_size = self.settings["discount"], self.settings["group_size"]
+        for prompt, share in zip(prompts.ids, shares):
+            index = self.index[prompt]
+            self.a[index] = discount * self.a[index] + (1 - discount) + group_size * share
+            self.b[index] = discount * self.b[index] + (1 - discount) + group_size * (1 - share)
+
+    def state(self) -> dict:
+        updated = np.flatnonzero((self.a != 1) | (self.b != 1))
+        return {"seen": {self.ids[index]: [self.a[index], self.b[index]] for index in updated}}
+
+    def restore(self, state: dict) -> None:
+        for prompt, (a, b) in state["seen"].items():
+            self.a[self.index[prompt]], self.b[self.index[prompt]] = a, b
+
+
+class Targeted(Selector):
+    """Difficulty-targeted selection (Sun et al., arXiv 2506.05316). Each cycle of `every` steps first samples `reference` random
+    anchor prompts, on which no update trains. The predicted pass rate of a prompt is the mean of the anchor prompts' pass rates
+    with attention weights softmax(q . r / sqrt(width)) of the embeddings, followed by `calibrate`. Until the next cycle, prompts
+    are drawn without replacement with probability proportional to exp(-|predicted - 1/2| / sharpness).
+
+    Difference: the paper embeds with another model and a head that was trained on measured pass rates; here an embedding is the
+    mean of the untrained model's last hidden states, standardised over the pool."""
+
+    def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
+        self.settings, self.ids, self.seed = settings, pool.ids, seed
+        self.index = {prompt: index for index, prompt in enumerate(pool.ids)}
+        self.embeddings = pool.embeddings
+        self.anchor_prompts: list[int] = []  # of this cycle, as indices of the pool
+        self.shares: list[float] = []  # pass rates of the anchor prompts sampled so far
+        self.predicted: np.ndarray | None = None
+
+    def ask(self, step: int, max_prompts: int) -> PromptBatch:
+        cycle, offset = divmod(step - 1, self.settings["every"])
+        if offset == 0 and not self.anchor_prompts:
+            anchor_prompts = random.Random(f"reference:{self.seed}:{cycle}").sample(
+                range(len(self.ids)), self.settings["reference"]
+            )
+            self.anchor_prompts, self.shares = anchor_prompts, []
+        unmeasured = self.anchor_prompts[len(self.shares) :][:max_prompts]
+        if unmeasured:
+            return PromptBatch([self.ids[index] for index in unmeasured], trains=False)
+        if self.predicted is None:
+            self.predicted = predict_pass_rates(self.embeddings, np.array(self.anchor_prompts), np.array(self.shares))
+        rng = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "targeted", step)))
+        # Gumbel top-k trick: the largest values of log-weight + Gumbel noise are a draw without replacement in proportion to the
+        # weights.
+        scores = -np.abs(self.predicted - 0.5) / self.settings["sharpness"] + rng.gumbel(size=len(self.ids))
+        return PromptBatch([self.ids[index] for index in repeat_to(np.argsort(-scores, kind="stable"), max_prompts)])
+
+    def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
+        if not prompts.trains:
+            self.shares += shares
+            self.predicted = None
+        elif step % self.settings["every"] == 0:  # the next step begins a cycle
+            self.anchor_prompts = []
+
+    def state(self) -> dict:
+        return {"references": self.anchor_prompts, "shares": self.shares}
+
+    def restore(self, state: dict) -> None:
+        self.anchor_prompts, self.shares, self.predicted = list(state["references"]), list(state["shares"]), None
+
+
+class Curriculum(Selector):
+    """A curriculum (Parashar et al., arXiv 2506.06632): one pass over the pool, sorted by tier or by the base model's pass rate,
+    ties in random order. The first step takes the first prompts, the last step the last prompts, and the steps between advance
+    evenly. Difference: the paper draws tiers at random, with probabilities that advance in this way."""
+
+    def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
+        order = list(pool.ids)
+        random.Random(f"curriculum:{seed}").shuffle(order)
+        # A higher tier is harder, a higher pass rate is easier.
+        sign = (1 if settings["by"] == "tier" else -1) * (1 if settings["order"] == "easy_first" else -1)
+        self.order, self.steps = sorted(order, key=lambda prompt: sign * pool.measures[prompt]), steps
+
+    def ask(self, step: int, max_prompts: int) -> PromptBatch:
+        start = (step - 1) * max(0, len(self.order) - max_prompts) // max(1, self.steps - 1)
+        return PromptBatch([self.order[index % len(self.order)] for index in range(start, start + max_prompts)])
+
+
+KINDS = {
+    "dynamic": Dynamic,
+    "skip": Skip,
+    "beta": Beta,
+    "targeted": Targeted,
+    "curriculum": Curriculum,
+}
+
+
+def derive_seed(seed: int, *words) -> int:
+    """A 64-bit seed derived from the run's seed and all words."""
+    return random.Random(":".join(map(str, (seed, *words)))).getrandbits(64)
+
+
+def repeat_to(order: np.ndarray, count: int) -> list[int]:
+    """The first `count` entries of `order`, repeated if it is shorter."""
+    return [int(order[index % len(order)]) for index in range(count)]
+
+
+def predict_pass_rates(embeddings: np.ndarray, anchor_prompts: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
+    """The predicted pass rate of every prompt (n,): attention over the anchor prompts, then `calibrate` (arXiv 2506.05316).
+
+    `embeddings` (n, width) are from `standardise`, `anchor_prompts` (k,) are indices, `anchor_rates` (k,) their pass rates.
+    """
+    keys = embeddings[anchor_prompts]
+    predicted = attend(embeddings @ keys.T, anchor_rates)
+    scores_without_self = keys @ keys.T
+    np.fill_diagonal(scores_without_self, -np.inf)
+    return calibrate(predicted, attend(scores_without_self, anchor_rates) if len(anchor_rates) > 1 else anchor_rates, anchor_rates)
+
+
+def attend(scores: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
+    """softmax(scores) @ anchor_rates, (n,); `scores` (n, k) are already divided by sqrt(width)."""
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights @ anchor_rates / weights.sum(axis=1)
+
+
+def calibrate(predicted: np.ndarray, leave_one_out: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
+    """Platt scaling of `predicted` (n,): sigmoid(w logit(predicted) + c). A logistic regression of the anchor prompts' pass rates
+    (k,) on their leave-one-out predictions (k,) gives w and c. Difference: in arXiv 2506.05316 a trained network computes w and c
+    from the mean and standard deviation of the anchor prompts' pass rates.
+
+    The result is the anchor prompts' mean pass rate if all pass rates or all leave-one-out predictions are equal, or if w is not
+    positive: then the anchor prompts do not predict each other, and a mean without one of them is the higher, the lower its pass
+    rate.
+    """
+    if np.ptp(anchor_rates) == 0 or np.ptp(leave_one_out) == 0:
+        return np.full(len(predicted), anchor_rates.mean())
+    import statsmodels.api as sm  # takes a second; few selectors need it
+
+    features = sm.add_constant(logit(leave_one_out), has_constant="add")
+    fit = sm.GLM(anchor_rates, features, family=sm.families.Binomial()).fit_regularized(alpha=np.array([0.0, RIDGE]), L1_wt=0.0)
+    intercept, slope = fit.params
+    if slope <= 0:
+        return np.full(len(predicted), anchor_rates.mean())
+    return 1 / (1 + np.exp(-(intercept + slope * logit(predicted))))
+
+
+def logit(share: np.ndarray) -> np.ndarray:
+    """Log-odds of shares, clipped to 0.01..0.99."""
+    clipped = np.clip(share, 0.01, 0.99)
+    return np.log(clipped / (1 - clipped))
+
+
+def standardise(embeddings: np.ndarray) -> np.ndarray:
+    """Embeddings (prompts, width) with columns of mean 0 and standard deviation 1, divided by the fourth root of the width: the
+    product of two rows is their attention score q . r / sqrt(width)."""
+    deviation = embeddings.std(axis=0)
+    centred = (embeddings - embeddings.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
+    return centred / math.sqrt(math.sqrt(embeddings.shape[1]))

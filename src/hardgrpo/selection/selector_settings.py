@@ -1,0 +1,46 @@
+"""A recipe's `selector`: defaults, and costs in labels, memory and tokens. `online_selectors.py` implements it."""
+
+DEFAULTS = {  # of optional keys; the papers' values
+    "dynamic": {"groups": None, "most_steps": 10},  # groups per update; None: as many as a sampling step samples
+    "skip": {"groups": None, "most_steps": 10, "explore": 0.5, "step": 0.01, "easy": 1 / 12, "hard": 1 / 6, "least": 0.01},
+    "beta": {"discount": 0.5, "target": 0.5},
+    "targeted": {"reference": 256, "every": 2, "sharpness": 1e-3, "replay": 0, "buffer": 512},
+    "curriculum": {"by": "tier", "order": "easy_first"},
+}
+FILLS = ("dynamic", "skip")  # kinds that drop groups with equal rewards, and update once enough mixed groups are available
+
+
+def with_defaults(recipe: dict) -> dict:
+    """A recipe's `selector` with its defaults."""
+    settings = DEFAULTS[recipe["selector"]["kind"]] | recipe["selector"]
+    return settings | {"groups": settings["groups"] or recipe["prompts_per_update"]} if "groups" in settings else settings
+
+
+def max_labels(recipe: dict, pool: int) -> int:
+    """Upper bound of the labels that a run needs: one per prompt that it samples."""
+    return min(pool, recipe["updates"] * recipe["prompts_per_update"])
+
+
+def new_groups_per_step(recipe: dict) -> list[int]:
+    """Number of new groups to train on in each sampling step of a cycle of `targeted`; anchor prompts are not trained on."""
+    settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
+    anchors_left = [settings["reference"] - step * step_groups for step in range(settings["every"])]
+    return [step_groups - min(step_groups, max(0, anchors)) for anchors in anchors_left]
+
+
+def largest_update(recipe: dict) -> float:
+    """Groups of the largest update / groups of a sampling step; at least 1, the ratio of plain GRPO."""
+    settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
+    groups = settings.get("groups", step_groups)
+    if settings["kind"] == "targeted":
+        groups = max(new_groups_per_step(recipe)) + settings["replay"]
+    return max(1.0, groups / step_groups)
+
+
+def trained_share(recipe: dict) -> float:
+    """Upper bound of tokens trained on per sampled token: no anchor prompts, and replayed groups again."""
+    settings, step_groups = with_defaults(recipe), recipe["prompts_per_update"]
+    if settings["kind"] != "targeted":
+        return 1.0
+    new_groups = new_groups_per_step(recipe)
+    return sum(groups + settings["replay"] for groups in new_groups if groups) / (step_groups * len(new_groups))
