@@ -141,11 +141,7 @@ rule compile_paper:
 rule write_crate:
     input:
         results=drawing.packed,
-        rules=sorted(
-            str(path.relative_to(workflow.basedir))
-            for pattern in ("rules/*.smk", "config/**/*.yaml")
-            for path in Path(workflow.basedir).glob(pattern)
-        ),
+        rules=drawing.workflow_files(),
         described=["CITATION.cff", "README.md", "LICENSE"],
     output:
         "paper/{study}/crate.zip",

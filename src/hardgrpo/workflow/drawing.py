@@ -103,9 +103,9 @@ class Drawing:
 
     # --- which drawings a study has ---
 
+    @as_workflow_error
     def _figure_names(self, study: str) -> list[str]:
-        with as_workflow_error():
-            return registry.figures_of(self.config, study)
+        return registry.figures_of(self.config, study)
 
     def figures(self, study: str) -> list[str]:
         kinds = ["pdf", "png", "csv"]
@@ -145,6 +145,11 @@ class Drawing:
     def packed(self, wildcards: Wildcards) -> list[str]:
         """The files of a study's crate: its summaries and its paper."""
         return self._summaries(wildcards.study, SUMMARIES) + self.paper(wildcards.study)
+
+    def workflow_files(self) -> list[str]:
+        """The files of a study's crate that describe the workflow: rules, their functions, and the catalogue of the configuration."""
+        root, patterns = Path(self.workflow.basedir), ("rules/*.smk", "src/hardgrpo/workflow/*.py", "config/**/*.yaml")
+        return sorted(str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern))
 
     # --- a study that is finished ---
 

@@ -1,17 +1,24 @@
 """Errors that a user can cause, as Snakemake reports them."""
 
-import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from snakemake.exceptions import WorkflowError
 
 from hardgrpo.runtime.errors import UserError
 
+P, T = ParamSpec("P"), TypeVar("T")
 
-@contextlib.contextmanager
-def as_workflow_error() -> Iterator[None]:
-    """Raise a `UserError` as a `WorkflowError`, which Snakemake prints without a traceback of Python."""
-    try:
-        yield
-    except UserError as error:
-        raise WorkflowError(str(error))  # noqa: B904 (Snakemake prints no cause)
+
+def as_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, raising a `UserError` as a `WorkflowError`: Snakemake prints its message and the lines of rules that led to it."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except UserError as error:
+            raise WorkflowError(str(error)) from None
+
+    return run

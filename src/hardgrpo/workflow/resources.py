@@ -112,10 +112,10 @@ class Machine:
         """The walltime of a rule's jobs: the estimate of the cost model with a margin, more on each attempt, at most what the cluster
         allows. A training that needs longer is resumed in its next attempt."""
 
+        @as_workflow_error
         def walltime(wildcards: Wildcards, attempt: int) -> int:
             job = durations.Job.of(rule, dict(wildcards.items()))
-            with as_workflow_error():
-                estimate = durations.walltime(self.config, job, self.gpu, attempt, self._calibration)
+            estimate = durations.walltime(self.config, job, self.gpu, attempt, self._calibration)
             return min(estimate, int(self.cluster.get("longest_runtime", estimate)))
 
         return walltime

@@ -25,23 +25,23 @@ from hardgrpo.workflow.resources import request_of
 # --- the configuration ---
 
 
+@as_workflow_error
 def read_config_files(workflow) -> None:
     """Raise a `WorkflowError` if a configuration file is no valid YAML or has a key twice, of which Snakemake takes the last."""
     if workflow.is_main_process:
-        with as_workflow_error():
-            for name in [*workflow.configfiles, "config.yaml"]:
-                files.read_yaml(name)
+        for name in [*workflow.configfiles, "config.yaml"]:
+            files.read_yaml(name)
 
 
+@as_workflow_error
 def complete(config: dict, workflow) -> None:
     """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists all mistakes."""
-    with as_workflow_error():
-        config.update(load.complete(config))
-        if config.get("update_inputs") in ("true", "false"):  # `--config update_inputs=true` arrives as text
-            config["update_inputs"] = config["update_inputs"] == "true"
-        config_paths = [Path(os.path.relpath(name)) for name in workflow.configfiles]
-        checks.check(config, ", ".join(map(str, config_paths)), [*load.sources(), *config_paths])
-        checks.check_writable("results", "paper")
+    config.update(load.complete(config))
+    if config.get("update_inputs") in ("true", "false"):  # `--config update_inputs=true` arrives as text
+        config["update_inputs"] = config["update_inputs"] == "true"
+    config_paths = [Path(os.path.relpath(name)) for name in workflow.configfiles]
+    checks.check(config, ", ".join(map(str, config_paths)), [*load.sources(), *config_paths])
+    checks.check_writable("results", "paper")
 
 
 def report_ignored_stop(config: dict, names: Names, workflow) -> None:
@@ -144,16 +144,16 @@ def plan_arguments(workflow, setting: dict) -> str:
 # --- before the first job ---
 
 
+@as_workflow_error
 def check_jobs(config: dict, workflow, obstacle: str | None) -> None:
     """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. `obstacle` is that of `results_obstacle`."""
     if obstacle and workflow.executor_plugin.name != "touch":
         raise WorkflowError(obstacle)
     jobs = list(workflow.dag.needrun_jobs())
-    with as_workflow_error():
-        if has_containers(workflow) and any(job.container_img_url for job in jobs):
-            images.check()
-        _check_cluster(jobs, workflow)
-        _check_pools(config, jobs)
+    if has_containers(workflow) and any(job.container_img_url for job in jobs):
+        images.check()
+    _check_cluster(jobs, workflow)
+    _check_pools(config, jobs)
 
 
 def _check_cluster(jobs: list, workflow) -> None:
