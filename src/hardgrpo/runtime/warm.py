@@ -1,7 +1,7 @@
 """Start programs with torch, transformers and TRL already loaded: a server process imports them once and forks for each program.
 
 Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`). When Snakemake runs its jobs on
-this machine, it sets HARDGRPO_WARM to the path of a socket (rules/common.smk); `off` turns this off. The first program that needs torch
+this machine, it sets HARDGRPO_WARM to the path of a socket (hardgrpo.workflow.startup); `off` turns this off. The first program that needs torch
 starts the server, which ends with Snakemake. Snakemake keeps a path that is set already; the tests set one, and so share a server. The
 server loads only libraries, and each program reads the current code of its own clone.
 
