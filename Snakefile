@@ -7,19 +7,6 @@ RAISES = signal.getsignal(signal.SIGINT) is signal.default_int_handler
 if RAISES:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-import gc  # noqa: E402
-import sys  # noqa: E402
-from pathlib import Path  # noqa: E402
-
-from snakemake.utils import min_version  # noqa: E402
-
-min_version("9.20")
-
-# Exempt everything loaded so far from garbage collection, which otherwise takes an eighth of the time of a large plan.
-gc.freeze()
-
-sys.path.insert(0, str(Path(workflow.basedir) / "src"))
-
 
 report: "rules/report/workflow.rst"
 

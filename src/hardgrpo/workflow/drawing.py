@@ -11,7 +11,7 @@ from snakemake.logging import logger
 
 from hardgrpo.report import registry
 from hardgrpo.study import claim_conditions, paths, pools
-from hardgrpo.workflow.failures import as_workflow_error
+from hardgrpo.workflow.failures import raises_workflow_error
 
 SUMMARIES = list(registry.SUMMARIES)
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
@@ -103,7 +103,7 @@ class Drawing:
 
     # --- which drawings a study has ---
 
-    @as_workflow_error
+    @raises_workflow_error
     def _figure_names(self, study: str) -> list[str]:
         return registry.figures_of(self.config, study)
 

@@ -11,7 +11,7 @@ from hardgrpo.runtime.errors import UserError
 P, T = ParamSpec("P"), TypeVar("T")
 
 
-def as_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
+def raises_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
     """The function, raising a `UserError` as a `WorkflowError`: Snakemake prints its message and the lines of rules that led to it."""
 
     @functools.wraps(function)

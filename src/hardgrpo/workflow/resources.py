@@ -13,7 +13,7 @@ from snakemake.resources import Resource
 from hardgrpo.planning import calibration, durations
 from hardgrpo.runtime import cluster
 from hardgrpo.study import memory, settings
-from hardgrpo.workflow.failures import as_workflow_error
+from hardgrpo.workflow.failures import raises_workflow_error
 from hardgrpo.workflow.names import Names
 
 # Entries of a profile's default-resources that describe the cluster.
@@ -69,13 +69,13 @@ def request_of(job, qos: str | None) -> cluster.Request:
 class Machine:
     """The machine or cluster that runs the jobs: functions from the wildcards of a job to the resources that it requests.
 
-    `cluster` holds what `read_cluster` returns; it is empty without a cluster.
+    `cluster_entries` is what `read_cluster` returns; it is empty without a cluster.
     """
 
-    def __init__(self, config: dict, names: Names, cluster: dict[str, str]):
-        self.config, self.names, self.cluster = config, names, cluster
+    def __init__(self, config: dict, names: Names, cluster_entries: dict[str, str]):
+        self.config, self.names, self.cluster = config, names, cluster_entries
         # The kind of GPU that walltimes and plans assume.
-        self.gpu = durations.gpu_kind(cluster.get("gpu_name", "")) or config["plan"]["gpu"]
+        self.gpu = durations.gpu_kind(cluster_entries.get("gpu_name", "")) or config["plan"]["gpu"]
 
     def setting(self, workflow) -> dict:
         """Where a call of Snakemake runs its jobs: the fields of `hardgrpo.planning.plans.Setting`."""
@@ -112,7 +112,7 @@ class Machine:
         """The walltime of a rule's jobs: the estimate of the cost model with a margin, more on each attempt, at most what the cluster
         allows. A training that needs longer is resumed in its next attempt."""
 
-        @as_workflow_error
+        @raises_workflow_error
         def walltime(wildcards: Wildcards, attempt: int) -> int:
             job = durations.Job.of(rule, dict(wildcards.items()))
             estimate = durations.walltime(self.config, job, self.gpu, attempt, self._calibration)

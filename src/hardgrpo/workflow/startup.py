@@ -18,14 +18,14 @@ from snakemake_interface_executor_plugins.settings import DeploymentMethod
 
 from hardgrpo.runtime import cluster, environments, files, images, submission, warm
 from hardgrpo.study import checks, load, paths, pool_sizes
-from hardgrpo.workflow.failures import as_workflow_error
+from hardgrpo.workflow.failures import raises_workflow_error
 from hardgrpo.workflow.names import Names
 from hardgrpo.workflow.resources import request_of
 
 # --- the configuration ---
 
 
-@as_workflow_error
+@raises_workflow_error
 def read_config_files(workflow) -> None:
     """Raise a `WorkflowError` if a configuration file is no valid YAML or has a key twice, of which Snakemake takes the last."""
     if workflow.is_main_process:
@@ -33,7 +33,7 @@ def read_config_files(workflow) -> None:
             files.read_yaml(name)
 
 
-@as_workflow_error
+@raises_workflow_error
 def complete(config: dict, workflow) -> None:
     """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists all mistakes."""
     config.update(load.complete(config))
@@ -144,7 +144,7 @@ def plan_arguments(workflow, setting: dict) -> str:
 # --- before the first job ---
 
 
-@as_workflow_error
+@raises_workflow_error
 def check_jobs(config: dict, workflow, obstacle: str | None) -> None:
     """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. `obstacle` is that of `results_obstacle`."""
     if obstacle and workflow.executor_plugin.name != "touch":
