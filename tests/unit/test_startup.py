@@ -61,7 +61,7 @@ def test_another_value_of_update_inputs_is_a_mistake_with_its_place(value):
         startup.complete(project_config.config() | {"update_inputs": value}, call())
 
 
-def test_the_reason_why_a_probe_does_not_stop_is_logged_once_per_study(monkeypatch):
+def test_the_reason_why_a_probe_does_not_stop_is_logged_by_the_main_process(monkeypatch):
     config, lines = project_config.config(), []
     config["tasks"]["gsm8k"]["probe"]["stop"] = {"confidence": 0.95}
     monkeypatch.setattr(startup.logger, "info", lines.append)

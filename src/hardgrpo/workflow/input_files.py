@@ -87,9 +87,7 @@ class InputFiles:
         if policy.get("by", "pass_rate") != "pass_rate":
             sample = {"sample": paths.subset(base, task, name, seed, "sample.csv")} if policy["by"] == "predicted" else {}
             return {"signals": paths.signals(*self._deciding_probe(wildcards))} | sample
-        if task not in self.config["tasks"] or settings.is_labelled(
-            self.config["tasks"][task]
-        ):  # a trajectory's prompts are no task
+        if settings.is_labelled(self.config["tasks"].get(task, {})):  # the prompts of a trajectory are no task
             return {"difficulty": self.pass_rates(wildcards)}
         annotated = {"annotated": paths.annotated(task)} if policy["rule"] == "annotated" else {}
         return {"questions": paths.questions(task)} | annotated  # enough for rules that use no pass rates
@@ -102,7 +100,7 @@ class InputFiles:
 
     def _too_small(self, policy: str, task: str) -> str | None:
         """A path that does not exist and says why a pool is too small for a policy; None if it is large enough."""
-        if task not in self.config["tasks"] or not self.workflow.is_main_process:  # a trajectory's prompts are no task
+        if task not in self.config["tasks"] or not self.workflow.is_main_process:  # the prompts of a trajectory are no task
             return None
         problem = pool_sizes.too_small(self.config, policy, task)
         return problem and f"{', '.join(map(os.path.relpath, self.workflow.configfiles))}: {problem}"
