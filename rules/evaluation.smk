@@ -11,7 +11,7 @@ localrules:
 rule evaluate_base:
     input:
         model="results/models/{model}/manifest.json",
-        problems=test_problems,
+        problems=inputs.test_problems,
     output:
         graded="results/evaluation/{model}/base/{eval_task}.csv.gz",
         completions="results/evaluation/{model}/base/{eval_task}.jsonl.gz",
@@ -19,18 +19,18 @@ rule evaluate_base:
     log:
         "results/logs/evaluate_base/{model}/{eval_task}.log",
     wildcard_constraints:
-        model=any_of(WEIGHTED),
-        eval_task=any_of(SAMPLED),
+        model=any_of(names.weighted),
+        eval_task=any_of(names.sampled_tasks),
     container:
         IMAGE["training"]
     resources:
-        **for_sampling("evaluate_base"),
+        **machine.for_sampling("evaluate_base"),
     params:
         checkpoints="",
-        sampling=sampling_params,
-        prompt=lambda w: task_of(w.eval_task)["prompt"],
-        grader=lambda w: task_of(w.eval_task)["grader"],
-        conditions=evaluation_params,
+        sampling=arguments.sampling,
+        prompt=lambda w: config["tasks"][w.eval_task]["prompt"],
+        grader=lambda w: config["tasks"][w.eval_task]["grader"],
+        conditions=arguments.test,
     message:
         "Evaluate base model {wildcards.model} on {wildcards.eval_task}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
@@ -50,9 +50,9 @@ use rule evaluate_base as sample_reach with:
     log:
         "results/logs/sample_reach/{model}/{eval_task}.log",
     resources:
-        **for_sampling("sample_reach"),
+        **machine.for_sampling("sample_reach"),
     params:
-        conditions=reach_params,
+        conditions=arguments.reach,
     message:
         "Find the problems of {wildcards.eval_task} within reach of {wildcards.model}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
@@ -61,8 +61,8 @@ use rule evaluate_base as sample_reach with:
 use rule evaluate_base as evaluate_run with:
     input:
         model="results/models/{model}/manifest.json",
-        checkpoints=f"results/training/{paths.RUN}/checkpoints/manifest.json",
-        problems=test_problems,
+        checkpoints=f"{paths.RUN_FOLDER}/checkpoints/manifest.json",
+        problems=inputs.test_problems,
     output:
         graded=f"results/evaluation/{paths.RUN}/{{eval_task}}.csv.gz",
         completions=f"results/evaluation/{paths.RUN}/{{eval_task}}.jsonl.gz",
@@ -70,9 +70,9 @@ use rule evaluate_base as evaluate_run with:
     log:
         f"results/logs/evaluate_run/{paths.RUN}/{{eval_task}}.log",
     resources:
-        **for_sampling("evaluate_run"),
+        **machine.for_sampling("evaluate_run"),
     params:
-        checkpoints=lambda w, input: f"--checkpoints {os.path.dirname(input.checkpoints)}",
+        checkpoints=arguments.checkpoints,
     message:
         "Evaluate the checkpoints of {wildcards.model}/{wildcards.task}/{wildcards.policy}/seed{wildcards.seed} by {wildcards.recipe}"
         " on {wildcards.eval_task}"
@@ -81,8 +81,8 @@ use rule evaluate_base as evaluate_run with:
 
 rule cut_evaluation:
     input:
-        graded=lambda w: paths.evaluation(f"{w.model}/{w.what}", task_of(w.eval_task)["cut_from"]),
-        completions=lambda w: paths.completions(paths.evaluation(f"{w.model}/{w.what}", task_of(w.eval_task)["cut_from"])),
+        graded=inputs.longer_grades,
+        completions=inputs.longer_completions,
         model="results/models/{model}/manifest.json",
         problems="results/tasks/{eval_task}/test.jsonl",
     output:
@@ -91,14 +91,14 @@ rule cut_evaluation:
     log:
         "results/logs/cut_evaluation/{model}/{what}/{eval_task}.log",
     wildcard_constraints:
-        model=any_of(WEIGHTED),
+        model=any_of(names.weighted),
         what=r"base|reach|.+/seed\d+",
-        eval_task=any_of(CUT),
+        eval_task=any_of(names.cut_tasks),
     container:
         IMAGE["training"]
     params:
-        tokens=lambda w: task_of(w.eval_task)["completion_tokens"],
-        grader=lambda w: task_of(w.eval_task)["grader"],
+        tokens=lambda w: config["tasks"][w.eval_task]["completion_tokens"],
+        grader=lambda w: config["tasks"][w.eval_task]["grader"],
     message:
         "Cut the completions of {wildcards.model}/{wildcards.what} at the limit of {wildcards.eval_task} and grade them"
     shell:
@@ -109,10 +109,10 @@ rule cut_evaluation:
 
 rule prune_checkpoints:
     input:
-        checkpoints=f"results/training/{paths.RUN}/checkpoints/manifest.json",
-        evaluations=run_evaluations,
+        checkpoints=f"{paths.RUN_FOLDER}/checkpoints/manifest.json",
+        evaluations=inputs.run_evaluations,
     output:
-        f"results/training/{paths.RUN}/pruned.json",
+        f"{paths.RUN_FOLDER}/pruned.json",
     log:
         f"results/logs/prune_checkpoints/{paths.RUN}.log",
     container:
@@ -128,7 +128,7 @@ rule prune_checkpoints:
 
 rule grade_recorded_base:
     input:
-        recordings=lambda w: f"{DATA}/{recording(w.model, w.eval_task)['base']}",
+        recordings=inputs.recorded_base,
         problems="results/tasks/{eval_task}/test.jsonl",
     output:
         graded="results/evaluation/{model}/base/{eval_task}.csv.gz",
@@ -136,13 +136,13 @@ rule grade_recorded_base:
     log:
         "results/logs/grade_recording/{model}/base/{eval_task}.log",
     wildcard_constraints:
-        model=any_of(RECORDED),
+        model=any_of(names.recorded),
     container:
         IMAGE["training"]
     params:
         steps=[0],
-        grader=lambda w: task_of(w.eval_task)["grader"],
-        code=code("evaluation/grade_recording.py"),
+        grader=lambda w: config["tasks"][w.eval_task]["grader"],
+        code=arguments.code("evaluation/grade_recording.py"),
     message:
         "Grade the recorded completions of base model {wildcards.model} on {wildcards.eval_task}"
     shell:
@@ -152,7 +152,7 @@ rule grade_recorded_base:
 
 use rule grade_recorded_base as grade_recorded_run with:
     input:
-        recordings=lambda w: list(run_recordings(w).values()),
+        recordings=inputs.recorded_checkpoints,
         problems="results/tasks/{eval_task}/test.jsonl",
     output:
         graded="results/evaluation/{model}/{task}/recorded/{policy}/seed{seed}/{eval_task}.csv.gz",
@@ -160,6 +160,6 @@ use rule grade_recorded_base as grade_recorded_run with:
     log:
         "results/logs/grade_recording/{model}/{task}/{policy}/seed{seed}/{eval_task}.log",
     params:
-        steps=lambda w: list(run_recordings(w)),
+        steps=lambda w: list(inputs.recorded_steps(w)),
     message:
         "Grade the recorded checkpoints of {wildcards.model} trained on {wildcards.policy}"

@@ -7,7 +7,7 @@ localrules:
 
 rule write_explorer:
     input:
-        lambda w: paths.texts(config, w.study),
+        inputs.texts,
     output:
         report(
             "paper/{study}/explorer.html",
@@ -20,9 +20,9 @@ rule write_explorer:
     container:
         IMAGE["figures"]
     params:
-        config=lambda w: as_json(paths.of_study(config, w.study)),
-        graders=lambda w: as_json({test: task_of(test)["grader"] for test in paths.of_study(config, w.study)["tasks"]}),
-        code=code("paper/write_explorer.py"),
+        config=arguments.study,
+        graders=arguments.graders,
+        code=arguments.code("paper/write_explorer.py"),
     message:
         "Write the explorer of completions ({wildcards.study})"
     shell:

@@ -6,7 +6,7 @@ for figure, entry in registry.FIGURES.items():
         name:
             f"plot_{figure}"
         input:
-            drawn(*entry.of),
+            drawing.tables(entry.of),
         output:
             f"paper/{{study}}/figures/{figure}.pdf",
             report(
@@ -25,9 +25,9 @@ for figure, entry in registry.FIGURES.items():
         params:
             figure=figure,
             about=entry.about,
-            first_recipe=lambda w: settings.first_recipe(config["studies"][w.study]),
-            design=lambda w, of=entry.design: as_json(of(config, w.study)),
-            code=code("figures/draw_figure.py", f"report/figures/{figure}"),
+            first_recipe=arguments.first_recipe,
+            design=arguments.figure_design(entry),
+            code=arguments.code("figures/draw_figure.py", f"report/figures/{figure}"),
         message:
             f"Draw {figure} ({{wildcards.study}})"
         shell:

@@ -38,7 +38,7 @@ rule fetch_dataset:
 
 rule prepare_task:
     input:
-        lambda w: [name for name, _ in parts_of(w.task, w.split)],
+        inputs.source_files,
     output:
         "results/tasks/{task}/{split}.jsonl",
     log:
@@ -49,13 +49,13 @@ rule prepare_task:
     resources:
         # Not parameters: a resource that changes does not rerun finished jobs. Grader and policies only check the data. They share a
         # resource, because another placeholder in the command would prepare all tasks again.
-        grader=lambda w: f"{task_of(w.task)['grader']} {choosing_policies(w)}",
+        grader=arguments.grader_and_policies,
         lock_mode=UPDATE_INPUTS,
-        named=lambda w: settings.sampled_as(config, w.task),  # the name in the problems' ids
+        named=arguments.task_in_ids,
     params:
-        source=lambda w: as_json(settings.source_of_split(task_of(w.task), w.split)),
-        files=lambda w: [path for _, path in parts_of(w.task, w.split)],
-        labelled=lambda w: "" if settings.is_labelled(task_of(w.task), w.split) else "--unlabelled",
+        source=arguments.source,
+        files=arguments.source_folders,
+        labelled=arguments.unlabelled,
     message:
         "Prepare the {wildcards.split} problems of {wildcards.task}"
     shell:
@@ -79,8 +79,8 @@ rule compare_splits:
     container:
         IMAGE["figures"]
     params:
-        contamination=lambda w: task_of(w.task).get("contamination", "refuse"),
-        code=code("inputs/compare_splits.py"),
+        contamination=lambda w: config["tasks"][w.task].get("contamination", "refuse"),
+        code=arguments.code("inputs/compare_splits.py"),
     message:
         "Compare the test questions of {wildcards.test} with the pool of {wildcards.task}"
     shell:
@@ -100,7 +100,7 @@ rule compare_pool:
     container:
         IMAGE["figures"]
     params:
-        code=code("inputs/compare_splits.py"),
+        code=arguments.code("inputs/compare_splits.py"),
     message:
         "Compare the questions of the pool of {wildcards.task} with each other"
     shell:
@@ -116,15 +116,15 @@ rule fit_prompts:
     log:
         "results/logs/fit_prompts/{model}/{task}.{split}.log",
     wildcard_constraints:
-        model=any_of(WEIGHTED),
-        task=any_of(SAMPLED),
+        model=any_of(names.weighted),
+        task=any_of(names.sampled_tasks),
         split="train|test",
     container:
         IMAGE["training"]
     params:
-        prompt=lambda w: task_of(w.task)["prompt"],
-        tokens=lambda w: task_of(w.task)["completion_tokens"],
-        chat=lambda w: as_json(settings.chat(config, w.model)),
+        prompt=lambda w: config["tasks"][w.task]["prompt"],
+        tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
+        chat=arguments.chat,
     message:
         "Fit the {wildcards.split} prompts of {wildcards.task} to the context of {wildcards.model}"
     shell:
@@ -161,7 +161,7 @@ use rule remove_answers as remove_pool_answers with:
 rule read_annotated:
     input:
         problems="results/tasks/{task}/train.jsonl",
-        annotated=lambda w: os.path.join(DATA, task_of(w.task).get("annotated", f"config.yaml: tasks.{w.task}.annotated")),
+        annotated=inputs.annotated_rows,
     output:
         "results/tasks/{task}/annotated.jsonl",
     log:
@@ -169,8 +169,8 @@ rule read_annotated:
     container:
         IMAGE["training"]
     params:
-        column=lambda w: settings.answer_column(task_of(w.task)),
-        grader=lambda w: task_of(w.task)["grader"],
+        column=arguments.answer_column,
+        grader=lambda w: config["tasks"][w.task]["grader"],
     message:
         "Read the answers given to prompts of {wildcards.task}"
     shell:
@@ -181,7 +181,7 @@ rule read_annotated:
 # For runs of recipes with `objective: sft`.
 rule write_solutions:
     input:
-        lambda w: [name for name, _ in parts_of(w.task, "train")],
+        inputs.solution_files,
     output:
         "results/tasks/{task}/solutions.jsonl",
     log:
@@ -189,10 +189,10 @@ rule write_solutions:
     container:
         IMAGE["training"]
     params:
-        named=lambda w: settings.sampled_as(config, w.task),  # the name in the problems' ids
-        source=lambda w: as_json(settings.source_of_split(task_of(w.task), "train", with_solutions=True)),
-        files=lambda w: [path for _, path in parts_of(w.task, "train")],
-        grader=lambda w: task_of(w.task)["grader"],  # decides in which form a solution states the answer
+        named=arguments.task_in_ids,
+        source=arguments.solution_source,
+        files=arguments.pool_folders,
+        grader=lambda w: config["tasks"][w.task]["grader"],  # decides in which form a solution states the answer
     message:
         "Write the worked solutions of {wildcards.task}"
     shell:
@@ -206,14 +206,14 @@ rule fetch_model:
     log:
         "results/logs/fetch_model/{model}.log",
     wildcard_constraints:
-        model=any_of(FETCHED),
+        model=any_of(names.fetched),
     container:
         IMAGE["training"]
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
-        source=lambda w: as_json(settings.entry(config, w.model)["source"]),
-        data=lambda w: DATA if settings.entry(config, w.model)["source"]["kind"] == "folder" else ".",
+        source=arguments.model_source,
+        data=arguments.model_parent,
     message:
         "Get model {wildcards.model}"
     shell:
@@ -227,11 +227,11 @@ rule pretrain_settings:
     log:
         "results/logs/pretrain_settings/{model}.log",
     wildcard_constraints:
-        model=any_of(PRETRAINED),
+        model=any_of(names.pretrained),
     container:
         IMAGE["figures"]
     params:
-        settings=lambda w: as_json(settings.pretraining(config, w.model)),
+        settings=arguments.pretraining,
     message:
         "Write the pretraining settings of {wildcards.model}"
     shell:
@@ -241,20 +241,18 @@ rule pretrain_settings:
 rule pretrain_model:
     input:
         settings="results/models/{model}.settings.json",
-        exclude=lambda w: [paths.problems(*split) for split in settings.never_shown(config, w.model)],
+        exclude=inputs.hidden_problems,
     output:
         "results/models/{model}/manifest.json",
     log:
         "results/logs/pretrain_model/{model}.log",
     wildcard_constraints:
-        model=any_of(PRETRAINED),
+        model=any_of(names.pretrained),
     priority: 1  # all other jobs of this base model wait for it
     container:
         IMAGE["training"]
     resources:
-        **for_gpus(lambda w: 0),
-        mem_mb=2000,
-        runtime=minutes("pretrain_model"),
+        **machine.for_pretraining(),
     message:
         "Pretrain {wildcards.model} from scratch ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
     shell:

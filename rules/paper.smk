@@ -13,7 +13,7 @@ localrules:
 
 rule write_tables:
     input:
-        drawn(*of_all(registry.TABLES)),
+        drawing.tables(tables_of_entries(registry.TABLES)),
     output:
         [f"paper/{{study}}/tables/{name}.{kind}" for name in registry.TABLES for kind in ("tex", "csv")],
         [
@@ -31,9 +31,9 @@ rule write_tables:
     container:
         IMAGE["figures"]
     params:
-        study=lambda w: as_json(settings.described(config, w.study)),
+        study=arguments.design,
         folder="paper/{study}/tables",
-        code=code("paper/write_tables.py", *{f"report/tables/{table.module}": None for table in registry.TABLES.values()}),
+        code=arguments.code("paper/write_tables.py", *{f"report/tables/{table.module}": None for table in registry.TABLES.values()}),
     message:
         "Write the tables ({wildcards.study})"
     shell:
@@ -43,7 +43,7 @@ rule write_tables:
 
 rule write_numbers:
     input:
-        drawn(*registry.NUMBERED),
+        drawing.tables(registry.NUMBERED),
     output:
         macros="paper/{study}/numbers.tex",
         origins="paper/{study}/numbers.csv",
@@ -52,8 +52,8 @@ rule write_numbers:
     container:
         IMAGE["figures"]
     params:
-        study=lambda w: as_json(settings.described(config, w.study)),
-        code=code("paper/write_numbers.py"),
+        study=arguments.design,
+        code=arguments.code("paper/write_numbers.py"),
     message:
         "Write the numbers of the text ({wildcards.study})"
     shell:
@@ -62,7 +62,7 @@ rule write_numbers:
 
 rule write_worth:
     input:
-        drawn(*registry.WORTH),
+        drawing.tables(registry.WORTH),
     output:
         report("paper/{study}/worth.html", caption="report/worth.rst", category="Results", labels={"file": "was it worth it?"}),
     log:
@@ -70,9 +70,9 @@ rule write_worth:
     container:
         IMAGE["figures"]
     params:
-        study=lambda w: as_json(settings.described(config, w.study)),
-        prices=lambda w: as_json(settings.prices(config, w.study)),
-        code=code("paper/write_worth.py"),
+        study=arguments.design,
+        prices=arguments.prices,
+        code=arguments.code("paper/write_worth.py"),
     message:
         "Say whether it was worth it ({wildcards.study})"
     shell:
@@ -82,7 +82,7 @@ rule write_worth:
 
 rule verify:
     input:
-        tables=drawn(*registry.SUMMARIES, *registry.JUDGED),
+        tables=drawing.tables([*registry.SUMMARIES, *registry.JUDGED]),
         claims="paper/claims.yaml",
         published=PUBLISHED,
     output:
@@ -94,12 +94,12 @@ rule verify:
     container:
         IMAGE["figures"]
     params:
-        config=lambda w: as_json(paths.of_study(config, w.study)),
-        conditions=lambda w: as_json(claim_conditions.conditions(config, w.study)),
-        graders=lambda w: as_json({task: task_of(task)["grader"] for task in paths.of_study(config, w.study)["tasks"]}),
-        data=DATA,
-        origin=lambda w: "--reference" if drawn_from(w.study) == paths.reference(w.study) else "",
-        code=code("paper/verify.py"),
+        config=arguments.study,
+        conditions=arguments.conditions,
+        graders=arguments.graders,
+        data=config["data"],
+        origin=drawing.origin,
+        code=arguments.code("paper/verify.py"),
     message:
         "Verify the outputs of study {wildcards.study}"
     shell:
@@ -120,7 +120,7 @@ rule intact:
 
 rule compile_paper:
     input:
-        lambda w: study_figures(w.study) + study_tables(w.study),
+        drawing.typeset,
         verified="paper/{study}/verified.txt",
         text=["paper/main.tex", "paper/trajectory.tex"],
         references="paper/references.bib",
@@ -131,7 +131,7 @@ rule compile_paper:
     container:
         IMAGE["figures"]
     params:
-        code=code("paper/compile_paper.py"),
+        code=arguments.code("paper/compile_paper.py"),
     message:
         "Compile the paper ({wildcards.study})"
     shell:
@@ -140,12 +140,8 @@ rule compile_paper:
 
 rule write_crate:
     input:
-        results=lambda w: tables_of(drawn_from(w.study), SUMMARY) + study_paper(w.study),
-        rules=sorted(
-            str(path.relative_to(workflow.basedir))
-            for pattern in ("rules/*.smk", "config/**/*.yaml")
-            for path in Path(workflow.basedir).glob(pattern)
-        ),
+        results=drawing.packed,
+        rules=drawing.workflow_files(),
         described=["CITATION.cff", "README.md", "LICENSE"],
     output:
         "paper/{study}/crate.zip",
@@ -154,9 +150,9 @@ rule write_crate:
     container:
         IMAGE["figures"]
     params:
-        study=lambda w: as_json({"name": w.study, "title": config["studies"][w.study]["title"]}),
-        runs=lambda w: [os.path.dirname(name) for name in paths.updates(config, w.study)],
-        code=code("paper/write_crate.py"),
+        study=arguments.title,
+        runs=arguments.run_folders,
+        code=arguments.code("paper/write_crate.py"),
     message:
         "Pack the crate of study {wildcards.study}"
     shell:

@@ -10,8 +10,8 @@ rule plan:
         "results/logs/plan/plan.log",
     params:
         study=config["study"],
-        given=plan_arguments(),
+        call=startup.plan_arguments(workflow, machine.setting(workflow)),
     message:
         "Plan study {params.study}"
     shell:
-        "python scripts/plan/plan.py {params.given} 2> {log} || {{ cat {log} >&2; exit 1; }}"
+        "python scripts/plan/plan.py {params.call} 2> {log} || {{ cat {log} >&2; exit 1; }}"

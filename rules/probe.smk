@@ -13,25 +13,25 @@ localrules:
 rule probe:
     input:
         model="results/models/{model}/manifest.json",
-        problems=pool,
+        problems=inputs.pool,
     output:
         completions="results/probe/{model}/{task}/shard{shard}.jsonl.gz",
         provenance="results/provenance/probe/{model}/{task}/shard{shard}.json",
     log:
         "results/logs/probe/{model}/{task}/shard{shard}.log",
     wildcard_constraints:
-        model=any_of(WEIGHTED),
-        task=any_of(SAMPLED),
+        model=any_of(names.weighted),
+        task=any_of(names.sampled_tasks),
     container:
         IMAGE["training"]
     resources:
-        **for_sampling("probe"),
+        **machine.for_sampling("probe"),
     params:
-        sampling=sampling_params,
-        prompt=lambda w: task_of(w.task)["prompt"],
-        tokens=lambda w: task_of(w.task)["completion_tokens"],
-        probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
-        samples=lambda w: settings.probed_samples(config, w.task),
+        sampling=arguments.sampling,
+        prompt=lambda w: config["tasks"][w.task]["prompt"],
+        tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
+        probe=arguments.probe,
+        samples=arguments.probed_samples,
     message:
         "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
@@ -47,26 +47,26 @@ rule probe:
 rule probe_early:
     input:
         model="results/models/{model}/manifest.json",
-        problems=pool,
+        problems=inputs.pool,
     output:
         completions="results/probe/{model}/{task}/stopped.jsonl.gz",
         provenance="results/provenance/probe_early/{model}/{task}.json",
     log:
         "results/logs/probe_early/{model}/{task}.log",
     wildcard_constraints:
-        model=any_of(STOPPED[:1]),
-        task=any_of(STOPPED[1:]),
+        model=any_of(names.stopped_probe[:1]),
+        task=any_of(names.stopped_probe[1:]),
     container:
         IMAGE["training"]
     resources:
-        **for_sampling("probe_early"),
+        **machine.for_sampling("probe_early"),
     params:
-        sampling=sampling_params,
-        prompt=lambda w: task_of(w.task)["prompt"],
-        grader=lambda w: task_of(w.task)["grader"],
-        tokens=lambda w: task_of(w.task)["completion_tokens"],
-        probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
-        stop=stop_arguments,
+        sampling=arguments.sampling,
+        prompt=lambda w: config["tasks"][w.task]["prompt"],
+        grader=lambda w: config["tasks"][w.task]["grader"],
+        tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
+        probe=arguments.probe,
+        stop=arguments.stop,
     message:
         "Probe {wildcards.model} on {wildcards.task} until the subset is decided"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"
@@ -79,20 +79,20 @@ rule probe_early:
 
 rule cut_probe:
     input:
-        completions=lambda w: paths.probe(w.model, task_of(w.task)["cut_from"], w.shard),
+        completions=inputs.longer_probe,
         model="results/models/{model}/manifest.json",
     output:
         "results/probe/{model}/{task}/shard{shard}.jsonl.gz",
     log:
         "results/logs/cut_probe/{model}/{task}/shard{shard}.log",
     wildcard_constraints:
-        model=any_of(WEIGHTED),
-        task=any_of(CUT),
+        model=any_of(names.weighted),
+        task=any_of(names.cut_tasks),
     container:
         IMAGE["training"]
     params:
-        tokens=lambda w: task_of(w.task)["completion_tokens"],
-        samples=fewer_samples,
+        tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
+        samples=arguments.fewer_samples,
     message:
         "Cut the probe of {wildcards.model}, shard {wildcards.shard}, at the limit of {wildcards.task}"
     shell:
@@ -102,18 +102,18 @@ rule cut_probe:
 
 rule import_recording:
     input:
-        recording=lambda w: f"{DATA}/{recording(w.model, w.task)['probe']}",
+        recording=inputs.recorded_probe,
         problems="results/tasks/{task}/train.jsonl",
     output:
         "results/probe/{model}/{task}/shard0.jsonl.gz",
     log:
         "results/logs/import_recording/{model}/{task}.log",
     wildcard_constraints:
-        model=any_of(RECORDED),
+        model=any_of(names.recorded),
     container:
         IMAGE["training"]
     params:
-        code=code("probe/import_recording.py"),
+        code=arguments.code("probe/import_recording.py"),
     message:
         "Import the recorded completions of {wildcards.model} on {wildcards.task}"
     shell:
@@ -122,21 +122,20 @@ rule import_recording:
 
 rule measure_difficulty:
     input:
-        completions=probe_files,
-        problems=pool,
+        completions=inputs.probe,
+        problems=inputs.pool,
     output:
         "results/difficulty/{model}/{task}.csv",
     log:
         "results/logs/measure_difficulty/{model}/{task}.log",
     wildcard_constraints:
-        task=any_of(config["tasks"]),
+        task=any_of(names.tasks),
     container:
         IMAGE["training"]
     params:
-        grader=lambda w: task_of(w.task)["grader"],
-        samples=expected_samples,
-        # Only for recordings does changed code rerun this job: for other models every training would follow.
-        code=lambda w: code("probe/measure_difficulty.py") if w.model in RECORDED else "",
+        grader=lambda w: config["tasks"][w.task]["grader"],
+        samples=arguments.expected_samples,
+        code=arguments.recording_code,
     message:
         "Measure the difficulty of {wildcards.task} for {wildcards.model}"
     shell:
@@ -150,8 +149,8 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
     log:
         "results/logs/measure_difficulty/{model}/{task}.with_prompt.log",
     wildcard_constraints:
-        model=any_of(RECORDED),
-        task=any_of(config["tasks"]),
+        model=any_of(names.recorded),
+        task=any_of(names.tasks),
     params:
         samples="--recorded --grade-prompt-too",
     message:
@@ -161,8 +160,8 @@ use rule measure_difficulty as measure_difficulty_with_prompt with:
 # Policies without labels choose by these signals, and by no file that was made with a reference answer.
 rule measure_signals:
     input:
-        completions=probe_files,
-        questions=pool_questions,
+        completions=inputs.probe,
+        questions=inputs.pool_questions,
     output:
         "results/signals/{model}/{task}.csv",
     log:
@@ -170,8 +169,8 @@ rule measure_signals:
     container:
         IMAGE["training"]
     params:
-        grader=lambda w: task_of(w.task)["grader"],
-        samples=expected_samples,
+        grader=lambda w: config["tasks"][w.task]["grader"],
+        samples=arguments.expected_samples,
     message:
         "Measure label-free signals of {wildcards.task} for {wildcards.model}"
     shell:
@@ -181,20 +180,20 @@ rule measure_signals:
 
 rule import_trajectory:
     input:
-        lambda w: f"{DATA}/{TRAJECTORIES[w.model]['file']}",
+        inputs.recorded_trajectory,
     output:
         difficulty="results/difficulty/{model}/{task}.csv",
         later="results/trajectories/{model}/{task}.csv",
     log:
         "results/logs/import_trajectory/{model}/{task}.log",
     wildcard_constraints:
-        model=any_of(TRAJECTORIES),
-        task=any_of(source["prompts"] for source in TRAJECTORIES.values()),
+        model=any_of(names.trajectories),
+        task=any_of(names.trajectory_prompts),
     container:
         IMAGE["training"]
     params:
-        epochs=lambda w: TRAJECTORIES[w.model]["chosen_from"],
-        code=code("probe/import_trajectory.py"),
+        epochs=lambda w: config["models"][w.model]["source"]["chosen_from"],
+        code=arguments.code("probe/import_trajectory.py"),
     message:
         "Import the trajectory of {wildcards.model}"
     shell:

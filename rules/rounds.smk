@@ -11,32 +11,32 @@ localrules:
 
 use rule write_spec as write_first_spec with:
     output:
-        f"results/training/{paths.RUN}/first/spec.yaml",
+        f"{paths.RUN_FOLDER}/first/spec.yaml",
     log:
         f"results/logs/write_first_spec/{paths.RUN}.log",
     wildcard_constraints:
-        policy=any_of(IN_ROUNDS),
+        policy=any_of(names.policies_in_rounds),
     params:
-        run=lambda w: as_json(Spec.from_study(config, run_of(w), first=True).fields()),
+        run=arguments.first_spec,
     message:
         "Specify round one of {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
 
 
 use rule train_grpo as train_first_round with:
     input:
-        spec=f"results/training/{paths.RUN}/first/spec.yaml",
+        spec=f"{paths.RUN_FOLDER}/first/spec.yaml",
         model="results/models/{model}/manifest.json",
-        problems=lambda w: paths.trained_on(config, w.task),
+        problems=inputs.training_problems,
         subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
     output:
-        checkpoints=f"results/training/{paths.RUN}/first/checkpoints/manifest.json",
-        updates=f"results/training/{paths.RUN}/first/updates.csv",
-        timing=f"results/training/{paths.RUN}/first/timing.csv",
-        provenance=f"results/training/{paths.RUN}/first/provenance.json",
+        checkpoints=f"{paths.RUN_FOLDER}/first/checkpoints/manifest.json",
+        updates=f"{paths.RUN_FOLDER}/first/updates.csv",
+        timing=f"{paths.RUN_FOLDER}/first/timing.csv",
+        provenance=f"{paths.RUN_FOLDER}/first/provenance.json",
     log:
         f"results/logs/train_first_round/{paths.RUN}.log",
     wildcard_constraints:
-        policy=any_of(IN_ROUNDS),
+        policy=any_of(names.policies_in_rounds),
     message:
         "Train round one of {wildcards.model} on {wildcards.policy} prompts of {wildcards.task} by {wildcards.recipe},"
         " seed {wildcards.seed}"
@@ -45,25 +45,25 @@ use rule train_grpo as train_first_round with:
 
 rule probe_again:
     input:
-        checkpoints=f"results/training/{paths.RUN}/first/checkpoints/manifest.json",
-        problems=pool,
+        checkpoints=f"{paths.RUN_FOLDER}/first/checkpoints/manifest.json",
+        problems=inputs.pool,
     output:
-        completions=f"results/training/{paths.RUN}/first/probe.jsonl.gz",
-        provenance=f"results/training/{paths.RUN}/first/probe.json",
+        completions=f"{paths.RUN_FOLDER}/first/probe.jsonl.gz",
+        provenance=f"{paths.RUN_FOLDER}/first/probe.json",
     log:
         f"results/logs/probe_again/{paths.RUN}.log",
     wildcard_constraints:
-        policy=any_of(IN_ROUNDS),
+        policy=any_of(names.policies_in_rounds),
     container:
         IMAGE["training"]
     resources:
-        **for_sampling("probe_again"),
+        **machine.for_sampling("probe_again"),
     params:
-        model=lambda w: Spec.from_study(config, run_of(w)).model_folder,
-        sampling=sampling_params,
-        prompt=lambda w: task_of(w.task)["prompt"],
-        tokens=lambda w: task_of(w.task)["completion_tokens"],
-        probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
+        model=arguments.first_checkpoint,
+        sampling=arguments.sampling,
+        prompt=lambda w: config["tasks"][w.task]["prompt"],
+        tokens=lambda w: config["tasks"][w.task]["completion_tokens"],
+        probe=arguments.probe,
     message:
         "Probe {wildcards.model} on {wildcards.task} after round one on {wildcards.policy} prompts by {wildcards.recipe},"
         " seed {wildcards.seed}"
@@ -77,17 +77,17 @@ rule probe_again:
 
 rule measure_again:
     input:
-        completions=f"results/training/{paths.RUN}/first/probe.jsonl.gz",
-        questions=pool_questions,
+        completions=f"{paths.RUN_FOLDER}/first/probe.jsonl.gz",
+        questions=inputs.pool_questions,
     output:
-        f"results/training/{paths.RUN}/first/signals.csv",
+        f"{paths.RUN_FOLDER}/first/signals.csv",
     log:
         f"results/logs/measure_again/{paths.RUN}.log",
     container:
         IMAGE["training"]
     params:
-        grader=lambda w: task_of(w.task)["grader"],
-        samples=lambda w: task_of(w.task)["probe"]["samples"],
+        grader=lambda w: config["tasks"][w.task]["grader"],
+        samples=lambda w: config["tasks"][w.task]["probe"]["samples"],
     message:
         "Measure label-free signals of {wildcards.task} for {wildcards.model} after round one on {wildcards.policy} prompts,"
         " seed {wildcards.seed}"
@@ -98,19 +98,19 @@ rule measure_again:
 
 rule select_again:
     input:
-        signals=f"results/training/{paths.RUN}/first/signals.csv",
+        signals=f"{paths.RUN_FOLDER}/first/signals.csv",
         besides="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
     output:
-        subset=f"results/training/{paths.RUN}/second.csv",
-        facts=f"results/training/{paths.RUN}/second.json",
+        subset=f"{paths.RUN_FOLDER}/second.csv",
+        facts=f"{paths.RUN_FOLDER}/second.json",
     log:
         f"results/logs/select_again/{paths.RUN}.log",
     wildcard_constraints:
-        policy=any_of(IN_ROUNDS),
+        policy=any_of(names.policies_in_rounds),
     container:
         IMAGE["figures"]
     params:
-        policy=lambda w: as_json(asked_of(w.policy) | {"budget": config["policies"][w.policy]["budget"]}),
+        policy=arguments.second_policy,
     message:
         "Choose the second half of {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
     shell:

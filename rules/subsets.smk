@@ -9,7 +9,7 @@ localrules:
 
 rule select_subset:
     input:
-        unpack(chosen_by),
+        unpack(inputs.measures),
     output:
         subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
         facts="results/subsets/{model}/{task}/{policy}/seed{seed}.json",
@@ -18,8 +18,8 @@ rule select_subset:
     container:
         IMAGE["figures"]
     params:
-        policy=lambda w: as_json(asked_of(w.policy)),
-        measured=lambda w, input: " ".join(f"--{name} {path}" for name, path in input.items()),
+        policy=arguments.policy,
+        measured=arguments.measures,
     message:
         "Choose subset {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
     shell:
@@ -30,8 +30,8 @@ rule select_subset:
 # Draw the prompts whose labels a policy with `by: predicted` buys before it chooses.
 rule annotate_sample:
     input:
-        questions=lambda w: pools.questions(config, *probe_of(w)),
-        difficulty=lambda w: pass_rates_for(w),
+        questions=inputs.deciding_questions,
+        difficulty=inputs.pass_rates,
     output:
         "results/subsets/{model}/{task}/{policy}/seed{seed}.sample.csv",
     log:
@@ -62,9 +62,9 @@ rule export_subset:
     container:
         IMAGE["training"]
     params:
-        files=lambda w: [path for _, path in parts_of(w.task, "train")],
-        answer=lambda w: annotation_column(w),
-        code=code("subsets/export_subset.py"),
+        files=arguments.pool_folders,
+        answer=arguments.annotation_column,
+        code=arguments.code("subsets/export_subset.py"),
     message:
         "Write the rows of subset {wildcards.policy} of {wildcards.task}"
     shell:

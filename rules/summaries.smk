@@ -9,7 +9,7 @@ localrules:
 
 rule summarize:
     input:
-        summarized,
+        drawing.results,
     output:
         [f"results/summaries/{{study}}/{table}.csv" for table in registry.SUMMARIES],
     log:
@@ -17,9 +17,9 @@ rule summarize:
     container:
         IMAGE["figures"]
     params:
-        config=lambda w: as_json(paths.of_study(config, w.study)),
-        comparisons=lambda w: json.dumps(pools.comparisons(config, w.study)),
-        code=code("summaries/summarize.py", *{f"analysis/{table.module}": None for table in registry.SUMMARIES.values()}),
+        config=arguments.study,
+        comparisons=arguments.comparisons,
+        code=arguments.code("summaries/summarize.py", *{f"analysis/{table.module}": None for table in registry.SUMMARIES.values()}),
     message:
         "Summarise study {wildcards.study}"
     shell:
@@ -29,7 +29,7 @@ rule summarize:
 
 rule judge_claims:
     input:
-        tables=drawn(*of_all(registry.JUDGED)),
+        tables=drawing.tables(tables_of_entries(registry.JUDGED)),
         claims="paper/claims.yaml",
         published=PUBLISHED,
     output:
@@ -39,8 +39,8 @@ rule judge_claims:
     container:
         IMAGE["figures"]
     params:
-        conditions=lambda w: as_json(claim_conditions.conditions(config, w.study)),
-        code=code("summaries/judge_claims.py"),
+        conditions=arguments.conditions,
+        code=arguments.code("summaries/judge_claims.py"),
     message:
         "Judge the claims and compare published numbers with those of study {wildcards.study}"
     shell:
@@ -59,7 +59,7 @@ rule compare_with_reference:
     container:
         IMAGE["figures"]
     params:
-        code=code("summaries/compare_with_reference.py"),
+        code=arguments.code("summaries/compare_with_reference.py"),
     message:
         "Compare study {wildcards.study} with its reference"
     shell:

@@ -1,7 +1,5 @@
 # Training runs, by GRPO or SFT. The training program is not an input: only a changed specification or changed data retrain a run.
 
-TRAINING = ("train_grpo", "train_first_round")
-
 
 localrules:
     write_spec,
@@ -9,13 +7,13 @@ localrules:
 
 rule write_spec:
     output:
-        f"results/training/{paths.RUN}/spec.yaml",
+        f"{paths.RUN_FOLDER}/spec.yaml",
     log:
         f"results/logs/write_spec/{paths.RUN}.log",
     container:
         IMAGE["figures"]
     params:
-        run=lambda w: as_json(Spec.from_study(config, run_of(w)).fields()),
+        run=arguments.spec,
     message:
         "Specify run {wildcards.model}/{wildcards.task}/{wildcards.recipe}/{wildcards.policy}/seed{wildcards.seed}"
     shell:
@@ -24,27 +22,22 @@ rule write_spec:
 
 rule train_grpo:
     input:
-        spec=f"results/training/{paths.RUN}/spec.yaml",
+        spec=f"{paths.RUN_FOLDER}/spec.yaml",
         model="results/models/{model}/manifest.json",
-        problems=lambda w: paths.trained_on(config, w.task),
-        subset=lambda w: paths.subset_of_run(config, run_of(w)),
-        more=lambda w: more_of_run(w),
+        problems=inputs.training_problems,
+        subset=inputs.training_subset,
+        extras=inputs.training_extras,
     output:
-        checkpoints=f"results/training/{paths.RUN}/checkpoints/manifest.json",
-        updates=f"results/training/{paths.RUN}/updates.csv",
-        timing=f"results/training/{paths.RUN}/timing.csv",
-        provenance=f"results/training/{paths.RUN}/provenance.json",
+        checkpoints=f"{paths.RUN_FOLDER}/checkpoints/manifest.json",
+        updates=f"{paths.RUN_FOLDER}/updates.csv",
+        timing=f"{paths.RUN_FOLDER}/timing.csv",
+        provenance=f"{paths.RUN_FOLDER}/provenance.json",
     log:
         f"results/logs/train_grpo/{paths.RUN}.log",
     container:
         IMAGE["training"]
     resources:
-        **for_gpus(training_gpus),
-        gpu_gib=training_gpu_memory,
-        mem_mb=training_memory,
-        runtime=minutes("train_grpo"),
-        slurm_extra=training_warning,
-        hardware=training_hardware,
+        **machine.for_training(),
         track=config["track"],
     params:
         folder=lambda w, output: os.path.dirname(output.updates),

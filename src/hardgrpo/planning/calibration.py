@@ -32,11 +32,11 @@ GROUPS = [  # keys of a group besides rule and device, from narrow to wide
 ]
 TASKS = ("task", "eval_task")
 PROVENANCE = {  # {rule: the path of a finished job's provenance below the folder of results}
-    "train_grpo": "training/{model}/{task}/{recipe}/{policy}/seed{seed}/provenance.json",
+    "train_grpo": f"training/{paths.RUN}/provenance.json",
     "probe": "provenance/probe/{model}/{task}/shard{shard}.json",
     "evaluate_base": "provenance/evaluation/{model}/base/{eval_task}.json",
     "sample_reach": "provenance/evaluation/{model}/reach/{eval_task}.json",
-    "evaluate_run": "provenance/evaluation/{model}/{task}/{recipe}/{policy}/seed{seed}/{eval_task}.json",
+    "evaluate_run": f"provenance/evaluation/{paths.RUN}/{{eval_task}}.json",
     "pretrain_model": "models/{model}/provenance.json",
 }
 

@@ -1,9 +1,9 @@
 """Start programs with torch, transformers and TRL already loaded: a server process imports the libraries once and forks for each program.
 
 Loading takes seconds, a large part of each short job of a small study (`make bench ONLY=startup`). When Snakemake runs its jobs on
-this machine, it sets HARDGRPO_WARM to the path of a socket (rules/common.smk); `off` turns this off. The first program that needs torch
-starts the server, which ends with Snakemake. Snakemake keeps a path that is already set, which lets the tests share a server. The server
-loads only libraries; each program reads the current code of its own clone.
+this machine, it sets HARDGRPO_WARM to the path of a socket (hardgrpo.workflow.startup); `off` turns this off. The first program that needs
+torch starts the server, which ends with Snakemake. Snakemake keeps a path that is already set, which lets the tests share a server. The
+server loads only libraries; each program reads the current code of its own clone.
 
 A program sends its arguments, environment, folder and streams to the server, forwards signals to the forked process, and exits with the
 status of that process. Without a server, the program does the work itself. So do programs that need GPUs: CUDA fails in a process whose

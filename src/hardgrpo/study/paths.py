@@ -9,6 +9,7 @@ PUBLISHED = "results/published"  # the folder of published numbers, which no rul
 CALIBRATION = "results/calibration.json"  # of the cost model
 GPU_CHECK = "results/gpu-check"
 RUN = "{model}/{task}/{recipe}/{policy}/seed{seed}"  # a run in the paths of rules; `model` is the name of its base
+RUN_FOLDER = f"results/training/{RUN}"
 STATES = "results/state"  # the folder of the states of unfinished runs, and of the completions that later probes use
 
 

@@ -1,0 +1,232 @@
+"""Parameters of rules: from the wildcards of a job to arguments of its program.
+
+Snakemake compares parameters as text and runs a job again when they differ. JSON in an argument therefore has sorted keys.
+"""
+
+import json
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from snakemake.iocontainers import Wildcards
+
+from hardgrpo.report import registry
+from hardgrpo.runtime import code as code_files
+from hardgrpo.selection import policies
+from hardgrpo.study import claim_conditions, paths, pool_sizes, pools, settings
+from hardgrpo.study.spec import Spec
+from hardgrpo.workflow.input_files import run_of
+from hardgrpo.workflow.names import Names
+
+
+def as_json(value) -> str:
+    """A slice of the configuration as one argument, with sorted keys."""
+    return json.dumps(settings.sorted_slice(value))
+
+
+class Arguments:
+    """Functions from wildcards to arguments for one configuration. `workflow` is Snakemake's object of this name in a Snakefile."""
+
+    def __init__(self, config: dict, names: Names, workflow):
+        self.config, self.names, self.workflow = config, names, workflow
+
+    def code(self, program: str, *modules: str) -> str:
+        """Checksum of a program of scripts/, of the library modules that the program finds by name, and of the project's code that these
+        import.
+
+        Cheap rules have the checksum as a parameter, so that they run again when their code changes. Expensive rules do not have it.
+        """
+        library = [code_files.SOURCE / f"hardgrpo/{module}.py" for module in modules]
+        return code_files.checksum(Path(self.workflow.basedir) / "scripts" / program, *library)
+
+    # --- problems and models ---
+
+    def source(self, wildcards: Wildcards) -> str:
+        """The part of a task's source that decides the problems of a split."""
+        return as_json(settings.source_of_split(self._task(wildcards), wildcards.split))
+
+    def solution_source(self, wildcards: Wildcards) -> str:
+        """The part of a task's source that decides the worked solutions of the pool."""
+        return as_json(settings.source_of_split(self._task(wildcards), "train", with_solutions=True))
+
+    def source_folders(self, wildcards: Wildcards) -> list[str]:
+        """The files or folders from which a split is read."""
+        return [path for _, path in paths.parts(self.config, wildcards.task, wildcards.split)]
+
+    def pool_folders(self, wildcards: Wildcards) -> list[str]:
+        """The files or folders from which a task's pool is read."""
+        return [path for _, path in paths.parts(self.config, wildcards.task, "train")]
+
+    def task_in_ids(self, wildcards: Wildcards) -> str:
+        """The task whose name is in the ids of the problems."""
+        return settings.sampled_as(self.config, wildcards.task)
+
+    def grader_and_policies(self, wildcards: Wildcards) -> str:
+        """The grader that must read the answers, and the policies that must be able to choose from the pool."""
+        targets = self.workflow.dag_settings.targets
+        choosing = pool_sizes.of_task(self.config, wildcards.task, targets) if wildcards.split == "train" else {}
+        argument = f"--policies {shlex.quote(as_json(choosing))}" if choosing else ""
+        return f"{self._task(wildcards)['grader']} {argument}"
+
+    def unlabelled(self, wildcards: Wildcards) -> str:
+        return "" if settings.is_labelled(self._task(wildcards), wildcards.split) else "--unlabelled"
+
+    def answer_column(self, wildcards: Wildcards) -> str:
+        return settings.answer_column(self._task(wildcards))
+
+    def model_source(self, wildcards: Wildcards) -> str:
+        return as_json(settings.entry(self.config, wildcards.model)["source"])
+
+    def model_parent(self, wildcards: Wildcards) -> str:
+        """The folder to which the path of a model is relative."""
+        is_folder = settings.entry(self.config, wildcards.model)["source"]["kind"] == "folder"
+        return self.config["data"] if is_folder else "."
+
+    def pretraining(self, wildcards: Wildcards) -> str:
+        return as_json(settings.pretraining(self.config, wildcards.model))
+
+    def chat(self, wildcards: Wildcards) -> str:
+        """Arguments of the model's chat template."""
+        return as_json(settings.chat(self.config, wildcards.model))
+
+    # --- probe and subsets ---
+
+    def sampling(self, wildcards: Wildcards) -> str:
+        """Arguments of a program that samples: the engine, and the arguments of the model's chat template."""
+        return f"--engine {settings.engine(self.config, wildcards.model)} --chat {shlex.quote(self.chat(wildcards))}"
+
+    def probe(self, wildcards: Wildcards) -> dict:
+        return settings.sorted_slice(self._task(wildcards)["probe"])
+
+    def probed_samples(self, wildcards: Wildcards) -> int:
+        """Completions per prompt of a probe, those that are held out included."""
+        return settings.probed_samples(self.config, wildcards.task)
+
+    def expected_samples(self, wildcards: Wildcards) -> str:
+        """Arguments that say how many completions per prompt a probe must have."""
+        if wildcards.model in self.names.recorded:
+            return "--recorded"
+        probe = self._task(wildcards)["probe"]
+        is_stopped = (wildcards.model, wildcards.task) == self.names.stopped_probe
+        held_out = f" --held-out {probe['held_out']}" if "held_out" in probe else ""
+        stopped = f" --stopped {probe['stop']['confidence']}" if is_stopped else ""
+        return f"--samples {probe['samples']}{held_out}{stopped}"
+
+    def fewer_samples(self, wildcards: Wildcards) -> str:
+        """Arguments that cut a probe to the task's number of samples, if the task that it is cut from has more."""
+        task = self._task(wildcards)
+        samples = task["probe"]["samples"]
+        longer_samples = self.config["tasks"][task["cut_from"]]["probe"]["samples"]
+        return "" if samples == longer_samples else f" --samples {samples} --of {longer_samples}"
+
+    def stop(self, wildcards: Wildcards) -> str:
+        """Arguments of a probe that stops as soon as the subset of `snakemake subset` is decided."""
+        subset, stop = self.config["subset"], self._task(wildcards)["probe"]["stop"]
+        policy = self._first_policy(subset["policy"]) | {"seed": subset["seed"]}
+        batch = f" --batch {stop['batch']}" if "batch" in stop else ""
+        return f"--stop-for {shlex.quote(as_json([policy]))} --confidence {stop['confidence']}{batch}"
+
+    def recording_code(self, wildcards: Wildcards) -> str:
+        """The checksum of the program that measures difficulty, for recordings. Elsewhere every training would follow a change of code."""
+        return self.code("probe/measure_difficulty.py") if wildcards.model in self.names.recorded else ""
+
+    def policy(self, wildcards: Wildcards) -> str:
+        """The policy that chooses a subset. With `rounds`, its budget is that of round one."""
+        return as_json(self._first_policy(wildcards.policy))
+
+    def second_policy(self, wildcards: Wildcards) -> str:
+        """The policy that chooses in round two: its budget is that of both rounds."""
+        budget = self.config["policies"][wildcards.policy]["budget"]
+        return as_json(self._first_policy(wildcards.policy) | {"budget": budget})
+
+    def _first_policy(self, name: str) -> dict:
+        """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget is that of round one."""
+        policy = self.config["policies"][name]
+        rule = {key: value for key, value in policy.items() if key not in ("probed_on", "probed_by", "rounds")}
+        return rule | ({"budget": policies.halve_budget(policy["budget"])} if settings.in_rounds(policy) else {})
+
+    def measures(self, wildcards: Wildcards, input) -> str:
+        """The files that a policy chooses by, as options named like the inputs."""
+        return " ".join(f"--{name} {path}" for name, path in input.items())
+
+    def annotation_column(self, wildcards: Wildcards) -> str:
+        """The argument that adds an empty column for the answer, named as in the pool's file."""
+        if wildcards.what == "rows":
+            return ""
+        return f"--to-annotate {shlex.quote(self.answer_column(wildcards))}"
+
+    # --- training ---
+
+    def spec(self, wildcards: Wildcards) -> str:
+        return as_json(Spec.from_study(self.config, run_of(wildcards)).fields())
+
+    def first_spec(self, wildcards: Wildcards) -> str:
+        """The specification of the first of two rounds."""
+        return as_json(Spec.from_study(self.config, run_of(wildcards), first=True).fields())
+
+    def first_checkpoint(self, wildcards: Wildcards) -> str:
+        """The last checkpoint of the first of two rounds."""
+        return Spec.from_study(self.config, run_of(wildcards)).model_folder
+
+    # --- evaluation ---
+
+    def test(self, wildcards: Wildcards) -> str:
+        """How a test is sampled."""
+        task = self.config["tasks"][wildcards.eval_task]
+        greedy = " --greedy" if task["test"]["greedy"] else ""
+        sampling = f"--samples {task['test']['samples']}{greedy} --seed {task['test']['seed']}"
+        return f"{sampling} --completion-tokens {task['completion_tokens']}"
+
+    def reach(self, wildcards: Wildcards) -> str:
+        """How a base model's reach on a test is sampled."""
+        task = self.config["tasks"][wildcards.eval_task]
+        reach = task["test"]["reach"]
+        return f"--samples {reach['samples']} --seed {reach['seed']} --completion-tokens {task['completion_tokens']}"
+
+    def checkpoints(self, wildcards: Wildcards, input) -> str:
+        return f"--checkpoints {os.path.dirname(input.checkpoints)}"
+
+    # --- summaries and papers ---
+
+    def study(self, wildcards: Wildcards) -> str:
+        """The part of the configuration that decides which files a study has."""
+        return as_json(paths.of_study(self.config, wildcards.study))
+
+    def design(self, wildcards: Wildcards) -> str:
+        """The design of a study, for the text of its paper."""
+        return as_json(settings.described(self.config, wildcards.study))
+
+    def first_recipe(self, wildcards: Wildcards) -> str:
+        """The recipe that labels of arms do not name."""
+        return settings.first_recipe(self.config["studies"][wildcards.study])
+
+    def figure_design(self, entry: registry.Figure) -> Callable[[Wildcards], str]:
+        """The part of a study's design that a figure shows."""
+        return lambda wildcards: as_json(entry.design(self.config, wildcards.study))
+
+    def comparisons(self, wildcards: Wildcards) -> str:
+        """The pools and tests of a study that are compared."""
+        return json.dumps(pools.comparisons(self.config, wildcards.study))
+
+    def graders(self, wildcards: Wildcards) -> str:
+        """{task: grader} of the tests of a study."""
+        tests = paths.of_study(self.config, wildcards.study)["tasks"]
+        return as_json({test: self.config["tasks"][test]["grader"] for test in tests})
+
+    def prices(self, wildcards: Wildcards) -> str:
+        """What the costs of a study are computed from."""
+        return as_json(settings.prices(self.config, wildcards.study))
+
+    def conditions(self, wildcards: Wildcards) -> str:
+        """Facts that decide which claims a study can test."""
+        return as_json(claim_conditions.conditions(self.config, wildcards.study))
+
+    def title(self, wildcards: Wildcards) -> str:
+        return as_json({"name": wildcards.study, "title": self.config["studies"][wildcards.study]["title"]})
+
+    def run_folders(self, wildcards: Wildcards) -> list[str]:
+        return [os.path.dirname(updates) for updates in paths.updates(self.config, wildcards.study)]
+
+    def _task(self, wildcards: Wildcards) -> dict:
+        return self.config["tasks"][wildcards.task]

@@ -1,0 +1,199 @@
+"""Figures, tables and papers: which of them a study has, and the tables that they are drawn from."""
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from snakemake.io import expand
+from snakemake.iocontainers import Wildcards
+from snakemake.logging import logger
+
+from hardgrpo.report import registry
+from hardgrpo.study import claim_conditions, paths, pools, settings
+from hardgrpo.workflow.failures import raises_workflow_error
+
+SUMMARIES = list(registry.SUMMARIES)
+PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
+BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
+
+
+def tables_of_entries(entries: Mapping) -> dict[str, None]:
+    """Names of all tables that the given entries of the registry need."""
+    return dict.fromkeys(name for entry in entries.values() for name in entry.of)
+
+
+class Drawing:
+    """The drawings of studies. `workflow` is Snakemake's object of this name in a Snakefile; `has_tex` says whether jobs have TeX."""
+
+    def __init__(self, config: dict, workflow, has_tex: bool):
+        self.config, self.workflow, self.has_tex = config, workflow, has_tex
+        self.folder = functools.cache(self._folder)
+        self.figure_names = functools.cache(self._figure_names)
+
+    # --- what drawings are made from ---
+
+    def is_drawing_only(self) -> bool:
+        """Whether all targets are figures, tables, papers or crates. Then no study is run, whatever files are in results/."""
+        is_drawing = lambda name: (
+            name in ("figures", "paper", "crate") or (name.startswith("paper/") and not name.endswith("explorer.html"))
+        )
+        targets = [str(target) for target in self.workflow.dag_settings.targets]
+        return bool(targets) and all(map(is_drawing, targets))
+
+    def results(self, wildcards: Wildcards) -> list[str] | str:
+        """Inputs of a study's summaries. When only drawing, return a file that cannot exist, so that Snakemake takes the summaries as
+        they are and plans no run."""
+        if self.is_drawing_only():
+            return "`figures` and `paper` make no summaries: they draw finished ones"
+        study = wildcards.study
+        with_prompts = [with_prompt for _, _, with_prompt in paths.recorded_probes(self.config, study)]
+        comparisons = pools.comparisons(self.config, study)
+        tests, compared_pools = ([comparison[key] for comparison in comparisons] for key in ("test", "pool"))
+        return paths.results(self.config, study) + with_prompts + list(dict.fromkeys(tests + compared_pools))
+
+    def _folder(self, study: str) -> str:
+        """Folder of the summary tables for a study's figures and paper.
+
+        A run draws the tables that it computes. `figures` and `paper` alone draw the tables that `draw` in the configuration names. If
+        these are missing, return a path that says what to do, so that Snakemake reports it.
+        """
+        computed, reference = paths.computed(study), paths.reference(study)
+        if not self.is_drawing_only():
+            return computed
+        is_complete = {folder: paths.has_tables(folder, SUMMARIES) for folder in (computed, reference)}
+        choices = {"computed": [computed], "reference": [reference], "auto": [computed, reference]}[self.config["draw"]]
+        folder = next((choice for choice in choices if is_complete[choice]), None)
+        if folder is None:
+            return (
+                f"{' and '.join(choices)}: no complete summaries of study {study}; run it:"
+                f" .venv/bin/snakemake all --profile laptop --config study={study}"
+            )
+        kind, alternative = ("reference", reference) if folder == computed else ("computed", computed)
+        hint = f"; `--config draw={kind}` draws {alternative}" if is_complete[alternative] else ""
+        if self.workflow.is_main_process:
+            logger.info(f"Study {study} is drawn from {folder}{hint}.")
+        return folder
+
+    def origin(self, wildcards: Wildcards) -> str:
+        """The argument that says that the committed reference is drawn."""
+        return "--reference" if self.folder(wildcards.study) == paths.reference(wildcards.study) else ""
+
+    def tables(self, names: Iterable[str]) -> Callable[[Wildcards], list[str]]:
+        """An input function: the tables of these names."""
+        names = list(names)
+
+        def files(wildcards: Wildcards) -> list[str]:
+            summaries = [name for name in names if name in registry.SUMMARIES]
+            judged = [f"paper/{wildcards.study}/{name}.csv" for name in names if name in registry.JUDGED]
+            by_hand = [BY_HAND[name] for name in names if name in BY_HAND]
+            return self._summaries(wildcards.study, summaries) + judged + by_hand
+
+        return files
+
+    def _summaries(self, study: str, names: list[str]) -> list[str]:
+        folder = self.folder(study)
+        is_message = ":" in folder
+        return [folder] if is_message else [f"{folder}/{name}.csv" for name in names]
+
+    def configured_summaries(self, wildcards: Wildcards) -> list[str]:
+        """The configured study's tables. They are inputs of `figures` and `paper` themselves, because Snakemake does not report a
+        missing input of a figure that already exists."""
+        return self._summaries(self.config["study"], SUMMARIES)
+
+    # --- which drawings a study has ---
+
+    @raises_workflow_error
+    def _figure_names(self, study: str) -> list[str]:
+        return registry.figures_of(self.config, study)
+
+    def figures(self, study: str) -> list[str]:
+        kinds = ["pdf", "png", "csv"]
+        return expand("paper/{study}/figures/{figure}.{kind}", study=study, figure=self.figure_names(study), kind=kinds)
+
+    def paper_tables(self, study: str) -> list[str]:
+        kinds = ["tex", "csv", "html"]
+        tables = expand("paper/{study}/tables/{table}.{kind}", study=study, table=registry.TABLES, kind=kinds)
+        return [*tables, f"paper/{study}/captions.tex", f"paper/{study}/numbers.tex"]
+
+    def worth(self, study: str) -> list[str]:
+        """The page that says whether it was worth it, unless all runs are recorded."""
+        has_runs = any(run.recipe != "recorded" for run in paths.runs(self.config, study))
+        return [f"paper/{study}/worth.html"] if has_runs else []
+
+    def paper(self, study: str) -> list[str]:
+        """Figures, tables, the page that says whether it was worth it, and the report of the checks."""
+        return self.figures(study) + self.paper_tables(study) + self.worth(study) + [f"paper/{study}/verified.txt"]
+
+    def pdf(self, study: str) -> list[str]:
+        """The paper as PDF, if TeX is installed."""
+        return [f"paper/{study}/paper.pdf"] if self.has_tex else []
+
+    def explorer(self, study: str) -> list[str]:
+        """The explorer, if the study has completions."""
+        return [f"paper/{study}/explorer.html"] if paths.evaluations(self.config, study) else []
+
+    def agreement(self, study: str) -> list[str]:
+        """The comparison with the committed reference, if the study has runs and a reference."""
+        has_reference = paths.has_tables(paths.reference(study), ["decomposition_runs"])
+        return [paths.agreement(study)] if has_reference and paths.runs(self.config, study) else []
+
+    def typeset(self, wildcards: Wildcards) -> list[str]:
+        """The figures and tables of the paper's text."""
+        return self.figures(wildcards.study) + self.paper_tables(wildcards.study)
+
+    def packed(self, wildcards: Wildcards) -> list[str]:
+        """The files of a study's crate: its summaries and its paper."""
+        return self._summaries(wildcards.study, SUMMARIES) + self.paper(wildcards.study)
+
+    def workflow_files(self) -> list[str]:
+        """The files of a study's crate that describe the workflow: rules, their functions, and the catalogue of the configuration."""
+        root, patterns = Path(self.workflow.basedir), ("rules/*.smk", "src/hardgrpo/workflow/*.py", "config/**/*.yaml")
+        return sorted(str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern))
+
+    # --- a study that is finished ---
+
+    def finished(self, study: str) -> list[str]:
+        """Everything that makes a study finished.
+
+        A study that was finished without TeX stays finished when TeX is installed later; a message says how to make its PDF.
+        """
+        pdf = [] if self._is_without_pdf(study) else self.pdf(study)
+        files = paths.results(self.config, study) + paths.prunings(self.config, study)
+        return files + self.paper(study) + pdf + self.agreement(study) + self.explorer(study)
+
+    def suggest_pdf(self, study: str) -> None:
+        """Log how to make the PDF of a study that was finished without TeX, if TeX is installed now."""
+        if self.has_tex and self._is_without_pdf(study) and self.workflow.is_main_process:
+            logger.info(f"Study {study} was finished without TeX. Make its PDF now: {_make_pdf(study)}")
+
+    def note_missing_pdf(self, study: str) -> None:
+        """After each run: if the study is finished without a PDF, write a note that says how to make one."""
+        note = _note(study)
+        if os.path.exists(f"paper/{study}/paper.pdf"):
+            note.unlink(missing_ok=True)
+        elif not self.has_tex and all(map(os.path.exists, self.paper(study) + self.explorer(study))):
+            note.write_text(f"Study {study} was finished without TeX. Install TeX, then make its PDF: {_make_pdf(study)}\n")
+
+    def show_results_command(self, study: str) -> str:
+        """The command that prints the results of a study."""
+        # After a part of a study there is no agreement with the reference yet.
+        compared = [] if self.is_drawing_only() else [path for path in self.agreement(study) if Path(path).exists()]
+        agreement = " ".join(["", "--agreement", *compared]) if compared else ""
+        own_bases = " --own-bases" if claim_conditions.conditions(self.config, study)["own_bases"] else ""
+        tex = "" if self.has_tex else " --no-tex"
+        first_recipe = f" --first-recipe {settings.first_recipe(self.config['studies'][study])}"
+        tables = f"{self.folder(study)}/*.csv"
+        return f"python scripts/paper/show_results.py --study {study} --tables {tables}{agreement}{own_bases}{first_recipe}{tex}"
+
+    def _is_without_pdf(self, study: str) -> bool:
+        return _note(study).exists()
+
+
+def _note(study: str) -> Path:
+    """The file that says how to make the PDF of a study that was finished without TeX."""
+    return Path(f"paper/{study}/no_pdf.txt")
+
+
+def _make_pdf(study: str) -> str:
+    return f".venv/bin/snakemake paper --profile laptop --config study={study}"

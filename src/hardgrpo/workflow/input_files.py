@@ -1,0 +1,180 @@
+"""Input functions of rules: from the wildcards of a job to the files that it reads.
+
+A file that cannot exist stands for an input that the configuration lacks. Its path says what is wrong, and Snakemake reports it as
+missing, but only if a job needs it.
+"""
+
+import functools
+import os
+
+from snakemake.io import glob_wildcards
+from snakemake.iocontainers import Wildcards
+
+from hardgrpo.study import paths, pool_sizes, pools, settings
+from hardgrpo.workflow.names import Names
+
+
+class InputFiles:
+    """Input functions for one configuration. `workflow` is Snakemake's object of this name in a Snakefile."""
+
+    def __init__(self, config: dict, names: Names, workflow):
+        self.config, self.names, self.workflow = config, names, workflow
+        self.too_small = functools.cache(self._too_small)
+
+    # --- problems and models ---
+
+    def source_files(self, wildcards: Wildcards) -> list[str]:
+        """The files that must exist before a split is prepared."""
+        return [file for file, _ in paths.parts(self.config, wildcards.task, wildcards.split)]
+
+    def solution_files(self, wildcards: Wildcards) -> list[str]:
+        """The files that must exist before the worked solutions of a pool are written."""
+        return [file for file, _ in paths.parts(self.config, wildcards.task, "train")]
+
+    def annotated_rows(self, wildcards: Wildcards) -> str:
+        """The user's file with the answers to the chosen prompts."""
+        name = self.config["tasks"][wildcards.task].get("annotated", f"config.yaml: tasks.{wildcards.task}.annotated")
+        return os.path.join(self.config["data"], name)
+
+    def hidden_problems(self, wildcards: Wildcards) -> list[str]:
+        """The problems that a pretrained base is never shown."""
+        return [paths.problems(*split) for split in settings.never_shown(self.config, wildcards.model)]
+
+    # --- probe and subsets ---
+
+    def pool(self, wildcards: Wildcards) -> str:
+        """The problems that a model is probed on."""
+        return pools.problems(self.config, wildcards.model, wildcards.task)
+
+    def pool_questions(self, wildcards: Wildcards) -> str:
+        """The problems that a model is probed on, without their answers."""
+        return pools.questions(self.config, wildcards.model, wildcards.task)
+
+    def probe(self, wildcards: Wildcards) -> str | list[str]:
+        """The completions of a probe: those of all its shards."""
+        base, task = wildcards.model, wildcards.task
+        if (base, task) == self.names.stopped_probe:
+            return paths.stopped_probe(base, task)
+        shards = 1 if base in self.names.recorded else self.config["tasks"][task]["probe"]["shards"]
+        return [paths.probe(base, task, shard) for shard in range(shards)]
+
+    def longer_probe(self, wildcards: Wildcards) -> str:
+        """The shard of the probe from which a task's completions are cut."""
+        return paths.probe(wildcards.model, self.config["tasks"][wildcards.task]["cut_from"], wildcards.shard)
+
+    def recorded_probe(self, wildcards: Wildcards) -> str:
+        return f"{self.config['data']}/{self._recording(wildcards.model, wildcards.task)['probe']}"
+
+    def recorded_trajectory(self, wildcards: Wildcards) -> str:
+        return f"{self.config['data']}/{self.config['models'][wildcards.model]['source']['file']}"
+
+    def deciding_questions(self, wildcards: Wildcards) -> str:
+        """The pool, without its answers, whose probe decides a subset."""
+        return pools.questions(self.config, *self._deciding_probe(wildcards))
+
+    def pass_rates(self, wildcards: Wildcards) -> str:
+        """The pass rates that decide a subset."""
+        return paths.difficulty(*self._deciding_probe(wildcards))
+
+    def measures(self, wildcards: Wildcards) -> dict[str, str]:
+        """The files that a policy chooses by, as named inputs: pass rates, or signals, with the labelled sample where the policy
+        predicts pass rates."""
+        base, task, name, seed = wildcards.model, wildcards.task, wildcards.policy, wildcards.seed
+        policy = self.config["policies"][name]
+        is_chosen = os.path.exists(paths.subset(base, task, name, seed))  # Snakemake keeps an output whose inputs are missing
+        if not is_chosen and (problem := self.too_small(name, task)):
+            return {"pool": problem}
+        if policy.get("by", "pass_rate") != "pass_rate":
+            sample = {"sample": paths.subset(base, task, name, seed, "sample.csv")} if policy["by"] == "predicted" else {}
+            return {"signals": paths.signals(*self._deciding_probe(wildcards))} | sample
+        if settings.is_labelled(self.config["tasks"].get(task, {})):  # the prompts of a trajectory are no task
+            return {"difficulty": self.pass_rates(wildcards)}
+        annotated = {"annotated": paths.annotated(task)} if policy["rule"] == "annotated" else {}
+        return {"questions": paths.questions(task)} | annotated  # enough for rules that use no pass rates
+
+    def _deciding_probe(self, wildcards: Wildcards) -> tuple[str, str]:
+        """(base, task) whose probe decides a subset."""
+        policy = self.config["policies"][wildcards.policy]
+        base = settings.probing_base(self.config, settings.model_of(wildcards.model), policy, int(wildcards.seed))
+        return base, policy.get("probed_on", wildcards.task)
+
+    def _too_small(self, policy: str, task: str) -> str | None:
+        """A path that does not exist and says why a pool is too small for a policy; None if it is large enough."""
+        if task not in self.config["tasks"] or not self.workflow.is_main_process:  # the prompts of a trajectory are no task
+            return None
+        problem = pool_sizes.too_small(self.config, policy, task)
+        return problem and f"{', '.join(map(os.path.relpath, self.workflow.configfiles))}: {problem}"
+
+    # --- training ---
+
+    def training_problems(self, wildcards: Wildcards) -> str:
+        """The problems with answers that a run's prompts come from."""
+        return paths.trained_on(self.config, wildcards.task)
+
+    def training_subset(self, wildcards: Wildcards) -> str:
+        """The prompts that a run is trained on."""
+        return paths.subset_of_run(self.config, run_of(wildcards))
+
+    def training_extras(self, wildcards: Wildcards) -> list[str]:
+        """Further inputs of a run: worked solutions, the questions that were not chosen, and for a second round the checkpoints of the first."""
+        extras = list(paths.more_inputs(self.config, wildcards.task, wildcards.recipe).values())
+        if wildcards.policy not in self.names.policies_in_rounds:
+            return extras
+        return [*extras, paths.first_round(run_of(wildcards), "checkpoints/manifest.json")]
+
+    # --- evaluation ---
+
+    def test_problems(self, wildcards: Wildcards) -> str:
+        """The problems that a model is tested on."""
+        return pools.problems(self.config, wildcards.model, wildcards.eval_task, "test")
+
+    def longer_grades(self, wildcards: Wildcards) -> str:
+        """The graded completions from which those of a task are cut."""
+        task = self.config["tasks"][wildcards.eval_task]["cut_from"]
+        return paths.evaluation(f"{wildcards.model}/{wildcards.what}", task)
+
+    def longer_completions(self, wildcards: Wildcards) -> str:
+        """The texts of the completions from which those of a task are cut."""
+        return paths.completions(self.longer_grades(wildcards))
+
+    def run_evaluations(self, wildcards: Wildcards) -> list[str]:
+        """The evaluations of a run in the configured study. Pruning waits for them."""
+        run, study = run_of(wildcards), self.config["study"]
+        if run not in self._configured_runs:
+            return [f"config.yaml: studies.{study} has no run {run.path}"]
+        return paths.evaluations_of_run(self.config, study, run)
+
+    @functools.cached_property
+    def _configured_runs(self) -> frozenset[settings.Run]:
+        """The runs of the configured study. A set, because each pruning job looks its run up."""
+        return frozenset(paths.runs(self.config, self.config["study"]))
+
+    def recorded_base(self, wildcards: Wildcards) -> str:
+        return f"{self.config['data']}/{self._recording(wildcards.model, wildcards.eval_task)['base']}"
+
+    def recorded_checkpoints(self, wildcards: Wildcards) -> list[str]:
+        return list(self.recorded_steps(wildcards).values())
+
+    def recorded_steps(self, wildcards: Wildcards) -> dict[int | str, str]:
+        """{step: file} of the recorded checkpoints of a run.
+
+        If there is none, return a path that does not exist: committed summaries can be drawn without recordings.
+        """
+        pattern = self._recording(wildcards.model, wildcards.task)["runs"][wildcards.policy]
+        matches = glob_wildcards(os.path.join(self.config["data"], pattern)).step
+        steps = {int(step): step for step in matches if step.isdigit() and int(step) > 0} or {"N": "N"}
+        return {step: os.path.join(self.config["data"], pattern.replace("{step}", steps[step])) for step in sorted(steps)}
+
+    def _recording(self, model: str, task: str) -> dict:
+        return self.config["models"][model]["source"]["recordings"][task]
+
+    # --- papers ---
+
+    def texts(self, wildcards: Wildcards) -> list[str]:
+        """The evaluations of a study, the texts of their completions, and the problems."""
+        return paths.texts(self.config, wildcards.study)
+
+
+def run_of(wildcards: Wildcards) -> settings.Run:
+    """The run that the wildcards of a path name."""
+    return settings.run_from(wildcards.model, wildcards.task, wildcards.recipe, wildcards.policy, wildcards.seed)

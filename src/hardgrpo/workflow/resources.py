@@ -1,0 +1,211 @@
+"""Resources that jobs request: GPUs, memory, time, and the partition and account that the profile names."""
+
+import functools
+import math
+import re
+import shlex
+from collections.abc import Callable
+
+from snakemake.exceptions import WorkflowError
+from snakemake.iocontainers import Wildcards
+from snakemake.resources import Resource
+
+from hardgrpo.planning import calibration, durations
+from hardgrpo.runtime import cluster
+from hardgrpo.study import memory, settings
+from hardgrpo.workflow.failures import raises_workflow_error
+from hardgrpo.workflow.names import Names
+
+# Entries of a profile's default-resources that describe the cluster.
+CLUSTER_ENTRIES = (
+    "slurm_account",
+    "slurm_partition",
+    "slurm_extra",
+    "gpu_partition",
+    "gpu_name",
+    "constraint",
+    "gpu_constraint",
+    "longest_runtime",
+)
+
+
+def read_cluster(default_resources) -> dict[str, str]:
+    """The cluster's entries in a profile's default-resources, as text. Raise a `WorkflowError` if one is invalid.
+
+    Snakemake evaluates these entries as Python, and a partition may be called `open` or `all`. They are quoted in `default_resources`,
+    so that they stay text, also for the Snakemake that runs inside each job.
+    """
+    entries = {}
+    for name in set(default_resources) & set(CLUSTER_ENTRIES):
+        resource = default_resources[name]
+        text = str(resource.value if resource.raw is None else resource.raw).strip("'\"")
+        default_resources[name] = Resource(name, text, raw=repr(text))
+        entries[name] = text
+    if not re.fullmatch("[1-9][0-9]*", entries.get("longest_runtime", "1")):
+        raise WorkflowError(
+            f"profile: default-resources: longest_runtime: '{entries['longest_runtime']}' is not a number of minutes; write e.g. 1440"
+        )
+    return entries
+
+
+def request_of(job, qos: str | None) -> cluster.Request:
+    """What one of Snakemake's jobs requests. `qos` is the profile's quality of service."""
+    value = job.resources.get
+    return cluster.Request(
+        job.rule.name,
+        partition=value("slurm_partition"),
+        gpus=value("gpu") or 0,
+        gpu_name=value("gpu_model"),
+        mem_mb=value("mem_mb") or 0,
+        cpus=value("cpus_per_task") or job.threads,
+        minutes=value("runtime") or 0,
+        constraint=value("constraint"),
+        account=value("slurm_account"),
+        qos=value("qos") or qos,
+        extra=value("slurm_extra"),
+    )
+
+
+class Machine:
+    """The machine or cluster that runs the jobs: functions from the wildcards of a job to the resources that it requests.
+
+    `cluster_entries` is what `read_cluster` returns; it is empty without a cluster.
+    """
+
+    def __init__(self, config: dict, names: Names, cluster_entries: dict[str, str]):
+        self.config, self.names, self.cluster = config, names, cluster_entries
+        # The kind of GPU that walltimes and plans assume.
+        self.gpu = durations.gpu_kind(cluster_entries.get("gpu_name", "")) or config["plan"]["gpu"]
+
+    def setting(self, workflow) -> dict:
+        """Where a call of Snakemake runs its jobs: the fields of `hardgrpo.planning.plans.Setting`."""
+        limits, gpus = workflow.resource_settings, workflow.global_resources.get("gpu")
+        on_cluster = limits.nodes is not None
+        return {
+            "gpu": self.gpu,
+            "gpus": self.config["plan"]["gpus"] if on_cluster or gpus is None else gpus.value,
+            "slots": limits.nodes if on_cluster else limits.cores,
+            "cluster": on_cluster,
+        }
+
+    # --- any job ---
+
+    def for_gpus(self, count: Callable[[Wildcards], int]) -> dict[str, Callable]:
+        """Resources of jobs that may use GPUs: number, kind and partition. `count` takes the wildcards and returns the number.
+
+        A resource that is None is not set. Without GPUs gpu_model must not be set: it would request zero GPUs of that kind.
+        """
+
+        def entry(for_gpus: str, for_cpus: str = "") -> Callable[[Wildcards], str | None]:
+            return lambda wildcards: (self.cluster.get(for_gpus) if count(wildcards) else None) or self.cluster.get(for_cpus)
+
+        return {
+            "gpu": count,
+            "gpu_model": entry("gpu_name"),
+            "cpus_per_task": lambda wildcards: 4 * count(wildcards) or None,
+            "slurm_partition": entry("gpu_partition", "slurm_partition"),
+            "constraint": entry("gpu_constraint", "constraint"),
+            "place": lambda wildcards: self._place(count(wildcards)),
+        }
+
+    def minutes(self, rule: str) -> Callable[[Wildcards, int], int]:
+        """The walltime of a rule's jobs: the estimate of the cost model with a margin, more on each attempt, at most what the cluster
+        allows. A training that needs longer is resumed in its next attempt."""
+
+        @raises_workflow_error
+        def walltime(wildcards: Wildcards, attempt: int) -> int:
+            job = durations.Job.of(rule, dict(wildcards.items()))
+            estimate = durations.walltime(self.config, job, self.gpu, attempt, self._calibration)
+            return min(estimate, int(self.cluster.get("longest_runtime", estimate)))
+
+        return walltime
+
+    @functools.cached_property
+    def _calibration(self) -> calibration.Calibration | None:
+        return calibration.read()
+
+    def _place(self, count: int) -> str:
+        """A job's GPUs and partition, in words for its message."""
+        gpus = f"{count} {self.cluster.get('gpu_name', 'GPU')}" if count else "no GPU"
+        partition = self.cluster.get("gpu_partition" if count else "slurm_partition") or self.cluster.get("slurm_partition")
+        return gpus + (f" in partition {partition}" if partition else "")
+
+    def _gpu_arguments(self, count: int) -> str:
+        """Arguments that tell a program which GPUs its job requested. The program checks first that it has them."""
+        kind = self.cluster.get("gpu_name")
+        return f"--gpus {count}" + (f" --gpu-name {shlex.quote(kind)}" if count and kind else "")
+
+    # --- pretraining and sampling ---
+
+    def for_pretraining(self) -> dict[str, Callable | int]:
+        """Resources of a rule that pretrains a model, without GPUs."""
+        return self.for_gpus(lambda wildcards: 0) | {"mem_mb": 2000, "runtime": self.minutes("pretrain_model")}
+
+    def for_sampling(self, rule: str) -> dict[str, Callable]:
+        """Resources of a rule that samples completions."""
+        return self.for_gpus(self._sampling_gpus) | {
+            "mem_mb": self._sampling_memory,
+            "runtime": self.minutes(rule),
+            "hardware": lambda wildcards: self._gpu_arguments(self._sampling_gpus(wildcards)),
+        }
+
+    def _sampling_gpus(self, wildcards: Wildcards) -> int:
+        return settings.gpus(self.config, wildcards.model, "sampling")["count"]
+
+    def _sampling_memory(self, wildcards: Wildcards) -> int:
+        """Main memory of a sampling job in MB."""
+        return 64000 * self._sampling_gpus(wildcards) or self._memory_without_gpus(wildcards)
+
+    def _memory_without_gpus(self, wildcards: Wildcards) -> int:
+        """Main memory in MB of a job that computes on the CPU."""
+        return 2000 if wildcards.model in self.names.pretrained else 6000
+
+    # --- training ---
+
+    def for_training(self) -> dict[str, Callable]:
+        """Resources of a rule that trains a model.
+
+        `hardware` holds arguments about the machine. They affect how a run is computed, not its result: as a resource they cause no
+        rerun.
+        """
+        return self.for_gpus(self._training_gpus) | {
+            "gpu_gib": self._training_gpu_memory,
+            "mem_mb": self._training_memory,
+            "runtime": self.minutes("train_grpo"),
+            "slurm_extra": self._training_signal,
+            "hardware": self._training_arguments,
+        }
+
+    def _training_entry(self, wildcards: Wildcards) -> dict:
+        return settings.training_gpus(self.config, wildcards.model, wildcards.recipe)
+
+    def _training_gpus(self, wildcards: Wildcards) -> int:
+        return self._training_entry(wildcards)["count"]
+
+    def _training_gpu_memory(self, wildcards: Wildcards) -> int:
+        """GiB that a run is estimated to need on each GPU; 0 on a CPU."""
+        if not self._training_gpus(wildcards):
+            return 0
+        return math.ceil(memory.of_run(self.config, wildcards.model, wildcards.recipe, wildcards.task)["total"])
+
+    def _training_memory(self, wildcards: Wildcards) -> int:
+        """Main memory of a training job in MB."""
+        count = self._training_gpus(wildcards)
+        if not count:
+            return self._memory_without_gpus(wildcards)
+        shape, recipe = settings.entry(self.config, wildcards.model)["shape"], self.config["recipes"][wildcards.recipe]
+        return math.ceil(1100 * count * memory.main_memory(shape, recipe))
+
+    def _training_signal(self, wildcards: Wildcards, attempt: int) -> str:
+        """Slurm's option to send SIGTERM before the time limit, early enough to finish the current update and save its state."""
+        seconds = min(600, 15 * self.minutes("train_grpo")(wildcards, attempt))
+        return " ".join(filter(None, [self.cluster.get("slurm_extra"), f"--signal=TERM@{seconds}"]))
+
+    def _training_arguments(self, wildcards: Wildcards) -> str:
+        gpus = self._training_entry(wildcards)
+        arguments = self._gpu_arguments(gpus["count"])
+        if not gpus["count"]:
+            return arguments
+        sleep = " --vllm-sleep" if gpus["vllm_sleep"] else ""
+        vllm = f"--vllm-memory {gpus['vllm_memory']}{sleep}"
+        return f"{arguments} --micro-batch {gpus['micro_batch']} {vllm} --gpu-gib {self._training_gpu_memory(wildcards)}"

@@ -1,0 +1,192 @@
+"""What the workflow does before its first job: complete and check the configuration, prepare the environment of jobs, and refuse what would stop
+the study later.
+
+`workflow` is Snakemake's object of this name in a Snakefile. The Snakemake processes that run single jobs (on a cluster) read the
+rules, too; `workflow.is_main_process` is False there.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
+from snakemake_interface_executor_plugins.settings import DeploymentMethod
+
+from hardgrpo.runtime import cluster, environments, files, images, submission, warm
+from hardgrpo.study import checks, load, paths, pool_sizes
+from hardgrpo.workflow.failures import raises_workflow_error
+from hardgrpo.workflow.names import Names
+from hardgrpo.workflow.resources import request_of
+
+# --- the configuration ---
+
+
+@raises_workflow_error
+def read_config_files(workflow) -> None:
+    """Raise a `WorkflowError` if a configuration file is no valid YAML or has a key twice, of which Snakemake takes the last."""
+    if workflow.is_main_process:
+        for name in [*workflow.configfiles, "config.yaml"]:
+            files.read_yaml(name)
+
+
+@raises_workflow_error
+def complete(config: dict, workflow) -> None:
+    """Add the catalogue in config/ to Snakemake's configuration. Raise a `WorkflowError` that lists all mistakes."""
+    config.update(load.complete(config))
+    if config.get("update_inputs") in ("true", "false"):  # `--config update_inputs=true` arrives as text
+        config["update_inputs"] = config["update_inputs"] == "true"
+    config_paths = [Path(os.path.relpath(name)) for name in workflow.configfiles]
+    checks.check(config, ", ".join(map(str, config_paths)), [*load.sources(), *config_paths])
+    checks.check_writable("results", "paper")
+
+
+def report_ignored_stop(config: dict, names: Names, workflow) -> None:
+    """Log why the probe of `subset` does not stop early, although its task has `probe.stop`."""
+    if names.stop_obstacle and workflow.is_main_process:
+        task = config["subset"]["task"]
+        logger.info(f"tasks.{task}.probe.stop is ignored, so every prompt gets all its samples: {names.stop_obstacle}")
+
+
+def results_obstacle(workflow) -> str | None:
+    """Why results that exist cannot be used as they are, and what to do; None if they can. It is logged as a warning, too."""
+    obstacle = _explain_results() if workflow.is_main_process else None
+    if obstacle:
+        logger.warning(obstacle)
+    return obstacle
+
+
+def _explain_results() -> str | None:
+    """Why Snakemake has no records of how the results were made, and what to do; None if it has, or if there are no results."""
+    is_recorded = any(any(Path(".snakemake", folder).glob("*")) for folder in ("metadata", "incomplete"))
+    if is_recorded or not any(Path().glob(paths.model_folder("*/manifest.json"))):
+        return None
+    if links := [path for path in (Path("results"), *Path("results").iterdir()) if path.is_symlink()]:
+        reason = (
+            f"{links[0]} is a link to {links[0].resolve()}, and Snakemake has no record here of how the files there were made. Never run"
+            " two clones on it at a time: they do not see each other's locks"
+        )
+    else:
+        reason = (
+            "Snakemake has no record of how results/ was made, because results/ was copied from elsewhere or .snakemake was removed:"
+            " it may run every job again, and would not see that settings differ"
+        )
+    return (
+        f"{reason}. To keep the runs, call .venv/bin/snakemake --touch --profile laptop --config study=NAME for each study that was run."
+        " To compute them again, move the files or links out of results/"
+    )
+
+
+# --- the environment of jobs ---
+
+
+def has_containers(workflow) -> bool:
+    """Whether jobs run in container images (`--sdm apptainer`)."""
+    return DeploymentMethod.APPTAINER in getattr(workflow.deployment_settings, "deployment_method", ())
+
+
+def has_tex(workflow) -> bool:
+    """Whether jobs can compile the paper. The image for figures has TeX."""
+    return has_containers(workflow) or any(map(shutil.which, ("latexmk", "tectonic")))
+
+
+def prepare_environment(config: dict, workflow) -> None:
+    """Set the environment variables of jobs."""
+    for name, value in environments.ALLOCATOR.items():
+        os.environ.setdefault(name, value)
+    if os.getenv(warm.SOCKET) != warm.OFF:
+        runs_jobs = workflow.local_exec and workflow.is_main_process
+        os.environ[warm.SOCKET] = os.getenv(warm.SOCKET, warm.place()) if runs_jobs else warm.OFF
+    # Programs import the package of this clone, even if their environment (a container, an environment of several clones) has another.
+    source = os.path.join(workflow.basedir, "src")
+    if source not in os.getenv("PYTHONPATH", "").split(os.pathsep):
+        _prepend("PYTHONPATH", source)
+    _prepend("PATH", os.path.dirname(sys.executable))  # `python` in a rule is the Python that runs Snakemake
+    if shutil.which("sbatch"):
+        _prepend("PATH", os.path.join(workflow.basedir, "slurm/bin"))
+    if has_containers(workflow):
+        os.environ[warm.SOCKET] = warm.OFF  # the server of hardgrpo.runtime.warm is outside the container
+        # This clone's package, also where --cleanenv keeps PYTHONPATH out.
+        os.environ.update(APPTAINERENV_PYTHONPATH=source, SINGULARITYENV_PYTHONPATH=source)
+        # Add the folders that jobs need to the user's bind list, under the variable's new and old name. Jobs on other nodes do so, too.
+        for name in ("APPTAINER_BIND", "SINGULARITY_BIND"):
+            os.environ[name] = ",".join(filter(None, [os.getenv(name), *images.outside(config)]))
+
+
+def _prepend(variable: str, folder: str) -> None:
+    default = os.defpath if variable == "PATH" else ""
+    os.environ[variable] = os.pathsep.join(filter(None, [folder, os.getenv(variable, default)]))
+
+
+# --- plans ---
+
+
+def write_plan_facts(config: dict, setting: dict) -> None:
+    """Tell scripts/plan/plan.py, if it started this dry-run, the configuration and where jobs would run."""
+    if facts_file := os.getenv("HARDGRPO_PLAN_FACTS"):
+        Path(facts_file).write_text(json.dumps({"config": config, "setting": setting}))
+
+
+def plan_arguments(workflow, setting: dict) -> str:
+    """Arguments of scripts/plan/plan.py, to plan the jobs that this call of Snakemake would run, where it would run them."""
+    call = workflow.config_settings
+    words = ["--profile", "laptop", "--setting", json.dumps(setting)]
+    for name in call.configfiles:
+        words += ["--configfile", str(name)]
+    if call.config_args:
+        words += ["--config", *call.config_args]
+    return shlex.join(words)
+
+
+# --- before the first job ---
+
+
+@raises_workflow_error
+def check_jobs(config: dict, workflow, obstacle: str | None) -> None:
+    """Raise a `WorkflowError` before the first job if the jobs to run cannot succeed. `obstacle` is that of `results_obstacle`."""
+    if obstacle and workflow.executor_plugin.name != "touch":
+        raise WorkflowError(obstacle)
+    jobs = list(workflow.dag.needrun_jobs())
+    if has_containers(workflow) and any(job.container_img_url for job in jobs):
+        images.check()
+    _check_cluster(jobs, workflow)
+    _check_pools(config, jobs)
+
+
+def _check_cluster(jobs: list, workflow) -> None:
+    """Raise a `UserError` if the cluster cannot run one of the jobs. Otherwise choose how to learn the states of jobs, and let jobs wait
+    that Slurm does not take at once."""
+    remote_jobs = [job for job in jobs if not job.is_local] if workflow.executor_plugin.name == "slurm" else []
+    if not remote_jobs:
+        return
+    options = workflow.executor_settings
+    seconds = options.init_seconds_before_status_checks
+    cluster.check([request_of(job, options.qos) for job in remote_jobs], workflow.resource_settings.nodes)
+    command = cluster.status_command(options.status_command, seconds)
+    if command != options.status_command:
+        logger.info(f"The states of jobs come from {command}, because {options.status_command} does not answer.")
+        options.status_command = command
+    submission.SubmissionRetrier(workflow.scheduler._executor, seconds)
+
+
+def _check_pools(config: dict, jobs: list) -> None:
+    """Raise a `UserError` if a pool that was prepared before is too small for a subset that is to be chosen."""
+    preparing = {job.wildcards.task for job in jobs if job.rule.name == "prepare_task"}
+    choosing = [job.wildcards for job in jobs if job.rule.name == "select_subset" and job.wildcards.task in config["tasks"]]
+    prepared = [(wildcards.policy, wildcards.task) for wildcards in choosing if wildcards.task not in preparing]
+    pool_sizes.check_prepared(config, prepared)
+
+
+def lift_job_rate_limit(workflow) -> None:
+    """Remove Snakemake's default limit of 100 job starts a second.
+
+    The limit starts a timer after each finished job, and each timer starts another one a second later (9.27,
+    scheduling/job_scheduler.py): after 365 jobs the timers took a third of a core. The option --max-jobs-per-timespan, also in a
+    profile, cannot say "no limit": with a limit of any size, timers run and delay the exit.
+    """
+    limit = workflow.scheduling_settings.max_jobs_per_timespan
+    if limit and (limit.max_jobs, limit.timespan) == (100, 1):  # the default; a limit that the user sets stays
+        workflow.scheduler.job_rate_limiter = None

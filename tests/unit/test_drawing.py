@@ -1,0 +1,146 @@
+"""Which drawings a study has, and the tables that they are made from."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import project_config
+from hardgrpo.report import registry
+from hardgrpo.study import paths
+from hardgrpo.workflow.drawing import Drawing, tables_of_entries
+
+MINI = SimpleNamespace(study="mini")
+TABLES = ["gains", "claims", "deviations"]  # computed; judged; written by hand
+
+
+def drawing(targets=("figures",), has_tex=True, change=lambda config: None) -> Drawing:
+    """The drawings of the project's studies where Snakemake is called with these targets."""
+    config = project_config.config()
+    change(config)
+    workflow = SimpleNamespace(
+        basedir=str(project_config.ROOT), is_main_process=True, dag_settings=SimpleNamespace(targets=set(targets))
+    )
+    return Drawing(config, workflow, has_tex)
+
+
+def draw(choice: str):
+    return lambda config: config.update(draw=choice)
+
+
+def write_tables(folder: str) -> None:
+    Path(folder).mkdir(parents=True)
+    for name in registry.SUMMARIES:
+        Path(folder, f"{name}.csv").touch()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A working folder without results of studies."""
+    monkeypatch.chdir(tmp_path)
+    Path("results").mkdir()
+    Path(paths.PUBLISHED).symlink_to(project_config.ROOT / paths.PUBLISHED)
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        ((), False),
+        (("all",), False),
+        (("figures",), True),
+        (("figures", "crate"), True),
+        (("figures", "all"), False),
+        (("paper/mini/figures/gains.pdf",), True),
+        (("paper/mini/explorer.html",), False),  # shows completions, which only a run makes
+    ],
+)
+def test_figures_and_papers_alone_run_no_study(targets, expected):
+    assert drawing(targets).is_drawing_only() == expected
+    assert (drawing(targets).results(MINI) == paths.results(drawing().config, "mini")) <= (not expected)
+
+
+def test_a_run_draws_the_tables_that_it_computes():
+    write_tables(paths.reference("mini"))
+    assert drawing(targets=()).folder("mini") == paths.computed("mini")
+    assert drawing(targets=()).origin(MINI) == ""
+
+
+def test_figures_alone_are_drawn_from_computed_tables_or_else_from_the_reference():
+    write_tables(paths.reference("mini"))
+    assert drawing().folder("mini") == paths.reference("mini") and drawing().origin(MINI) == "--reference"
+    write_tables(paths.computed("mini"))
+    assert drawing().folder("mini") == paths.computed("mini")
+    assert drawing(change=draw("reference")).folder("mini") == paths.reference("mini")
+
+
+@pytest.mark.parametrize("choice", ["computed", "reference", "auto"])
+def test_incomplete_tables_are_reported_with_the_command_that_makes_them(choice):
+    write_tables(paths.computed("mini"))
+    Path(paths.computed("mini"), "gains.csv").unlink()
+    (problem,) = drawing(change=draw(choice)).configured_summaries(MINI)
+    assert "no complete summaries of study mini" in problem and "--config study=mini" in problem
+    assert not Path(problem).exists()
+
+
+def test_a_drawing_reads_tables_where_each_kind_lies():
+    assert drawing(targets=()).tables(TABLES)(MINI) == [
+        "results/summaries/mini/gains.csv",
+        "paper/mini/claims.csv",
+        "results/published/deviations.csv",
+    ]
+
+
+def test_tables_may_be_named_by_an_iterator():
+    files = drawing(targets=()).tables(iter(TABLES))
+    assert files(MINI) == files(MINI) != []
+
+
+def test_entries_of_the_registry_name_each_table_once():
+    entries = {"a": SimpleNamespace(of=["gains", "spent"]), "b": SimpleNamespace(of=["spent", "parts"])}
+    assert list(tables_of_entries(entries)) == ["gains", "spent", "parts"]
+
+
+def test_without_tex_a_study_is_finished_without_its_pdf():
+    assert "paper/mini/paper.pdf" in drawing(has_tex=True).finished("mini")
+    assert set(drawing(has_tex=True).finished("mini")) - set(drawing(has_tex=False).finished("mini")) == {"paper/mini/paper.pdf"}
+
+
+def finish(study: str) -> None:
+    for name in drawing().paper(study) + drawing().explorer(study):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+
+
+def test_a_study_that_was_finished_without_tex_stays_finished():
+    finish("mini")
+    drawing(has_tex=False).note_missing_pdf("mini")
+    assert "snakemake paper" in Path("paper/mini/no_pdf.txt").read_text()
+    assert "paper/mini/paper.pdf" not in drawing(has_tex=True).finished("mini")
+    Path("paper/mini/paper.pdf").touch()
+    drawing(has_tex=True).note_missing_pdf("mini")
+    assert not Path("paper/mini/no_pdf.txt").exists()
+
+
+def test_an_unfinished_study_gets_no_note():
+    Path("paper/mini").mkdir(parents=True)
+    drawing(has_tex=False).note_missing_pdf("mini")
+    assert not Path("paper/mini/no_pdf.txt").exists()
+
+
+def test_recorded_runs_have_no_page_of_what_they_were_worth():
+    assert drawing().worth("mini") == ["paper/mini/worth.html"] and drawing().worth("recordings") == []
+
+
+def test_a_study_is_compared_with_its_reference_where_both_exist():
+    assert drawing().agreement("mini") == []
+    write_tables(paths.reference("mini"))
+    assert drawing().agreement("mini") == [paths.agreement("mini")]
+    assert "--agreement" not in drawing(targets=()).show_results_command("mini"), "not compared yet"
+    Path(paths.agreement("mini")).parent.mkdir(parents=True)
+    Path(paths.agreement("mini")).touch()
+    assert paths.agreement("mini") in drawing(targets=()).show_results_command("mini")
+
+
+def test_a_crate_holds_the_rules_and_their_functions():
+    files = drawing().workflow_files()
+    assert {"rules/training.smk", "src/hardgrpo/workflow/drawing.py", "config/studies/mini.yaml"} <= set(files)

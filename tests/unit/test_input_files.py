@@ -1,0 +1,159 @@
+"""The files that jobs read."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import project_config
+from hardgrpo.study import paths
+from hardgrpo.workflow.input_files import InputFiles
+from hardgrpo.workflow.names import Names
+
+RUN = {"model": "tiny-seed0", "task": "swaps", "recipe": "mini", "policy": "hard", "seed": "0"}
+
+
+def job(**wildcards: str) -> SimpleNamespace:
+    return SimpleNamespace(**wildcards)
+
+
+def write_file(path: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text("id\n")
+
+
+def inputs(change=lambda config: None, **workflow) -> InputFiles:
+    """Input functions for the project's configuration after a change."""
+    config = project_config.config()
+    change(config)
+    workflow = {"is_main_process": True, "configfiles": ["config.yaml"]} | workflow
+    return InputFiles(config, Names(config), SimpleNamespace(**workflow))
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    """Input functions look for files in the working folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_probe_is_all_its_shards():
+    shards = inputs().probe(job(model="qwen3-4b", task="gsm8k"))
+    assert shards == [f"results/probe/qwen3-4b/gsm8k/shard{shard}.jsonl.gz" for shard in range(4)]
+    assert inputs().probe(job(model="qwen3-4b-recorded", task="gsm8k")) == ["results/probe/qwen3-4b-recorded/gsm8k/shard0.jsonl.gz"]
+
+
+def test_a_probe_that_stops_early_is_one_file():
+    def stop(config):
+        config["tasks"] = {"gsm8k": config["tasks"]["gsm8k"]}
+        config["tasks"]["gsm8k"]["probe"]["stop"] = {"confidence": 0.95}
+        config["studies"] = {}
+
+    assert inputs(stop).probe(job(model="smollm2-135m", task="gsm8k")) == "results/probe/smollm2-135m/gsm8k/stopped.jsonl.gz"
+    assert len(inputs(stop).probe(job(model="qwen3-4b", task="gsm8k"))) == 4, "only the probe of `subset` stops"
+
+
+def test_a_cut_task_takes_the_completions_and_the_prompts_of_the_longer_task():
+    cut = job(model="tiny-seed0", task="swaps_once", eval_task="swaps_once", shard="0", what="base")
+    assert inputs().longer_probe(cut) == "results/probe/tiny-seed0/swaps/shard0.jsonl.gz"
+    assert inputs().longer_grades(cut) == "results/evaluation/tiny-seed0/base/swaps.csv.gz"
+    assert inputs().longer_completions(cut) == "results/evaluation/tiny-seed0/base/swaps.jsonl.gz"
+    assert inputs().pool(cut) == "results/pools/tiny-seed0/swaps/train.jsonl"
+    assert inputs().pool_questions(cut) == "results/pools/tiny-seed0/swaps/questions.jsonl"
+    assert inputs().test_problems(cut) == "results/pools/tiny-seed0/swaps/test.jsonl"
+
+
+def test_recorded_completions_are_of_all_problems():
+    recorded = job(model="qwen3-4b-recorded", task="gsm8k", eval_task="gsm8k")
+    assert inputs().pool(recorded) == "results/tasks/gsm8k/train.jsonl"
+    assert inputs().pool_questions(recorded) == "results/tasks/gsm8k/questions.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("policy", "files"),
+    [
+        ("hard", {"difficulty": "results/difficulty/tiny-seed0/swaps.csv"}),
+        ("hard_once", {"difficulty": "results/difficulty/tiny-seed0/swaps_once.csv"}),  # probed on another task
+        ("half_by_small", {"difficulty": "results/difficulty/small-seed0/swaps.csv"}),  # probed by another model
+        ("agreement_lowest", {"signals": "results/signals/tiny-seed0/swaps.csv"}),
+        (
+            "predicted_half",
+            {
+                "signals": "results/signals/tiny-seed0/swaps.csv",
+                "sample": "results/subsets/tiny-seed0/swaps/predicted_half/seed0.sample.csv",
+            },
+        ),
+    ],
+)
+def test_a_policy_chooses_by_the_measure_that_it_names(policy, files):
+    assert inputs().measures(job(**RUN | {"policy": policy})) == files
+
+
+def test_a_policy_for_a_task_without_labels_reads_no_pass_rates():
+    unlabelled = lambda config: config["tasks"]["swaps"].update(labelled=False)
+    assert inputs(unlabelled).measures(job(**RUN | {"policy": "random"})) == {"questions": "results/tasks/swaps/questions.jsonl"}
+    assert inputs(unlabelled).measures(job(**RUN | {"policy": "annotated"})) == {
+        "questions": "results/tasks/swaps/questions.jsonl",
+        "annotated": "results/tasks/swaps/annotated.jsonl",
+    }
+
+
+def small_pool(config: dict) -> None:
+    config["tasks"]["swaps"]["source"]["train"] = 5
+    config["policies"]["hard"]["budget"] = {"prompts": 50}
+
+
+def test_a_pool_that_is_too_small_is_an_input_that_says_so():
+    (problem,) = inputs(small_pool).measures(job(**RUN)).values()
+    assert problem.startswith("config.yaml: policies.hard.budget") and "50" in problem
+
+
+def test_a_pool_that_is_too_small_does_not_take_a_subset_away():
+    write_file(paths.subset("tiny-seed0", "swaps", "hard", 0))
+    assert "difficulty" in inputs(small_pool).measures(job(**RUN))
+
+
+def test_the_process_of_a_single_job_does_not_check_pools():
+    assert "difficulty" in inputs(small_pool, is_main_process=False).measures(job(**RUN))
+
+
+def test_a_run_reads_what_its_recipe_and_policy_need():
+    supervised = lambda config: config["recipes"]["mini"].update(objective="sft")
+    assert inputs().training_extras(job(**RUN)) == []
+    assert inputs(supervised).training_extras(job(**RUN)) == ["results/tasks/swaps/solutions.jsonl"]
+    in_rounds = job(**RUN | {"policy": "agreement_in_rounds"})
+    folder = "results/training/tiny-seed0/swaps/mini/agreement_in_rounds/seed0"
+    assert inputs().training_extras(in_rounds) == [f"{folder}/first/checkpoints/manifest.json"]
+    assert inputs().training_subset(in_rounds) == f"{folder}/second.csv"
+    assert inputs().training_subset(job(**RUN)) == "results/subsets/tiny-seed0/swaps/hard/seed0.csv"
+
+
+def test_pruning_waits_for_the_evaluations_of_the_configured_study():
+    run = RUN | {"task": "arithmetic"}
+    files = inputs().run_evaluations(job(**run))
+    assert files == ["results/evaluation/tiny-seed0/arithmetic/mini/hard/seed0/arithmetic.csv.gz"]
+    (problem,) = inputs().run_evaluations(job(**run | {"seed": "99"}))
+    assert problem.startswith("config.yaml: studies.mini") and "seed99" in problem
+
+
+def test_the_answers_of_a_user_lie_in_the_data_folder():
+    answered = lambda config: config["tasks"]["swaps"].update(annotated="mine.csv")
+    assert inputs(answered).annotated_rows(job(task="swaps")) == "data/mine.csv"
+    assert "tasks.swaps.annotated" in inputs().annotated_rows(job(task="swaps"))
+
+
+def record(config: dict) -> None:
+    config["models"]["qwen3-4b-recorded"]["source"]["recordings"]["gsm8k"] = {"runs": {"hard": "hard/{step}.jsonl"}}
+
+
+RECORDED_RUN = job(model="qwen3-4b-recorded", task="gsm8k", policy="hard")
+
+
+def test_recorded_checkpoints_come_in_the_order_of_their_steps():
+    for step in ("100", "20", "0", "last"):
+        write_file(f"data/hard/{step}.jsonl")
+    assert inputs(record).recorded_steps(RECORDED_RUN) == {20: "data/hard/20.jsonl", 100: "data/hard/100.jsonl"}
+    assert inputs(record).recorded_checkpoints(RECORDED_RUN) == ["data/hard/20.jsonl", "data/hard/100.jsonl"]
+
+
+def test_a_run_without_recorded_checkpoints_needs_a_file_that_does_not_exist():
+    assert inputs(record).recorded_steps(RECORDED_RUN) == {"N": "data/hard/N.jsonl"}

@@ -1,0 +1,34 @@
+"""Which models, tasks and policies a rule is for."""
+
+import re
+
+import project_config
+from hardgrpo.study import settings
+from hardgrpo.workflow.names import Names, any_of
+
+CONFIG = project_config.config()
+NAMES = Names(CONFIG)
+
+
+def test_a_constraint_matches_its_names_and_nothing_else():
+    constraint = any_of(["qwen2.5-3b", "a|b"])
+    assert [name for name in ("qwen2.5-3b", "qwen2x5-3b", "a|b", "a", "") if re.fullmatch(constraint, name)] == [
+        "qwen2.5-3b",
+        "a|b",
+    ]
+
+
+def test_a_constraint_of_no_names_matches_nothing():
+    assert not re.search(any_of([]), "") and not re.search(any_of([]), "hard")
+
+
+def test_every_base_and_every_task_is_made_by_one_kind_of_rule():
+    groups = [NAMES.recorded, NAMES.trajectories, NAMES.fetched, NAMES.pretrained]
+    bases = [base for group in groups for base in group]
+    assert len(set(bases)) == len(bases) and {settings.model_of(base) for base in bases} == set(CONFIG["models"])
+    assert sorted(NAMES.weighted) == sorted(NAMES.fetched + NAMES.pretrained)
+    assert sorted(NAMES.sampled_tasks + NAMES.cut_tasks) == sorted(NAMES.tasks) == sorted(CONFIG["tasks"])
+
+
+def test_a_model_that_each_replicate_pretrains_is_named_by_its_bases():
+    assert "tiny" not in NAMES.weighted and "tiny-seed0" in NAMES.pretrained
