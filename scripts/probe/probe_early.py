@@ -79,7 +79,7 @@ def main() -> None:
             yield [number * args.samples + sample for number, sample in asked[-1]]
 
     folder, tokens = store.folder_of(args), 0
-    with states.hold_lock(folder, doing="is sampling into this folder"):
+    with states.hold_lock(folder, activity="is sampling into this folder"):
         kept = store.Store(folder / "completions.jsonl")
         for rows in kept.batches():
             take([row for row in rows if row["id"] in numbers and row["sample"] < args.samples])
