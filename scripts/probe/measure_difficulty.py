@@ -56,17 +56,12 @@ def main() -> None:
         undecided += rows[-1]["undecided"]  # each takes most of a minute, so check after each problem
         graders.check_decided(undecided, total, ", ".join(args.completions))
     if args.held_out:
-        ordered_samples = {prompt: sorted(samples, key=lambda sample: sample["sample"]) for prompt, samples in by_problem.items()}
-        rows = [
-            prompt_difficulty.measure(problem, ordered_samples[problem["id"]][: args.samples], args.grader)
-            | {"held_out": args.held_out}
-            | {
-                "held_out_correct": prompt_difficulty.measure(problem, ordered_samples[problem["id"]][args.samples :], args.grader)[
-                    "correct"
-                ]
-            }
-            for problem in problems
-        ]
+        rows = []
+        for problem in problems:
+            samples = sorted(by_problem[problem["id"]], key=lambda sample: sample["sample"])
+            row = prompt_difficulty.measure(problem, samples[: args.samples], args.grader)
+            held_out = prompt_difficulty.measure(problem, samples[args.samples :], args.grader)
+            rows.append(row | {"held_out": args.held_out, "held_out_correct": held_out["correct"]})
     plain_rows = rows
     if args.grade_prompt_too:
         rows = [

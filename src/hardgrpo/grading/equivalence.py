@@ -188,11 +188,11 @@ def answer_questions() -> None:
     _check_equal_values()
     # The first comparison initialises SymPy, which could exceed the time of the first question on a slow machine.
     _is_equivalent("x^2 + 2x + 1", "(x + 1)^2")
-    restart = _make_restart()
+    reset = _make_reset()
     print("true", file=replies, flush=True)
     for line in sys.stdin:
         question = json.loads(line)
-        restart(json.dumps(question | {"seconds": None}))
+        reset(json.dumps(question | {"seconds": None}))
         start = time.process_time()
         signal.setitimer(signal.ITIMER_PROF, question["seconds"])  # SIGPROF ends this process during any computation
         try:
@@ -203,7 +203,7 @@ def answer_questions() -> None:
         print(json.dumps([reply, time.process_time() - start]), file=replies, flush=True)
 
 
-def _make_restart() -> Callable[[str], None]:
+def _make_reset() -> Callable[[str], None]:
     """A function to call before each question, which makes the verdict independent of random draws and earlier questions.
 
     SymPy draws the points at which it compares functions, and the order in which it derives assumptions, which is fixed here. It
@@ -221,7 +221,7 @@ def _make_restart() -> Callable[[str], None]:
     states = draws.rng.getstate(), random.getstate()
     dummies = Dummy._count
 
-    def restart(question: str) -> None:
+    def reset(question: str) -> None:
         nonlocal dummies
         if Dummy._count != dummies or (draws.rng.getstate(), random.getstate()) != states:
             for clear in (cache.clear_cache, *(f.cache_clear for f in (_parsed, parser.parse_latex_cached, parser.extract_latex))):
@@ -230,7 +230,7 @@ def _make_restart() -> Callable[[str], None]:
             random.setstate(states[1])
         dummies = Dummy._count = zlib.crc32(question.encode()) << 20  # far from the numbers of dummies in modules
 
-    return restart
+    return reset
 
 
 if __name__ == "__main__":

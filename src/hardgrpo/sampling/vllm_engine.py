@@ -54,13 +54,11 @@ def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
     }
     ranks = [read_json(Path(adapter) / "adapter_config.json")["r"] for adapter in adapters]
     max_rank = 2 ** math.ceil(math.log2(max(8, *ranks, 1)))  # vLLM takes powers of two from 8
-    lora_arguments = (
-        {"enable_lora": True, "max_lora_rank": max_rank, "max_loras": 1, "max_cpu_loras": len(adapters)} if adapters else {}
-    )
+    lora = {"enable_lora": True, "max_lora_rank": max_rank, "max_loras": 1, "max_cpu_loras": len(adapters)} if adapters else {}
     with while_loading(folder):
         return LLM(
             model=folder, tokenizer=folder, trust_remote_code=False, seed=0, max_model_len=context, disable_log_stats=True,
-            **(cpu_arguments if is_cpu else gpu_arguments), **lora_arguments,
+            **(cpu_arguments if is_cpu else gpu_arguments), **lora,
         )  # fmt: skip
 
 
@@ -135,11 +133,10 @@ def sample(
                 part_inputs = [prompts[index] for index in part], [sampling_params[index] for index in part]
                 completions: list[Completion | None] = [None] * len(part)
                 for place, output in draw_completions(llm, *part_inputs, adapter_request(adapter_folders, adapter)):
-                    mean_logprob = (
-                        output.cumulative_logprob / len(output.token_ids) if output.cumulative_logprob is not None else None
-                    )
-                    text = tokenizer.decode(output.token_ids, skip_special_tokens=True)
-                    completions[place] = Completion(text, len(output.token_ids), output.finish_reason, mean_logprob)
+                    ids, total = output.token_ids, output.cumulative_logprob
+                    text = tokenizer.decode(ids, skip_special_tokens=True)
+                    mean = None if total is None else total / len(ids)
+                    completions[place] = Completion(text, len(ids), output.finish_reason, mean)
                     on_batch(1)
                 yield completions
     finally:  # deleting the engine frees no worker and not all memory, which the next model needs (vllm-project/vllm#21073)

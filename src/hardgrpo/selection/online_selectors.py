@@ -81,6 +81,7 @@ class Epochs:
         self.ids, self.seed, self.position, self.order = ids, seed, 0, (None, [])
 
     def take(self) -> str:
+        """The id of the next prompt."""
         epoch, place = divmod(self.position, len(self.ids))
         if self.order[0] != epoch:
             order = list(self.ids)
