@@ -171,6 +171,7 @@ def test_an_empty_variable_adds_no_current_folder():
         ({"is_main_process": False}, "", warm.OFF),
         ({"deployment_settings": CONTAINERS}, "", warm.OFF),  # the server is outside the containers
     ],
+    ids=["here", "named before", "turned off", "on other nodes", "in a job", "in containers"],
 )
 def test_the_server_of_loaded_libraries_is_for_jobs_on_this_machine(attributes, before, after, monkeypatch):
     monkeypatch.delenv(warm.SOCKET)
