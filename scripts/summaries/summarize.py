@@ -20,13 +20,13 @@ class Made(dict):
     """Summary tables and their inputs by name; each is made when it is first read."""
 
     def __init__(self, config: dict, study: str, comparisons: list[dict]):
-        from hardgrpo.analysis import cells, training  # here: see hardgrpo.runtime.warm
+        from hardgrpo.analysis import cells, training_logs  # here: see hardgrpo.runtime.warm
 
         plan = config["studies"][study]
         self.inputs = {  # the entries of registry.INPUTS
             "cells": lambda: cells.load_cells(config, study),
-            "updates": lambda: training.read_updates(config, study),
-            "seconds": lambda: training.read_seconds(self["updates"]),
+            "updates": lambda: training_logs.read_updates(config, study),
+            "seconds": lambda: training_logs.read_seconds(self["updates"]),
             "plan": lambda: plan,
             "subset_files": lambda: paths.subsets(config, study),
             "signal_files": lambda: paths.signal_files(config, study),

@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT
 from hardgrpo.analysis import formats
 from hardgrpo.report import latex, registry, web
-from hardgrpo.report.cells import Column, K, Marked, numbers, plain
+from hardgrpo.report.table_columns import Column, K, Marked, numbers, plain
 from hardgrpo.report.tables.gains import ranks
 from summarize import Made
 

@@ -3,7 +3,7 @@
 import itertools
 import unicodedata
 
-from hardgrpo.report.cells import Cell, Column, Marked, Math, plain
+from hardgrpo.report.table_columns import Cell, Column, Marked, Math, plain
 
 INSTALL = (
     "install latexmk and TeX Live (Debian: latexmk texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended"

@@ -4,7 +4,7 @@ import pandas as pd
 
 from hardgrpo.analysis.claim_tests import LOG_ODDS
 from hardgrpo.analysis.formats import points, probability, r_squared, with_interval
-from hardgrpo.report.cells import BREAK, R_SQUARED, Cell, Column, P, named, numbers, seeds, text, with_95
+from hardgrpo.report.table_columns import BREAK, R_SQUARED, Cell, Column, P, named, numbers, seeds, text, with_95
 from hardgrpo.selection import policies
 from hardgrpo.study.settings import RECIPE_DEFAULTS
 

@@ -7,7 +7,7 @@ every policy below is under 0.05.
 import pandas as pd
 
 from hardgrpo.analysis.formats import interval, points, probability, signed, whole
-from hardgrpo.report.cells import Column, K, Marked, P, design, estimate, named, number, numbers, problems, text, with_95
+from hardgrpo.report.table_columns import Column, K, Marked, P, design, estimate, named, number, numbers, problems, text, with_95
 from hardgrpo.report.tables.compared import beside
 
 ACCURACY_BEFORE = "base %"

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from hardgrpo.analysis.formats import UNKNOWN, whole
-from hardgrpo.report.cells import estimate, named, number, seeds
+from hardgrpo.report.table_columns import estimate, named, number, seeds
 
 ARM = ("model", "task", "arm")
 

@@ -4,7 +4,7 @@ import pandas as pd
 
 from hardgrpo.analysis.columns import CELL
 from hardgrpo.analysis.formats import adding_up, signed, whole
-from hardgrpo.report.cells import Column, K, arrow, design, estimate, named, number, seeds
+from hardgrpo.report.table_columns import Column, K, arrow, design, estimate, named, number, seeds
 
 ARM_CELL = ("model", "task", "eval_task", "arm")
 

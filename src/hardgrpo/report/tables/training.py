@@ -4,7 +4,7 @@ import pandas as pd
 
 from hardgrpo.analysis.formats import UNKNOWN, probability, r_squared, signed, whole
 from hardgrpo.analysis.leads import PREDICTORS
-from hardgrpo.report.cells import P_HAT, R_SQUARED, Math, P, design, estimate, named, number, numbers, seeds, text
+from hardgrpo.report.table_columns import P_HAT, R_SQUARED, Math, P, design, estimate, named, number, numbers, seeds, text
 from hardgrpo.report.tables.compared import beside
 from hardgrpo.report.tables.gains import at_home
 

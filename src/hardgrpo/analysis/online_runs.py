@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis.cells import Cell, minus
-from hardgrpo.analysis.training import grouped
+from hardgrpo.analysis.training_logs import grouped
 from hardgrpo.study import settings
 from hardgrpo.study.settings import Run
 
