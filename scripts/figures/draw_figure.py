@@ -33,7 +33,7 @@ def main() -> None:
             raise errors.UserError(f"{args.tables[name]}: no rows to draw; run the study that it summarises")
     draw = importlib.import_module(f"hardgrpo.report.figures.{args.figure}").draw
     figure, rows = draw(**tables, **args.design)
-    plotting.save(figure, arms.without_labels(rows), args.output)
+    plotting.save(figure, arms.drop_labels(rows), args.output)
 
 
 if __name__ == "__main__":

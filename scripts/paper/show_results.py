@@ -5,7 +5,7 @@ python scripts/paper/show_results.py --study mini --tables results/summaries/min
 
 from hardgrpo.analysis import arms
 from hardgrpo.analysis.columns import CELL, interval
-from hardgrpo.analysis.formats import adding_up, change, change_interval, points, with_interval
+from hardgrpo.analysis.formats import change, change_interval, points, round_parts, with_interval
 from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files, seals
 
@@ -62,7 +62,7 @@ def main() -> None:
     head = f"{'model':<{model}.{model}}{'task':<{task}}{'policy':<{policy}}{'base % (greedy)':>15}  {'gain':<20}{'finishing':>9}{'correctness':>12}"
     show(head + f"  {'greedy gain':<23}{most} gain\n" + "-" * (len(head) + 44))
     for row in own:
-        finishing, correctness = adding_up(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")])
+        finishing, correctness = round_parts(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")])
         twin = greedy.get(key(row))
         base = points(row["base_accuracy"]) + (f" ({points(twin['base_accuracy'])})" if twin else "")
         others = (change_interval(*spread(one, "gain")) if one else "-" for one in (twin, several.get(key(row))))

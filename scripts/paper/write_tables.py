@@ -30,7 +30,7 @@ def main() -> None:
     for name, table in registry.TABLES.items():
         make = getattr(importlib.import_module(f"hardgrpo.report.tables.{table.module}"), name)
         frame, columns = make(**{one: given[one] for one in table.of}, **({"study": args.study} if table.design else {}))
-        files.write_text(args.output / f"{name}.csv", arms.without_labels(frame).to_csv(index=False))
+        files.write_text(args.output / f"{name}.csv", arms.drop_labels(frame).to_csv(index=False))
         files.write_text(args.output / f"{name}.tex", latex.table(columns))
         files.write_text(args.output / f"{name}.html", web.page(f"{args.study['study']}: {name.replace('_', ' ')}", columns))
     kinds = {"table": registry.TABLES, "figure": registry.FIGURES}

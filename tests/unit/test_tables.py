@@ -65,7 +65,7 @@ def test_a_cell_says_the_same_in_latex_and_html():
     ]:
         assert latex.render(cell) == tex and str(web.render(cell)) == page
     assert latex.render(formats.signed_interval(-0.031, -0.05, 0.001), True) == "$-$3.1 [$-$5.0, 0.1]"
-    assert latex.render("<0.001", True) == "$<$0.001" and latex.render(formats.whole(1234), True) == r"1\,234"
+    assert latex.render("<0.001", True) == "$<$0.001" and latex.render(formats.integer(1234), True) == r"1\,234"
 
 
 @pytest.mark.parametrize(

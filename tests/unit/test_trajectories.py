@@ -66,7 +66,7 @@ def test_a_stretch_is_the_same_share_of_the_epochs_of_each_prompt():
 
 
 def test_a_prompt_counts_by_the_share_of_seeds_that_chose_it():
-    assert trajectory_groups.counted([["a", "b"], ["b", "c"]]).to_dict() == {"a": 0.5, "b": 1.0, "c": 0.5}
+    assert trajectory_groups.selection_shares([["a", "b"], ["b", "c"]]).to_dict() == {"a": 0.5, "b": 1.0, "c": 0.5}
 
 
 def test_the_jackknife_of_a_mean_is_students_interval():
@@ -84,12 +84,12 @@ def test_where_nothing_varies_there_is_no_interval(left_out):
 
 def test_each_group_is_left_out_once_and_the_policy_chooses_again():
     rates = {f"p{i}": i / 10 for i in range(10)}
-    groups = trajectory_groups.grouped(list(rates), 5)
+    groups = trajectory_groups.random_groups(list(rates), 5)
     assert sorted(map(len, groups)) == [2] * 5 and set().union(*groups) == set(rates)
-    without = trajectory_groups.chosen_without(groups, rates, {"rule": "hard", "budget": 0.25}, [0])
+    without = trajectory_groups.selections_without_groups(groups, rates, {"rule": "hard", "budget": 0.25}, [0])
     for group, weights in zip(groups, without):
         assert list(weights.index) == [name for name in rates if name not in group][:2]
-    assert trajectory_groups.chosen_without(groups, rates, {"rule": "hard", "budget": 0.1}, [0]) == [], (
+    assert trajectory_groups.selections_without_groups(groups, rates, {"rule": "hard", "budget": 0.1}, [0]) == [], (
         "a tenth of eight is no prompt"
     )
 
@@ -109,8 +109,10 @@ def test_intervals_cover_what_a_policy_chooses_from_new_prompts(rule):
         right = chance.binomial(8, np.clip(p[:, None] + np.linspace(0, 0.2, 40), 0, 1))  # the model learns
         mixed = pd.Series(((right > 0) & (right < 8)).mean(axis=1), index=names)
         policy, seeds = {"rule": rule, "budget": 0.3}, [0, 1]
-        weights = trajectory_groups.counted([policies.select(rates, seed=seed, **policy).ids for seed in seeds])
-        without = trajectory_groups.chosen_without(trajectory_groups.grouped(names, trajectory_groups.GROUPS), rates, policy, seeds)
+        weights = trajectory_groups.selection_shares([policies.select(rates, seed=seed, **policy).ids for seed in seeds])
+        without = trajectory_groups.selections_without_groups(
+            trajectory_groups.random_groups(names, trajectory_groups.GROUPS), rates, policy, seeds
+        )
         left_out = np.array([trajectory_groups.mean(mixed, others) for others in without])
         found.append(statistics.jackknife(trajectory_groups.mean(mixed, weights), left_out))
     truth = np.mean([one.estimate for one in found])

@@ -53,7 +53,7 @@ class Lead:
     seeds: int
 
     @property
-    def said(self) -> str:
+    def verdict(self) -> str:
         return "not told apart" if self.p >= LEVEL else "better" if self.difference > 0 else "worse"
 
 
@@ -63,11 +63,13 @@ def leads(root: Path, config: dict) -> list[Lead]:
     for study in config["studies"]:
         folder = root / paths.reference(study)
         if (folder / "differences.csv").is_file():
-            found += of_study(config, study, *(pd.read_csv(folder / f"{name}.csv") for name in ("differences", "spent", "gains")))
-    return once(found)
+            found += leads_of_study(
+                config, study, *(pd.read_csv(folder / f"{name}.csv") for name in ("differences", "spent", "gains"))
+            )
+    return without_repetitions(found)
 
 
-def once(found: list[Lead]) -> list[Lead]:
+def without_repetitions(found: list[Lead]) -> list[Lead]:
     """Leads without those whose runs another study has, too, and more of them."""
     most: dict[tuple, Lead] = {}
     for one in found:
@@ -77,16 +79,16 @@ def once(found: list[Lead]) -> list[Lead]:
     return list(most.values())
 
 
-def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame, gains: pd.DataFrame) -> list[Lead]:
+def leads_of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame, gains: pd.DataFrame) -> list[Lead]:
     """The leads of one study, with its tables `differences`, `spent` and `gains`."""
     labels = {(row.model, row.task, row.policy, row.recipe): row.labels for row in spent.itertuples()}
-    gained = {(row.model, row.task, row.policy, row.recipe): row.gain for row in committed.at_home(gains).itertuples()}
+    gained = {(row.model, row.task, row.policy, row.recipe): row.gain for row in committed.own_test_rows(gains).itertuples()}
     found = []
     for (model, task), rows in differences[differences.task == differences.eval_task].groupby(["model", "task"], sort=False):
         arms = [*zip(rows.policy, rows.recipe), *zip(rows.minus, rows.minus_recipe)]
         for budget, recipe, names in cases(config, arms):
             (random, *_) = [name for name in names if rule_of(config, name) == {"rule": "random"}]
-            pairs = {name: committed.against(rows, (name, recipe), (random, recipe)) for name in names if name != random}
+            pairs = {name: committed.difference_row(rows, (name, recipe), (random, recipe)) for name in names if name != random}
             pairs = {name: pair for name, pair in pairs.items() if pair is not None}
             corrected = statistics.holm([pair["p"] for pair in pairs.values()])
             for (name, pair), p in zip(pairs.items(), corrected):
@@ -139,13 +141,13 @@ def recipe_of(config: dict, recipe: str) -> str:
     return next(name for name, one in config["recipes"].items() if same(one) == same(config["recipes"][recipe]))
 
 
-def recommended(found: list[Lead]) -> str | None:
+def recommended_way(found: list[Lead]) -> str | None:
     """The way that the rule at the top of this file recommends of these leads; None: a random choice."""
     better = {}
     for way in dict.fromkeys(one.way for one in found):
-        said = [one.said for one in found if one.way == way]
-        if "worse" not in said and said.count("better") >= CASES:
-            better[way] = said.count("better")
+        verdict = [one.verdict for one in found if one.way == way]
+        if "worse" not in verdict and verdict.count("better") >= CASES:
+            better[way] = verdict.count("better")
     return max(better, key=better.get, default=None)
 
 
@@ -155,7 +157,7 @@ def cases_of(all_leads: list[Lead]) -> list[tuple]:
 
 def totals(all_leads: list[Lead]) -> list[int]:
     """In how many cases a way was better than a random choice, not told apart, worse."""
-    verdicts = [lead.said for lead in all_leads]
+    verdicts = [lead.verdict for lead in all_leads]
     return [verdicts.count(word) for word in ("better", "not told apart", "worse")]
 
 
@@ -164,7 +166,7 @@ def advice(all_leads: list[Lead]) -> list[dict]:
     lines = []
     for place, need in enumerate(NEEDS):
         open_leads = [lead for lead in all_leads if list(NEEDS).index(lead.needs) <= place]
-        best = recommended(open_leads)
+        best = recommended_way(open_leads)
         of_best = [lead for lead in open_leads if lead.way == best]
         lines.append(
             {
@@ -174,7 +176,7 @@ def advice(all_leads: list[Lead]) -> list[dict]:
                 "cases": len(cases_of(open_leads)),
                 "best": best,
                 "cases_of_best": len(of_best),
-                "better": [lead for lead in of_best if lead.said == "better"],
+                "better": [lead for lead in of_best if lead.verdict == "better"],
                 "unstudied": bool(open_leads) and all(lead.needs != need for lead in open_leads),
             }
         )
@@ -196,7 +198,7 @@ def values(root: Path, config: dict) -> dict:
     }
 
 
-def in_short(root: Path, config: dict) -> str:
+def short_finding(root: Path, config: dict) -> str:
     """One finding: how often a policy was better than a random choice, and what is recommended."""
     shown = values(root, config)
     grouped: dict[str | None, list[dict]] = {}
@@ -214,7 +216,7 @@ def page(root: Path, config: dict) -> str:
         rule = ", ".join(f"{key}: {value}" for key, value in rule_of(config, way).items())
         ways.append([f"`{way}`", f"`{rule}`", NEEDS[of_way[0].needs], ", ".join(map(str, totals(of_way)))])
     columns = ["way of choosing", "its [rule](configuration.md#what-a-rule-takes)", "needs before", "better, not told apart, worse"]
-    apart = [case(lead) for lead in shown["leads"] if lead.said != "not told apart"]
+    apart = [case(lead) for lead in shown["leads"] if lead.verdict != "not told apart"]
     return templates.fill("which-prompts", **shown, ways_table=pd.DataFrame(ways, columns=columns), cases_table=pd.DataFrame(apart))
 
 
@@ -228,10 +230,10 @@ def case(lead: Lead) -> dict[str, str]:
         "labels": f"{lead.labels:.0f}",
         "its gain": change(lead.gain),
         "lead over random": interval(lead.difference, lead.low, lead.high),
-        "after Holm's correction": lead.said,
+        "after Holm's correction": lead.verdict,
     }
 
 
 def every_case(root: Path, config: dict) -> pd.DataFrame:
     """The table docs/which-prompts.csv: every case, in shares."""
-    return pd.DataFrame(files.rounded([asdict(lead) | {"verdict": lead.said} for lead in leads(root, config)]))
+    return pd.DataFrame(files.rounded([asdict(lead) | {"verdict": lead.verdict} for lead in leads(root, config)]))

@@ -34,10 +34,10 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
     rows = []
     for cell in cells:
         last = cell.steps()[-1]
-        most = min(cell.samples(0), cell.samples(last))
-        for k in sorted({most, *powers(most)}):
-            base = np.stack([pass_rates(one, 0, k) for one in cell.bases])
-            values = np.stack([pass_rates(run, last, k) for run in cell.runs])
+        samples = min(cell.samples(0), cell.samples(last))
+        for k in sorted({samples, *powers(samples)}):
+            base = np.stack([pass_rates(evaluation, 0, k) for evaluation in cell.bases])
+            values = np.stack([pass_rates(trained, last, k) for trained in cell.runs])
             rows.append(
                 cell.keys
                 | {"k": k, "step": last, "base": base.mean()}
@@ -51,16 +51,18 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
 def base_pass_at_k(cells: list[Cell]) -> list[dict]:
     """Unbiased pass@k of the base models' reach samples: of right answers and, where steps can be checked, of sound ones."""
     rows = []
-    tests = {(cell.model, cell.eval_task): cell for cell in cells if cell.reach}
-    for (model, test), cell in tests.items():
-        most = cell.reach_samples()
-        for k in sorted({most, *powers(most)}):
-            right, sound = (np.stack([pass_rates(one, 0, k, column) for one in cell.reach]) for column in ("correct", "sound"))
+    cell_by_test = {(cell.model, cell.eval_task): cell for cell in cells if cell.reach}
+    for (model, test), cell in cell_by_test.items():
+        samples = cell.reach_samples()
+        for k in sorted({samples, *powers(samples)}):
+            correct, sound = (
+                np.stack([pass_rates(evaluation, 0, k, column) for evaluation in cell.reach]) for column in ("correct", "sound")
+            )
             rows.append(
                 {"model": model, "eval_task": test, "k": k}
-                | mean_columns("pass", right)
+                | mean_columns("pass", correct)
                 | mean_columns("sound", sound)
-                | {"problems": right.shape[1], "seeds": right.shape[0]}
+                | {"problems": correct.shape[1], "seeds": correct.shape[0]}
             )
     return rows
 
@@ -81,22 +83,22 @@ def tiers(cells: list[Cell]) -> list[dict]:
     rows = []
     for cell in cells:
         last = cell.steps()[-1]
-        tier = cell.tiers()
+        problem_tiers = cell.tiers()
         base, trained = cell.base_rates(), cell.rates(last)
-        for name in tier_names(tier):
-            kept = (tier == name).to_numpy()
+        for tier in tier_names(problem_tiers):
+            in_tier = (problem_tiers == tier).to_numpy()
             rows.append(
                 cell.keys
-                | {"tier": name, "step": last, "base_accuracy": base[:, kept].mean()}
-                | mean_columns("accuracy", trained[:, kept])
-                | mean_columns("gain", trained[:, kept] - base[:, kept])
-                | {"problems": int(kept.sum()), "seeds": len(cell.runs)}
+                | {"tier": tier, "step": last, "base_accuracy": base[:, in_tier].mean()}
+                | mean_columns("accuracy", trained[:, in_tier])
+                | mean_columns("gain", trained[:, in_tier] - base[:, in_tier])
+                | {"problems": int(in_tier.sum()), "seeds": len(cell.runs)}
             )
     return rows
 
 
-def tier_names(tier: pd.Series) -> list[str]:
-    return sorted(tier.dropna().unique(), key=lambda t: (_number(t), t))
+def tier_names(problem_tiers: pd.Series) -> list[str]:
+    return sorted(problem_tiers.dropna().unique(), key=lambda tier: (_number(tier), tier))
 
 
 def _number(text: str) -> float:
@@ -112,20 +114,22 @@ def catches_up(cells: list[Cell]) -> list[dict]:
     `step` is that of the curve averaged over seeds, `step_first` and `step_last` those of the quickest and the slowest of the
     `seeds_reached` seeds that get there; both are empty if none does.
     """
-    ends = {(c.model, c.task, c.eval_task): c.rates(c.steps()[-1]).mean() for c in cells if c.policy == "all" and c.is_first_recipe}
+    final_accuracies = {
+        (c.model, c.task, c.eval_task): c.rates(c.steps()[-1]).mean() for c in cells if c.policy == "all" and c.is_first_recipe
+    }
     rows = []
     for cell in cells:
-        target = ends.get((cell.model, cell.task, cell.eval_task))
+        target = final_accuracies.get((cell.model, cell.task, cell.eval_task))
         if target is None:
             continue
         steps = cell.steps()
         curve = np.stack([cell.rates(step).mean(axis=1) for step in steps], axis=1)  # (seeds, steps)
-        reached = [first for seed in curve if (first := _first(steps, seed, target)) is not None]
+        seed_steps = [step_ for seed_curve in curve if (step_ := _first(steps, seed_curve, target)) is not None]
         rows.append(
             cell.keys
             | {"target": target, "step": _first(steps, curve.mean(axis=0), target), "steps": steps[-1]}
-            | {"step_first": min(reached, default=None), "step_last": max(reached, default=None)}
-            | {"seeds_reached": len(reached), "seeds": len(cell.runs)}
+            | {"step_first": min(seed_steps, default=None), "step_last": max(seed_steps, default=None)}
+            | {"seeds_reached": len(seed_steps), "seeds": len(cell.runs)}
         )
     return rows
 

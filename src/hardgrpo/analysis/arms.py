@@ -17,7 +17,7 @@ def label(policy: str, recipe: str, first_recipe: str) -> str:
     return policy if recipe in ("", RECORDED, first_recipe) else f"{policy}, {recipe}"
 
 
-def without_labels(table: pd.DataFrame) -> pd.DataFrame:
+def drop_labels(table: pd.DataFrame) -> pd.DataFrame:
     """The table as it is written to a file."""
     return table.drop(columns=["arm", "minus_arm"], errors="ignore")
 

@@ -56,21 +56,21 @@ class Cell:
 
     def _rates(self, frames: list[pd.DataFrame], step: int, column: str, decoding: str) -> np.ndarray:
         index = evaluations.by_problem(self.bases[0], 0, "correct", decoding).index
-        series = [evaluations.by_problem(frame, step, column, decoding) for frame in frames]
-        for one in series:
-            if not one.index.equals(index):
+        problem_rates = [evaluations.by_problem(frame, step, column, decoding) for frame in frames]
+        for rates in problem_rates:
+            if not rates.index.equals(index):
                 raise UserError(
-                    f"{self.model}/{self.task}/{self.recipe}/{self.policy} on {self.eval_task}: {len(one)} problems at step {step}, but {len(index)}"
+                    f"{self.model}/{self.task}/{self.recipe}/{self.policy} on {self.eval_task}: {len(rates)} problems at step {step}, but {len(index)}"
                     " for the base model; delete the evaluation files and run again"
                 )
-        return np.stack([one.to_numpy() for one in series])
+        return np.stack([rates.to_numpy() for rates in problem_rates])
 
     def grades(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
         """(S, N, m) grades 0/1 of single completions (step 0: of the bases); None where numbers of samples differ."""
-        found = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else self.bases)]
-        if any(one is None or one.shape != found[0].shape for one in found):
+        grades = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else self.bases)]
+        if any(array is None or array.shape != grades[0].shape for array in grades):
             return None
-        return np.stack(found)
+        return np.stack(grades)
 
     def tiers(self) -> pd.Series:
         """Tier of each problem, in the order of `rates`; missing where a problem has none."""
@@ -83,8 +83,8 @@ class Cell:
 
         Solved means right and, where steps can be checked, sound: with few possible answers, many samples guess each of them.
         """
-        right, sound = (self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound"))
-        return np.where(np.isnan(sound), right, sound) == 0
+        correct, sound = (self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound"))
+        return np.where(np.isnan(sound), correct, sound) == 0
 
     def reach_samples(self) -> int:
         """The fewest reach samples that any problem has."""
@@ -104,16 +104,19 @@ def load_cells(config: dict, study: str) -> list[Cell]:
     groups: dict[tuple, list[Run]] = {}
     for run in paths.runs(config, study):
         groups.setdefault((run.model, run.task, run.policy, run.recipe), []).append(run)
-    read = functools.cache(lambda what, test: evaluations.read(paths.evaluation(what, test)))
+    read_evaluation = functools.cache(lambda run_path, test: evaluations.read(paths.evaluation(run_path, test)))
     plan = config["studies"][study]
-    cells, also_compared = [], settings.also_compared(plan)
+    cells, arm_pairs = [], settings.also_compared(plan)
     for (model, task, policy, recipe), replicates in groups.items():
         arm = policy, recipe
-        also_with = tuple(other for pair in also_compared if arm in pair for other in pair if other != arm)
+        partners = tuple(partner for pair in arm_pairs if arm in pair for partner in pair if partner != arm)
         for test in paths.eval_tasks(config, study, task, model):
             bases = list(dict.fromkeys(run.base for run in replicates))
-            of_bases = {what: [read(f"{base}/{what}", test) for base in bases] for what in paths.of_base(config, model, test)}
-            frames = [read(run.path, test) for run in replicates]
+            base_evaluations = {
+                run_path: [read_evaluation(f"{base}/{run_path}", test) for base in bases]
+                for run_path in paths.of_base(config, model, test)
+            }
+            frames = [read_evaluation(run.path, test) for run in replicates]
             seeds = [run.seed for run in replicates]
             cells.append(
                 Cell(
@@ -122,12 +125,12 @@ def load_cells(config: dict, study: str) -> list[Cell]:
                     test,
                     policy,
                     recipe,
-                    of_bases["base"],
+                    base_evaluations["base"],
                     frames,
                     seeds,
-                    reach=of_bases.get("reach"),
+                    reach=base_evaluations.get("reach"),
                     is_first_recipe=settings.is_first_recipe(plan, recipe),
-                    compared_with=also_with,
+                    compared_with=partners,
                 )
             )
     frames = [frame for cell in cells for frame in (*cell.bases, *cell.runs, *(cell.reach or []))]
@@ -149,16 +152,16 @@ def pairs(family: list[Cell]) -> list[tuple[Cell, Cell]]:
     return [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds and compared(a, b)]
 
 
-def minus(cell: Cell) -> dict:
+def minus_columns(cell: Cell) -> dict:
     """The columns that name the arm of a cell which is subtracted."""
     return {"minus": cell.policy, "minus_recipe": cell.recipe}
 
 
 def mean_columns(prefix: str, values: np.ndarray) -> dict:
     """The columns of a mean over seeds and problems (S, N), with its interval."""
-    return as_columns(prefix, statistics.mean_interval(values))
+    return estimate_columns(prefix, statistics.mean_interval(values))
 
 
-def as_columns(prefix: str, estimate: statistics.Estimate) -> dict:
+def estimate_columns(prefix: str, estimate: statistics.Estimate) -> dict:
     """The columns of an estimate and its interval."""
     return {prefix: estimate.estimate, f"{prefix}_low": estimate.low, f"{prefix}_high": estimate.high}

@@ -51,8 +51,8 @@ def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
 
 def _leads(study: Study, claim: dict, table: str = "differences", **values) -> list[tuple[dict, tuple]]:
     """[(row, interval)] of `policy` less `minus`."""
-    found = [(row, _difference(row, claim)) for row in study.rows(table, claim, **values)]
-    return [(row, interval) for row, interval in found if interval]
+    leads = [(row, _difference(row, claim)) for row in study.rows(table, claim, **values)]
+    return [(row, interval) for row, interval in leads if interval]
 
 
 # --- differences, paired by problem and seed ---------------------------------------------------------------------------
@@ -88,11 +88,11 @@ def recipe_difference(claim: dict, study: Study) -> list[dict]:
 def difference_at_k(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` in pass@k, at the largest k."""
     rows = []
-    for here in study.by_cell("paired", claim, what="pass@k").values():
-        most = max(int(row["at"]) for row in here)
-        for row in here:
-            if int(row["at"]) == most and (interval := _difference(row, claim)):
-                rows.append(_of(row, f"pass@{most}, {claim['arm']} - {claim['minus_arm']}", interval))
+    for cell_rows in study.by_cell("paired", claim, what="pass@k").values():
+        largest_k = max(int(row["at"]) for row in cell_rows)
+        for row in cell_rows:
+            if int(row["at"]) == largest_k and (interval := _difference(row, claim)):
+                rows.append(_of(row, f"pass@{largest_k}, {claim['arm']} - {claim['minus_arm']}", interval))
     return rows
 
 
@@ -118,11 +118,11 @@ def ahead(claim: dict, study: Study) -> list[dict]:
 def order(claim: dict, study: Study) -> list[dict]:
     """The smallest difference of a policy in `policies` less the next one. A cell that lacks one of these pairs has no row."""
     rows, pairs = [], list(zip(claim["policies"], claim["policies"][1:]))
-    for here in study.by_cell("differences", claim).values():
+    for cell_rows in study.by_cell("differences", claim).values():
         links = [
             (interval, row, f"{policy} - {minus}")
             for policy, minus in pairs
-            for row in here
+            for row in cell_rows
             if (interval := _difference(row, {"arm": policy, "minus_arm": minus}))
         ]
         if links and len(links) == len(pairs):
@@ -135,16 +135,16 @@ def lost_lead(claim: dict, study: Study) -> list[dict]:
     """The lead of `policy` over `minus` on the task itself less the same runs' lead on a test of the same problems with a larger
     completion limit."""
     name = f"({claim['arm']} - {claim['minus_arm']}) less that on "
-    found = _leads(study, claim, "paired", what="test")
+    leads = _leads(study, claim, "paired", what="test")
     roomier = lambda row: relation(row["task"], row["at"], study.tasks) == "roomier"
-    return [_of(row, name + row["at"], interval) for row, interval in found if roomier(row)]
+    return [_of(row, name + row["at"], interval) for row, interval in leads if roomier(row)]
 
 
 def transfer(claim: dict, study: Study) -> list[dict]:
     """`policy` trained on `trained_on` less the same policy trained on `minus`, tested on the same other task."""
-    found = study.rows("paired", claim | {"tested": "any"}, what="trained on", arm=claim["arm"])
+    differences = study.rows("paired", claim | {"tested": "any"}, what="trained on", arm=claim["arm"])
     rows = []
-    for row in found:
+    for row in differences:
         if {row["task"], row["at"]} == {claim["trained_on"], claim["minus"]}:
             interval = _interval(row, "difference", 1 if row["task"] == claim["trained_on"] else -1)
             name = f"trained on {claim['trained_on']} - trained on {claim['minus']}"
@@ -159,12 +159,12 @@ def learnable(claim: dict, study: Study) -> list[dict]:
     """The learnable share of `policy` less that of `minus`; their intervals over seeds are combined as if independent. n is the
     number of updates."""
     rows = []
-    for cell, here in study.by_cell("learnable", claim).items():
-        by_arm = {row["arm"]: row for row in here}
+    for cell, cell_rows in study.by_cell("learnable", claim).items():
+        by_arm = {row["arm"]: row for row in cell_rows}
         if claim["arm"] in by_arm and claim["minus_arm"] in by_arm:
-            one, other = by_arm[claim["arm"]], by_arm[claim["minus_arm"]]
+            row_, minus_row = by_arm[claim["arm"]], by_arm[claim["minus_arm"]]
             name = f"learnable share, {claim['arm']} - {claim['minus_arm']}"
-            rows.append(_result(cell, name, unpaired(one, other, "learnable"), one["seeds"], one["updates"]))
+            rows.append(_result(cell, name, unpaired(row_, minus_row, "learnable"), row_["seeds"], row_["updates"]))
     return rows
 
 
@@ -174,7 +174,7 @@ def smaller_lead(claim: dict, study: Study) -> list[dict]:
     rows = []
     for weaker in (cell for cell in leads if cell[0] in study.weaker):
         for cell in (cell for cell in leads if cell[0] not in study.weaker and cell[1:] == weaker[1:]):
-            sides = [dict(zip(("d", "d_low", "d_high"), leads[one][1])) for one in (cell, weaker)]
+            sides = [dict(zip(("d", "d_low", "d_high"), leads[cell_][1])) for cell_ in (cell, weaker)]
             name = f"({claim['arm']} - {claim['minus_arm']}) less that of {weaker[0]}"
             rows.append(_of(leads[cell][0], name, unpaired(*sides, "d")))
     return rows
@@ -196,11 +196,11 @@ def gain(claim: dict, study: Study) -> list[dict]:
 
 def largest_gain(claim: dict, study: Study) -> list[dict]:
     """The largest gain of `policy` over all cells. Being a maximum, the estimate is biased upwards."""
-    found = _gains(study, claim)
-    if not found:
+    gains = _gains(study, claim)
+    if not gains:
         return []
-    row, interval = max(found, key=lambda pair: pair[0]["gain"])
-    return [_of(row, f"largest gain of {claim['arm']}, of {len(found)}", interval)]
+    row, interval = max(gains, key=lambda pair: pair[0]["gain"])
+    return [_of(row, f"largest gain of {claim['arm']}, of {len(gains)}", interval)]
 
 
 def new_solving(claim: dict, study: Study) -> list[dict]:
@@ -210,12 +210,12 @@ def new_solving(claim: dict, study: Study) -> list[dict]:
     cannot fail and stays undecided.
     """
     rows = []
-    for here in study.by_cell("kinds", claim, arm=claim["arm"]).values():
-        tiers = [row for row in here if row["tier"]]
+    for cell_rows in study.by_cell("kinds", claim, arm=claim["arm"]).values():
+        tiers = [row for row in cell_rows if row["tier"]]
         if len(tiers) > 1:
             hardest = tiers[-1]  # the table lists tiers from easy to hard
-            lost = hardest["out_of_reach"]
-            unanswerable = f"only {100 * lost:.1f} % out of reach" if lost <= claim["margin"] else None
+            out_of_reach = hardest["out_of_reach"]
+            unanswerable = f"only {100 * out_of_reach:.1f} % out of reach" if out_of_reach <= claim["margin"] else None
             name = f"new solving of {claim['arm']}, tier {hardest['tier']}, beyond {hardest['reach_samples']:.0f} samples"
             rows.append(_of(hardest, name, _interval(hardest, "new_solving"), unanswerable=unanswerable))
     return rows
@@ -290,9 +290,9 @@ def fit_base(claim: dict, study: Study) -> list[dict]:
     for policy in claim["policies"]:
         cells = study.rows("gains", claim, decoding="sampled", arm=policy)
         if len({row["model"] for row in cells}) > 1 and len(cells) > 3:
-            found = statistics.r_squared(*(np.array([row[key] for row in cells]) for key in ("base_accuracy", "gain")))
+            r_squared = statistics.r_squared(*(np.array([row[key] for row in cells]) for key in ("base_accuracy", "gain")))
             name = f"R^2 (base accuracy, gain of {policy})"
-            rows.append(_result(("", "all", "all"), name, (found.estimate, *NO_INTERVAL), None, len(cells)))
+            rows.append(_result(("", "all", "all"), name, (r_squared.estimate, *NO_INTERVAL), None, len(cells)))
     return rows
 
 

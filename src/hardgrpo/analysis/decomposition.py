@@ -39,22 +39,24 @@ def decomposition(cells: list[Cell]) -> list[dict]:
     """
     rows = []
     for cell in cells:
-        tier = cell.tiers()
-        groups = {None: np.ones(len(tier), bool)} | {name: (tier == name).to_numpy() for name in tier_names(tier)}
+        problem_tiers = cell.tiers()
+        groups = {None: np.ones(len(problem_tiers), bool)} | {
+            tier: (problem_tiers == tier).to_numpy() for tier in tier_names(problem_tiers)
+        }
         for step, base, trained in _by_step(cell):
-            for name, kept in groups.items():
-                of = {column: (base[column][:, kept], trained[column][:, kept]) for column in DECOMPOSED}
-                for grading, rates in _by_grading(of):
+            for tier, in_tier in groups.items():
+                tier_rates = {column: (base[column][:, in_tier], trained[column][:, in_tier]) for column in DECOMPOSED}
+                for grading, rates in _by_grading(tier_rates):
                     finishing, correctness = statistics.decompose_by_problem(*rates)
                     rows.append(
                         cell.keys
-                        | {"tier": name, "grading": grading, "step": step}
+                        | {"tier": tier, "grading": grading, "step": step}
                         | mean_columns("gain", rates[3] - rates[1])
                         | mean_columns("finishing", finishing)
                         | mean_columns("correctness", correctness)
                         | _answered(*rates)
-                        | _lengths(of)
-                        | {"problems": int(kept.sum()), "seeds": len(cell.runs)}
+                        | _lengths(tier_rates)
+                        | {"problems": int(in_tier.sum()), "seeds": len(cell.runs)}
                     )
     return rows
 
@@ -64,19 +66,19 @@ def decomposition_runs(cells: list[Cell]) -> list[dict]:
     rows = []
     for cell in cells:
         for step, base, trained in _by_step(cell):
-            own = {name: np.broadcast_to(base[name], trained[name].shape) for name in DECOMPOSED}
-            runs = [{name: (own[name][i], trained[name][i]) for name in DECOMPOSED} for i in range(len(cell.seeds))]
+            base_rates = {name: np.broadcast_to(base[name], trained[name].shape) for name in DECOMPOSED}
+            runs = [{name: (base_rates[name][i], trained[name][i]) for name in DECOMPOSED} for i in range(len(cell.seeds))]
             for grading in GRADINGS:
-                for seed, of in zip(cell.seeds, runs):
-                    rates = dict(_by_grading(of))[grading]
-                    base_answered, base_correct, answered, correct = (float(one.mean()) for one in rates)
+                for seed, run_rates in zip(cell.seeds, runs):
+                    rates = dict(_by_grading(run_rates))[grading]
+                    base_answered, base_correct, answered, correct = (float(rate.mean()) for rate in rates)
                     finishing, correctness = statistics.decompose(base_answered, base_correct, answered, correct)
                     rows.append(
                         cell.keys
                         | {"seed": seed, "grading": grading, "step": step}
                         | {"gain": correct - base_correct, "finishing": finishing, "correctness": correctness}
                         | _answered(*rates)
-                        | _lengths(of)
+                        | _lengths(run_rates)
                         | {"problems": len(rates[0])}
                     )
     return rows
@@ -89,10 +91,10 @@ def _by_step(cell: Cell) -> Iterator[tuple[int, dict, dict]]:
         yield step, base, {column: cell.rates(step, column) for column in DECOMPOSED}
 
 
-def _by_grading(of: dict[str, tuple]) -> Iterator[tuple[str, tuple]]:
+def _by_grading(rates: dict[str, tuple]) -> Iterator[tuple[str, tuple]]:
     """(grading, (base answered, base correct, answered, correct)), from {column: (base, trained)}."""
     for grading, column in GRADINGS.items():
-        yield grading, (of["answered"][0], of[column][0], of["answered"][1], of[column][1])
+        yield grading, (rates["answered"][0], rates[column][0], rates["answered"][1], rates[column][1])
 
 
 def _answered(base_answered, base_correct, answered, correct) -> dict:
@@ -103,9 +105,11 @@ def _answered(base_answered, base_correct, answered, correct) -> dict:
     )
 
 
-def _lengths(of: dict) -> dict:
+def _lengths(rates: dict) -> dict:
     """Truncated share and mean length in tokens, before and after training; nan where recordings lack them."""
-    return {f"{when}{column}": of[column][i].mean() for column in ("truncated", "tokens") for i, when in enumerate(("base_", ""))}
+    return {
+        f"{prefix}{column}": rates[column][i].mean() for column in ("truncated", "tokens") for i, prefix in enumerate(("base_", ""))
+    }
 
 
 def _ratio(correct: np.ndarray, answered: np.ndarray) -> float:

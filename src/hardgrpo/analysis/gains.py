@@ -4,7 +4,7 @@ import numpy as np
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.arms import NO_RUN
-from hardgrpo.analysis.cells import Cell, families, mean_columns, minus, pairs
+from hardgrpo.analysis.cells import Cell, families, mean_columns, minus_columns, pairs
 
 
 def gains(cells: list[Cell]) -> list[dict]:
@@ -16,18 +16,18 @@ def gains(cells: list[Cell]) -> list[dict]:
     rows = {}
     for family in families(cells):
         for decoding in family[0].decodings():
-            values = {id(c): c.rates(c.steps()[-1], decoding=decoding) - c.base_rates(decoding=decoding) for c in family}
-            pooled = _pooled(list(values.values()), differences=False)
-            mdd = _detectable(list(values.values()), pooled)
+            gains_by_cell = {id(c): c.rates(c.steps()[-1], decoding=decoding) - c.base_rates(decoding=decoding) for c in family}
+            pooled = _pooled(list(gains_by_cell.values()), differences=False)
+            mdd = _detectable(list(gains_by_cell.values()), pooled)
             for cell in family:
-                last, one = cell.steps()[-1], values[id(cell)]
+                last, cell_gains = cell.steps()[-1], gains_by_cell[id(cell)]
                 samples = cell.samples(last) if decoding == "sampled" else 1
                 rows[id(cell), decoding] = (
                     cell.keys
                     | {"decoding": decoding, "step": last, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
-                    | mean_columns("gain", one)
-                    | _other_intervals("gain", one, _shared_noise(cell, None, decoding), pooled)
-                    | {"mdd": mdd, "problems": one.shape[1], "samples": samples, "seeds": one.shape[0]}
+                    | mean_columns("gain", cell_gains)
+                    | _other_intervals("gain", cell_gains, _shared_noise(cell, None, decoding), pooled)
+                    | {"mdd": mdd, "problems": cell_gains.shape[1], "samples": samples, "seeds": cell_gains.shape[0]}
                 )
     return [rows[id(cell), decoding] for cell in cells for decoding in cell.decodings()]
 
@@ -44,19 +44,19 @@ def differences(cells: list[Cell]) -> list[dict]:
         compared = pairs(family)
         pooled = _pooled(list(rates.values()), differences=True)
         mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in compared], pooled, len(compared)) if compared else np.nan
-        found = []
-        for one, other in compared:
-            values = rates[id(one)] - rates[id(other)]
+        family_rows = []
+        for one, minus_cell in compared:
+            values = rates[id(one)] - rates[id(minus_cell)]
             parts = statistics.components(values)
-            found.append(
+            family_rows.append(
                 one.keys
-                | minus(other)
+                | minus_columns(minus_cell)
                 | mean_columns("difference", values)
-                | _other_intervals("difference", values, _shared_noise(one, other, "sampled"), pooled)
+                | _other_intervals("difference", values, _shared_noise(one, minus_cell, "sampled"), pooled)
                 | {"p": float(statistics.p_value(parts))}
                 | {"mdd": mdd, "problems": parts.problems, "seeds": parts.seeds}
             )
-        rows += _with_holm(found)
+        rows += _with_holm(family_rows)
     return rows
 
 
@@ -70,28 +70,30 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
     rows = []
     for family in families(cells):
         for decoding in family[0].decodings():
-            single = {}  # (arm, seed) -> (step, grades (N,)); the base model's under (None, seed)
+            single_grades = {}  # (arm, seed) -> (step, grades (N,)); the base model's under (None, seed)
             for cell in family:
                 last = cell.steps()[-1]
                 grades, bases = cell.grades(last, decoding), cell.grades(0, decoding)
                 if grades is not None and bases is not None and grades.shape[-1] == bases.shape[-1] == 1:
-                    single |= {(cell.arm, seed): (last, one[:, 0]) for seed, one in zip(cell.seeds, grades)}
-                    single |= {(None, seed): (0, one[:, 0]) for seed, one in zip(cell.seeds, np.broadcast_to(bases, grades.shape))}
-            for seed in sorted({seed for _, seed in single}):
-                arms = [cell for cell in family if (cell.arm, seed) in single]
+                    single_grades |= {(cell.arm, seed): (last, grades_[:, 0]) for seed, grades_ in zip(cell.seeds, grades)}
+                    single_grades |= {
+                        (None, seed): (0, grades_[:, 0]) for seed, grades_ in zip(cell.seeds, np.broadcast_to(bases, grades.shape))
+                    }
+            for seed in sorted({seed for _, seed in single_grades}):
+                arms = [cell for cell in family if (cell.arm, seed) in single_grades]
                 with_base = [(cell, {"minus": NO_RUN, "minus_recipe": ""}, (None, seed)) for cell in arms]
-                between = [(a, minus(b), (b.arm, seed)) for a, b in pairs(arms)]
+                between = [(a, minus_columns(b), (b.arm, seed)) for a, b in pairs(arms)]
                 for kind in (with_base, between):
                     found = []
                     for cell, subtracted, key in kind:
-                        step, one = single[cell.arm, seed]
-                        only_this, only_other, p = statistics.mcnemar(one, single[key][1])
+                        step, grades_ = single_grades[cell.arm, seed]
+                        only_this, only_other, p = statistics.mcnemar(grades_, single_grades[key][1])
                         found.append(
                             cell.keys
                             | subtracted
                             | {"decoding": decoding, "seed": seed, "step": step}
                             | {"only_this": only_this, "only_other": only_other}
-                            | {"difference": (only_this - only_other) / len(one), "p": p, "problems": len(one)}
+                            | {"difference": (only_this - only_other) / len(grades_), "p": p, "problems": len(grades_)}
                         )
                     rows += _with_holm(found)
     return rows
@@ -100,22 +102,22 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
 def _other_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None) -> dict:
     """The intervals beside the reported one: for target A, and with one variance over seeds for all policies."""
     fixed = statistics.fixed_problems_interval(values, shared)
-    found = statistics.components(values)
-    half = np.nan if pooled is None else statistics.half_width(found, *pooled)
+    parts = statistics.components(values)
+    half = np.nan if pooled is None else statistics.half_width(parts, *pooled)
     return {
         f"{name}_low_a": fixed.low,
         f"{name}_high_a": fixed.high,
-        f"{name}_low_pooled": found.estimate - half,
-        f"{name}_high_pooled": found.estimate + half,
+        f"{name}_low_pooled": parts.estimate - half,
+        f"{name}_high_pooled": parts.estimate + half,
     }
 
 
-def _shared_noise(one: Cell, other: Cell | None, decoding: str) -> float:
+def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
     """`statistics.shared_noise` of a gain (`other` is None) or a difference; nan where samples cannot be matched by number."""
     if decoding == "greedy":
         return 0.0  # no sampling
-    last = one.steps()[-1]
-    grades, others = one.grades(last), one.grades(0) if other is None else other.grades(other.steps()[-1])
+    last = cell.steps()[-1]
+    grades, others = cell.grades(last), cell.grades(0) if minus_cell is None else minus_cell.grades(minus_cell.steps()[-1])
     if grades is None or others is None or grades.shape[-2:] != others.shape[-2:]:
         return np.nan
     return float(statistics.shared_noise(grades - others))
@@ -124,16 +126,16 @@ def _shared_noise(one: Cell, other: Cell | None, decoding: str) -> float:
 def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None, comparisons: int = 1) -> float:
     """The detectable difference of a design, from the pooled variance over seeds and the mean variance over problems; nan where
     several seeds cannot be pooled."""
-    seeds = {one.shape[0] for one in values}
+    seeds = {array.shape[0] for array in values}
     if pooled is None and seeds != {1}:
         return np.nan
-    over_problems = float(np.mean([statistics.components(one).over_problems for one in values]))
+    over_problems = float(np.mean([statistics.components(array).over_problems for array in values]))
     return statistics.smallest_detectable(pooled[0] if pooled else np.nan, over_problems, min(seeds), comparisons)
 
 
 def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
     """`statistics.pooled_over_seeds` if the policies have the same number of seeds, at least two; else None."""
-    if len({one.shape for one in values}) > 1 or values[0].shape[0] == 1 or (differences and len(values) < 2):
+    if len({array.shape for array in values}) > 1 or values[0].shape[0] == 1 or (differences and len(values) < 2):
         return None
     over_seeds, df = statistics.pooled_over_seeds(np.stack(values), differences)
     return float(over_seeds), df

@@ -9,7 +9,7 @@ import pandas as pd
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracy import tier_names
-from hardgrpo.analysis.cells import Cell, as_columns, mean_columns
+from hardgrpo.analysis.cells import Cell, estimate_columns, mean_columns
 
 
 def kinds(cells: list[Cell]) -> list[dict]:
@@ -23,47 +23,52 @@ def kinds(cells: list[Cell]) -> list[dict]:
     for cell in cells:
         if cell.reach is None:
             continue
-        last, tier = cell.steps()[-1], cell.tiers()
+        last, problem_tiers = cell.steps()[-1], cell.tiers()
         columns = ("answered", "correct")
         rates = [*map(cell.base_rates, columns), *(cell.rates(last, column) for column in columns)]
         shape = rates[2].shape
-        lost = np.broadcast_to(cell.out_of_reach(), shape)
+        out_of_reach = np.broadcast_to(cell.out_of_reach(), shape)
         greedy = None
         if "greedy" in cell.decodings():
             greedy = cell.rates(last, decoding="greedy") - cell.base_rates(decoding="greedy")
-        for name in [None, *tier_names(tier)]:
-            kept = np.ones(shape[1], bool) if name is None else (tier == name).to_numpy()
-            finishing, sharpening, new = split(*(np.broadcast_to(one, shape)[:, kept] for one in rates), lost[:, kept])
-            of_lost = lost[:, kept] * (rates[3] - rates[1])[:, kept]
+        for tier in [None, *tier_names(problem_tiers)]:
+            in_tier = np.ones(shape[1], bool) if tier is None else (problem_tiers == tier).to_numpy()
+            finishing, sharpening, new_solving = split(
+                *(np.broadcast_to(array, shape)[:, in_tier] for array in rates), out_of_reach[:, in_tier]
+            )
+            gain_out_of_reach = out_of_reach[:, in_tier] * (rates[3] - rates[1])[:, in_tier]
             rows.append(
                 cell.keys
-                | {"tier": name, "step": last, "reach_samples": cell.reach_samples()}
-                | mean_columns("gain", (rates[3] - rates[1])[:, kept])
+                | {"tier": tier, "step": last, "reach_samples": cell.reach_samples()}
+                | mean_columns("gain", (rates[3] - rates[1])[:, in_tier])
                 | mean_columns("finishing", finishing)
                 | mean_columns("sharpening", sharpening)
-                | mean_columns("new_solving", new)
-                | {"new_solving_p": float(statistics.p_value(statistics.components(new)))}
-                | {"out_of_reach": lost[:, kept].mean(), "accuracy_out_of_reach": _ratio((lost * rates[3])[:, kept], lost[:, kept])}
-                | mean_columns("gain_out_of_reach", of_lost)
+                | mean_columns("new_solving", new_solving)
+                | {"new_solving_p": float(statistics.p_value(statistics.components(new_solving)))}
+                | {
+                    "out_of_reach": out_of_reach[:, in_tier].mean(),
+                    "accuracy_out_of_reach": _ratio((out_of_reach * rates[3])[:, in_tier], out_of_reach[:, in_tier]),
+                }
+                | mean_columns("gain_out_of_reach", gain_out_of_reach)
                 | (
-                    as_columns("greedy_gain", statistics.UNKNOWN)
+                    estimate_columns("greedy_gain", statistics.UNKNOWN)
                     if greedy is None
-                    else mean_columns("greedy_gain", greedy[:, kept])
+                    else mean_columns("greedy_gain", greedy[:, in_tier])
                 )
-                | {"problems": int(kept.sum()), "seeds": shape[0]}
+                | {"problems": int(in_tier.sum()), "seeds": shape[0]}
             )
     return rows
 
 
-def split(base_answered, base_correct, answered, correct, lost: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def split(base_answered, base_correct, answered, correct, out_of_reach: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(finishing, sharpening, new solving): linearised contributions (S, N). Their means are the parts; they add up to the gains.
 
     `lost` (S, N) says which problems are out of reach of each replicate's base.
     """
     rates = (base_answered, base_correct, answered, correct)
-    finishing, sharpening = statistics.decompose_by_problem(*(rate * ~lost for rate in rates))
-    of_lost, new = statistics.decompose_by_problem(*(rate * lost for rate in rates))
-    return finishing + of_lost, sharpening, new
+    finishing_within_reach, sharpening = statistics.decompose_by_problem(*(rate * ~out_of_reach for rate in rates))
+    finishing_out_of_reach, new_solving = statistics.decompose_by_problem(*(rate * out_of_reach for rate in rates))
+    return finishing_within_reach + finishing_out_of_reach, sharpening, new_solving
 
 
 def reasons(cells: list[Cell]) -> list[dict]:
@@ -71,17 +76,17 @@ def reasons(cells: list[Cell]) -> list[dict]:
     ones. Only for tasks whose steps can be checked."""
     rows = []
     for cell in cells:
-        sound, before = (cell.rates(cell.steps()[-1], "sound"), cell.base_rates("sound"))
-        if np.isnan(sound).any() or np.isnan(before).any():
+        sound, base_sound = (cell.rates(cell.steps()[-1], "sound"), cell.base_rates("sound"))
+        if np.isnan(sound).any() or np.isnan(base_sound).any():
             continue
         last = cell.steps()[-1]
         correct, base_correct = cell.rates(last), cell.base_rates()
         rows.append(
             cell.keys
-            | {"step": last, "base_sound": before.mean(), "base_sound_share": _ratio(before, base_correct)}
+            | {"step": last, "base_sound": base_sound.mean(), "base_sound_share": _ratio(base_sound, base_correct)}
             | {"sound": sound.mean(), "sound_share": _ratio(sound, correct)}
-            | mean_columns("sound_gain", sound - before)
-            | mean_columns("lucky_gain", (correct - sound) - (base_correct - before))
+            | mean_columns("sound_gain", sound - base_sound)
+            | mean_columns("lucky_gain", (correct - sound) - (base_correct - base_sound))
             | {"problems": sound.shape[1], "seeds": sound.shape[0]}
         )
     return rows
@@ -136,19 +141,19 @@ def majority(cells: list[Cell]) -> list[dict]:
 
 def _vote(frame: pd.DataFrame, step: int) -> np.ndarray:
     """(N,) by problem: 1 where the majority vote is right, else 0; a share where answers tie."""
-    kept = frame[(frame.step == step) & (frame.decoding == "sampled")]
-    votes = kept[kept.answer.fillna("") != ""].groupby(["id", "answer"]).correct.agg(["size", "mean"])
-    winning = votes[votes["size"] == votes.groupby("id")["size"].transform("max")]
-    return winning.groupby("id")["mean"].mean().reindex(sorted(kept.id.unique()), fill_value=0.0).to_numpy()
+    samples = frame[(frame.step == step) & (frame.decoding == "sampled")]
+    votes = samples[samples.answer.fillna("") != ""].groupby(["id", "answer"]).correct.agg(["size", "mean"])
+    winners = votes[votes["size"] == votes.groupby("id")["size"].transform("max")]
+    return winners.groupby("id")["mean"].mean().reindex(sorted(samples.id.unique()), fill_value=0.0).to_numpy()
 
 
 def _agreement(frame: pd.DataFrame, step: int) -> np.ndarray:
     """(N,) by problem: the share of pairs of samples with the same answer."""
-    kept = frame[(frame.step == step) & (frame.decoding == "sampled")]
-    counts = kept.assign(answer=kept.answer.fillna("")).groupby(["id", "answer"]).size()
+    samples = frame[(frame.step == step) & (frame.decoding == "sampled")]
+    counts = samples.assign(answer=samples.answer.fillna("")).groupby(["id", "answer"]).size()
     pairs = (counts * (counts - 1)).groupby("id", sort=True).sum()
-    samples = counts.groupby("id", sort=True).sum()
-    return (pairs / (samples * (samples - 1))).to_numpy()
+    sample_counts = counts.groupby("id", sort=True).sum()
+    return (pairs / (sample_counts * (sample_counts - 1))).to_numpy()
 
 
 def _bits(same: float) -> float:

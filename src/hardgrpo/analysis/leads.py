@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import Cell, as_columns, families
+from hardgrpo.analysis.cells import Cell, estimate_columns, families
 from hardgrpo.analysis.columns import CELL
 from hardgrpo.runtime import files
 from hardgrpo.study import paths, settings
@@ -31,22 +31,22 @@ def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
     pools = {paths.pair_of(path): _pool(path) for path in difficulty_files}
     rows = []
     for family in families(cells):
-        for first, other in _leading(family):
-            lead = (first.rates(first.steps()[-1]) - other.rates(other.steps()[-1])).mean(axis=1)
-            own = (settings.own_base(first.model, first.seeds[0]), first.task) in pools
-            for number, seed in enumerate(first.seeds if own else [None]):
+        for leader, rival in _leading(family):
+            lead = (leader.rates(leader.steps()[-1]) - rival.rates(rival.steps()[-1])).mean(axis=1)
+            has_own_bases = (settings.own_base(leader.model, leader.seeds[0]), leader.task) in pools
+            for index, seed in enumerate(leader.seeds if has_own_bases else [None]):
                 rows.append(
-                    first.keys
-                    | {"minus": other.policy, "seed": seed, "lead": lead[number] if own else lead.mean()}
-                    | _base(first, number)
-                    | pools.get((settings.own_base(first.model, seed) if own else first.model, first.task), UNPROBED)
+                    leader.keys
+                    | {"minus": rival.policy, "seed": seed, "lead": lead[index] if has_own_bases else lead.mean()}
+                    | _base(leader, index)
+                    | pools.get((settings.own_base(leader.model, seed) if has_own_bases else leader.model, leader.task), UNPROBED)
                 )
     return rows
 
 
-def _base(cell: Cell, number: int) -> dict:
-    accuracy = cell.base_rates()[number].mean()
-    greedy = cell.base_rates(decoding="greedy")[number].mean() if "greedy" in cell.decodings() else np.nan
+def _base(cell: Cell, index: int) -> dict:
+    accuracy = cell.base_rates()[index].mean()
+    greedy = cell.base_rates(decoding="greedy")[index].mean() if "greedy" in cell.decodings() else np.nan
     return {"base_accuracy": accuracy, "greedy_gap": greedy - accuracy}
 
 
@@ -65,56 +65,56 @@ def lead_by_model(cells: list[Cell]) -> list[dict]:
     """
     from statsmodels.stats.oneway import anova_oneway  # here: it takes a second, and figures read this module
 
-    found: dict[tuple, list[np.ndarray]] = {}
+    leads_by_comparison: dict[tuple, list[np.ndarray]] = {}
     for family in families(cells):
-        for first, other in _leading(family):
-            lead = (first.rates(first.steps()[-1]) - other.rates(other.steps()[-1])).mean(axis=1)
-            found.setdefault((first.task, first.eval_task, LEADING, other.policy), []).append(lead)
+        for leader, rival in _leading(family):
+            lead = (leader.rates(leader.steps()[-1]) - rival.rates(rival.steps()[-1])).mean(axis=1)
+            leads_by_comparison.setdefault((leader.task, leader.eval_task, LEADING, rival.policy), []).append(lead)
     rows = []
-    for key, of_models in found.items():
-        if len(of_models) < 2:
+    for key, model_leads in leads_by_comparison.items():
+        if len(model_leads) < 2:
             continue
-        means, known = [lead.mean() for lead in of_models], min(map(len, of_models)) > 1
-        chance = np.mean([lead.var(ddof=1) / len(lead) for lead in of_models]) if known else np.nan
-        p = anova_oneway(of_models, use_var="unequal").pvalue if known and chance > 0 else np.nan
+        means, has_several_seeds = [lead.mean() for lead in model_leads], min(map(len, model_leads)) > 1
+        chance = np.mean([lead.var(ddof=1) / len(lead) for lead in model_leads]) if has_several_seeds else np.nan
+        p = anova_oneway(model_leads, use_var="unequal").pvalue if has_several_seeds and chance > 0 else np.nan
         rows.append(
             dict(zip(("task", "eval_task", "policy", "minus"), key))
-            | {"models": len(of_models), "least": min(means), "most": max(means), "p": p, "seeds": min(map(len, of_models))}
-            | {"spread": float(np.sqrt(max(np.var(means, ddof=1) - chance, 0))) if known else np.nan}
+            | {"models": len(model_leads), "least": min(means), "most": max(means), "p": p, "seeds": min(map(len, model_leads))}
+            | {"spread": float(np.sqrt(max(np.var(means, ddof=1) - chance, 0))) if has_several_seeds else np.nan}
         )
     return rows
 
 
 def _leading(family: list[Cell]) -> list[tuple[Cell, Cell]]:
     """`hard` with each other policy of the study's first recipe, on the same seeds."""
-    arms = [cell for cell in family if cell.is_first_recipe]
-    first = next((cell for cell in arms if cell.policy == LEADING), None)
-    return [(first, other) for other in arms if first is not None and other is not first and other.seeds == first.seeds]
+    cells_ = [cell for cell in family if cell.is_first_recipe]
+    leader = next((cell for cell in cells_ if cell.policy == LEADING), None)
+    return [(leader, rival) for rival in cells_ if leader is not None and rival is not leader and rival.seeds == leader.seeds]
 
 
-def lead_regressions(rows: list[dict]) -> list[dict]:
+def lead_regressions(lead_rows: list[dict]) -> list[dict]:
     """A least-squares line of the lead on each of PREDICTORS, one at a time: slope (lead per unit of the predictor), R squared, p.
 
     `model` is empty where the points are models. Fewer than four points give no row. p is not corrected for the four lines per
     lead, and the predictors depend on each other: the lines are descriptive.
     """
-    if not rows:
+    if not lead_rows:
         return []
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame(lead_rows)
     frame["model"] = frame.model.where(frame.seed.notna(), None)
-    found = []
+    rows = []
     for keys, group in frame.groupby([*CELL, "minus"], sort=False, dropna=False):
         for predictor in PREDICTORS:
-            kept = group[["lead", predictor]].dropna()
-            if len(kept) < 4:
+            points = group[["lead", predictor]].dropna()
+            if len(points) < 4:
                 continue
-            x, y = kept[predictor].to_numpy(), kept.lead.to_numpy()
+            x, y = points[predictor].to_numpy(), points.lead.to_numpy()
             slope, p = statistics.coefficients(x[:, None], y)[0]
-            found.append(
+            rows.append(
                 dict(zip((*CELL, "minus"), keys))
                 | {"predictor": predictor}
-                | as_columns("slope", slope)
-                | as_columns("r_squared", statistics.r_squared(x, y))
-                | {"p": p, "points": len(kept)}
+                | estimate_columns("slope", slope)
+                | estimate_columns("r_squared", statistics.r_squared(x, y))
+                | {"p": p, "points": len(points)}
             )
-    return found
+    return rows

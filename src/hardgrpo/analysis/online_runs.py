@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from hardgrpo.analysis.cells import Cell, minus
-from hardgrpo.analysis.training_logs import grouped
+from hardgrpo.analysis.cells import Cell, minus_columns
+from hardgrpo.analysis.training_logs import group_by_arm
 from hardgrpo.study import settings
 from hardgrpo.study.settings import Run
 
@@ -17,18 +17,18 @@ def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
     """For each arm with a selector or process rewards, means over seeds: sampling steps, updates, and rollouts
     generated, kept, replayed and thrown away. Kept and thrown away add up to generated."""
     rows = []
-    for keys, runs in grouped(updates):
+    for keys, runs in group_by_arm(updates):
         logs = [updates[run] for run in runs]
         if any(log.kept.isna().any() for log in logs):
             continue  # an order fixed beforehand: the run trains on every rollout
         mean = lambda name, logs=logs: float(np.mean([log[name].sum() for log in logs]))
-        found = {
+        means = {
             "sampling_steps": float(np.mean([len(log) for log in logs])),
             "updates": mean("trained"),
             "generated": mean("rollouts"),
         }
-        found |= {name: mean(name) for name in COUNTS} | {"labels": mean("labels")}
-        rows.append(keys | found | {"thrown_away_share": found["thrown_away"] / found["generated"], "seeds": len(runs)})
+        means |= {name: mean(name) for name in COUNTS} | {"labels": mean("labels")}
+        rows.append(keys | means | {"thrown_away_share": means["thrown_away"] / means["generated"], "seeds": len(runs)})
     return rows
 
 
@@ -44,34 +44,38 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
     for both arms. Each is empty with fewer than LEAST_SEEDS seeds, and where that percentile is a draw that never reaches the
     target. `reached` is the share of draws that reach it.
     """
-    home = {(cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task}
-    arms, rows = {tuple(keys.values()): runs for keys, runs in grouped(updates)}, []
-    for key, cell in home.items():
-        runs = arms.get(key, [])
-        plain = home.get((*key[:3], settings.first_recipe(study)))
+    own_cells = {(cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task}
+    runs_by_arm, rows = {tuple(keys.values()): runs for keys, runs in group_by_arm(updates)}, []
+    for key, cell in own_cells.items():
+        runs = runs_by_arm.get(key, [])
+        plain = own_cells.get((*key[:3], settings.first_recipe(study)))
         if not runs or plain is None or plain is cell or any(updates[run].kept.isna().any() for run in runs):
             continue
         if plain.seeds != cell.seeds:
             continue
-        fixed = arms[*key[:2], *plain.arm]
-        (own, mine), (others, theirs) = (_curve(one, [updates[run] for run in of]) for one, of in ((cell, runs), (plain, fixed)))
-        count = len(cell.seeds)
+        plain_runs = runs_by_arm[*key[:2], *plain.arm]
+        (spent, curves), (plain_spent, plain_curves) = (
+            _curve(one, [updates[run] for run in of]) for one, of in ((cell, runs), (plain, plain_runs))
+        )
+        seeds = len(cell.seeds)
         rng = np.random.Generator(np.random.PCG64(SEED))
-        draws = rng.integers(count, size=(DRAWS, count))
-        share, first = _share(own, mine.mean(axis=0), others, theirs.mean(axis=0))
+        draws = rng.integers(seeds, size=(DRAWS, seeds))
+        share, first = _share(spent, curves.mean(axis=0), plain_spent, plain_curves.mean(axis=0))
         if first == 0:
             continue
-        drawn = np.array([_share(own, mine[some].mean(axis=0), others, theirs[some].mean(axis=0))[0] for some in draws])
-        low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf") if count >= LEAST_SEEDS else (np.inf, np.inf)
+        shares = np.array(
+            [_share(spent, curves[indices].mean(axis=0), plain_spent, plain_curves[indices].mean(axis=0))[0] for indices in draws]
+        )
+        low, high = np.quantile(shares, [0.025, 0.975], method="inverted_cdf") if seeds >= LEAST_SEEDS else (np.inf, np.inf)
         rows.append(
             cell.keys
-            | minus(plain)
-            | {"target": theirs[:, -1].mean(), "minus_share": first / others[-1]}
+            | minus_columns(plain)
+            | {"target": plain_curves[:, -1].mean(), "minus_share": first / plain_spent[-1]}
             | {
                 name: value if np.isfinite(value) else None
                 for name, value in (("share", share), ("share_low", low), ("share_high", high))
             }
-            | {"reached": np.isfinite(drawn).mean(), "seeds": count}
+            | {"reached": np.isfinite(shares).mean(), "seeds": seeds}
         )
     return rows
 
@@ -84,19 +88,19 @@ def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarra
     return spent, np.column_stack([bases] + [cell.rates(step).mean(axis=1) for step in steps])
 
 
-def _share(own: list[float], mine: np.ndarray, others: list[float], theirs: np.ndarray) -> tuple[float, float]:
+def _share(spent: list[float], curve: np.ndarray, plain_spent: list[float], plain_curve: np.ndarray) -> tuple[float, float]:
     """(share, first): `first` is the rollouts with which `theirs` first reaches its own final accuracy; `share` is the rollouts
     with which `mine` first reaches that accuracy, / `first`. `share` is infinite if `mine` never does or if `first` is 0."""
-    first = first_reached(others, theirs, theirs[-1])
-    return (first_reached(own, mine, theirs[-1]) / first if first else np.inf), first
+    first = first_reached(plain_spent, plain_curve, plain_curve[-1])
+    return (first_reached(spent, curve, plain_curve[-1]) / first if first else np.inf), first
 
 
 def first_reached(spent: list[float], curve: np.ndarray, target: float) -> float:
     """Rollouts at which a curve over `spent`, linear between its points, first reaches the target; infinite if it never does."""
-    for place, accuracy in enumerate(curve):
+    for index, accuracy in enumerate(curve):
         if accuracy >= target - 1e-12:
-            if place == 0:
+            if index == 0:
                 return spent[0]
-            before = curve[place - 1]
-            return spent[place - 1] + (spent[place] - spent[place - 1]) * (target - before) / (accuracy - before)
+            accuracy_before = curve[index - 1]
+            return spent[index - 1] + (spent[index] - spent[index - 1]) * (target - accuracy_before) / (accuracy - accuracy_before)
     return np.inf

@@ -10,7 +10,7 @@ import numpy as np
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.accuracy import pass_rates, powers, tier_names
-from hardgrpo.analysis.cells import Cell, as_columns, families, mean_columns, minus, pairs
+from hardgrpo.analysis.cells import Cell, estimate_columns, families, mean_columns, minus_columns, pairs
 
 
 def paired(cells: list[Cell]) -> list[dict]:
@@ -24,58 +24,61 @@ def paired(cells: list[Cell]) -> list[dict]:
     """
     rows = []
     for family in families(cells):
-        for one, other in pairs(family):
-            found = itertools.chain(_checkpoints(one, other), _passes(one, other), _tiers(one, other))
-            rows += [_row(one, other, *each) for each in found]
-    rows += [_row(one, other, *each) for one, other, *each in _tests(cells)]
-    for one, other in itertools.combinations(cells, 2):
-        alike = all(getattr(one, name) == getattr(other, name) for name in ("model", "eval_task", "arm", "seeds"))
-        if alike and one.task != other.task:
-            rows.append(_row(one, one, "trained on", other.task, _last(one) - _last(other)))
+        for cell, minus_cell in pairs(family):
+            differences = itertools.chain(_checkpoints(cell, minus_cell), _passes(cell, minus_cell), _tiers(cell, minus_cell))
+            rows += [_row(cell, minus_cell, *difference) for difference in differences]
+    rows += [_row(cell, minus_cell, *difference) for cell, minus_cell, *difference in _tests(cells)]
+    for cell, minus_cell in itertools.combinations(cells, 2):
+        is_same_arm = all(getattr(cell, name) == getattr(minus_cell, name) for name in ("model", "eval_task", "arm", "seeds"))
+        if is_same_arm and cell.task != minus_cell.task:
+            rows.append(_row(cell, cell, "trained on", minus_cell.task, _last(cell) - _last(minus_cell)))
     return rows
 
 
-def _row(cell: Cell, subtracted: Cell, what: str, at, values: np.ndarray) -> dict:
-    facts = minus(subtracted) | {"what": what, "at": str(at)}
-    return cell.keys | facts | mean_columns("difference", values) | {"problems": values.shape[1], "seeds": values.shape[0]}
+def _row(cell: Cell, minus_cell: Cell, what: str, place, values: np.ndarray) -> dict:
+    columns = minus_columns(minus_cell) | {"what": what, "at": str(place)}
+    return cell.keys | columns | mean_columns("difference", values) | {"problems": values.shape[1], "seeds": values.shape[0]}
 
 
 def _last(cell: Cell) -> np.ndarray:
     return cell.rates(cell.steps()[-1])
 
 
-def _checkpoints(one: Cell, other: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
-    if one.steps()[-1] != other.steps()[-1]:
+def _checkpoints(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
+    if cell.steps()[-1] != minus_cell.steps()[-1]:
         return  # their steps differ in size: by the same step they have sampled different numbers of rollouts
-    for step in sorted(set(one.steps()) & set(other.steps()))[:-1]:
-        yield "checkpoint", step, one.rates(step) - other.rates(step)
+    for step in sorted(set(cell.steps()) & set(minus_cell.steps()))[:-1]:
+        yield "checkpoint", step, cell.rates(step) - minus_cell.rates(step)
 
 
-def _passes(one: Cell, other: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
-    most = min(cell.samples(cell.steps()[-1]) for cell in (one, other))
-    for k in sorted({most, *powers(most)} - {1}):
-        of_each = (np.stack([pass_rates(run, cell.steps()[-1], k) for run in cell.runs]) for cell in (one, other))
-        yield "pass@k", k, np.subtract(*of_each)
+def _passes(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
+    samples = min(cell_.samples(cell_.steps()[-1]) for cell_ in (cell, minus_cell))
+    for k in sorted({samples, *powers(samples)} - {1}):
+        rates = (np.stack([pass_rates(run, cell_.steps()[-1], k) for run in cell_.runs]) for cell_ in (cell, minus_cell))
+        yield "pass@k", k, np.subtract(*rates)
 
 
-def _tiers(one: Cell, other: Cell) -> Iterator[tuple[str, str, np.ndarray]]:
-    tier, values = one.tiers(), _last(one) - _last(other)
-    for name in tier_names(tier):
-        yield "tier", name, values[:, (tier == name).to_numpy()]
+def _tiers(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, str, np.ndarray]]:
+    problem_tiers, values = cell.tiers(), _last(cell) - _last(minus_cell)
+    for tier in tier_names(problem_tiers):
+        yield "tier", tier, values[:, (problem_tiers == tier).to_numpy()]
 
 
 def _tests(cells: list[Cell]) -> Iterator[tuple]:
     """(cell, cell to subtract, "test", other test, values (S, N)) for each other test with the problems of the task's own test."""
     groups = families(cells)
-    for own, others in itertools.permutations(groups, 2):
-        first, there = own[0], {cell.arm: cell for cell in others}
-        on_own = first.eval_task == first.task and (others[0].model, others[0].task) == (first.model, first.task)
-        if not on_own or not first.tiers().index.equals(others[0].tiers().index):
+    for family, other_family in itertools.permutations(groups, 2):
+        first_cell, cell_by_arm = family[0], {cell_.arm: cell_ for cell_ in other_family}
+        is_own_test = first_cell.eval_task == first_cell.task and (other_family[0].model, other_family[0].task) == (
+            first_cell.model,
+            first_cell.task,
+        )
+        if not is_own_test or not first_cell.tiers().index.equals(other_family[0].tiers().index):
             continue
-        for one, other in pairs([cell for cell in own if cell.arm in there]):
-            if one.seeds == there[one.arm].seeds == there[other.arm].seeds:
-                elsewhere = _last(there[one.arm]) - _last(there[other.arm])
-                yield one, other, "test", others[0].eval_task, _last(one) - _last(other) - elsewhere
+        for cell, minus_cell in pairs([cell_ for cell_ in family if cell_.arm in cell_by_arm]):
+            if cell.seeds == cell_by_arm[cell.arm].seeds == cell_by_arm[minus_cell.arm].seeds:
+                other_lead = _last(cell_by_arm[cell.arm]) - _last(cell_by_arm[minus_cell.arm])
+                yield cell, minus_cell, "test", other_family[0].eval_task, _last(cell) - _last(minus_cell) - other_lead
 
 
 def tier_trends(cells: list[Cell]) -> list[dict]:
@@ -86,20 +89,21 @@ def tier_trends(cells: list[Cell]) -> list[dict]:
     """
     rows = []
     for cell in cells:
-        tier, last = cell.tiers(), cell.steps()[-1]
-        names = tier_names(tier)
-        if len(names) < 2:
+        problem_tiers, last = cell.tiers(), cell.steps()[-1]
+        tiers = tier_names(problem_tiers)
+        if len(tiers) < 2:
             continue
-        kept = [(tier == name).to_numpy() for name in (names[0], names[-1])]
+        masks = [(problem_tiers == name).to_numpy() for name in (tiers[0], tiers[-1])]
         points, odds = (
-            [change(cell.base_rates()[:, of], cell.rates(last)[:, of]) for of in kept] for change in (_points, _log_odds)
+            [change(cell.base_rates()[:, in_tier], cell.rates(last)[:, in_tier]) for in_tier in masks]
+            for change in (_points, _log_odds)
         )
         rows.append(
             cell.keys
-            | {"easiest": names[0], "hardest": names[-1], "step": last}
-            | as_columns("points", statistics.contrast_interval(*points))
-            | as_columns("log_odds", statistics.contrast_interval(*odds))
-            | {"problems": int(min(of.sum() for of in kept)), "seeds": len(cell.runs)}
+            | {"easiest": tiers[0], "hardest": tiers[-1], "step": last}
+            | estimate_columns("points", statistics.contrast_interval(*points))
+            | estimate_columns("log_odds", statistics.contrast_interval(*odds))
+            | {"problems": int(min(in_tier.sum() for in_tier in masks)), "seeds": len(cell.runs)}
         )
     return rows
 

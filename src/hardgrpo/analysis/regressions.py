@@ -14,10 +14,10 @@ from hardgrpo.analysis import statistics
 def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
     """R^2 and slope of gain against learnable share, over all tasks ("all") and within each task."""
     rows = []
-    for task, kept in _by_task([(row["task"], share, row["gain"]) for row, share in _points(gain_rows, learnable_rows)]):
-        x, y = kept.T
+    for task, task_points in _by_task([(row["task"], share, row["gain"]) for row, share in _points(gain_rows, learnable_rows)]):
+        x, y = task_points.T
         slope = float(np.polyfit(x, y, 1)[0]) if np.ptp(x) else np.nan
-        rows.append({"task": task, "r_squared": statistics.r_squared(x, y).estimate, "slope": slope, "cells": len(kept)})
+        rows.append({"task": task, "r_squared": statistics.r_squared(x, y).estimate, "slope": slope, "cells": len(task_points)})
     return rows
 
 
@@ -34,22 +34,22 @@ def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows
         (row["task"], share, lengths[(*_key(row), row["step"])], row["gain"]) for row, share in _points(gain_rows, learnable_rows)
     ]
     rows = []
-    for task, kept in _by_task(points):
-        if np.isnan(kept).any():
+    for task, task_points in _by_task(points):
+        if np.isnan(task_points).any():
             continue
-        learned, tokens, gain = kept.T
-        facts = {"task": task, "cells": len(kept)}
-        both = statistics.coefficients(kept[:, :2], gain)
-        pairs = (("learnable", "tokens", learned, tokens), ("tokens", "learnable", tokens, learned))
-        for (name, other, x, z), adjusted in zip(pairs, both):
+        shares, tokens, gain = task_points.T
+        columns = {"task": task, "cells": len(task_points)}
+        both = statistics.coefficients(task_points[:, :2], gain)
+        pairs = (("learnable", "tokens", shares, tokens), ("tokens", "learnable", tokens, shares))
+        for (name, rival, x, z), adjusted in zip(pairs, both):
             (alone,) = statistics.coefficients(x[:, None], gain)
             r_squared = statistics.r_squared(x, gain).estimate, statistics.partial_r_squared(gain, x, z)
-            for (slope, _), explained, adjusted_for in zip((alone, adjusted), r_squared, (None, other)):
+            for (slope, _), explained, adjusted_for in zip((alone, adjusted), r_squared, (None, rival)):
                 rows.append(
-                    facts | {"predictor": name, "adjusted_for": adjusted_for, "r_squared": explained, "slope": slope.estimate}
+                    columns | {"predictor": name, "adjusted_for": adjusted_for, "r_squared": explained, "slope": slope.estimate}
                 )
-        joint = statistics.joint_r_squared(kept[:, :2], gain)
-        rows.append(facts | {"predictor": "both", "adjusted_for": None, "r_squared": joint, "slope": np.nan})
+        joint = statistics.joint_r_squared(task_points[:, :2], gain)
+        rows.append(columns | {"predictor": "both", "adjusted_for": None, "r_squared": joint, "slope": np.nan})
     return rows
 
 
@@ -70,6 +70,6 @@ def _points(gain_rows: list[dict], learnable_rows: list[dict]) -> list[tuple[dic
 def _by_task(points: list[tuple]) -> Iterator[tuple[str, np.ndarray]]:
     """(task, its points) with at least three points, all tasks together ("all") first; a point is (task, *numbers)."""
     for task in [None, *dict.fromkeys(point[0] for point in points)]:
-        kept = np.array([point[1:] for point in points if task in (None, point[0])], dtype=float)
-        if len(kept) >= 3:
-            yield task or "all", kept
+        task_points = np.array([point[1:] for point in points if task in (None, point[0])], dtype=float)
+        if len(task_points) >= 3:
+            yield task or "all", task_points

@@ -56,14 +56,14 @@ def components(values: np.ndarray) -> Components:
     values = np.asarray(values, dtype=float)
     seeds, problems = values.shape[-2:]
     mean = values.mean(axis=(-2, -1))
-    unknown = np.full_like(mean, np.nan)
+    undefined = np.full_like(mean, np.nan)
     of_seeds, of_problems = values.mean(axis=-1), values.mean(axis=-2)
-    over_problems = of_problems.var(axis=-1, ddof=1) / problems if problems > 1 else unknown
+    over_problems = of_problems.var(axis=-1, ddof=1) / problems if problems > 1 else undefined
     if seeds == 1:
-        return Components(mean, unknown, over_problems, seeds, problems)
+        return Components(mean, undefined, over_problems, seeds, problems)
     over_seeds = of_seeds.var(axis=-1, ddof=1) / seeds
     if problems == 1:
-        return Components(mean, over_seeds, unknown, seeds, problems)
+        return Components(mean, over_seeds, undefined, seeds, problems)
     # Residual sum of squares = total less that of seeds less that of problems: no array of residuals is needed.
     total = ((values - mean[..., None, None]) ** 2).sum(axis=(-2, -1))
     residual = total - seeds * (seeds - 1) * problems * over_seeds - problems * (problems - 1) * seeds * over_problems
@@ -71,17 +71,17 @@ def components(values: np.ndarray) -> Components:
     return Components(mean, over_seeds, np.maximum(over_problems - interaction, 0.0), seeds, problems)
 
 
-def half_width(found: Components, over_seeds=None, df: float | None = None) -> np.ndarray:
+def half_width(parts: Components, over_seeds=None, df: float | None = None) -> np.ndarray:
     """Half of a 95 % interval for target B: h^2 = t^2(.975, S-1) Vs + t^2(.975, N-1) max(Vp - Vx, 0); nan where N is 1.
 
     `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`). With one seed the interval is over problems
     only, for *this* run, and the caller must say so. The term over problems uses t, too, because a test set may have 15 problems;
     for hundreds the quantile is close to 1.96.
     """
-    of_problems = _t(found.problems - 1) ** 2 * found.over_problems
-    if found.seeds == 1:
+    of_problems = _t(parts.problems - 1) ** 2 * parts.over_problems
+    if parts.seeds == 1:
         return np.sqrt(of_problems)
-    over_seeds, df = (found.over_seeds, found.seeds - 1) if over_seeds is None else (over_seeds, df)
+    over_seeds, df = (parts.over_seeds, parts.seeds - 1) if over_seeds is None else (over_seeds, df)
     return np.sqrt(_t(df) ** 2 * over_seeds + of_problems)
 
 
@@ -91,21 +91,21 @@ def _t(df: float) -> float:
 
 def mean_interval(values: np.ndarray) -> Estimate:
     """Mean of `values` (S, N) with its 95 % interval for target B (`half_width`): gains, paired differences, or their parts."""
-    found = components(values)
-    return Estimate.around(found.estimate, half_width(found))
+    parts = components(values)
+    return Estimate.around(parts.estimate, half_width(parts))
 
 
-def contrast_interval(one: np.ndarray, other: np.ndarray) -> Estimate:
+def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
     """Mean of `one` (S, N) less that of `other` (S, M), the same seeds on other problems, with its 95 % interval for target B.
 
     h^2 is t^2(.975, S-1) times the variance over seeds of the difference of seed means / S, plus the problems' term of each side
     (see `half_width`). With one seed the interval is over problems only.
     """
-    seeds, of = len(one), [components(values) for values in (one, other)]
-    squared = sum(_t(found.problems - 1) ** 2 * found.over_problems for found in of)
+    seeds, parts = len(minuend), [components(values) for values in (minuend, subtrahend)]
+    squared = sum(_t(part.problems - 1) ** 2 * part.over_problems for part in parts)
     if seeds > 1:
-        squared += _t(seeds - 1) ** 2 * (one.mean(axis=1) - other.mean(axis=1)).var(ddof=1) / seeds
-    return Estimate.around(of[0].estimate - of[1].estimate, np.sqrt(squared))
+        squared += _t(seeds - 1) ** 2 * (minuend.mean(axis=1) - subtrahend.mean(axis=1)).var(ddof=1) / seeds
+    return Estimate.around(parts[0].estimate - parts[1].estimate, np.sqrt(squared))
 
 
 def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
@@ -114,13 +114,13 @@ def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
     h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance due to noise that all seeds share, which their spread does
     not show: see `shared_noise`.
     """
-    found = components(values)
-    return Estimate.around(found.estimate, fixed_problems_half_width(found, shared))
+    parts = components(values)
+    return Estimate.around(parts.estimate, fixed_problems_half_width(parts, shared))
 
 
-def fixed_problems_half_width(found: Components, shared) -> np.ndarray:
+def fixed_problems_half_width(parts: Components, shared) -> np.ndarray:
     """Half of a 95 % interval for target A: see `fixed_problems_interval`."""
-    return np.sqrt(_t(found.seeds - 1) ** 2 * found.over_seeds + Z**2 * np.asarray(shared))
+    return np.sqrt(_t(parts.seeds - 1) ** 2 * parts.over_seeds + Z**2 * np.asarray(shared))
 
 
 def shared_noise(values: np.ndarray) -> np.ndarray:
@@ -137,8 +137,8 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
         return np.full(values.shape[:-3], np.nan)
     centred = values - values.mean(axis=-1, keepdims=True)
     of_sums = (centred.sum(axis=-3) ** 2).sum(axis=(-2, -1))
-    own = (centred**2).sum(axis=(-3, -2, -1))
-    return np.maximum(of_sums - own, 0.0) / (seeds * (seeds - 1)) / (samples - 1) / samples / problems**2
+    of_seeds = (centred**2).sum(axis=(-3, -2, -1))
+    return np.maximum(of_sums - of_seeds, 0.0) / (seeds * (seeds - 1)) / (samples - 1) / samples / problems**2
 
 
 def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
@@ -165,24 +165,24 @@ def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray
     return 2 * (residuals**2).sum(axis=(-2, -1)) / df / seeds, df
 
 
-def p_value(found: Components) -> np.ndarray:
+def p_value(parts: Components) -> np.ndarray:
     """Two-sided p (...) of 'the mean is 0', by inverting `half_width`: p < 0.05 exactly where the interval excludes 0.
 
     Solves t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) max(Vp - Vx, 0) = estimate^2 for p by bisection; nan with one problem. With one seed
     this is the t test over problems, for this run.
     """
-    over_seeds, over_problems = np.nan_to_num(found.over_seeds), found.over_problems
-    low, high = np.full(found.estimate.shape, -230.0), np.zeros(found.estimate.shape)  # log p, down to 1e-100
+    over_seeds, over_problems = np.nan_to_num(parts.over_seeds), parts.over_problems
+    low, high = np.full(parts.estimate.shape, -230.0), np.zeros(parts.estimate.shape)  # log p, down to 1e-100
     for _ in range(60):
         middle = (low + high) / 2
         tail = np.exp(middle) / 2
-        reach = stats.t.isf(tail, max(found.problems - 1, 1)) ** 2 * over_problems
-        if found.seeds > 1:
-            reach = reach + stats.t.isf(tail, found.seeds - 1) ** 2 * over_seeds
-        too_short = reach < found.estimate**2  # the interval of level 1 - p does not reach 0, so p is smaller
-        high, low = np.where(too_short, middle, high), np.where(too_short, low, middle)
-    certain = np.where(found.estimate == 0, 1.0, 0.0)  # nothing varies
-    return np.where(np.isnan(over_problems), np.nan, np.where(over_seeds + over_problems == 0, certain, np.exp(high)))
+        reach = stats.t.isf(tail, max(parts.problems - 1, 1)) ** 2 * over_problems
+        if parts.seeds > 1:
+            reach = reach + stats.t.isf(tail, parts.seeds - 1) ** 2 * over_seeds
+        excludes_zero = reach < parts.estimate**2  # the interval of level 1 - p does not reach 0, so p is smaller
+        high, low = np.where(excludes_zero, middle, high), np.where(excludes_zero, low, middle)
+    constant_p = np.where(parts.estimate == 0, 1.0, 0.0)  # nothing varies
+    return np.where(np.isnan(over_problems), np.nan, np.where(over_seeds + over_problems == 0, constant_p, np.exp(high)))
 
 
 def holm(p_values) -> np.ndarray:
@@ -191,16 +191,20 @@ def holm(p_values) -> np.ndarray:
     Equals statsmodels' multipletests, which takes 0.2 s a call because it runs Python's garbage collector.
     """
     p_values = np.asarray(p_values, dtype=float)
-    corrected, (known,) = np.full(p_values.shape, np.nan), np.nonzero(~np.isnan(p_values))
-    ascending = known[np.argsort(p_values[known])]
+    corrected, (defined,) = np.full(p_values.shape, np.nan), np.nonzero(~np.isnan(p_values))
+    ascending = defined[np.argsort(p_values[defined])]
     corrected[ascending] = np.minimum(np.maximum.accumulate(p_values[ascending] * np.arange(len(ascending), 0, -1)), 1)
     return corrected
 
 
-def mcnemar(one: np.ndarray, other: np.ndarray) -> tuple[int, int, float]:
+def mcnemar(grades: np.ndarray, other_grades: np.ndarray) -> tuple[int, int, float]:
     """(right in `one` alone, right in `other` alone, exact two-sided p) from grades 0/1 (N,) of one completion per problem."""
-    only_one, only_other = int(((one == 1) & (other == 0)).sum()), int(((one == 0) & (other == 1)).sum())
-    return only_one, only_other, float(stats.binomtest(only_one, only_one + only_other).pvalue) if only_one + only_other else 1.0
+    only_first, only_second = int(((grades == 1) & (other_grades == 0)).sum()), int(((grades == 0) & (other_grades == 1)).sum())
+    return (
+        only_first,
+        only_second,
+        float(stats.binomtest(only_first, only_first + only_second).pvalue) if only_first + only_second else 1.0,
+    )
 
 
 @cache
@@ -325,16 +329,16 @@ def _regression(y: np.ndarray, x: np.ndarray):
     return OLS(y, add_constant(x, has_constant="add")).fit()
 
 
-def partial_r_squared(y: np.ndarray, x: np.ndarray, given: np.ndarray) -> float:
+def partial_r_squared(y: np.ndarray, x: np.ndarray, control: np.ndarray) -> float:
     """Partial R^2: the squared correlation of `y` (n,) and `x` (n,), each less its least-squares line on `given` (n,). nan where
     one of them is constant or lies on that line."""
-    if min(np.ptp(x), np.ptp(given), np.ptp(y)) == 0:
+    if min(np.ptp(x), np.ptp(control), np.ptp(y)) == 0:
         return np.nan
-    rest = lambda v: _regression(v, given).resid
-    x_rest, y_rest = rest(x), rest(y)
-    if min(np.ptp(x_rest), np.ptp(y_rest)) < 1e-12:
+    residuals = lambda v: _regression(v, control).resid
+    x_residuals, y_residuals = residuals(x), residuals(y)
+    if min(np.ptp(x_residuals), np.ptp(y_residuals)) < 1e-12:
         return np.nan
-    return float(stats.pearsonr(x_rest, y_rest).statistic ** 2)
+    return float(stats.pearsonr(x_residuals, y_residuals).statistic ** 2)
 
 
 def joint_r_squared(x: np.ndarray, y: np.ndarray) -> float:
@@ -351,8 +355,8 @@ def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
     n, k = x.shape
     if n < k + 2 or np.linalg.matrix_rank(np.column_stack([np.ones(n), x])) < k + 1:
         return [(UNKNOWN, np.nan)] * k
-    found = _regression(y, x)
-    ends = found.conf_int()
+    model = _regression(y, x)
+    ends = model.conf_int()
     return [
-        (Estimate(float(found.params[i]), float(ends[i][0]), float(ends[i][1])), float(found.pvalues[i])) for i in range(1, k + 1)
+        (Estimate(float(model.params[i]), float(ends[i][0]), float(ends[i][1])), float(model.pvalues[i])) for i in range(1, k + 1)
     ]

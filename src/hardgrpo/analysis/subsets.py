@@ -16,11 +16,11 @@ def subsets(subset_files: list[str]) -> list[dict]:
         base, task, policy = paths.choice_of(path)
         facts = json.loads(files.read_text(path))
         budget = facts["policy"].get("budget")
-        asked = {
+        columns = {
             "rule": facts["policy"]["rule"],
             "budget": facts["prompts"] / facts["pool"] if isinstance(budget, dict) else budget,
         }
-        rows.append(facts | {"model": settings.model_of(base), "task": task, "policy": policy} | asked)
+        rows.append(facts | {"model": settings.model_of(base), "task": task, "policy": policy} | columns)
     if not rows:
         return []
     numbers = [
@@ -74,24 +74,24 @@ def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: l
 
 def _measured(path: str) -> pd.DataFrame:
     """By id: pass rate and number of samples, of the held-out completions if every prompt has some."""
-    of = {"held_out": int, "held_out_correct": int, "samples": int}
-    found = files.read_rows(path, {"id": str, "pass_rate": float}, of)
-    held = bool(found) and all(row["held_out"] for row in found)
-    rates = [row["held_out_correct"] / row["held_out"] if held else row["pass_rate"] for row in found]
-    samples = [row["held_out"] if held else row["samples"] for row in found]
+    counts = {"held_out": int, "held_out_correct": int, "samples": int}
+    rows = files.read_rows(path, {"id": str, "pass_rate": float}, counts)
+    is_held_out = bool(rows) and all(row["held_out"] for row in rows)
+    rates = [row["held_out_correct"] / row["held_out"] if is_held_out else row["pass_rate"] for row in rows]
+    samples = [row["held_out"] if is_held_out else row["samples"] for row in rows]
     columns = {"pass_rate": rates, "samples": samples, "confidently_wrong": None}
-    return pd.DataFrame(columns, index=[row["id"] for row in found]).astype({"pass_rate": float, "samples": float})
+    return pd.DataFrame(columns, index=[row["id"] for row in rows]).astype({"pass_rate": float, "samples": float})
 
 
-def _means(some: pd.DataFrame, pool: pd.DataFrame) -> dict:
-    known = some.pass_rate.dropna()
+def _means(prompts: pd.DataFrame, pool: pd.DataFrame) -> dict:
+    rates = prompts.pass_rate.dropna()
     return {
         "pool": len(pool),
         "samples": pool.samples.min(),  # in recordings, prompts differ in their number of samples
-        "pass_rate": known.mean(),
-        "never_solved": (known == 0).mean() if len(known) else None,
-        "mixed": ((known > 0) & (known < 1)).mean() if len(known) else None,
-        "confidently_wrong": some.confidently_wrong.astype(float).mean(),
+        "pass_rate": rates.mean(),
+        "never_solved": (rates == 0).mean() if len(rates) else None,
+        "mixed": ((rates > 0) & (rates < 1)).mean() if len(rates) else None,
+        "confidently_wrong": prompts.confidently_wrong.astype(float).mean(),
     }
 
 
@@ -107,14 +107,16 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
         groups.setdefault((settings.model_of(base), task, "pool"), []).append(list(pools[base, task].values()))
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
-        found = files.read_rows(path.removesuffix(".json") + ".csv", {"id": str}, {"pass_rate": float})
-        known = pools.get((base, task), {})
-        rates = [known.get(row["id"]) if row["pass_rate"] is None else row["pass_rate"] for row in found]
+        chosen_prompts = files.read_rows(path.removesuffix(".json") + ".csv", {"id": str}, {"pass_rate": float})
+        pool_rates = pools.get((base, task), {})
+        rates = [pool_rates.get(row["id"]) if row["pass_rate"] is None else row["pass_rate"] for row in chosen_prompts]
         groups.setdefault((settings.model_of(base), task, policy), []).append(rates)
     rows = []
     pools = list(dict.fromkeys(key[:2] for key in groups))
-    for (model, task, group), lists in sorted(groups.items(), key=lambda item: pools.index(item[0][:2])):
-        rates = pd.Series([rate for one in lists for rate in one], dtype=float).round(6).value_counts().sort_index() / len(lists)
+    for (model, task, group), rate_lists in sorted(groups.items(), key=lambda item: pools.index(item[0][:2])):
+        rates = pd.Series([rate for rates_ in rate_lists for rate in rates_], dtype=float).round(
+            6
+        ).value_counts().sort_index() / len(rate_lists)
         rows += [
             {"model": model, "task": task, "group": group, "pass_rate": rate, "problems": count} for rate, count in rates.items()
         ]
@@ -129,17 +131,17 @@ def recorded_rates(probes: list[tuple[str, str, str]]) -> list[dict]:
     rows = []
     for shard, alone, with_prompt in probes:
         model, task = paths.pair_of(alone)
-        theirs = {
+        published_rates = {
             str(row["id"]): row["published_pass_rate"]
             for row in files.read_jsonl(shard, {"id": (str, int)})
             if row.get("published_pass_rate") is not None
         }
-        ours = {row["id"]: row["pass_rate"] for row in files.read_rows(with_prompt, {"id": str, "pass_rate": float})}
+        rates_with_prompt = {row["id"]: row["pass_rate"] for row in files.read_rows(with_prompt, {"id": str, "pass_rate": float})}
         for row in files.read_rows(alone, {"id": str, "pass_rate": float}):
-            published, with_it = theirs.get(row["id"]), ours[row["id"]]
-            if published is not None or (with_it is not None and with_it != row["pass_rate"]):
+            published, with_prompt_rate = published_rates.get(row["id"]), rates_with_prompt[row["id"]]
+            if published is not None or (with_prompt_rate is not None and with_prompt_rate != row["pass_rate"]):
                 rows.append(
                     {"model": model, "task": task, "id": row["id"], "published": published}
-                    | {"with_prompt": with_it, "alone": row["pass_rate"]}
+                    | {"with_prompt": with_prompt_rate, "alone": row["pass_rate"]}
                 )
     return rows

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import as_columns
+from hardgrpo.analysis.cells import estimate_columns
 from hardgrpo.analysis.columns import ARM
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
@@ -50,10 +50,10 @@ def with_rollouts(updates: dict[Run, pd.DataFrame]) -> dict[Run, pd.DataFrame]:
 def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
     """Learnable share: the mean over updates of the share of groups whose rewards differ, interval over seeds."""
     rows = []
-    for keys, runs in grouped(with_rollouts(updates)):
+    for keys, runs in group_by_arm(with_rollouts(updates)):
         rows.append(
             keys
-            | as_columns("learnable", _over_seeds([updates[run] for run in runs], "learnable_share"))
+            | estimate_columns("learnable", _over_seeds([updates[run] for run in runs], "learnable_share"))
             | {"updates": round(np.mean([updates[run].trained.fillna(1).sum() for run in runs])), "seeds": len(runs)}
         )
     return rows
@@ -65,7 +65,7 @@ def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
     A row stands for the updates `first` to `step`. Runs of different lengths are compared up to the end of the shortest.
     """
     rows = []
-    for keys, runs in grouped(with_rollouts(updates)):
+    for keys, runs in group_by_arm(with_rollouts(updates)):
         length = min(len(updates[run]) for run in runs)
         width = -(-length // points)
         for start in range(0, length, width):
@@ -73,7 +73,7 @@ def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
             rows.append(
                 keys
                 | {"first": int(stretches[0].step.iloc[0]), "step": int(stretches[0].step.iloc[-1])}
-                | {k: v for name in CURVES for k, v in as_columns(name, _over_seeds(stretches, name)).items()}
+                | {k: v for name in CURVES for k, v in estimate_columns(name, _over_seeds(stretches, name)).items()}
                 | {"seeds": len(runs)}
             )
     return rows
@@ -98,14 +98,14 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
             | {"completion_tokens": spec.completion_tokens, "labels": labels_bought(spec.subset, spec.training, frame)}
             | {"tokens": round((frame.tokens_mean * frame.rollouts).sum())}
         )
-    for first, row in itertools.product(rows, rows):
-        if (first["model"], first["task"]) != (row["model"], row["task"]):
+    for row, other_row in itertools.product(rows, rows):
+        if (row["model"], row["task"]) != (other_row["model"], other_row["task"]):
             continue
         for key in study.get("held_constant", []):
-            if first[key] != row[key]:
-                names = [f"{r['recipe']}/{r['policy']}/seed{r['seed']} has {r[key]}" for r in (first, row)]
+            if row[key] != other_row[key]:
+                names = [f"{r['recipe']}/{r['policy']}/seed{r['seed']} has {r[key]}" for r in (row, other_row)]
                 raise UserError(
-                    f"{row['model']}/{row['task']}: the study holds {key} constant, but {names[0]} and {names[1]};"
+                    f"{other_row['model']}/{other_row['task']}: the study holds {key} constant, but {names[0]} and {names[1]};"
                     " train the runs with one recipe or take it out of held_constant"
                 )
     return rows
@@ -151,7 +151,7 @@ def read_seconds(updates: dict[Run, pd.DataFrame]) -> dict[tuple, float]:
     return seconds
 
 
-def grouped(updates: dict[Run, pd.DataFrame]) -> list[tuple[dict, list[Run]]]:
+def group_by_arm(updates: dict[Run, pd.DataFrame]) -> list[tuple[dict, list[Run]]]:
     """[(columns that name a model, task, policy and recipe, their runs)]."""
     groups: dict[tuple, list[Run]] = {}
     for run in updates:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import as_columns
+from hardgrpo.analysis.cells import estimate_columns
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
@@ -28,18 +28,20 @@ def trajectories(later_paths: list[str], difficulty_paths: list[str], subset_pat
     for path in later_paths:
         model, prompts = paths.pair_of(path)
         outcomes = by_stretch(pd.DataFrame(files.read_rows(path, LATER)))
-        rates = read_rates(next(one for one in difficulty_paths if paths.pair_of(one) == (model, prompts)))
-        groups = grouped(list(rates), GROUPS)
+        rates = read_rates(
+            next(difficulty_path for difficulty_path in difficulty_paths if paths.pair_of(difficulty_path) == (model, prompts))
+        )
+        groups = random_groups(list(rates), GROUPS)
         for policy, chosen in read_subsets(subset_paths, model, prompts).items():
-            weights = counted([ids for _, ids, _ in chosen])
-            without = chosen_without(groups, rates, chosen[0][2], [seed for seed, _, _ in chosen])
-            known = {"never_solved": mean(pd.Series(rates).eq(0), weights), "prompts": weights.sum(), "seeds": len(chosen)}
+            weights = selection_shares([ids for _, ids, _ in chosen])
+            weights_without_group = selections_without_groups(groups, rates, chosen[0][2], [seed for seed, _, _ in chosen])
+            columns = {"never_solved": mean(pd.Series(rates).eq(0), weights), "prompts": weights.sum(), "seeds": len(chosen)}
             for (stretch, begin, end), table in outcomes:
                 row = {"model": model, "task": prompts, "policy": policy, "stretch": stretch, "begin": begin, "end": end}
                 for name in OUTCOMES:
-                    left_out = np.array([mean(table[name], others) for others in without])
-                    row |= as_columns(name, statistics.jackknife(mean(table[name], weights), left_out))
-                rows.append(row | {"epochs": mean(table.epochs, weights)} | known)
+                    left_out = np.array([mean(table[name], left_out_weights) for left_out_weights in weights_without_group])
+                    row |= estimate_columns(name, statistics.jackknife(mean(table[name], weights), left_out))
+                rows.append(row | {"epochs": mean(table.epochs, weights)} | columns)
     return rows
 
 
@@ -68,17 +70,17 @@ def read_rates(path: str) -> dict[str, float]:
 
 def read_subsets(subset_paths: list[str], model: str, prompts: str) -> dict[str, list[tuple[int, list[str], dict]]]:
     """{policy: [(seed, chosen ids, the policy's settings)]}."""
-    found: dict[str, list] = {}
+    subsets: dict[str, list] = {}
     for path in subset_paths:
         *pair, policy = paths.choice_of(path)
         if pair == [model, prompts]:
             facts = json.loads(files.read_text(path))
             ids = [row["id"] for row in files.read_rows(path.removesuffix(".json") + ".csv", {"id": str})]
-            found.setdefault(policy, []).append((facts["seed"], ids, facts["policy"]))
-    return found
+            subsets.setdefault(policy, []).append((facts["seed"], ids, facts["policy"]))
+    return subsets
 
 
-def counted(subsets: list[list[str]]) -> pd.Series:
+def selection_shares(subsets: list[list[str]]) -> pd.Series:
     """{prompt: share of the subsets that have it}."""
     return pd.Series([name for subset in subsets for name in subset]).value_counts(sort=False) / len(subsets)
 
@@ -87,20 +89,22 @@ def mean(values: pd.Series, weights: pd.Series) -> float:
     return float(np.average(values[weights.index], weights=weights))
 
 
-def grouped(ids: list[str], groups: int) -> list[set[str]]:
+def random_groups(ids: list[str], groups: int) -> list[set[str]]:
     """Split the prompts at random into groups whose sizes differ by at most one; the same groups in every call."""
     shuffled = sorted(ids, key=lambda name: policies.tie_break(name, 0, "group"))
     return [set(shuffled[n::groups]) for n in range(min(groups, len(ids)))]
 
 
-def chosen_without(groups: list[set[str]], rates: dict[str, float], policy: dict, seeds: list[int]) -> list[pd.Series]:
-    """For each group, the prompts that the policy chooses from the pool without it (`counted`); [] if the policy cannot choose.
+def selections_without_groups(groups: list[set[str]], rates: dict[str, float], policy: dict, seeds: list[int]) -> list[pd.Series]:
+    """For each group, the prompts that the policy chooses from the pool without it (`selection_shares`); [] if the policy cannot choose.
 
     The policy chooses again, because the edge of a subset moves with the pool.
     """
     try:
         return [
-            counted([policies.select({i: rates[i] for i in rates if i not in group}, seed=seed, **policy).ids for seed in seeds])
+            selection_shares(
+                [policies.select({i: rates[i] for i in rates if i not in group}, seed=seed, **policy).ids for seed in seeds]
+            )
             for group in groups
         ]
     except UserError:

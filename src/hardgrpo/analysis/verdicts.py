@@ -21,7 +21,7 @@ SUPPORTED, CONTRADICTED, UNDECIDED, DESCRIPTIVE = "supported", "contradicted", "
 NEW_BASES, THIS_MODEL, THESE_MODELS = "new base models of this kind", "this model", "these models"
 ALPHA = 0.05
 TESTED = ("same", "other", "roomier", "tighter")
-ONLY = ("model", "task", "eval_task")
+SCOPE_KEYS = ("model", "task", "eval_task")
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Study:
 
     def rows(self, table: str, claim: dict, **values) -> list[dict]:
         """Rows of a table in the claim's scope whose columns have the given `values`."""
-        found = [row for row in self.tables.get(table, []) if in_scope(row, claim, self.tasks)]
-        return [row for row in found if all(row.get(key) == value for key, value in values.items())]
+        rows = [row for row in self.tables.get(table, []) if is_in_scope(row, claim, self.tasks)]
+        return [row for row in rows if all(row.get(key) == value for key, value in values.items())]
 
     def by_cell(self, table: str, claim: dict, **values) -> dict[tuple, list[dict]]:
         """The same rows by cell."""
-        found: dict[tuple, list[dict]] = {}
+        cells: dict[tuple, list[dict]] = {}
         for row in self.rows(table, claim, **values):
-            found.setdefault(cell_of(row), []).append(row)
-        return found
+            cells.setdefault(cell_of(row), []).append(row)
+        return cells
 
     def population(self, model: str) -> str:
         """The population that a row holds for; without a model, that of a row over all models of the study."""
@@ -66,17 +66,17 @@ def relation(task: str, eval_task: str, tasks: dict[str, dict]) -> str:
     """How the test relates to the task that was trained on: a word of TESTED; "alike" if only the grader or the prompt differs."""
     if task == eval_task:
         return "same"
-    one, other = tasks[task], tasks[eval_task]
-    if one["problems"] != other["problems"]:
+    trained_on, tested_on = tasks[task], tasks[eval_task]
+    if trained_on["problems"] != tested_on["problems"]:
         return "other"
-    limits = one["completion_tokens"], other["completion_tokens"]
+    limits = trained_on["completion_tokens"], tested_on["completion_tokens"]
     return "alike" if limits[0] == limits[1] else "roomier" if limits[1] > limits[0] else "tighter"
 
 
-def in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
+def is_in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
     _, task, eval_task = cell = cell_of(row)
-    only = claim.get("only", {})
-    if any(value not in only.get(key, [value]) for key, value in zip(ONLY, cell)):
+    scope = claim.get("only", {})
+    if any(value not in scope.get(key, [value]) for key, value in zip(SCOPE_KEYS, cell)):
         return False
     return claim.get("tested", "same") == "any" or relation(task, eval_task, tasks) == claim.get("tested", "same")
 
@@ -84,14 +84,16 @@ def in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
 # --- verdicts ----------------------------------------------------------------------------------------------------------
 
 
-def judged(rows: list[dict], claim: dict) -> list[dict]:
+def add_verdicts(rows: list[dict], claim: dict) -> list[dict]:
     """The rows of a primary claim with `p_holm` and `verdict`. Rows that cannot be decided (a reason in `open`, or too few
     replicates) do not count as comparisons."""
-    known = [row["open"] is None and not row["seeds"] < claim["replicates"] for row in rows]
-    p_values = np.array([level(row, claim.get("margin")) if one else np.nan for row, one in zip(rows, known)])
+    is_decidable = [row["open"] is None and not row["seeds"] < claim["replicates"] for row in rows]
+    p_values = np.array(
+        [interval_p(row, claim.get("margin")) if decidable else np.nan for row, decidable in zip(rows, is_decidable)]
+    )
     for model in {row["model"] for row in rows}:
-        own = np.array([row["model"] == model for row in rows])
-        p_values[own] = statistics.holm(p_values[own])
+        of_model = np.array([row["model"] == model for row in rows])
+        p_values[of_model] = statistics.holm(p_values[of_model])
     return [row | {"p_holm": float(p), "verdict": _verdict(row, claim, p)} for row, p in zip(rows, p_values)]
 
 
@@ -102,15 +104,19 @@ def _verdict(row: dict, claim: dict, p_holm: float) -> str:
         return f"{UNDECIDED}: {row['open']}"
     if not p_holm < ALPHA:
         return UNDECIDED
-    return within(row["low"], row["high"], claim["margin"]) if "margin" in claim else beyond(row["low"], row["high"])
+    return (
+        verdict_on_margin(row["low"], row["high"], claim["margin"])
+        if "margin" in claim
+        else verdict_on_sign(row["low"], row["high"])
+    )
 
 
-def beyond(low: float, high: float) -> str:
+def verdict_on_sign(low: float, high: float) -> str:
     """The verdict on a claim that an estimate is positive. Unknown ends (nan) leave the claim undecided."""
     return SUPPORTED if low > 0 else CONTRADICTED if high < 0 else UNDECIDED
 
 
-def within(low: float, high: float, margin: float) -> str:
+def verdict_on_margin(low: float, high: float, margin: float) -> str:
     """The verdict on a claim that an estimate lies within `margin` of zero: two one-sided tests (Schuirmann 1987), each at 2.5 %,
     because the interval has 95 %."""
     if -margin < low and high < margin:
@@ -118,7 +124,7 @@ def within(low: float, high: float, margin: float) -> str:
     return CONTRADICTED if low > margin or high < -margin else UNDECIDED
 
 
-def level(row: dict, margin: float | None) -> float:
+def interval_p(row: dict, margin: float | None) -> float:
     """Two-sided p: 1 less the level at which the interval just reaches zero, or the nearer end of the margin around zero.
 
     Where the table has no p, the whole width of the interval is treated as a t term over seeds, the most conservative case.

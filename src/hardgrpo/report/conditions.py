@@ -7,11 +7,11 @@ from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
 
 
-def trained(config: dict, study: str) -> bool:
+def has_training(config: dict, study: str) -> bool:
     return bool(paths.updates(config, study))
 
 
-def with_rollouts(config: dict, study: str) -> bool:
+def has_rollouts(config: dict, study: str) -> bool:
     """Whether a run samples rollouts."""
     names = {run.recipe for run in paths.runs(config, study)} - {"recorded"}
     return any(not settings.is_supervised(config["recipes"][name]) for name in names)
@@ -33,13 +33,13 @@ def has_reach(config: dict, study: str) -> bool:
 def has_leads(config: dict, study: str) -> bool:
     """Whether there are more than three base models, with `hard` trained beside another policy."""
     bases, names = {run.base for run in paths.runs(config, study)}, set(settings.policies_of(config["studies"][study]))
-    return trained(config, study) and len(bases) > 3 and "hard" in names and len(names) > 1
+    return has_training(config, study) and len(bases) > 3 and "hard" in names and len(names) > 1
 
 
 def is_compared(config: dict, study: str) -> bool:
     """Whether `hard` is trained beside another policy."""
     names = set(settings.policies_of(config["studies"][study]))
-    return trained(config, study) and "hard" in names and len(names) > 1
+    return has_training(config, study) and "hard" in names and len(names) > 1
 
 
 def has_tiers(config: dict, study: str) -> bool:
@@ -51,7 +51,7 @@ def has_budgets(config: dict, study: str) -> bool:
     """Whether a rule chooses subsets of more than one size."""
     chosen_by = [config["policies"][name] for name in settings.policies_of(config["studies"][study])]
     pairs = {(policy["rule"], str(policy["budget"])) for policy in chosen_by if "budget" in policy and "probed_on" not in policy}
-    return trained(config, study) and len(pairs) > len({rule for rule, _ in pairs})
+    return has_training(config, study) and len(pairs) > len({rule for rule, _ in pairs})
 
 
 def lines(config: dict, study: str) -> dict[str, str]:
@@ -87,7 +87,7 @@ def has_labels(config: dict, study: str) -> bool:
     }
     by = {config["policies"][name].get("by", "pass_rate") for name in settings.policies_of(plan) if name in config["policies"]}
     differ = len(needs) > 1 and by != {"pass_rate"}
-    return trained(config, study) and differ and not chooses_while_training(config, study)
+    return has_training(config, study) and differ and not chooses_while_training(config, study)
 
 
 def chooses_while_training(config: dict, study: str) -> bool:

@@ -35,7 +35,7 @@ def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict,
     """
     tests = {test: tasks.read_problems(paths.problems(test, "test")) for test in graders}
     columns, texts = [], []
-    for path, key in evaluated(config, study):
+    for path, key in evaluation_files(config, study):
         rows = read_rows(path, key["policy"] is not None)
         numbers = {problem["id"]: number for number, problem in enumerate(tests[key["test"]])}
         unknown = set(rows.id) - set(numbers)
@@ -44,7 +44,7 @@ def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict,
         rows = rows.assign(problem=rows.id.map(numbers)).sort_values(
             ["problem", "decoding", "sample"], ascending=[True, False, True]
         )
-        columns.append(key | {"step": int(rows.step.iloc[0])} | as_columns(rows))
+        columns.append(key | {"step": int(rows.step.iloc[0])} | grade_columns(rows))
         extract = GRADERS[graders[key["test"]]].extract
         texts.append({"completion": list(rows.completion), "extracted": [extract(text) for text in rows.completion]})
     problems = {
@@ -53,7 +53,7 @@ def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict,
     return {"study": study, "tests": problems, "graders": graders, "blocks": columns}, texts
 
 
-def evaluated(config: dict, study: str) -> Iterator[tuple[str, dict]]:
+def evaluation_files(config: dict, study: str) -> Iterator[tuple[str, dict]]:
     """(evaluation file, {model, base, test, task, recipe, policy, seed}): base models first, whose last four are None."""
     nothing = dict.fromkeys(("task", "recipe", "policy", "seed"))
     plan = config["studies"][study]
@@ -85,24 +85,24 @@ def read_rows(path: str, last: bool) -> pd.DataFrame:
     for line, row in enumerate(files.read_jsonl(source, kinds, errors="surrogateescape"), start=1):
         key = (row["step"], str(row["id"]), row["decoding"], row["sample"])
         if key in texts:
-            raise UserError(f"{source}: row {line}: {_named(key)} stands in the file twice; {AGAIN}")
+            raise UserError(f"{source}: row {line}: {_describe_key(key)} stands in the file twice; {AGAIN}")
         texts[key] = row["completion"]
     keys = list(graded[evaluations.KEY].itertuples(index=False, name=None))
     for key, twice in zip(keys, graded.duplicated(evaluations.KEY)):
         if twice:
-            raise UserError(f"{path}: {_named(key)} stands in the file twice; {AGAIN}")
+            raise UserError(f"{path}: {_describe_key(key)} stands in the file twice; {AGAIN}")
         if key not in texts:
-            raise UserError(f"{source}: {_named(key)} is graded in {path} but has no text; {AGAIN}")
+            raise UserError(f"{source}: {_describe_key(key)} is graded in {path} but has no text; {AGAIN}")
     # As objects: strings of some versions of pandas cannot hold surrogates.
     return graded.assign(completion=pd.Series([texts[key] for key in keys], graded.index, dtype=object))
 
 
-def _named(key: tuple) -> str:
+def _describe_key(key: tuple) -> str:
     step, identity, decoding, sample = key
     return f"sample {sample} ({decoding}) of '{identity}' at step {step}"
 
 
-def as_columns(rows: pd.DataFrame) -> dict[str, list]:
+def grade_columns(rows: pd.DataFrame) -> dict[str, list]:
     """Grades as lists of small numbers, one entry a row."""
     return {
         "problem": rows.problem.tolist(),
@@ -118,11 +118,11 @@ def as_columns(rows: pd.DataFrame) -> dict[str, list]:
 def page(title: str, index: dict, texts: list[dict]) -> str:
     """The HTML file. Its Content-Security-Policy allows only this script and this style, by their checksums."""
     script, style = ("\n".join((web.TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPT, STYLE))
-    values = {"script": Markup(script), "style": Markup(style), "index": packed(index), "texts": map(packed, texts)}
+    values = {"script": Markup(script), "style": Markup(style), "index": pack(index), "texts": map(pack, texts)}
     return web.template("explorer.html", checksum=checksum).render(title=title, **values)
 
 
-def packed(value) -> str:
+def pack(value) -> str:
     """JSON, gzipped, in base64. Lone surrogates stay escaped in the JSON, because UTF-8 cannot encode them."""
     return base64.b64encode(gzip.compress(json.dumps(value, separators=(",", ":")).encode("ascii"), 6, mtime=0)).decode("ascii")
 

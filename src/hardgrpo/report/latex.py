@@ -44,14 +44,14 @@ def render(cell: Cell, as_number: bool = False) -> str:
     return number(cell) if as_number else escape(cell)
 
 
-def noted(note: Cell, cell: str) -> str:
+def fill_note(note: Cell, cell: str) -> str:
     """A column's note, filled with the cell that is the same in all rows."""
     if isinstance(note, tuple):
-        return "".join(noted(part, cell) for part in note)
+        return "".join(fill_note(part, cell) for part in note)
     return render(note).replace("{}", escape(cell)) if isinstance(note, Math) else escape(note.format(cell))
 
 
-def wrapped(cell: str, column: Column) -> str:
+def allow_breaks(cell: str, column: Column) -> str:
     """Allow line breaks after underscores if the column wraps its text."""
     return cell.replace(r"\_", r"\_\allowbreak{}") if column.width else cell
 
@@ -67,14 +67,14 @@ def table(columns: list[Column]) -> str:
     for column in columns:
         alike = list(filter(None, dict.fromkeys(column.cells)))
         if column.note and len(alike) == 1:
-            said.append(noted(column.note, alike[0]))
+            said.append(fill_note(column.note, alike[0]))
         else:
             kept.append(column)
     notes = "; ".join(said)
     # In the columns that name the row, a cell that repeats the one above is left empty.
     names = sum(1 for _ in itertools.takewhile(lambda column: column.align == "l" and not column.width, kept))
     lines, above = [], [None] * len(kept)
-    for row in zip(*([wrapped(render(cell, column.number), column) for cell in column.cells] for column in kept)):
+    for row in zip(*([allow_breaks(render(cell, column.number), column) for cell in column.cells] for column in kept)):
         same = list(itertools.accumulate((a == b for a, b in zip(row, above)), lambda x, y: x and y))
         lines.append([("" if same[i] and i < names - 1 else cell) for i, cell in enumerate(row)])
         above = row

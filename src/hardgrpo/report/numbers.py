@@ -20,7 +20,7 @@ FORMATS = {
         formats.probability(value) if not value >= 0.001 else f"={formats.probability(value)}"
     ),  # after 'p': '=0.032'
     "count": lambda value: f"{value:.0f}",
-    **{f"part {index + 1}": functools.partial(formats.part, index) for index in range(3)},  # of a gain
+    **{f"part {index + 1}": functools.partial(formats.rounded_part, index) for index in range(3)},  # of a gain
 }
 PARAGRAPHS = {  # macro: function of paragraphs.py
     "verdicts": "judged",
@@ -36,7 +36,7 @@ PARAGRAPHS = {  # macro: function of paragraphs.py
 ORIGIN = ["key", "text", "table", "line", "columns", "written"]
 
 
-def written(how: str, *values) -> str:
+def format_values(how: str, *values) -> str:
     return escape(*values) if how == "text" else latex.number(FORMATS[how](*values))
 
 
@@ -61,7 +61,7 @@ class Numbers:
         """Define a macro from a row of a table, unless it is defined; return its use."""
         if key in self.values:
             return rf"\result{{{key}}}"
-        text = written(how, *(getattr(row, column) for column in columns))
+        text = format_values(how, *(getattr(row, column) for column in columns))
         return self.define(key, text, table, row.line, " ".join(columns), how)
 
 
@@ -94,14 +94,20 @@ def design(study: dict) -> dict[str, str]:
         "pretrained": "yes" if study["pretrained"] else "",
         "own.bases": "yes" if study["own_bases"] else "",
         "shared.bases": "" if study["own_bases"] else "yes",
-        "other.recipes": escape("; ".join(f"{name}: {said(differs)}" for name, differs in study["other_recipes"].items())),
+        "other.recipes": escape(
+            "; ".join(f"{name}: {describe_settings(differs)}" for name, differs in study["other_recipes"].items())
+        ),
         "recorded": "" if recipe or study["chosen_from"] else "yes",
     } | {f"recipe.{key}": escape(value) for key, value in recipe.items()}
 
 
-def said(settings: dict) -> str:
+def describe_settings(settings: dict) -> str:
     """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'. A key whose value is None is left out: the recipe lacks it."""
-    words = {key: f"({said(value)})" if isinstance(value, dict) else value for key, value in settings.items() if value is not None}
+    words = {
+        key: f"({describe_settings(value)})" if isinstance(value, dict) else value
+        for key, value in settings.items()
+        if value is not None
+    }
     return ", ".join([f"{key.replace('_', ' ')} {value}" for key, value in words.items()])
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from hardgrpo.analysis.columns import interval
 from hardgrpo.report import web
 from hardgrpo.report.latex import escape
-from hardgrpo.report.tables.gains import at_home
+from hardgrpo.report.tables.gains import own_test_rows
 
 FEW = 4  # the abstract tells up to so many estimates one by one; it counts or omits more
 LEADING, RIVAL = "hard", "random"
@@ -116,7 +116,7 @@ def largest_gains(numbers) -> list[dict]:
     table, names = "kinds", ("finishing", "sharpening", "new_solving")
     rows = over_all_tiers(numbers.tables["kinds"])
     if not len(rows):
-        table, names, rows = "parts", ("finishing", "correctness"), at_home(numbers.tables["parts"])
+        table, names, rows = "parts", ("finishing", "correctness"), own_test_rows(numbers.tables["parts"])
     best = [group.loc[group.gain.idxmax()] for _, group in rows.groupby(["model", "task"], sort=False)]
     gains = []
     for row in best if len(best) <= FEW else []:
@@ -133,7 +133,7 @@ def largest_gains(numbers) -> list[dict]:
 
 def over_all_tiers(kinds: pd.DataFrame) -> pd.DataFrame:
     """Rows over all tiers, on each task's own test."""
-    return at_home(kinds)[at_home(kinds).tier.isna()]
+    return own_test_rows(kinds)[own_test_rows(kinds).tier.isna()]
 
 
 # --- results -------------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def judged(numbers) -> str:
 
 def gains(numbers) -> str:
     """A paragraph a model and task: least and largest gain, sampled and greedy, and the differences between policies that are resolved."""
-    table, differences = at_home(numbers.tables["gains"]), at_home(numbers.tables["differences"])
+    table, differences = own_test_rows(numbers.tables["gains"]), own_test_rows(numbers.tables["differences"])
     cells = []
     for (model, task), group in table.groupby(["model", "task"], sort=False):
         sampled, greedy = (gain_ends(numbers, group[group.decoding == name]) for name in ("sampled", "greedy"))
@@ -172,8 +172,8 @@ def resolved(pairs: pd.DataFrame) -> dict:
 
 def made_of(numbers) -> str:
     """Finishing, sharpening and new solving of the gains on each task's own test; right for the right reason; the two graders."""
-    parts, reasons = (at_home(numbers.tables[name]) for name in ("parts", "reasons"))
-    kinds, decomposition, cells = over_all_tiers(numbers.tables["kinds"]), at_home(numbers.tables["decomposition"]), []
+    parts, reasons = (own_test_rows(numbers.tables[name]) for name in ("parts", "reasons"))
+    kinds, decomposition, cells = over_all_tiers(numbers.tables["kinds"]), own_test_rows(numbers.tables["decomposition"]), []
     for (model, task), group in parts.groupby(["model", "task"], sort=False):
         same = lambda frame, model=model, task=task: frame[(frame.model == model) & (frame.task == task)]
         values = {"model": model, "task": task, "kinds": None, "sound": None}
@@ -230,7 +230,7 @@ def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
 
 def leads(numbers) -> str:
     """Which property of the base model explains the lead of `hard` over `random` best, by R^2 over base models."""
-    table = at_home(numbers.tables["lead_regressions"])
+    table = own_test_rows(numbers.tables["lead_regressions"])
     table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
     several, lines = table.model.nunique() > 1, []
     for (model, task), group in table.groupby(["model", "task"], sort=False, dropna=False):

@@ -161,7 +161,7 @@ def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
     return found
 
 
-def where(model: str, task: str, test: str, models: int, group: pd.DataFrame | None = None) -> str:
+def panel_title(model: str, task: str, test: str, models: int, group: pd.DataFrame | None = None) -> str:
     """The title of a panel: task and test, the model if there are several, and the recipe of all rows of `group` if it is not the
     study's first."""
     name = task if test == task else f"{task}, tested on {test}"
@@ -179,7 +179,7 @@ def seeds(group: pd.DataFrame) -> str:
     return f"{count} seed{'s' if count > 1 else ''}"
 
 
-def between(numbers, form: str = ",.0f", word: str = "") -> str:
+def format_range(numbers, form: str = ",.0f", word: str = "") -> str:
     """The smallest and the largest number, or the one number if they are equal; with `word`, in the plural if needed."""
     least, most = (format(end, form) for end in (min(numbers), max(numbers)))
     text = least if least == most else f"{least} to {most}"
@@ -204,7 +204,7 @@ def parts_panels(frame: pd.DataFrame, parts: list[tuple], note, more=lambda axis
     for axis, ((model, task, test, _), group) in zip(axes, found):
         parts_bars(axis, group, parts)
         more(axis, group)
-        title(axis, where(model, task, test, models, group), note(group), sizes(group))
+        title(axis, panel_title(model, task, test, models, group), note(group), sizes(group))
     outer_labels(axes, "", "points of accuracy")
     same_ticks_once(axes)
     legend(figure, axes)

@@ -304,7 +304,7 @@ FIGURES = {
         "Mean length of the completions that GRPO samples during training, and the share of them cut off at the limit, by policy, in at"
         " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). The prompts are"
         " those of each policy's subset, so that policies differ from the first update on.",
-        when=conditions.with_rollouts,
+        when=conditions.has_rollouts,
     ),
     "groups": Figure(
         ["curves"], "What explains the gains", "Groups over training",
@@ -312,7 +312,7 @@ FIGURES = {
         "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, learnable, all wrong (rewarded or"
         " not, where finishing is rewarded). Only learnable groups train, but for process rewards, which every token has. Bars are 95 % intervals over"
         " seeds (Student's t; none with a single seed). All right and all wrong are not drawn where the logs do not tell them apart.",
-        when=conditions.with_rollouts,
+        when=conditions.has_rollouts,
     ),
     "learnable": Figure(
         ["gains", "learnable", "accuracy", "regressions"], "What explains the gains", "Learnable share and completion length",
@@ -320,7 +320,7 @@ FIGURES = {
         "Gain against the learnable share of groups (left) and against the rival explanation, mean completion length after training (right)."
         " A point is a model, task and policy; bars are its 95 % intervals. Below stand R² of all points, within each task, and of both"
         " predictors together, without intervals: policies share base models and problems, so that points are not independent.",
-        when=conditions.with_rollouts,
+        when=conditions.has_rollouts,
         may_be_empty=["regressions"],
     ),
     "leads": Figure(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hardgrpo.analysis.formats import UNKNOWN, points, whole, with_interval
+from hardgrpo.analysis.formats import UNKNOWN, integer, points, with_interval
 
 BREAK = "\N{ZERO WIDTH SPACE}"  # where a long name may be broken
 
@@ -68,7 +68,7 @@ def arrow(frame: pd.DataFrame, before: str, after: str, header: str, show: Calla
     return numbers(header, [f"{show(a)} → {show(b)}" for a, b in zip(frame[before], frame[after])])
 
 
-def named(frame: pd.DataFrame, *columns: str) -> list[Column]:
+def key_columns(frame: pd.DataFrame, *columns: str) -> list[Column]:
     """The columns that name a row; `eval_task` is left out if every row is tested on the task it was trained on."""
     headers = {"task": "trained on", "eval_task": "tested on", "arm": "policy"}
     if "eval_task" in columns and "task" in columns and (frame.task == frame.eval_task).all():
@@ -80,11 +80,11 @@ def named(frame: pd.DataFrame, *columns: str) -> list[Column]:
 
 
 def seeds(frame: pd.DataFrame) -> Column:
-    return number(frame, "seeds", "seeds", whole, "seeds: {}")
+    return number(frame, "seeds", "seeds", integer, "seeds: {}")
 
 
 def problems(frame: pd.DataFrame) -> Column:
-    return number(frame, "problems", N, whole, (Math("n={}", "n = {}"), " problems"))
+    return number(frame, "problems", N, integer, (Math("n={}", "n = {}"), " problems"))
 
 
 def design(frame: pd.DataFrame) -> list[Column]:

@@ -31,7 +31,7 @@ def draw(curves, shown: list[tuple[str, float, str]]):
                 axis.set_ylabel(text)
             panels[name].append(axis)
         stack[-1].set_xlabel("GRPO updates")
-        plotting.title(stack[0], plotting.where(model, task, task, models, group), plotting.seeds(group))
+        plotting.title(stack[0], plotting.panel_title(model, task, task, models, group), plotting.seeds(group))
     used = [axis for of_column in panels.values() for axis in of_column]
     for axis in axes:
         if axis not in used:

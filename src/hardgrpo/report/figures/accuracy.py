@@ -19,7 +19,7 @@ def draw(accuracy):
             # Bars side by side, because bands of several policies would hide each other.
             steps = line.step + plotting.spread(index, len(shown), 0.05 * span) * (line.step > 0)
             plotting.series(axis, steps, line, "accuracy", bar_width=0.7, label=policy, **plotting.style(policy, policies))
-        plotting.title(axis, plotting.where(model, task, test, models, group), plotting.sizes(group))
+        plotting.title(axis, plotting.panel_title(model, task, test, models, group), plotting.sizes(group))
         if group.step.nunique() < 7:
             axis.set_xticks(sorted(group.step.unique()))
         axis.set_xlim(group.step.min() - 0.04 * span, group.step.max() + 0.06 * span)

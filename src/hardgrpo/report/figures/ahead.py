@@ -26,7 +26,7 @@ def draw(paired, differences, gains):
         axis.axhline(0, color="black", linewidth=0.6)
         if group.step.nunique() < 7:
             axis.set_xticks(sorted(group.step.unique()))
-        plotting.title(axis, plotting.where(model, task, test, models, group), plotting.sizes(group))
+        plotting.title(axis, plotting.panel_title(model, task, test, models, group), plotting.sizes(group))
     plotting.outer_labels(axes, "GRPO updates", "lead, points")
     plotting.legend(figure, axes)
     return figure, frame.drop(columns="policy")

@@ -32,7 +32,9 @@ def draw(gains, subsets):
         axis.set_xticks([100 * share for share in shares], [f"{100 * share:.3g}" for share in shares])
         axis.set_xticks([], minor=True)
         axis.axhline(0, color="black", linewidth=0.6)
-        plotting.title(axis, plotting.where(model, task, task, models), f"pool of {group.pool.max():,.0f}; {plotting.sizes(group)}")
+        plotting.title(
+            axis, plotting.panel_title(model, task, task, models), f"pool of {group.pool.max():,.0f}; {plotting.sizes(group)}"
+        )
     plotting.outer_labels(axes, "share trained on (%, log scale)", "gain in accuracy (points)")
     plotting.legend(figure, axes)
     columns = ["model", "task", "line", "policy", "recipe", "rule", "budget", "prompts", "pool", "share"]

@@ -27,8 +27,8 @@ def draw(difficulty):
             axis.plot(places, 100 * chosen.share, label=policy, **plotting.style(policy, policies))
         axis.set_xlim(-0.08, 1.08)
         sizes = table[table.group != "pool"].groupby("group").problems.sum()
-        chosen = f", subsets of {plotting.between(sizes)}" if len(sizes) else ""
-        plotting.title(axis, plotting.where(model, task, task, models), f"pool of {pool.problems.sum():,.0f}{chosen}")
+        chosen = f", subsets of {plotting.format_range(sizes)}" if len(sizes) else ""
+        plotting.title(axis, plotting.panel_title(model, task, task, models), f"pool of {pool.problems.sum():,.0f}{chosen}")
         drawn.append(table[[*COLUMNS, "share"]])
     plotting.outer_labels(axes, "pass rate of the base model", "share of problems (%)")
     plotting.legend(figure, axes)

@@ -34,7 +34,7 @@ def draw(gains, spent, lines):
         axis.set_xticks([count or least / 4 for count in counts], [f"{count:,.0f}" if count else "none" for count in counts])
         axis.set_xticks([], minor=True)
         axis.axhline(0, color="black", linewidth=0.6)
-        plotting.title(axis, plotting.where(model, task, task, models), plotting.sizes(group))
+        plotting.title(axis, plotting.panel_title(model, task, task, models), plotting.sizes(group))
     plotting.outer_labels(axes, "labels bought (log scale)", "gain in accuracy (points)")
     plotting.legend(figure, axes)
     columns = ["model", "task", "line", "policy", "recipe", "labels", "step", "gain", "gain_low", "gain_high", "problems", "seeds"]

@@ -47,7 +47,7 @@ def draw(gains, learnable, accuracy, regressions):
                 heights = kept.gain.mean() + fit.slope * (ends - kept.x.mean())
                 word = "all points" if task == "all" else f"within {task}"
                 look = {"color": "0.4", "linestyle": dashes, "linewidth": 0.9}
-                lines += axis.plot(scale * ends, 100 * heights, label=f"{word}: {said(fit)}", **look)
+                lines += axis.plot(scale * ends, 100 * heights, label=f"{word}: {format_fit(fit)}", **look)
         if lines:
             axis.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, -0.22))
         axis.axhline(0, color="0.6", linewidth=0.6)
@@ -56,7 +56,7 @@ def draw(gains, learnable, accuracy, regressions):
     axes[0].set_ylabel("gain in accuracy (points)")
     together = fits[(fits.predictor == "both") & (fits.task == "all")]
     for fit in together.itertuples() if len(panels) == 2 else ():
-        figure.supxlabel(f"both together, all points: {said(fit)}", fontsize=7)
+        figure.supxlabel(f"both together, all points: {format_fit(fit)}", fontsize=7)
         drawn.append(together.assign(drawn="text", panel="both"))
     plotting.marks_legend(figure, axes[0], arms, tasks, models)
     columns = ["drawn", "panel", *KEYS, "x", "x_low", "x_high", "gain", "gain_low", "gain_high", "seeds"]
@@ -64,5 +64,5 @@ def draw(gains, learnable, accuracy, regressions):
     return figure, pd.concat(drawn, ignore_index=True).reindex(columns=columns)
 
 
-def said(fit) -> str:
+def format_fit(fit) -> str:
     return f"$R^2$ = {fit.r_squared:.2f}, {int(fit.cells)} points"

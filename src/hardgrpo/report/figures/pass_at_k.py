@@ -26,7 +26,7 @@ def draw(pass_at_k, base_pass_at_k):
         axis.set_xscale("log", base=2)
         marks = sorted({*group.k, *base.k})
         axis.set_xticks(marks, [str(int(k)) for k in marks])
-        plotting.title(axis, plotting.where(model, task, test, models, group), plotting.sizes(group))
+        plotting.title(axis, plotting.panel_title(model, task, test, models, group), plotting.sizes(group))
     plotting.outer_labels(axes, "k", "pass@k, %")
     plotting.legend(figure, axes)
     return figure, pd.concat([pass_at_k, base_pass_at_k.assign(policy="base")], ignore_index=True)

@@ -44,7 +44,7 @@ def draw(accuracy, gains, spent):
         beside.tick_params(length=0)
         if axis.get_subplotspec().is_last_col():
             beside.set_ylabel("labels that it needed")
-        plotting.title(axis, plotting.where(model, task, task, models), plotting.sizes(group))
+        plotting.title(axis, plotting.panel_title(model, task, task, models), plotting.sizes(group))
         drawn.append(group)
     plotting.outer_labels(axes, "gain (points)", "")
     plotting.legend(figure, axes)

@@ -36,7 +36,7 @@ def draw(tiers):
             axis.grid(axis="x", visible=False)
         problems = " + ".join(map(str, base.problems))
         plotting.title(
-            axes[index], plotting.where(model, task, test, models, group), f"{problems} problems, {plotting.seeds(group)}"
+            axes[index], plotting.panel_title(model, task, test, models, group), f"{problems} problems, {plotting.seeds(group)}"
         )
     plotting.outer_labels(axes, "tier", "gain (points)")
     if both:

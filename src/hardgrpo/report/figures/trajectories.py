@@ -21,7 +21,7 @@ def draw(trajectories):
                 places = 50 * (line.begin + line.end) + plotting.spread(number, len(shown), 0.5 * width)
                 look = plotting.style(policy, policies) | {"markersize": 3, "capsize": 0}
                 plotting.series(axis, places, line, name, 100, 0.5, label=policy, **look)
-            plotting.title(axis, text, *([plotting.where(model, task, task, models)] if models > 1 else []))
+            plotting.title(axis, text, *([plotting.panel_title(model, task, task, models)] if models > 1 else []))
     axes[0].set_ylim(-4, 104)
     plotting.outer_labels(axes, "later epochs (%)", "groups (%)")
     plotting.legend(figure, axes)

@@ -4,12 +4,12 @@ import pandas as pd
 
 from hardgrpo.analysis.claim_tests import LOG_ODDS
 from hardgrpo.analysis.formats import points, probability, r_squared, with_interval
-from hardgrpo.report.table_columns import BREAK, R_SQUARED, Cell, Column, P, named, numbers, seeds, text, with_95
+from hardgrpo.report.table_columns import BREAK, R_SQUARED, Cell, Column, P, key_columns, numbers, seeds, text, with_95
 from hardgrpo.selection import policies
 from hardgrpo.study.settings import RECIPE_DEFAULTS
 
 
-def beside(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[Column]:
+def published_column(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[Column]:
     """A column with the published number of each row; no column if there are none."""
     kept = compared[compared.quantity == quantity]
     known = {(r.model, r.task, r.policy): r.published for r in kept.itertuples()}
@@ -21,7 +21,7 @@ def beside(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[C
 
 def compared(compared: pd.DataFrame):
     return compared, [
-        *named(compared, "model", "eval_task", "policy"),
+        *key_columns(compared, "model", "eval_task", "policy"),
         text(compared, "quantity", "quantity", lambda value: value.replace("_", " ")),
         text(compared, "place", "from"),
         numbers("published", [with_interval(r.published, r.published_low, r.published_high) for r in compared.itertuples()]),
@@ -34,45 +34,45 @@ def claims(claims: pd.DataFrame):
     where = [
         task if test == task or pd.isna(test) else f"{task}, tested on {test}" for task, test in zip(claims.task, claims.eval_task)
     ]
-    estimates = [shown(row.test, row.estimate, row.low, row.high) for row in claims.itertuples()]
+    estimates = [format_estimate(row.test, row.estimate, row.low, row.high) for row in claims.itertuples()]
     p_holm = [probability(p) if primary else "" for p, primary in zip(claims.p_holm, claims.primary)]
-    wrapped_name = lambda value: "" if pd.isna(value) else wrapped(value)
+    breakable_name = lambda value: "" if pd.isna(value) else breakable(value)
     return claims, [
         text(claims, "paper", "paper"),
-        text(claims, "model", "model", wrapped_name, "model {}", 0.10),
+        text(claims, "model", "model", breakable_name, "model {}", 0.10),
         text(claims, "population", "holds for", note="for {}", width=0.10),
         text(claims, "claim", "claim", width=0.25),
-        Column("on", [wrapped(name) for name in where], width=0.13),
-        text(claims, "test", "estimate of", estimate_of, width=0.14),
+        Column("on", [breakable(name) for name in where], width=0.13),
+        text(claims, "test", "estimate of", format_test, width=0.14),
         numbers(with_95("estimate"), estimates, width=0.13),
         numbers((P, " (Holm)"), p_holm),
         text(claims, "verdict", "verdict", width=0.12),
     ]
 
 
-def shown(test: str, estimate: float, low: float, high: float) -> str:
+def format_estimate(test: str, estimate: float, low: float, high: float) -> str:
     """R^2 and log odds as they are, shares and differences of shares in points."""
     return (r_squared if test.startswith(("R^2", LOG_ODDS)) else with_interval)(estimate, low, high)
 
 
-def wrapped(name: str) -> str:
+def breakable(name: str) -> str:
     """A name that may be broken after hyphens and underscores."""
     return name.replace("_", f"_{BREAK}").replace("-", f"-{BREAK}")
 
 
-def estimate_of(test: str) -> Cell:
-    first, *others = wrapped(test).split("R^2")
+def format_test(test: str) -> Cell:
+    first, *others = breakable(test).split("R^2")
     return (first, *(part for other in others for part in (R_SQUARED, other)))
 
 
 def deviations(study: dict, deviations: pd.DataFrame):
-    frame = deviations.assign(here=[here(study, key) for key in deviations.key])
+    frame = deviations.assign(here=[own_setting(study, key) for key in deviations.key])
     headers = {"written": "as written", "july": "code of July 2025", "later": "later code", "here": "run here"}
     shown = [text(frame, name, header, width=0.19) for name, header in headers.items()]
     return frame, [text(frame, "what", "what", width=0.15), *shown]
 
 
-def here(study: dict, key: str) -> str:
+def own_setting(study: dict, key: str) -> str:
     """This study's setting for a key of `deviations.csv`, as text."""
     by_order = [rule for rule in study["rules"] if policies.RULES[rule].is_released]
     own = "each replicate's own base model's" if study["own_bases"] else "the model's own"
