@@ -1,4 +1,4 @@
-"""Cells: all seeds of one model, task and arm on one test set. Most summary tables are made from them."""
+"""Cells: all seeds of a model, task and arm on a test set. Most summary tables are made from cells."""
 
 import functools
 import itertools
@@ -18,9 +18,9 @@ from hardgrpo.study.settings import Run
 
 @dataclass(frozen=True)
 class Cell:
-    """All replicates of one (model, task, policy, recipe) on one test set.
+    """All replicates of a (model, task, policy, recipe) on a test set.
 
-    `bases` are the evaluations of the base models, one for each of `runs`, or a single one that all runs share.
+    `bases` are the evaluations of the base models: one for each of `runs`, or a single one that all runs share.
     """
 
     model: str
@@ -31,7 +31,7 @@ class Cell:
     bases: list[pd.DataFrame]
     runs: list[pd.DataFrame]
     seeds: list[int]
-    reach: list[pd.DataFrame] | None = None  # reach samples of each of `bases`
+    reach: list[pd.DataFrame] | None = None  # the reach samples of `bases`
     is_first_recipe: bool = True  # whether the recipe is the study's first, or the runs are recorded
     compared_with: tuple[tuple[str, str], ...] = ()  # arms to compare with although both policy and recipe differ
 
@@ -47,12 +47,17 @@ class Cell:
         return sorted(set.intersection(*(set(run.step) for run in self.runs)))
 
     def base_rates(self, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(S, N) mean of a column by replicate and problem for the base models; (1, N) if all replicates share one."""
+        """(S, N) mean of a column by replicate and problem for the base models; (1, N) if all replicates share a base model."""
         return self._rates(self.bases, 0, column, decoding)
 
     def rates(self, step: int, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(S, N) mean of a column by replicate and problem, ids sorted. Raise a `UserError` if problems differ from the base's."""
+        """(S, N) mean of a column by replicate and problem, ids sorted. `UserError` if the problems differ from the base model's."""
         return self._rates(self.runs, step, column, decoding)
+
+    def split_rates(self, step: int) -> list[np.ndarray]:
+        """The four arguments of `statistics.decompose`: answered and correct of the base models, answered and correct at a step."""
+        columns = ("answered", "correct")
+        return [*map(self.base_rates, columns), *(self.rates(step, column) for column in columns)]
 
     def _rates(self, frames: list[pd.DataFrame], step: int, column: str, decoding: str) -> np.ndarray:
         index = evaluations.by_problem(self.bases[0], 0, "correct", decoding).index
@@ -66,22 +71,22 @@ class Cell:
         return np.stack([rates.to_numpy() for rates in problem_rates])
 
     def grades(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
-        """(S, N, m) grades 0/1 of single completions (step 0: of the bases); None where numbers of samples differ."""
+        """(S, N, m) grades 0/1 of single completions (step 0: of the base models); None where numbers of samples differ."""
         grades = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else self.bases)]
         if any(array is None or array.shape != grades[0].shape for array in grades):
             return None
         return np.stack(grades)
 
     def tiers(self) -> pd.Series:
-        """Tier of each problem, in the order of `rates`; missing where a problem has none."""
+        """The tier of each problem, in the order of `rates`; nan where a problem has no tier."""
         base = self.bases[0]
         tier = base[base.step == 0].drop_duplicates("id").set_index("id").tier
         return tier.reindex(evaluations.by_problem(base, 0, "correct").index)
 
     def out_of_reach(self) -> np.ndarray:
-        """(S, N) whether none of a base's reach samples solves a problem; (1, N) if all replicates share one base.
+        """(S, N) whether no reach sample of a base model solves a problem; (1, N) if all replicates share a base model.
 
-        Solved means right and, where steps can be checked, sound: with few possible answers, many samples guess each of them.
+        A solution is correct and, where steps can be checked, sound: with few possible answers, many samples guess each of them.
         """
         correct, sound = (self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound"))
         return np.where(np.isnan(sound), correct, sound) == 0
@@ -91,7 +96,7 @@ class Cell:
         return int(min(evaluations.counts(frame, 0)[0].min() for frame in self.reach))
 
     def samples(self, step: int) -> int:
-        """The fewest completions that any problem has at a step, over the runs (the base model at step 0)."""
+        """The fewest completions that any problem has at a step, over the runs (at step 0: over the base models)."""
         frames = self.runs if step else self.bases
         return int(min(evaluations.counts(frame, step)[0].min() for frame in frames))
 
@@ -104,7 +109,7 @@ def load_cells(config: dict, study: str) -> list[Cell]:
     groups: dict[tuple, list[Run]] = {}
     for run in paths.runs(config, study):
         groups.setdefault((run.model, run.task, run.policy, run.recipe), []).append(run)
-    read_evaluation = functools.cache(lambda run_path, test: evaluations.read(paths.evaluation(run_path, test)))
+    read = functools.cache(lambda run_path, test: evaluations.read(paths.evaluation(run_path, test)))
     plan = config["studies"][study]
     cells, arm_pairs = [], settings.also_compared(plan)
     for (model, task, policy, recipe), replicates in groups.items():
@@ -112,12 +117,7 @@ def load_cells(config: dict, study: str) -> list[Cell]:
         partners = tuple(partner for pair in arm_pairs if arm in pair for partner in pair if partner != arm)
         for test in paths.eval_tasks(config, study, task, model):
             bases = list(dict.fromkeys(run.base for run in replicates))
-            base_evaluations = {
-                run_path: [read_evaluation(f"{base}/{run_path}", test) for base in bases]
-                for run_path in paths.of_base(config, model, test)
-            }
-            frames = [read_evaluation(run.path, test) for run in replicates]
-            seeds = [run.seed for run in replicates]
+            of_bases = {kind: [read(f"{base}/{kind}", test) for base in bases] for kind in paths.of_base(config, model, test)}
             cells.append(
                 Cell(
                     model,
@@ -125,10 +125,10 @@ def load_cells(config: dict, study: str) -> list[Cell]:
                     test,
                     policy,
                     recipe,
-                    base_evaluations["base"],
-                    frames,
-                    seeds,
-                    reach=base_evaluations.get("reach"),
+                    of_bases["base"],
+                    [read(run.path, test) for run in replicates],
+                    [run.seed for run in replicates],
+                    reach=of_bases.get("reach"),
                     is_first_recipe=settings.is_first_recipe(plan, recipe),
                     compared_with=partners,
                 )
@@ -140,20 +140,20 @@ def load_cells(config: dict, study: str) -> list[Cell]:
 
 
 def families(cells: list[Cell]) -> list[list[Cell]]:
-    """Groups of cells with the same model, task and test, each in the study's order. Comparisons stay within a group."""
+    """Groups of cells with the same model, task and test, in the study's order. Comparisons stay within a group."""
     keys = lambda cell: (cell.model, cell.task, cell.eval_task)
     return [sorted(group, key=cells.index) for _, group in itertools.groupby(sorted(cells, key=keys), key=keys)]
 
 
 def pairs(family: list[Cell]) -> list[tuple[Cell, Cell]]:
-    """The pairs of a family to compare: arms with the same seeds that differ in policy or recipe, or in both if the study's
-    `also_compared` names the pair."""
+    """The pairs of a family to compare: arms with the same seeds that share policy or recipe, or that `also_compared` of the study
+    names."""
     compared = lambda a, b: b.arm in a.compared_with or settings.share_policy_or_recipe(a.arm, b.arm)
     return [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds and compared(a, b)]
 
 
 def minus_columns(cell: Cell) -> dict:
-    """The columns that name the arm of a cell which is subtracted."""
+    """The columns that name the arm of a subtracted cell."""
     return {"minus": cell.policy, "minus_recipe": cell.recipe}
 
 

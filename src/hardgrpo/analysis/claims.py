@@ -12,7 +12,7 @@ from hardgrpo.runtime.errors import UserError
 
 
 def judge(claims: list[dict], study: Study) -> list[dict]:
-    """Rows of claims.csv: every claim in every cell where the study has an estimate; primary claims, which get a verdict, first."""
+    """Rows of claims.csv: every claim in every cell where the study has an estimate. Primary claims, which get a verdict, come first."""
     rows = []
     for claim in sorted(claims, key=lambda claim: not claim.get("primary")):
         claim_columns = {key: claim[key] for key in ("id", "paper", "claim")} | {"primary": bool(claim.get("primary"))}
@@ -22,26 +22,24 @@ def judge(claims: list[dict], study: Study) -> list[dict]:
         else:
             results = [row | {"p_holm": None, "verdict": DESCRIPTIVE} for row in results]
         for row in results:
-            result_columns = {
-                key: value for key, value in row.items() if key not in ("p", "open")
-            }  # what the verdict was made from
-            rows.append(claim_columns | result_columns | {"population": study.population(row["model"])})
+            result = {key: value for key, value in row.items() if key not in ("p", "open")}  # inputs of the verdict
+            rows.append(claim_columns | result | {"population": study.population(row["model"])})
     return rows
 
 
 def read(path: str | Path) -> list[dict]:
-    """The claims of a YAML file; each must have exactly the keys that its test reads."""
+    """The claims of a YAML file. Each must have exactly the keys that its test reads, or a `UserError` is raised."""
     claims = files.read_yaml(path)
     if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
         raise UserError(f"{path}: expected a list of claims, each with id, paper, claim and test")
     for number, claim in enumerate(claims, start=1):
-        if problem := _wrong(claim, claims[: number - 1]):
+        if problem := _problem(claim, claims[: number - 1]):
             raise UserError(f"{path}: claim {number} ({claim.get('id', 'without an id')}): {problem}")
     return claims
 
 
-def _wrong(claim: dict, earlier_claims: list[dict]) -> str | None:
-    """What is wrong with a claim, after those `before` it in the file, and what to write instead."""
+def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
+    """What is wrong with a claim, which follows `earlier_claims` in its file, and what to write instead."""
     for key in ("id", "paper", "claim", "test"):
         if not isinstance(claim.get(key), str):
             return f"'{key}' is missing or not text; every claim has id, paper, claim and test"
@@ -54,13 +52,7 @@ def _wrong(claim: dict, earlier_claims: list[dict]) -> str | None:
         has_type = type(claim.get(key)) in ((int, float) if kind is float else (kind,))
         if not has_type:
             return f"test '{claim['test']}' needs '{key}', a {kind.__name__}"
-    optional_keys = [
-        *(recipe for key, recipe in RECIPES.items() if key in required_keys),
-        "tested",
-        "only",
-        "primary",
-        "replicates",
-    ]
+    optional_keys = [*(RECIPES[key] for key in RECIPES if key in required_keys), "tested", "only", "primary", "replicates"]
     unread_keys = claim.keys() - required_keys.keys() - {"id", "paper", "claim", "test", *optional_keys}
     if unread_keys:
         return f"test '{claim['test']}' does not read '{min(unread_keys)}'; it reads {', '.join([*required_keys, *optional_keys])}"
@@ -70,7 +62,7 @@ def _wrong(claim: dict, earlier_claims: list[dict]) -> str | None:
             return f"{key}: '{claim[key]}' names a policy and a recipe; write {key}: {policy} and {recipe}: {name}"
         if not isinstance(claim.get(recipe, ""), str):
             return f"{recipe}: expected the name of a recipe"
-    if problem := _wrong_primary(claim, earlier_claims):
+    if problem := _primary_problem(claim, earlier_claims):
         return problem
     if claim.get("tested", "same") not in TESTED:
         return f"tested is '{claim['tested']}', expected one of {', '.join(TESTED)}"
@@ -84,7 +76,7 @@ def _wrong(claim: dict, earlier_claims: list[dict]) -> str | None:
     return None
 
 
-def _wrong_primary(claim: dict, earlier_claims: list[dict]) -> str | None:
+def _primary_problem(claim: dict, earlier_claims: list[dict]) -> str | None:
     if "primary" not in claim:
         return "'replicates' is for primary claims; take it out or add primary: true" if "replicates" in claim else None
     if claim["primary"] is not True:
@@ -93,5 +85,5 @@ def _wrong_primary(claim: dict, earlier_claims: list[dict]) -> str | None:
         return "a primary claim needs 'replicates', the number that its verdict takes, 2 or more"
     if claim["test"] not in PRIMARY:
         return f"test '{claim['test']}' gives no verdict; a primary claim has one of {', '.join(PRIMARY)}"
-    other = next((other["id"] for other in earlier_claims if other.get("primary") and other["paper"] == claim["paper"]), None)
-    return f"'{other}' is the primary claim of {claim['paper']} already; a paper has one" if other else None
+    primary_ids = [earlier["id"] for earlier in earlier_claims if earlier.get("primary") and earlier["paper"] == claim["paper"]]
+    return f"'{primary_ids[0]}' is the primary claim of {claim['paper']} already; a paper has one" if primary_ids else None

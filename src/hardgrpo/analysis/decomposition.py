@@ -13,11 +13,11 @@ DECOMPOSED = ("answered", "correct", "strict", "lenient", "truncated", "tokens")
 
 
 def parts(cells: list[Cell]) -> list[dict]:
-    """Every gain split into finishing and correctness, for the last checkpoint, sampled completions."""
+    """Every gain split into finishing and correctness, at the last checkpoint, of sampled completions."""
     rows = []
     for cell in cells:
-        last, columns = cell.steps()[-1], ("answered", "correct")
-        rates = [*map(cell.base_rates, columns), *(cell.rates(last, column) for column in columns)]
+        last = cell.steps()[-1]
+        rates = cell.split_rates(last)
         finishing, correctness = statistics.decompose_by_problem(*rates)
         rows.append(
             cell.keys
@@ -35,7 +35,7 @@ def decomposition(cells: list[Cell]) -> list[dict]:
     """Every gain split into finishing and correctness, by checkpoint, by grading, and within each tier (`tier` is empty for all).
 
     `grading` is the task's own, strict or lenient; all three count the same completions as answered. The split within a tier uses
-    its problems alone: where difficulty is mostly length, the split over all problems mixes tiers that differ in finishing.
+    only the tier's problems: where difficulty is mostly length, the split over all problems mixes tiers that differ in finishing.
     """
     rows = []
     for cell in cells:
@@ -62,7 +62,8 @@ def decomposition(cells: list[Cell]) -> list[dict]:
 
 
 def decomposition_runs(cells: list[Cell]) -> list[dict]:
-    """The exact split of every run at every checkpoint, by grading. Its mean over runs differs slightly from the split of means."""
+    """The exact split of every run's gain at every checkpoint, by grading. Its mean over runs differs slightly from the split of
+    means."""
     rows = []
     for cell in cells:
         for step, base, trained in _by_step(cell):
@@ -101,7 +102,10 @@ def _answered(base_answered, base_correct, answered, correct) -> dict:
     return (
         {"base_answered": base_answered.mean(), "answered": answered.mean()}
         | {"base_accuracy": base_correct.mean(), "accuracy": correct.mean()}
-        | {"base_accuracy_answered": _ratio(base_correct, base_answered), "accuracy_answered": _ratio(correct, answered)}
+        | {
+            "base_accuracy_answered": statistics.ratio_of_means(base_correct, base_answered),
+            "accuracy_answered": statistics.ratio_of_means(correct, answered),
+        }
     )
 
 
@@ -110,7 +114,3 @@ def _lengths(rates: dict) -> dict:
     return {
         f"{prefix}{column}": rates[column][i].mean() for column in ("truncated", "tokens") for i, prefix in enumerate(("base_", ""))
     }
-
-
-def _ratio(correct: np.ndarray, answered: np.ndarray) -> float:
-    return float(correct.mean() / answered.mean()) if answered.mean() else np.nan

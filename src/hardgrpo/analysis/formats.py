@@ -16,7 +16,7 @@ def points(share: float | None, sign: str = "-") -> str:
 
 
 def _tenths(share: float) -> int:
-    """A share in tenths of a point, always rounded as Python's float: 0.0095 is 9 tenths, but 10 as a NumPy number."""
+    """A share in tenths of a point, rounded as a Python float: 0.0095 is 9 tenths; NumPy rounds it to 10."""
     return round(10 * round(100 * float(share), 1))
 
 
@@ -26,23 +26,23 @@ def signed(share: float | None) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """'[1.2, 3.4]', or '' where there is no interval, or one of width 0: a few runs without spread do not make a value certain."""
+    """'[1.2, 3.4]', or '' without an interval or with width 0: a few equal runs do not make a value certain."""
     return f"[{points(low)}, {points(high)}]" if is_known(low, high) and low != high else ""
 
 
 def round_parts(gain: float, parts: list[float]) -> list[float]:
-    """Round the parts of a gain (shares) to 0.1 points so that they add up to the gain as `points` shows it: the largest remainder
+    """The parts of a gain (shares) rounded to 0.1 points, so that they add up to the gain that `points` prints: the largest remainder
     method. Each part changes by less than 0.1 points."""
-    steps = [1000 * part for part in parts]
-    tenths = [math.floor(step) for step in steps]
+    exact = [1000 * part for part in parts]
+    tenths = [math.floor(value) for value in exact]
     missing = _tenths(gain) - sum(tenths)
-    for index in sorted(range(len(parts)), key=lambda i: tenths[i] - steps[i])[: max(missing, 0)]:
+    for index in sorted(range(len(parts)), key=lambda i: tenths[i] - exact[i])[: max(missing, 0)]:
         tenths[index] += 1
     return [tenth / 1000 for tenth in tenths]
 
 
 def rounded_part(index: int, gain: float, low: float, high: float, *parts: float) -> str:
-    """A part of a gain with its interval, rounded so that all `parts` add up to the gain."""
+    """Part number `index` of a gain with its interval, rounded so that all `parts` add up to the gain."""
     return signed_interval(round_parts(gain, list(parts))[index], low, high)
 
 
@@ -55,7 +55,7 @@ def signed_interval(share: float, low: float | None, high: float | None) -> str:
 
 
 def r_squared(value: float, low: float, high: float) -> str:
-    """'0.61 [0.20, 0.80]', not in points; the value alone where the design gives no interval."""
+    """'0.61 [0.20, 0.80]', not in points; without an interval only the value."""
     return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if is_known(low) else "")
 
 

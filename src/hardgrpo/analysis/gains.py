@@ -1,4 +1,4 @@
-"""Summary tables of gains over the base model, of differences between policies, and of single completions."""
+"""Summary tables of gains over the base model, of differences between arms, and of single completions."""
 
 import numpy as np
 
@@ -10,13 +10,16 @@ from hardgrpo.analysis.cells import Cell, families, mean_columns, minus_columns,
 def gains(cells: list[Cell]) -> list[dict]:
     """Accuracy at the last checkpoint less that of the base model, with the detectable difference of the design.
 
-    `gain_low` and `gain_high` are for new problems and new seeds, `*_a` for these problems and new seeds. `*_pooled` uses one
-    variance over seeds for all policies, valid only where they have the same one.
+    `gain_low` and `gain_high` are for new problems and new seeds, `*_a` for these problems and new seeds. `*_pooled` uses a common
+    variance over seeds for all policies, and is valid only if their variances are equal.
     """
     rows = {}
     for family in families(cells):
         for decoding in family[0].decodings():
-            gains_by_cell = {id(c): c.rates(c.steps()[-1], decoding=decoding) - c.base_rates(decoding=decoding) for c in family}
+            gains_by_cell = {
+                id(member): member.rates(member.steps()[-1], decoding=decoding) - member.base_rates(decoding=decoding)
+                for member in family
+            }
             pooled = _pooled(list(gains_by_cell.values()), differences=False)
             mdd = _detectable(list(gains_by_cell.values()), pooled)
             for cell in family:
@@ -26,14 +29,14 @@ def gains(cells: list[Cell]) -> list[dict]:
                     cell.keys
                     | {"decoding": decoding, "step": last, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
                     | mean_columns("gain", cell_gains)
-                    | _other_intervals("gain", cell_gains, _shared_noise(cell, None, decoding), pooled)
+                    | _alternative_intervals("gain", cell_gains, _shared_noise(cell, None, decoding), pooled)
                     | {"mdd": mdd, "problems": cell_gains.shape[1], "samples": samples, "seeds": cell_gains.shape[0]}
                 )
     return [rows[id(cell), decoding] for cell in cells for decoding in cell.decodings()]
 
 
 def differences(cells: list[Cell]) -> list[dict]:
-    """Accuracy of one policy less another's at the last checkpoint, sampled, paired by problem and seed; the base cancels.
+    """Differences in accuracy between arms at the last checkpoint, sampled, paired by problem and seed; the base model cancels.
 
     `p` inverts the interval (`statistics.p_value`); `p_holm` is corrected for the comparisons within a model, task and test. `mdd`
     is the smallest difference detectable after this correction.
@@ -45,14 +48,14 @@ def differences(cells: list[Cell]) -> list[dict]:
         pooled = _pooled(list(rates.values()), differences=True)
         mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in compared], pooled, len(compared)) if compared else np.nan
         family_rows = []
-        for one, minus_cell in compared:
-            values = rates[id(one)] - rates[id(minus_cell)]
+        for first, second in compared:
+            values = rates[id(first)] - rates[id(second)]
             parts = statistics.components(values)
             family_rows.append(
-                one.keys
-                | minus_columns(minus_cell)
+                first.keys
+                | minus_columns(second)
                 | mean_columns("difference", values)
-                | _other_intervals("difference", values, _shared_noise(one, minus_cell, "sampled"), pooled)
+                | _alternative_intervals("difference", values, _shared_noise(first, second, "sampled"), pooled)
                 | {"p": float(statistics.p_value(parts))}
                 | {"mdd": mdd, "problems": parts.problems, "seeds": parts.seeds}
             )
@@ -63,44 +66,45 @@ def differences(cells: list[Cell]) -> list[dict]:
 def mcnemar(cells: list[Cell]) -> list[dict]:
     """McNemar's exact test for decodings with one completion per problem.
 
-    Each run is compared with the base model, and with the other policies' runs of the same seed. The test is of two *runs*: it says
-    nothing about another seed. Holm's correction covers the comparisons of one seed and decoding within a model, task and test,
-    separately for those with the base and those between policies.
+    Each run is compared with the base model and with the runs of other policies with the same seed. The test compares two *runs*: it
+    says nothing about further seeds. Holm's correction covers the comparisons of a seed and decoding within a model, task and test,
+    separately for comparisons with the base model and between policies.
     """
     rows = []
     for family in families(cells):
         for decoding in family[0].decodings():
-            single_grades = {}  # (arm, seed) -> (step, grades (N,)); the base model's under (None, seed)
+            single_grades = {}  # {(arm, seed): (step, grades (N,))}; the base model has the key (None, seed)
             for cell in family:
                 last = cell.steps()[-1]
                 grades, bases = cell.grades(last, decoding), cell.grades(0, decoding)
                 if grades is not None and bases is not None and grades.shape[-1] == bases.shape[-1] == 1:
-                    single_grades |= {(cell.arm, seed): (last, grades_[:, 0]) for seed, grades_ in zip(cell.seeds, grades)}
+                    single_grades |= {(cell.arm, seed): (last, run_grades[:, 0]) for seed, run_grades in zip(cell.seeds, grades)}
                     single_grades |= {
-                        (None, seed): (0, grades_[:, 0]) for seed, grades_ in zip(cell.seeds, np.broadcast_to(bases, grades.shape))
+                        (None, seed): (0, run_grades[:, 0])
+                        for seed, run_grades in zip(cell.seeds, np.broadcast_to(bases, grades.shape))
                     }
             for seed in sorted({seed for _, seed in single_grades}):
                 arms = [cell for cell in family if (cell.arm, seed) in single_grades]
                 with_base = [(cell, {"minus": NO_RUN, "minus_recipe": ""}, (None, seed)) for cell in arms]
-                between = [(a, minus_columns(b), (b.arm, seed)) for a, b in pairs(arms)]
-                for kind in (with_base, between):
-                    found = []
-                    for cell, subtracted, key in kind:
-                        step, grades_ = single_grades[cell.arm, seed]
-                        only_this, only_other, p = statistics.mcnemar(grades_, single_grades[key][1])
-                        found.append(
+                between_policies = [(first, minus_columns(second), (second.arm, seed)) for first, second in pairs(arms)]
+                for comparisons in (with_base, between_policies):
+                    comparison_rows = []
+                    for cell, minus_keys, key in comparisons:
+                        step, run_grades = single_grades[cell.arm, seed]
+                        only_this, only_other, p = statistics.mcnemar(run_grades, single_grades[key][1])
+                        comparison_rows.append(
                             cell.keys
-                            | subtracted
+                            | minus_keys
                             | {"decoding": decoding, "seed": seed, "step": step}
                             | {"only_this": only_this, "only_other": only_other}
-                            | {"difference": (only_this - only_other) / len(grades_), "p": p, "problems": len(grades_)}
+                            | {"difference": (only_this - only_other) / len(run_grades), "p": p, "problems": len(run_grades)}
                         )
-                    rows += _with_holm(found)
+                    rows += _with_holm(comparison_rows)
     return rows
 
 
-def _other_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None) -> dict:
-    """The intervals beside the reported one: for target A, and with one variance over seeds for all policies."""
+def _alternative_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None) -> dict:
+    """The alternatives to the reported interval: for target A, and with a common variance over seeds for all policies."""
     fixed = statistics.fixed_problems_interval(values, shared)
     parts = statistics.components(values)
     half = np.nan if pooled is None else statistics.half_width(parts, *pooled)
@@ -113,14 +117,14 @@ def _other_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple
 
 
 def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
-    """`statistics.shared_noise` of a gain (`other` is None) or a difference; nan where samples cannot be matched by number."""
+    """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan where samples cannot be matched by number."""
     if decoding == "greedy":
         return 0.0  # no sampling
     last = cell.steps()[-1]
-    grades, others = cell.grades(last), cell.grades(0) if minus_cell is None else minus_cell.grades(minus_cell.steps()[-1])
-    if grades is None or others is None or grades.shape[-2:] != others.shape[-2:]:
+    grades, minus_grades = cell.grades(last), cell.grades(0) if minus_cell is None else minus_cell.grades(minus_cell.steps()[-1])
+    if grades is None or minus_grades is None or grades.shape[-2:] != minus_grades.shape[-2:]:
         return np.nan
-    return float(statistics.shared_noise(grades - others))
+    return float(statistics.shared_noise(grades - minus_grades))
 
 
 def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None, comparisons: int = 1) -> float:

@@ -1,7 +1,7 @@
 """Summary tables of kinds of gain: finishing, sharpening, new solving; sound and lucky answers; same answers; majority votes.
 
-A problem is *out of reach* of a base model if none of its k reach samples (`reach.samples` of the test) solves it: is right and,
-where steps can be checked, sound. The gain is measured with other samples, so that a lucky sample does not count in both.
+A problem is *out of reach* of a base model if none of its k reach samples (`reach.samples` of the test) is correct and, where steps
+can be checked, sound. The gain is measured with further samples, so that a lucky sample does not count in both.
 """
 
 import numpy as np
@@ -17,15 +17,14 @@ def kinds(cells: list[Cell]) -> list[dict]:
 
     Problems within reach and problems out of reach are each split into finishing and correctness (`statistics.decompose`).
     Finishing is the sum of the two finishing parts; correctness within reach is *sharpening*, out of reach *new solving*. The
-    formula is homogeneous of degree 1: a group's parts follow from the rates with those of all other problems set to zero.
+    formula is homogeneous of degree 1: a group's parts follow from rates that are zero for all problems outside the group.
     """
     rows = []
     for cell in cells:
         if cell.reach is None:
             continue
         last, problem_tiers = cell.steps()[-1], cell.tiers()
-        columns = ("answered", "correct")
-        rates = [*map(cell.base_rates, columns), *(cell.rates(last, column) for column in columns)]
+        rates = cell.split_rates(last)
         shape = rates[2].shape
         out_of_reach = np.broadcast_to(cell.out_of_reach(), shape)
         greedy = None
@@ -47,7 +46,9 @@ def kinds(cells: list[Cell]) -> list[dict]:
                 | {"new_solving_p": float(statistics.p_value(statistics.components(new_solving)))}
                 | {
                     "out_of_reach": out_of_reach[:, in_tier].mean(),
-                    "accuracy_out_of_reach": _ratio((out_of_reach * rates[3])[:, in_tier], out_of_reach[:, in_tier]),
+                    "accuracy_out_of_reach": statistics.ratio_of_means(
+                        (out_of_reach * rates[3])[:, in_tier], out_of_reach[:, in_tier]
+                    ),
                 }
                 | mean_columns("gain_out_of_reach", gain_out_of_reach)
                 | (
@@ -63,7 +64,7 @@ def kinds(cells: list[Cell]) -> list[dict]:
 def split(base_answered, base_correct, answered, correct, out_of_reach: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(finishing, sharpening, new solving): linearised contributions (S, N). Their means are the parts; they add up to the gains.
 
-    `lost` (S, N) says which problems are out of reach of each replicate's base.
+    `out_of_reach` (S, N) marks the problems out of reach of each replicate's base model.
     """
     rates = (base_answered, base_correct, answered, correct)
     finishing_within_reach, sharpening = statistics.decompose_by_problem(*(rate * ~out_of_reach for rate in rates))
@@ -72,8 +73,8 @@ def split(base_answered, base_correct, answered, correct, out_of_reach: np.ndarr
 
 
 def reasons(cells: list[Cell]) -> list[dict]:
-    """Right for the right reason: accuracy before and after training, split into *sound* answers (every step right) and *lucky*
-    ones. Only for tasks whose steps can be checked."""
+    """Accuracy before and after training, split into *sound* answers (every step is correct) and *lucky* answers (a step is wrong).
+    Only for tasks whose steps can be checked."""
     rows = []
     for cell in cells:
         sound, base_sound = (cell.rates(cell.steps()[-1], "sound"), cell.base_rates("sound"))
@@ -83,8 +84,12 @@ def reasons(cells: list[Cell]) -> list[dict]:
         correct, base_correct = cell.rates(last), cell.base_rates()
         rows.append(
             cell.keys
-            | {"step": last, "base_sound": base_sound.mean(), "base_sound_share": _ratio(base_sound, base_correct)}
-            | {"sound": sound.mean(), "sound_share": _ratio(sound, correct)}
+            | {
+                "step": last,
+                "base_sound": base_sound.mean(),
+                "base_sound_share": statistics.ratio_of_means(base_sound, base_correct),
+            }
+            | {"sound": sound.mean(), "sound_share": statistics.ratio_of_means(sound, correct)}
             | mean_columns("sound_gain", sound - base_sound)
             | mean_columns("lucky_gain", (correct - sound) - (base_correct - base_sound))
             | {"problems": sound.shape[1], "seeds": sound.shape[0]}
@@ -95,8 +100,9 @@ def reasons(cells: list[Cell]) -> list[dict]:
 def same_answers(cells: list[Cell]) -> list[dict]:
     """The probability that two samples of a problem give the same answer, before and after training.
 
-    A problem with m samples, c of which give each answer, has sum c(c-1) / (m(m-1)): unbiased for every m. A missing answer counts
-    as an answer of its own. -log2 of the mean over problems is the collision entropy (Renyi's of order 2) in bits.
+    The estimate of a problem with m samples is the sum over its answers of c(c-1) / (m(m-1)), where c samples give the answer: it is
+    unbiased for every m. A missing answer counts as an answer. -log2 of the mean over problems is the collision entropy (Renyi's of
+    order 2) in bits.
     """
     rows = []
     for cell in cells:
@@ -119,8 +125,8 @@ def same_answers(cells: list[Cell]) -> list[dict]:
 def majority(cells: list[Cell]) -> list[dict]:
     """Accuracy of the majority vote over all samples of a problem, before and after training (maj@k; arXiv 2203.11171).
 
-    Among equally frequent answers one wins at random: their mean counts. Samples without an answer do not vote; a problem without
-    any answer is wrong. Fewer than three samples give no row.
+    A tie is broken at random: the mean over the tied answers counts. Samples without an answer do not vote; a problem without any
+    answer is wrong. Fewer than three samples give no row.
     """
     rows = []
     for cell in cells:
@@ -140,7 +146,7 @@ def majority(cells: list[Cell]) -> list[dict]:
 
 
 def _vote(frame: pd.DataFrame, step: int) -> np.ndarray:
-    """(N,) by problem: 1 where the majority vote is right, else 0; a share where answers tie."""
+    """(N,) by problem: 1 where the majority vote is correct, else 0; a share where answers tie."""
     samples = frame[(frame.step == step) & (frame.decoding == "sampled")]
     votes = samples[samples.answer.fillna("") != ""].groupby(["id", "answer"]).correct.agg(["size", "mean"])
     winners = votes[votes["size"] == votes.groupby("id")["size"].transform("max")]
@@ -158,7 +164,3 @@ def _agreement(frame: pd.DataFrame, step: int) -> np.ndarray:
 
 def _bits(same: float) -> float:
     return float(-np.log2(same)) if same > 0 else np.nan
-
-
-def _ratio(part: np.ndarray, whole: np.ndarray) -> float:
-    return float(part.mean() / whole.mean()) if whole.mean() else np.nan

@@ -1,6 +1,7 @@
-"""Summary tables of the lead of `hard` over other policies of the study's first recipe, and of how the lead relates to properties of the base model.
+"""Summary tables of the lead of `hard` over other policies of the study's first recipe, and of its relation to properties of the base
+model.
 
-A point is a replicate where each replicate has its own base model, else a model (mean over its seeds).
+A point is a replicate if each replicate has its own base model, else a model (the mean over its seeds).
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from hardgrpo.runtime import files
 from hardgrpo.study import paths, settings
 
 LEADING = "hard"
-PREDICTORS = {  # column: words
+PREDICTORS = {  # {column: words}
     "base_accuracy": "accuracy of the base",
     "greedy_gap": "greedy less sampled",
     "zero_share": "pool never solved",
@@ -23,16 +24,16 @@ UNPROBED = {"zero_share": np.nan, "mixed_share": np.nan}  # for a recorded model
 
 
 def leads(cells: list[Cell], difficulty_files: list[str]) -> list[dict]:
-    """The lead of `hard` over each other policy at the last checkpoint, by replicate, beside properties of its base model.
+    """The lead of `hard` over each other policy at the last checkpoint, by replicate, with properties of the base model.
 
     `base_accuracy` and `greedy_gap` (greedy less sampled accuracy) are measured on the test. `zero_share` and `mixed_share` are the
-    shares of the pool with a pass rate of 0, and strictly between 0 and 1. Seeds that share one base have one row, their mean.
+    shares of the pool with a pass rate of 0, and strictly between 0 and 1. Seeds that share a base model have one row, their mean.
     """
     pools = {paths.pair_of(path): _pool(path) for path in difficulty_files}
     rows = []
     for family in families(cells):
         for leader, rival in _leading(family):
-            lead = (leader.rates(leader.steps()[-1]) - rival.rates(rival.steps()[-1])).mean(axis=1)
+            lead = _lead(leader, rival)
             has_own_bases = (settings.own_base(leader.model, leader.seeds[0]), leader.task) in pools
             for index, seed in enumerate(leader.seeds if has_own_bases else [None]):
                 rows.append(
@@ -56,20 +57,20 @@ def _pool(path: str) -> dict:
 
 
 def lead_by_model(cells: list[Cell]) -> list[dict]:
-    """Whether the lead of `hard` over another policy depends on the model: `least` and `most` of the models' leads, their standard
-    deviation beyond chance over seeds (`spread`), and p of Welch's analysis of variance that all are equal.
+    """Whether the lead of `hard` over a policy depends on the model: the smallest and largest lead of a model (`least`, `most`), the
+    leads' standard deviation beyond chance over seeds (`spread`), and p of Welch's analysis of variance that all are equal.
 
     A model's lead is the mean over its seeds; `seeds` is the smallest number of seeds of any model. `spread` is by the method of
     moments: spread^2 = variance of the leads less the mean over models of (variance over seeds / seeds), at least 0. The test is
-    about these models and problems: new problems may change a model's lead, too. A model with one seed leaves `spread` and p nan.
+    about these models and problems: new problems may change a model's lead, too. `spread` and p are nan if a model has a single seed.
     """
-    from statsmodels.stats.oneway import anova_oneway  # here: it takes a second, and figures read this module
+    from statsmodels.stats.oneway import anova_oneway  # imported late: it takes a second, and figures import this module
 
     leads_by_comparison: dict[tuple, list[np.ndarray]] = {}
     for family in families(cells):
         for leader, rival in _leading(family):
-            lead = (leader.rates(leader.steps()[-1]) - rival.rates(rival.steps()[-1])).mean(axis=1)
-            leads_by_comparison.setdefault((leader.task, leader.eval_task, LEADING, rival.policy), []).append(lead)
+            comparison = leader.task, leader.eval_task, LEADING, rival.policy
+            leads_by_comparison.setdefault(comparison, []).append(_lead(leader, rival))
     rows = []
     for key, model_leads in leads_by_comparison.items():
         if len(model_leads) < 2:
@@ -86,17 +87,22 @@ def lead_by_model(cells: list[Cell]) -> list[dict]:
 
 
 def _leading(family: list[Cell]) -> list[tuple[Cell, Cell]]:
-    """`hard` with each other policy of the study's first recipe, on the same seeds."""
-    cells_ = [cell for cell in family if cell.is_first_recipe]
-    leader = next((cell for cell in cells_ if cell.policy == LEADING), None)
-    return [(leader, rival) for rival in cells_ if leader is not None and rival is not leader and rival.seeds == leader.seeds]
+    """[(cell of `hard`, cell of another policy)] of the study's first recipe, with the same seeds."""
+    same_recipe = [cell for cell in family if cell.is_first_recipe]
+    leader = next((cell for cell in same_recipe if cell.policy == LEADING), None)
+    return [(leader, rival) for rival in same_recipe if leader is not None and rival is not leader and rival.seeds == leader.seeds]
+
+
+def _lead(leader: Cell, rival: Cell) -> np.ndarray:
+    """(S,) the lead by seed at the last checkpoint."""
+    return (leader.rates(leader.steps()[-1]) - rival.rates(rival.steps()[-1])).mean(axis=1)
 
 
 def lead_regressions(lead_rows: list[dict]) -> list[dict]:
-    """A least-squares line of the lead on each of PREDICTORS, one at a time: slope (lead per unit of the predictor), R squared, p.
+    """A least-squares line of the lead on each of PREDICTORS: slope (lead per unit of the predictor), R squared, p.
 
-    `model` is empty where the points are models. Fewer than four points give no row. p is not corrected for the four lines per
-    lead, and the predictors depend on each other: the lines are descriptive.
+    `model` is empty where the points are models. Fewer than four points give no row. The lines are descriptive: p is not corrected
+    for the four lines per lead, and the predictors depend on each other.
     """
     if not lead_rows:
         return []

@@ -1,4 +1,4 @@
-"""Summary tables of runs that choose prompts while they train: how many rollouts are kept, and how many a target accuracy takes."""
+"""Summary tables of runs that choose prompts while they train: their rollouts, and the rollouts until a target accuracy."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from hardgrpo.study.settings import Run
 
 COUNTS = ("kept", "replayed", "thrown_away")
 DRAWS, SEED = 2000, 20250605  # of the bootstrap over seeds
-LEAST_SEEDS = 6  # for an interval: fewer seeds give too few different draws
+LEAST_SEEDS = 6  # for an interval: fewer seeds give too few distinct draws
 
 
 def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
@@ -20,29 +20,26 @@ def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
     for keys, runs in group_by_arm(updates):
         logs = [updates[run] for run in runs]
         if any(log.kept.isna().any() for log in logs):
-            continue  # an order fixed beforehand: the run trains on every rollout
-        mean = lambda name, logs=logs: float(np.mean([log[name].sum() for log in logs]))
-        means = {
-            "sampling_steps": float(np.mean([len(log) for log in logs])),
-            "updates": mean("trained"),
-            "generated": mean("rollouts"),
-        }
-        means |= {name: mean(name) for name in COUNTS} | {"labels": mean("labels")}
-        rows.append(keys | means | {"thrown_away_share": means["thrown_away"] / means["generated"], "seeds": len(runs)})
+            continue  # no selector: the run trains on every rollout
+        steps = float(np.mean([len(log) for log in logs]))
+        columns = {"updates": "trained", "generated": "rollouts"} | {name: name for name in (*COUNTS, "labels")}
+        means = {name: float(np.mean([log[column].sum() for log in logs])) for name, column in columns.items()}
+        thrown_away_share = means["thrown_away"] / means["generated"]
+        rows.append(keys | {"sampling_steps": steps} | means | {"thrown_away_share": thrown_away_share, "seeds": len(runs)})
     return rows
 
 
 def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """How many rollouts an arm takes to reach the `target`: the final accuracy of the study's first recipe on the same prompts.
+    """The rollouts until an arm reaches the `target`: the final accuracy of the study's first recipe on the same prompts.
 
-    A curve is the mean over seeds, linear between checkpoints. `share` is the rollouts with which the arm's curve first reaches the
-    target, divided by those with which the first recipe's own curve first does (noise may bring both there early). `minus_share` is
-    the divisor as a share of all rollouts of the first recipe. `share` is empty where the arm never reaches the target. An arm has
-    no row where the first recipe gains nothing.
+    A curve is the mean over seeds, linear between checkpoints. `share` is the number of rollouts at which the arm's curve first
+    reaches the target, divided by that of the first recipe's curve (noise may let both reach it early). `minus_share` is the divisor
+    as a share of all rollouts of the first recipe. `share` is empty where the arm never reaches the target. An arm has no row where
+    the first recipe gains nothing.
 
     `share_low` and `share_high` are a 95 % percentile bootstrap interval over seeds (Efron 1979): DRAWS resamples, the same seeds
-    for both arms. Each is empty with fewer than LEAST_SEEDS seeds, and where that percentile is a draw that never reaches the
-    target. `reached` is the share of draws that reach it.
+    for both arms. Each is empty with fewer than LEAST_SEEDS seeds, and where the percentile is a draw that never reaches the target.
+    `reached` is the share of draws that reach the target.
     """
     own_cells = {(cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task}
     runs_by_arm, rows = {tuple(keys.values()): runs for keys, runs in group_by_arm(updates)}, []
@@ -53,10 +50,9 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
             continue
         if plain.seeds != cell.seeds:
             continue
-        plain_runs = runs_by_arm[*key[:2], *plain.arm]
-        (spent, curves), (plain_spent, plain_curves) = (
-            _curve(one, [updates[run] for run in of]) for one, of in ((cell, runs), (plain, plain_runs))
-        )
+
+        spent, curves = _curve(cell, [updates[run] for run in runs])
+        plain_spent, plain_curves = _curve(plain, [updates[run] for run in runs_by_arm[*key[:2], *plain.arm]])
         seeds = len(cell.seeds)
         rng = np.random.Generator(np.random.PCG64(SEED))
         draws = rng.integers(seeds, size=(DRAWS, seeds))
@@ -81,7 +77,7 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
 
 
 def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarray]:
-    """(rollouts spent up to step 0 and each checkpoint, mean over seeds; accuracy there (seeds, 1 + checkpoints))."""
+    """(rollouts spent until step 0 and until each checkpoint, means over seeds; accuracies (seeds, 1 + checkpoints))."""
     steps = cell.steps()
     spent = [0.0] + [float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps]
     bases = np.broadcast_to(cell.base_rates().mean(axis=1), (len(cell.seeds),))
@@ -89,14 +85,14 @@ def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarra
 
 
 def _share(spent: list[float], curve: np.ndarray, plain_spent: list[float], plain_curve: np.ndarray) -> tuple[float, float]:
-    """(share, first): `first` is the rollouts with which `theirs` first reaches its own final accuracy; `share` is the rollouts
-    with which `mine` first reaches that accuracy, / `first`. `share` is infinite if `mine` never does or if `first` is 0."""
+    """(share, first): `first` is the number of rollouts at which `plain_curve` first reaches its final accuracy; `share` is the
+    number at which `curve` first reaches this accuracy, / `first`. `share` is infinite if `curve` never reaches it or `first` is 0."""
     first = first_reached(plain_spent, plain_curve, plain_curve[-1])
     return (first_reached(spent, curve, plain_curve[-1]) / first if first else np.inf), first
 
 
 def first_reached(spent: list[float], curve: np.ndarray, target: float) -> float:
-    """Rollouts at which a curve over `spent`, linear between its points, first reaches the target; infinite if it never does."""
+    """The rollouts at which a curve over `spent`, linear between its points, first reaches the target; infinite if it never does."""
     for index, accuracy in enumerate(curve):
         if accuracy >= target - 1e-12:
             if index == 0:

@@ -1,6 +1,6 @@
-"""Summary tables of paired differences besides those of `differences`, and of gains in the easiest and the hardest tier.
+"""Summary tables of paired differences that table `differences` lacks, and of gains in the easiest and the hardest tier.
 
-Two policies of a seed share their base model and the test's problems, so that noise in these cancels in a paired difference.
+Two policies of a seed share the base model and the test's problems, so that their noise cancels in a paired difference.
 """
 
 import itertools
@@ -9,18 +9,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.accuracy import pass_rates, powers, tier_names
+from hardgrpo.analysis.accuracy import k_values, pass_rates, tier_names
 from hardgrpo.analysis.cells import Cell, estimate_columns, families, mean_columns, minus_columns, pairs
 
 
 def paired(cells: list[Cell]) -> list[dict]:
-    """Differences, paired by problem and seed: a row for each pair and place. `what` names the kind of difference, `at` its place.
+    """Differences, paired by problem and seed: a row for each pair of arms, kind of difference (`what`) and place (`at`).
 
-    checkpoint   policy less policy after `at` updates, before the last checkpoint
-    pass@k       policy less policy, pass@k with k = `at`, above 1
-    tier         policy less policy on the problems of tier `at`
-    test         the lead of the policy on the task's own test less the same runs' lead on test `at`, which has the same problems
-    trained on   the policy trained on this task less the same policy trained on task `at`, on the same test
+    checkpoint   arm less arm after `at` updates, before the last checkpoint
+    pass@k       arm less arm, pass@k with k = `at`, above 1
+    tier         arm less arm on the problems of tier `at`
+    test         the arm's lead on the task's own test less the same runs' lead on test `at`, which has the same problems
+    trained on   the arm trained on this task less the same arm trained on task `at`, on the same test
     """
     rows = []
     for family in families(cells):
@@ -46,16 +46,20 @@ def _last(cell: Cell) -> np.ndarray:
 
 def _checkpoints(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
     if cell.steps()[-1] != minus_cell.steps()[-1]:
-        return  # their steps differ in size: by the same step they have sampled different numbers of rollouts
+        return  # runs of different lengths have sampled different numbers of rollouts at the same step
     for step in sorted(set(cell.steps()) & set(minus_cell.steps()))[:-1]:
         yield "checkpoint", step, cell.rates(step) - minus_cell.rates(step)
 
 
 def _passes(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
-    samples = min(cell_.samples(cell_.steps()[-1]) for cell_ in (cell, minus_cell))
-    for k in sorted({samples, *powers(samples)} - {1}):
-        rates = (np.stack([pass_rates(run, cell_.steps()[-1], k) for run in cell_.runs]) for cell_ in (cell, minus_cell))
-        yield "pass@k", k, np.subtract(*rates)
+    samples = min(cell.samples(cell.steps()[-1]), minus_cell.samples(minus_cell.steps()[-1]))
+    for k in k_values(samples):
+        if k > 1:
+            yield "pass@k", k, _pass_at_k(cell, k) - _pass_at_k(minus_cell, k)
+
+
+def _pass_at_k(cell: Cell, k: int) -> np.ndarray:
+    return np.stack([pass_rates(run, cell.steps()[-1], k) for run in cell.runs])
 
 
 def _tiers(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, str, np.ndarray]]:
@@ -65,27 +69,25 @@ def _tiers(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, str, np.ndarray]
 
 
 def _tests(cells: list[Cell]) -> Iterator[tuple]:
-    """(cell, cell to subtract, "test", other test, values (S, N)) for each other test with the problems of the task's own test."""
-    groups = families(cells)
-    for family, other_family in itertools.permutations(groups, 2):
-        first_cell, cell_by_arm = family[0], {cell_.arm: cell_ for cell_ in other_family}
-        is_own_test = first_cell.eval_task == first_cell.task and (other_family[0].model, other_family[0].task) == (
-            first_cell.model,
-            first_cell.task,
-        )
-        if not is_own_test or not first_cell.tiers().index.equals(other_family[0].tiers().index):
+    """(cell, cell to subtract, "test", test, values (S, N)) for each further test with the problems of the task's own test."""
+    for family, further_family in itertools.permutations(families(cells), 2):
+        own, further = family[0], further_family[0]
+        if own.eval_task != own.task or (own.model, own.task) != (further.model, further.task):
             continue
-        for cell, minus_cell in pairs([cell_ for cell_ in family if cell_.arm in cell_by_arm]):
-            if cell.seeds == cell_by_arm[cell.arm].seeds == cell_by_arm[minus_cell.arm].seeds:
-                other_lead = _last(cell_by_arm[cell.arm]) - _last(cell_by_arm[minus_cell.arm])
-                yield cell, minus_cell, "test", other_family[0].eval_task, _last(cell) - _last(minus_cell) - other_lead
+        if not own.tiers().index.equals(further.tiers().index):
+            continue
+        by_arm = {cell.arm: cell for cell in further_family}
+        for cell, minus_cell in pairs([cell for cell in family if cell.arm in by_arm]):
+            if cell.seeds == by_arm[cell.arm].seeds == by_arm[minus_cell.arm].seeds:
+                further_lead = _last(by_arm[cell.arm]) - _last(by_arm[minus_cell.arm])
+                yield cell, minus_cell, "test", further.eval_task, _last(cell) - _last(minus_cell) - further_lead
 
 
 def tier_trends(cells: list[Cell]) -> list[dict]:
     """The gain in the easiest tier less that in the hardest, in points and in log odds of the tier's accuracy.
 
     Near the ceiling a gain in points must shrink: from 88.8 to 94.4 % is fewer points than from 61.0 to 75.6 %, and more log odds.
-    Seeds are paired, problems are not. Log odds are nan where a tier is solved always or never. `problems`: of the smaller tier.
+    Seeds are paired, problems are not. Log odds are nan where an accuracy is 0 or 1. `problems` is that of the smaller tier.
     """
     rows = []
     for cell in cells:

@@ -1,4 +1,4 @@
-"""Published numbers of the two papers beside the same quantities of a study. Shares and gains are fractions, not percent."""
+"""Compare published numbers of the papers with the same quantities of a study. Shares and gains are fractions, not percent."""
 
 import math
 from pathlib import Path
@@ -9,9 +9,9 @@ from hardgrpo.runtime.errors import UserError
 
 COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "quantity", "value", "unit", "note"]
 NO_NUMBERS = ("readings.csv", "deviations.csv", "inventory.csv")  # tables of decisions, settings and sentences
-# Quantities that a study measures in every cell with runs. Other quantities depend on the results of the runs.
+# Quantities that a study measures in every cell with runs. Further quantities depend on the results of the runs.
 ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
-COUNTED = {"right": int, "of": int}  # optional columns of published counts: `right` answers of so many
+COUNTS = {"right": int, "of": int}  # optional columns of a published count: `right` answers of `of`
 SCALE = {"points": 100, "percent": 100, "share": 1}  # by unit; numbers in other units are not compared
 
 
@@ -20,7 +20,7 @@ def read(folder: str | Path) -> list[dict]:
     rows = []
     for path in sorted(Path(folder).glob("*.csv")):
         if path.name not in NO_NUMBERS:
-            for number, row in enumerate(files.read_rows(path, dict.fromkeys(COLUMNS, str), COUNTED), start=2):
+            for number, row in enumerate(files.read_rows(path, dict.fromkeys(COLUMNS, str), COUNTS), start=2):
                 row |= {key: row[key] or "" for key in COLUMNS}
                 rows.append(row | {"number": _number(row["value"], f"{path}: row {number}")})
     if not rows:
@@ -42,7 +42,7 @@ def read_readings(folder: str | Path) -> set[tuple[str, str]]:
 
 
 def compare(tables: dict[str, list[dict]], published: list[dict], readings: set[tuple[str, str]]) -> list[dict]:
-    """A row for every published number that the study measured, too.
+    """A row for every published number that the study also measured.
 
     `inside` is 1 where the published number lies within the interval of the study's number, and empty without an interval.
     `published_low` and `published_high` are the exact 95 % interval of a published count (Clopper and Pearson 1934), for new
@@ -50,11 +50,11 @@ def compare(tables: dict[str, list[dict]], published: list[dict], readings: set[
     """
     measurements, rows = measured(tables), []
     for row in (row for row in published if row["unit"] in SCALE and row["policy"]):
-        rows += [_beside(row, measurement) for measurement in measurements if _matches(row, measurement, readings)]
-    if any(row["quantity"] == "gain" for row in rows):  # numbers over all cells are comparable only if gains of single cells are
+        rows += [_comparison(row, measurement) for measurement in measurements if _matches(row, measurement, readings)]
+    if any(row["quantity"] == "gain" for row in rows):  # numbers over all cells are comparable only if some gain of a cell is
         over_all = [measurement for measurement in measurements if measurement["quantity"] in ("r_squared", "largest_gain")]
         for row in (row for row in published if row["unit"] in SCALE and not row["policy"]):
-            rows += [_beside(row, measurement) for measurement in over_all if measurement["quantity"] == row["quantity"]]
+            rows += [_comparison(row, measurement) for measurement in over_all if measurement["quantity"] == row["quantity"]]
     return rows
 
 
@@ -78,7 +78,7 @@ def _matches(row: dict, measurement: dict, readings: set[tuple[str, str]]) -> bo
     return (row["task"], measurement["task"]) in readings and (row["eval_task"], measurement["eval_task"]) in readings
 
 
-def _beside(row: dict, measurement: dict) -> dict:
+def _comparison(row: dict, measurement: dict) -> dict:
     value, low, high = row["number"] / SCALE[row["unit"]], measurement["low"], measurement["high"]
     step = 10.0 ** -len(row["value"].partition(".")[2])
     return (
@@ -93,7 +93,7 @@ def _beside(row: dict, measurement: dict) -> dict:
 
 def averages(accuracies: list[dict]) -> list[dict]:
     """Means over models: the accuracy of each policy, and the relative lead of `base_wrong` over `base_right_matched` (as many
-    prompts, which the base gets right). Only for policies that every model has on the task and test; models are too few for
+    prompts, which the base model solves). Only for policies that every model has on the task and test. The models are too few for
     intervals."""
     rows, cells = [], {}
     for row in accuracies:
@@ -116,21 +116,22 @@ def averages(accuracies: list[dict]) -> list[dict]:
 
 
 def _exact(row: dict) -> dict:
-    from statsmodels.stats.proportion import proportion_confint  # here, because every dry-run reads this module
+    from statsmodels.stats.proportion import proportion_confint  # imported late: every dry-run imports this module
 
     low, high = (None, None) if row["right"] is None else proportion_confint(row["right"], row["of"], method="beta")
     return {"published_low": low, "published_high": high}
 
 
 def measured(tables: dict[str, list[dict]]) -> list[dict]:
-    """The study's numbers in the published quantities, where `policy` is the label of the arm: model, task, eval_task, policy, quantity, here, low, high, seeds."""
+    """The study's numbers in the published quantities, with columns model, task, eval_task, policy (the label of the arm), quantity,
+    here (the number), low, high, seeds."""
     rows = []
 
     def add(quantity: str, row: dict, value: float, prefix: str | None = None, **keys) -> None:
         low, high = (row.get(f"{prefix}_{end}") if prefix else None for end in ("low", "high"))
         columns = {"model": row["model"], "task": row["task"], "eval_task": row.get("eval_task", row["task"]), "policy": row["arm"]}
         measurement = columns | keys | {"quantity": quantity, "here": value, "low": low, "high": high, "seeds": row["seeds"]}
-        if is_known(value) and (keys.get("policy") != "base" or not any(_same(measurement, r) for r in rows)):
+        if is_known(value) and (keys.get("policy") != "base" or not any(_has_same_key(measurement, r) for r in rows)):
             rows.append(measurement)
 
     for row in tables["gains"]:
@@ -158,9 +159,9 @@ def measured(tables: dict[str, list[dict]]) -> list[dict]:
             add("finishing_share", row, row["finishing"] / row["gain"])
     for row in tables["catches_up"]:
         add("steps_share", row, row["step"] / row["steps"])
-    for row_, minus_row in transfers(tables["gains"]):
-        estimate, low, high = unpaired(row_, minus_row, "gain")
-        add("transfer_difference", row_ | {"transfer_low": low, "transfer_high": high}, estimate, "transfer")
+    for minuend, subtrahend in transfers(tables["gains"]):
+        estimate, low, high = unpaired(minuend, subtrahend, "gain")
+        add("transfer_difference", minuend | {"transfer_low": low, "transfer_high": high}, estimate, "transfer")
     for row in averages([measurement for measurement in rows if measurement["quantity"] == "accuracy"]):
         rows.append(row)
     everywhere = {"model": "", "task": "all", "eval_task": "all", "policy": "", "arm": "", "seeds": None}
@@ -179,26 +180,26 @@ def _arm(row: dict) -> tuple:
     return tuple(row[key] for key in ("model", "task", "eval_task", "arm"))
 
 
-def _same(measurement: dict, earlier: dict) -> bool:
+def _has_same_key(measurement: dict, earlier: dict) -> bool:
     return measurement["quantity"] == earlier["quantity"] and _cell(measurement) == _cell(earlier)
 
 
 def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
     """Pairs of gains of one model and arm: trained on different tasks, tested on the same third task."""
-    rows = [row for row in gains if row["decoding"] == "sampled"]
+    rows = [candidate for candidate in gains if candidate["decoding"] == "sampled"]
     return [
-        (one, minus_row)
-        for one in rows
+        (row, minus_row)
+        for row in rows
         for minus_row in rows
-        if one["task"] != minus_row["task"] and one["eval_task"] not in (one["task"], minus_row["task"])
-        if all(one[key] == minus_row[key] for key in ("model", "eval_task", "arm"))
+        if row["task"] != minus_row["task"] and row["eval_task"] not in (row["task"], minus_row["task"])
+        if all(row[key] == minus_row[key] for key in ("model", "eval_task", "arm"))
     ]
 
 
 def unpaired(minuend: dict, subtrahend: dict, name: str) -> tuple[float, float, float]:
     """(difference of two rows' estimates, low, high) where pairing is impossible: half-width^2 is the sum of the two half-widths^2.
 
-    The rows share problems, and mostly the base model, so the interval is too wide rather than too narrow.
+    The rows share problems and mostly the base model, so the interval is conservative.
     """
     halves = [(row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in (minuend, subtrahend)]
     estimate, half = minuend[name] - subtrahend[name], math.hypot(*halves)

@@ -24,12 +24,12 @@ def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
 def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows: list[dict]) -> list[dict]:
     """Gain against learnable share, against mean completion length after training (the rival explanation), and against both.
 
-    Over all tasks ("all") and within each task. `adjusted_for` names the other predictor of a regression on both: `slope` is then
-    the coefficient in that regression, and `r_squared` the partial R^2 given the other predictor. The row `both` has the R^2 of the
-    two together. Slopes are shares of gain per unit of learnable share (0 to 1), and per token. `cells` is the number of points:
-    one for each model, task, policy and recipe.
+    Over all tasks ("all") and within each task. In a regression on both, `adjusted_for` is the second predictor, `slope` the
+    coefficient and `r_squared` the partial R^2 given the second predictor. The row `both` has the R^2 of the two together. Slopes
+    are shares of gain per unit of learnable share (0 to 1), and per token. `cells` is the number of points, a point being a model,
+    task, policy and recipe.
     """
-    lengths = {(*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _on_its_own_test(row)}
+    lengths = {(*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _is_own_test(row)}
     points = [
         (row["task"], share, lengths[(*_key(row), row["step"])], row["gain"]) for row, share in _points(gain_rows, learnable_rows)
     ]
@@ -57,18 +57,18 @@ def _key(row: dict) -> tuple:
     return row["model"], row["task"], row["policy"], row["recipe"]
 
 
-def _on_its_own_test(row: dict) -> bool:
+def _is_own_test(row: dict) -> bool:
     return row["eval_task"] == row["task"] and row["decoding"] == "sampled"
 
 
 def _points(gain_rows: list[dict], learnable_rows: list[dict]) -> list[tuple[dict, float]]:
-    """[(row of gains on the task's own test, learnable share)]."""
+    """[(row of gains, on the task's own test, sampled; learnable share)]."""
     shares = {_key(row): row["learnable"] for row in learnable_rows}
-    return [(row, shares[_key(row)]) for row in gain_rows if _on_its_own_test(row) and _key(row) in shares]
+    return [(row, shares[_key(row)]) for row in gain_rows if _is_own_test(row) and _key(row) in shares]
 
 
 def _by_task(points: list[tuple]) -> Iterator[tuple[str, np.ndarray]]:
-    """(task, its points) with at least three points, all tasks together ("all") first; a point is (task, *numbers)."""
+    """(task, its numbers) of tasks with at least three points; first ("all", ...) of all tasks. A point is (task, *numbers)."""
     for task in [None, *dict.fromkeys(point[0] for point in points)]:
         task_points = np.array([point[1:] for point in points if task in (None, point[0])], dtype=float)
         if len(task_points) >= 3:

@@ -1,10 +1,10 @@
 """Estimates, intervals and tests of a study. S is the number of seeds, N of problems, m of sampled completions per problem.
 
 Values are accuracies by seed and problem, gains or paired differences: shares, not points. The squared half-width of an interval is
-the sum of those of a t interval over seeds and one over problems (Banerjee 1960), with the two-way correction of Cameron, Gelbach
-and Miller (2011). The reported intervals are for *target B*, new problems and new seeds; *target A* is these problems and new
-seeds. With three seeds bootstraps and naive binomial intervals cover far too little: docs/statistics.md compares them. Functions
-that take `(..., S, N)` work on many studies at once, for simulations.
+the sum of the squared half-widths of a t interval over seeds and a t interval over problems (Banerjee 1960), with the two-way
+correction of Cameron, Gelbach and Miller (2011). The reported intervals are for *target B*, new problems and new seeds; *target A* is
+these problems and new seeds. With three seeds, bootstraps and naive binomial intervals cover far too little: docs/statistics.md
+compares them. Functions of arrays `(..., S, N)` accept many studies at once, for simulations.
 """
 
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ def components(values: np.ndarray) -> Components:
     """Variances of the mean of gains or paired differences (..., S, N), in the notation of Cameron, Gelbach and Miller (2011).
 
     Vs = var over seeds of the seed means / S, and Vp = var over problems of the problem means / N. Both include the interaction Vx,
-    the residual mean square of the two-way layout / (N S). With one seed Vx is unknown and over_problems is Vp.
+    the residual mean square of the two-way layout / (N S). With one seed Vx is undefined and over_problems is Vp.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems = values.shape[-2:]
@@ -64,7 +64,7 @@ def components(values: np.ndarray) -> Components:
     over_seeds = of_seeds.var(axis=-1, ddof=1) / seeds
     if problems == 1:
         return Components(mean, over_seeds, undefined, seeds, problems)
-    # Residual sum of squares = total less that of seeds less that of problems: no array of residuals is needed.
+    # Residual sum of squares = total - between seeds - between problems, without an array of residuals.
     total = ((values - mean[..., None, None]) ** 2).sum(axis=(-2, -1))
     residual = total - seeds * (seeds - 1) * problems * over_seeds - problems * (problems - 1) * seeds * over_problems
     interaction = np.maximum(residual, 0.0) / ((problems - 1) * (seeds - 1)) / (problems * seeds)
@@ -75,8 +75,8 @@ def half_width(parts: Components, over_seeds=None, df: float | None = None) -> n
     """Half of a 95 % interval for target B: h^2 = t^2(.975, S-1) Vs + t^2(.975, N-1) max(Vp - Vx, 0); nan where N is 1.
 
     `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`). With one seed the interval is over problems
-    only, for *this* run, and the caller must say so. The term over problems uses t, too, because a test set may have 15 problems;
-    for hundreds the quantile is close to 1.96.
+    only, for *this* run, and the caller must say so. The term over problems uses t because a test set may have 15 problems; for
+    hundreds of problems the quantile is close to 1.96.
     """
     of_problems = _t(parts.problems - 1) ** 2 * parts.over_problems
     if parts.seeds == 1:
@@ -96,9 +96,10 @@ def mean_interval(values: np.ndarray) -> Estimate:
 
 
 def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
-    """Mean of `one` (S, N) less that of `other` (S, M), the same seeds on other problems, with its 95 % interval for target B.
+    """Mean of `minuend` (S, N) less that of `subtrahend` (S, M), the same seeds on disjoint problems, with its 95 % interval for
+    target B.
 
-    h^2 is t^2(.975, S-1) times the variance over seeds of the difference of seed means / S, plus the problems' term of each side
+    h^2 is t^2(.975, S-1) times the variance over seeds of the difference of seed means / S, plus the problems' term of both arrays
     (see `half_width`). With one seed the interval is over problems only.
     """
     seeds, parts = len(minuend), [components(values) for values in (minuend, subtrahend)]
@@ -111,8 +112,8 @@ def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
 def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
     """Mean of `values` (S, N) with its 95 % interval for target A: these problems, new seeds; nan with one seed.
 
-    h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance due to noise that all seeds share, which their spread does
-    not show: see `shared_noise`.
+    h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance from noise that all seeds share, which Vs does not include:
+    see `shared_noise`.
     """
     parts = components(values)
     return Estimate.around(parts.estimate, fixed_problems_half_width(parts, shared))
@@ -126,10 +127,10 @@ def fixed_problems_half_width(parts: Components, shared) -> np.ndarray:
 def shared_noise(values: np.ndarray) -> np.ndarray:
     """Vn (...): variance of the mean of `values` (..., S, N, m) from sampling noise that seeds share; nan with S = 1 or m = 1.
 
-    `values` are grades 0/1 of single completions less the grades that they are compared with (same problem, same sample number).
-    The seeds of a gain share the base's completions, and here completions with the same sample number also share their random
-    numbers. Vn is therefore the mean covariance of two seeds within problems / (m N). With independent random numbers it would
-    equal `independent_base_noise`. Covariances come from: variance of the sum of seeds = sum of variances + 2 x sum of covariances.
+    `values` are grades 0/1 of single completions less the subtracted grades (same problem, same sample number). The seeds of a gain
+    share the base model's completions, and completions with the same sample number share their random numbers. Vn is therefore the
+    mean covariance of two seeds within problems / (m N). With independent random numbers it would equal `independent_base_noise`.
+    Covariances come from: variance of the sum of seeds = sum of variances + 2 x sum of covariances.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]
@@ -142,17 +143,17 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
 
 
 def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
-    """Vb = sum b(1-b)/(m-1)/N^2 for a base with pass rates b (..., N): the noise that all seeds of a gain share, with independent
-    random numbers."""
+    """Vb = sum b(1-b)/(m-1)/N^2 for a base model with pass rates b (..., N): the noise that all seeds of a gain share if random
+    numbers are independent."""
     base = np.asarray(base, dtype=float)
     return (base * (1 - base)).sum(axis=-1) / (samples - 1) / base.shape[-1] ** 2
 
 
 def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray, int]:
-    """(Vs (...), degrees of freedom) with one variance over seeds for all P policies of `values` (..., P, S, N).
+    """(Vs (...), degrees of freedom) with a common variance over seeds for all P policies of `values` (..., P, S, N).
 
     For a gain: the mean of the policies' Vs, with P(S-1) degrees of freedom. For the difference of two policies: twice the residual
-    mean square of the policies x seeds layout / S, with (P-1)(S-1). Valid only where policies share one variance over seeds.
+    mean square of the policies x seeds layout / S, with (P-1)(S-1). Valid only if the policies' variances over seeds are equal.
     """
     means = np.asarray(values, dtype=float).mean(axis=-1)
     policies, seeds = means.shape[-2:]
@@ -188,7 +189,7 @@ def p_value(parts: Components) -> np.ndarray:
 def holm(p_values) -> np.ndarray:
     """p-values corrected for the number of comparisons (Holm 1979); nan stays nan and counts as no comparison.
 
-    Equals statsmodels' multipletests, which takes 0.2 s a call because it runs Python's garbage collector.
+    Equal to statsmodels' multipletests, which takes 0.2 s a call because it runs Python's garbage collector.
     """
     p_values = np.asarray(p_values, dtype=float)
     corrected, (defined,) = np.full(p_values.shape, np.nan), np.nonzero(~np.isnan(p_values))
@@ -198,7 +199,7 @@ def holm(p_values) -> np.ndarray:
 
 
 def mcnemar(grades: np.ndarray, other_grades: np.ndarray) -> tuple[int, int, float]:
-    """(right in `one` alone, right in `other` alone, exact two-sided p) from grades 0/1 (N,) of one completion per problem."""
+    """(correct only in `grades`, correct only in `other_grades`, exact two-sided p); grades 0/1 (N,), one completion per problem."""
     only_first, only_second = int(((grades == 1) & (other_grades == 0)).sum()), int(((grades == 0) & (other_grades == 1)).sum())
     return (
         only_first,
@@ -224,9 +225,9 @@ def detectable_factor(seeds: int, comparisons: int = 1) -> float:
 def smallest_detectable(over_seeds: float, over_problems: float, seeds: int, comparisons: int = 1) -> float:
     """The smallest effect that the design finds with power 80 % at a two-sided 5 % (minimum detectable effect, Bloom 1995).
 
-    sqrt(factor^2 over_seeds + normal^2 over_problems), built like the interval, in the unit of the estimate. The first two are the
-    parts of its variance. With one seed it is over problems only, for this run. The 5 % is divided by the number of
-    comparisons (Bonferroni); Holm's correction is at least as powerful.
+    sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate: built like the interval from the two parts of the
+    estimate's variance. With one seed it is over problems only, for this run. The 5 % is divided by the number of comparisons
+    (Bonferroni); Holm's correction is at least as powerful.
     """
     normal = stats.norm.isf(0.025 / comparisons) + stats.norm.ppf(0.8)
     if seeds == 1:
@@ -242,10 +243,10 @@ def seeds_interval(values: np.ndarray) -> Estimate:
 
 
 def jackknife(estimate: float, left_out: np.ndarray) -> Estimate:
-    """`estimate` with a 95 % interval by the grouped jackknife. `left_out` (G,): the same without each of G groups of the data.
+    """`estimate` with a 95 % interval by the grouped jackknife. `left_out` (G,): the estimates without each of G groups of the data.
 
     The variance is (G - 1) / G times the sum of squares of `left_out` about its mean (Efron and Tibshirani 1993, ch. 11); t has
-    G - 1 degrees of freedom. There is no interval with fewer than two groups, or where all of `left_out` are equal.
+    G - 1 degrees of freedom. There is no interval with fewer than two groups, or if all of `left_out` are equal.
     """
     count = len(left_out)
     if count < 2 or np.ptp(left_out) == 0:
@@ -258,8 +259,8 @@ def decompose(base_answered: float, base_correct: float, answered: float, correc
     """Split a gain in accuracy exactly into (finishing, correctness), by the symmetric Kitagawa-Oaxaca-Blinder decomposition.
 
     Arguments are shares of all completions. With s the share answered and a the accuracy when answered: finishing =
-    (s1 - s0)(a0 + a1)/2 and correctness = (a1 - a0)(s0 + s1)/2, which add up to s1 a1 - s0 a0. Where a side answers nothing, its a
-    is undefined and the other side's a replaces it, so that the whole gain is finishing.
+    (s1 - s0)(a0 + a1)/2 and correctness = (a1 - a0)(s0 + s1)/2, which add up to s1 a1 - s0 a0. If s0 is 0, a0 is undefined and a1
+    replaces it, and conversely, so that the whole gain is finishing.
     """
     a0 = base_correct / base_answered if base_answered else None
     a1 = correct / answered if answered else None
@@ -274,9 +275,9 @@ def decompose_by_problem(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Linearised contributions of each seed and problem to finishing and correctness: two arrays (S, N) whose means are the parts.
 
-    Rates are (S, N); those of a base that all seeds share (N,) or (1, N). The parts are smooth functions f(s0, c0, s1, c1) of four
-    means. The values f + gradient . (cell - means) therefore have mean f exactly, and to first order the sampling variance of f
-    (delta method). The two arrays add up to the gains.
+    Rates are (S, N); those of a base model that all seeds share are (N,) or (1, N). The parts are smooth functions f(s0, c0, s1, c1)
+    of four means. The values f + gradient . (cell - means) therefore have mean f exactly, and to first order the sampling variance of
+    f (delta method). The two arrays add up to the gains.
     """
     cells = np.broadcast_arrays(*map(np.atleast_2d, (base_answered, base_correct, answered, correct)))
     means = np.array([cell.mean() for cell in cells])
@@ -292,8 +293,13 @@ def decompose_by_problem(
     return parts, (cells[3] - cells[1]) - parts
 
 
+def ratio_of_means(part: np.ndarray, total: np.ndarray) -> float:
+    """The mean of `part` / the mean of `total`; nan if the latter is 0."""
+    return float(part.mean() / total.mean()) if total.mean() else np.nan
+
+
 def pass_at_k(n: int, correct: int, k: int) -> float:
-    """Unbiased pass@k from `n` samples, `correct` of them right: 1 - C(n-c, k)/C(n, k) (Chen et al., arXiv 2107.03374)."""
+    """Unbiased pass@k from `n` samples with c = `correct`: 1 - C(n-c, k)/C(n, k) (Chen et al., arXiv 2107.03374)."""
     if not 1 <= k <= n:
         raise ValueError(f"pass@{k} needs at least {k} samples, there are {n}")
     return 1.0 - comb(n - correct, k) / comb(n, k)
@@ -322,16 +328,16 @@ def _fisher(r: float, n: int) -> Estimate:
 
 
 def _regression(y: np.ndarray, x: np.ndarray):
-    """The least-squares regression of `y` (n,) on `x` (n,) or (n, k) with an intercept, as statsmodels gives it."""
-    from statsmodels.regression.linear_model import OLS  # here: it takes half a second, and only regressions need it
+    """statsmodels' results of the least-squares regression of `y` (n,) on `x` (n,) or (n, k) with an intercept."""
+    from statsmodels.regression.linear_model import OLS  # imported late: it takes half a second, and only regressions need it
     from statsmodels.tools import add_constant
 
     return OLS(y, add_constant(x, has_constant="add")).fit()
 
 
 def partial_r_squared(y: np.ndarray, x: np.ndarray, control: np.ndarray) -> float:
-    """Partial R^2: the squared correlation of `y` (n,) and `x` (n,), each less its least-squares line on `given` (n,). nan where
-    one of them is constant or lies on that line."""
+    """Partial R^2: the squared correlation of `y` (n,) and `x` (n,), each less its least-squares line on `control` (n,). nan where
+    an array is constant or lies on this line."""
     if min(np.ptp(x), np.ptp(control), np.ptp(y)) == 0:
         return np.nan
     residuals = lambda v: _regression(v, control).resid
@@ -348,7 +354,7 @@ def joint_r_squared(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
-    """(slope with Student's t interval, p) of each column of `x` (n, k) in a least-squares regression of `y` (n,) on all of them.
+    """(slope with Student's t interval, p) of each column of `x` (n, k) in a least-squares regression of `y` (n,) on all columns.
 
     All nan with fewer than k + 2 points, or where columns are collinear.
     """

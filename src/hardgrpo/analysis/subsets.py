@@ -1,4 +1,4 @@
-"""Summary tables of the pool: which prompts each policy chose, how hard they are, and recorded pass rates."""
+"""Summary tables of the pool: the prompts that each policy chose, their difficulty, and recorded pass rates."""
 
 import json
 
@@ -10,7 +10,7 @@ from hardgrpo.study import paths, settings
 
 
 def subsets(subset_files: list[str]) -> list[dict]:
-    """What each policy chose, averaged over seeds. Seeds that share a base differ only in which of the tied prompts they choose."""
+    """The subset of each policy, averaged over seeds. Seeds that share a base model differ only in the choice among tied prompts."""
     rows = []
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
@@ -41,11 +41,11 @@ def subsets(subset_files: list[str]) -> list[dict]:
 
 
 def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: list[str]) -> list[dict]:
-    """How hard the prompts are that each policy chose, and those of the whole pool (policy `pool`). Means over seeds.
+    """The difficulty of each policy's subset and of the whole pool (policy `pool`). Means over seeds.
 
-    Pass rates are those of the held-out completions, which no policy used, where the probe has them. `mixed`: share of the prompts
-    whose samples are neither all right nor all wrong. `confidently_wrong`: share whose agreement is at least CONFIDENT and whose
-    pass rate is at most WRONG; nan where no policy uses signals. Prompts without a known reference answer are left out of the means.
+    Pass rates are those of the held-out completions, which no policy uses, where the probe has them. `mixed`: share of the prompts
+    whose samples are neither all correct nor all wrong. `confidently_wrong`: share whose agreement is at least CONFIDENT and whose
+    pass rate is at most WRONG; nan where no policy uses signals. The means leave out prompts without a reference answer.
     """
     pools = {paths.pair_of(path): _measured(path) for path in difficulty_files}
     for path in signal_files:
@@ -73,9 +73,8 @@ def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: l
 
 
 def _measured(path: str) -> pd.DataFrame:
-    """By id: pass rate and number of samples, of the held-out completions if every prompt has some."""
-    counts = {"held_out": int, "held_out_correct": int, "samples": int}
-    rows = files.read_rows(path, {"id": str, "pass_rate": float}, counts)
+    """Pass rate and number of samples by id: of the held-out completions if every prompt has some, else of all."""
+    rows = files.read_rows(path, {"id": str, "pass_rate": float}, {"held_out": int, "held_out_correct": int, "samples": int})
     is_held_out = bool(rows) and all(row["held_out"] for row in rows)
     rates = [row["held_out_correct"] / row["held_out"] if is_held_out else row["pass_rate"] for row in rows]
     samples = [row["held_out"] if is_held_out else row["samples"] for row in rows]
@@ -98,7 +97,7 @@ def _means(prompts: pd.DataFrame, pool: pd.DataFrame) -> dict:
 def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dict]:
     """Histogram: how many problems have each pass rate, in the pool (mean over base models) and in each subset (mean over seeds).
 
-    The file of a subset that was chosen without pass rates has none; they are read from the pool, where they are known."""
+    The file of a subset that was chosen without pass rates has no pass rates; the pool's are used where they are known."""
     groups: dict[tuple, list[list[float]]] = {}
     pools: dict[tuple, dict[str, float]] = {}
     for path in difficulty_files:
@@ -114,7 +113,7 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
     rows = []
     pools = list(dict.fromkeys(key[:2] for key in groups))
     for (model, task, group), rate_lists in sorted(groups.items(), key=lambda item: pools.index(item[0][:2])):
-        rates = pd.Series([rate for rates_ in rate_lists for rate in rates_], dtype=float).round(
+        rates = pd.Series([rate for rate_list in rate_lists for rate in rate_list], dtype=float).round(
             6
         ).value_counts().sort_index() / len(rate_lists)
         rows += [
@@ -124,9 +123,9 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
 
 
 def recorded_rates(probes: list[tuple[str, str, str]]) -> list[dict]:
-    """Pass rates of recorded problems: as published, and graded here with the prompt and without it.
+    """Pass rates of recorded problems: as published, and graded by this project with and without the prompt.
 
-    A problem without a published rate is listed only if its two rates here differ. `probes` comes from paths.recorded_probes.
+    A problem without a published rate is listed only if its two graded rates differ. `probes` comes from paths.recorded_probes.
     """
     rows = []
     for shard, alone, with_prompt in probes:

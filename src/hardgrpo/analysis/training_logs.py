@@ -1,4 +1,4 @@
-"""Summary tables made from training logs: learnable share, curves, and what each run spent."""
+"""Summary tables of training logs: learnable share, curves, and what each run spent."""
 
 import itertools
 import os
@@ -18,16 +18,16 @@ from hardgrpo.study import paths
 from hardgrpo.study.settings import Run
 from hardgrpo.study.spec import Spec
 
-RUNS = ("model", "task", *ARM)  # what the replicates of a run share
+RUNS = ("model", "task", *ARM)  # the keys that replicates of a run share
 CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share")
-# Runs on worked solutions have no rollouts: in their logs the columns about rollouts are empty.
+# Runs on worked solutions have no rollouts: the columns about rollouts are empty in their logs.
 UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", "undecided_share", *CURVES[:4]), float)
-# Logs of an earlier version have no all_right_share; the others belong to runs with a selector or process rewards.
+# Logs of an earlier version have no all_right_share; only runs with a selector or process rewards have the other columns.
 LATER = dict.fromkeys(("all_right_share", "kept", "replayed", "thrown_away", "labels", "trained"), float)
 
 
 def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
-    """The training log of each run; recorded runs have none. Raise a `UserError` for an empty log or too many undecided grades."""
+    """The training log of each run; recorded runs have none. An empty log or too many undecided grades raise a `UserError`."""
     frames = {}
     for run in paths.runs(config, study):
         if run.recipe == "recorded":
@@ -48,7 +48,7 @@ def with_rollouts(updates: dict[Run, pd.DataFrame]) -> dict[Run, pd.DataFrame]:
 
 
 def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
-    """Learnable share: the mean over updates of the share of groups whose rewards differ, interval over seeds."""
+    """Learnable share: the share of groups whose rewards differ, mean over updates; the interval is over seeds."""
     rows = []
     for keys, runs in group_by_arm(with_rollouts(updates)):
         rows.append(
@@ -60,9 +60,9 @@ def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
 
 
 def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
-    """Rollouts by policy in at most `points` stretches of updates: means over a stretch, interval over seeds.
+    """Rollouts by policy in at most `points` stretches of updates: means over a stretch; intervals are over seeds.
 
-    A row stands for the updates `first` to `step`. Runs of different lengths are compared up to the end of the shortest.
+    A row covers the updates `first` to `step`. Runs of different lengths are compared up to the end of the shortest run.
     """
     rows = []
     for keys, runs in group_by_arm(with_rollouts(updates)):
@@ -84,7 +84,7 @@ def _over_seeds(logs: list[pd.DataFrame], name: str) -> statistics.Estimate:
 
 
 def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """What each run spent. Raise a `UserError` with both numbers if runs of a task differ in what the study holds constant."""
+    """What each run spent. A `UserError` with both numbers if runs of a task differ in what the study holds constant."""
     rows = []
     for run, frame in updates.items():
         spec = Spec.read(paths.training(run, "spec.yaml"))
@@ -98,22 +98,22 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
             | {"completion_tokens": spec.completion_tokens, "labels": labels_bought(spec.subset, spec.training, frame)}
             | {"tokens": round((frame.tokens_mean * frame.rollouts).sum())}
         )
-    for row, other_row in itertools.product(rows, rows):
-        if (row["model"], row["task"]) != (other_row["model"], other_row["task"]):
+    for first, row in itertools.product(rows, rows):
+        if (first["model"], first["task"]) != (row["model"], row["task"]):
             continue
         for key in study.get("held_constant", []):
-            if row[key] != other_row[key]:
-                names = [f"{r['recipe']}/{r['policy']}/seed{r['seed']} has {r[key]}" for r in (row, other_row)]
+            if first[key] != row[key]:
+                names = [f"{r['recipe']}/{r['policy']}/seed{r['seed']} has {r[key]}" for r in (first, row)]
                 raise UserError(
-                    f"{other_row['model']}/{other_row['task']}: the study holds {key} constant, but {names[0]} and {names[1]};"
+                    f"{row['model']}/{row['task']}: the study holds {key} constant, but {names[0]} and {names[1]};"
                     " train the runs with one recipe or take it out of held_constant"
                 )
     return rows
 
 
 def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
-    """How many labels a run bought (`policies.labels`). With a selector, the log counts the prompts that were sampled. Without one,
-    all chosen prompts are annotated, except by rule `all`: a short run ends before it has sampled all of them."""
+    """How many labels a run bought (`policies.labels`). With a selector, the log counts the sampled prompts. Without a selector, all
+    chosen prompts are annotated, but by rule `all` only the sampled prompts: a short run does not sample the whole pool."""
     facts, sampled = files.read_json(Path(subset).with_suffix(".json")), None
     if recipe.get("selector"):
         sampled = int(log.labels.sum())
@@ -125,8 +125,8 @@ def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
     """What an arm's runs spent: means over seeds, and the smallest and largest number of tokens and wall time.
 
-    `seconds` is the time of a run's updates by (model, task, policy, recipe, seed), nan where unknown. Time depends on the machine
-    and its load: it is reported, not controlled.
+    `seconds` is the wall time of a run's updates by (model, task, policy, recipe, seed), nan where unknown. It depends on the machine
+    and its load, so it is reported, not controlled.
     """
     rows = []
     frame = pd.DataFrame(parity_rows)
@@ -142,7 +142,7 @@ def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
 
 
 def read_seconds(updates: dict[Run, pd.DataFrame]) -> dict[tuple, float]:
-    """Wall time of each run's updates, from `timing.csv` beside its `updates.csv`; nan without the file."""
+    """Wall time of each run's updates in seconds, from the run's `timing.csv`; nan without the file."""
     seconds = {}
     for run in updates:
         path = paths.training(run, "timing.csv")
@@ -152,7 +152,7 @@ def read_seconds(updates: dict[Run, pd.DataFrame]) -> dict[tuple, float]:
 
 
 def group_by_arm(updates: dict[Run, pd.DataFrame]) -> list[tuple[dict, list[Run]]]:
-    """[(columns that name a model, task, policy and recipe, their runs)]."""
+    """[(the columns RUNS of an arm, the arm's runs)]."""
     groups: dict[tuple, list[Run]] = {}
     for run in updates:
         groups.setdefault(_arm(run), []).append(run)
