@@ -42,7 +42,7 @@ PRIMARY = {"primary": True, "replicates": 3}
 
 def judged(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
     claim = {"id": "c", "paper": "HE", "claim": "so"} | claim
-    assert claims._wrong(claim, []) is None
+    assert claims._problem(claim, []) is None
     rows = claims.judge([claim], verdicts.Study(tables, FIRST, TASKS, list(weaker), list(own_bases)))
     assert all(row.keys() == set(registry.JUDGED["claims"].columns) for row in rows)
     return rows

@@ -39,12 +39,6 @@ def all_claims(root: Path, config: dict) -> pd.DataFrame:
     return pd.concat(tables, names=["study"]).reset_index("study").reset_index(drop=True)
 
 
-def own_test_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows of sampled completions, tested on the task that was trained on."""
-    frame = frame[frame.task == frame.eval_task]
-    return frame[frame.decoding == "sampled"] if "decoding" in frame else frame
-
-
 def difference_row(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> dict | None:
     """The row of two arms (policy, recipe) as (difference, low, high, p, seeds), which the table has in one direction; None where it has it in neither."""
     names = ["policy", "recipe", "minus", "minus_recipe"]

@@ -11,7 +11,7 @@ The rule was written in commit 467b161, before the study that asks for it (`mini
   recommended that was better most often and worse nowhere, if it was better in at least two cases. Otherwise a random choice is.
 """
 
-from hardgrpo.analysis import statistics
+from hardgrpo.analysis import statistics, summaries
 from hardgrpo.analysis.formats import change
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.runtime import files
@@ -82,7 +82,7 @@ def without_repetitions(found: list[Lead]) -> list[Lead]:
 def leads_of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame, gains: pd.DataFrame) -> list[Lead]:
     """The leads of one study, with its tables `differences`, `spent` and `gains`."""
     labels = {(row.model, row.task, row.policy, row.recipe): row.labels for row in spent.itertuples()}
-    gained = {(row.model, row.task, row.policy, row.recipe): row.gain for row in committed.own_test_rows(gains).itertuples()}
+    gained = {(row.model, row.task, row.policy, row.recipe): row.gain for row in summaries.own_test_samples(gains).itertuples()}
     found = []
     for (model, task), rows in differences[differences.task == differences.eval_task].groupby(["model", "task"], sort=False):
         arms = [*zip(rows.policy, rows.recipe), *zip(rows.minus, rows.minus_recipe)]

@@ -3,6 +3,7 @@
 from hardgrpo.analysis import leads
 from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
+from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.study import settings
 from pages import configuration, recommended, tables, templates
 from pages.committed import (
@@ -16,7 +17,6 @@ from pages.committed import (
     VARIANTS,
     all_claims,
     difference_row,
-    own_test_rows,
     read,
 )
 
@@ -66,7 +66,7 @@ def percent(row, name: str) -> str:
 def population(config: dict, gains: pd.DataFrame) -> str:
     """The population that a study's results hold for, in words."""
     models = dict.fromkeys(gains.model)
-    (seeds,), (problems,) = (own_test_rows(gains)[name].unique() for name in ("seeds", "problems"))
+    (seeds,), (problems,) = (own_test_samples(gains)[name].unique() for name in ("seeds", "problems"))
     if not all(settings.has_own_bases(config, model) for model in models):
         return f"the weights {templates.quoted(models)} as pretrained here; {seeds} seeds; {problems} test problems per task"
     kinds = " or ".join(f"`{model}`" for model in models)
@@ -112,7 +112,7 @@ def estimate_of(row) -> str:
 
 def gains_and_kinds(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     lines = []
-    for row in own_test_rows(tables["gains"]).itertuples():
+    for row in own_test_samples(tables["gains"]).itertuples():
         same = lambda name, row=row: tables[name][(tables[name].task == row.task) & (tables[name].policy == row.policy)]
         kind = same("kinds").query("eval_task == task and tier.isna()").iloc[0]
         greedy = same("gains").query("eval_task == task and decoding == 'greedy'").iloc[0]
@@ -148,7 +148,7 @@ def gains_by_limit(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    gains, differences = own_test_rows(tables["gains"]), own_test_rows(tables["differences"])
+    gains, differences = own_test_samples(tables["gains"]), own_test_samples(tables["differences"])
     lines = []
     for row in gains.itertuples():
         same = differences[(differences.model == row.model) & (differences.task == row.task)]
@@ -159,7 +159,7 @@ def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 def gains_by_labels(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """The arms that choose as many prompts as policy `random`; a pair of columns for each base model and task."""
-    gains, differences, spent = own_test_rows(tables["gains"]), own_test_rows(tables["differences"]), tables["spent"]
+    gains, differences, spent = own_test_samples(tables["gains"]), own_test_samples(tables["differences"]), tables["spent"]
     first = settings.first_recipe(config["studies"][LABELS])
     lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
@@ -176,7 +176,7 @@ def gains_by_labels(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFra
 
 def gains_by_selector(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Every arm; the lead is over plain GRPO on the prompts of the same policy."""
-    gains, differences, spent = own_test_rows(tables["gains"]), own_test_rows(tables["differences"]), tables["spent"]
+    gains, differences, spent = own_test_samples(tables["gains"]), own_test_samples(tables["differences"]), tables["spent"]
     first = settings.first_recipe(config["studies"][ONLINE])
     lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
@@ -244,7 +244,7 @@ def probe_completions(config: dict, chosen: pd.DataFrame) -> set[str]:
 def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
     """Of each task: the policy of the largest gain, and what that gain is made of."""
     best = []
-    for task, sampled in own_test_rows(tables["gains"]).groupby("task", sort=False):
+    for task, sampled in own_test_samples(tables["gains"]).groupby("task", sort=False):
         row = sampled.loc[sampled.gain.idxmax()]
         own = lambda name, row=row: tables[name].query("task == @row.task and eval_task == task and policy == @row.policy")
         (greedy,) = own("gains").query("decoding == 'greedy'").itertuples()
@@ -258,7 +258,7 @@ def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
 
 def closest_lines(regressions: pd.DataFrame) -> list[dict]:
     """Of each task: the measure of the base model with the largest R² for the lead of hard over random."""
-    rows = own_test_rows(regressions).query("policy == 'hard' and minus == 'random'")
+    rows = own_test_samples(regressions).query("policy == 'hard' and minus == 'random'")
     best = rows.loc[rows.groupby("task", sort=False).r_squared.idxmax()]
     return [{"measure": leads.PREDICTORS[row.predictor], **row._asdict()} for row in best.itertuples()]
 

@@ -2,6 +2,7 @@
 
 ARM = ["policy", "recipe"]
 CELL = ["model", "task", "eval_task", *ARM]  # the keys of most tables
+RUNS = ["model", "task", *ARM]  # identify the replicates of an arm
 MINUS = ["minus", "minus_recipe"]  # the arm that is subtracted
 
 # Columns of names, which are read as text: a tier may have the name 3, a task the name 7.

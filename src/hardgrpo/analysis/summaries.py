@@ -32,6 +32,17 @@ def read_labelled(path: str | Path, first_recipe: str, columns: Iterable[str] = 
     return arms.add_labels(read(path, columns), first_recipe)
 
 
+def own_test_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows whose test is that of the task of training."""
+    return frame[frame.task == frame.eval_task]
+
+
+def own_test_samples(frame: pd.DataFrame) -> pd.DataFrame:
+    """`own_test_rows` of sampled completions; tables without a column `decoding` have only these."""
+    rows = own_test_rows(frame)
+    return rows[rows.decoding == "sampled"] if "decoding" in rows else rows
+
+
 def read_all(tables: files.Tables, columns: dict[str, list[str]], first_recipe: str) -> dict[str, pd.DataFrame]:
     """Labelled tables by name. `columns` lists the columns that each table must have."""
     return {name: read_labelled(tables[name], first_recipe, required) for name, required in columns.items()}

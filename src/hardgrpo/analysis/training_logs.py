@@ -9,7 +9,7 @@ import pandas as pd
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import estimate_columns
-from hardgrpo.analysis.columns import ARM
+from hardgrpo.analysis.columns import RUNS
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -18,7 +18,6 @@ from hardgrpo.study import paths
 from hardgrpo.study.settings import Run
 from hardgrpo.study.spec import Spec
 
-RUNS = ("model", "task", *ARM)  # the keys that replicates of a run share
 CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share")
 # Runs on worked solutions have no rollouts: the columns about rollouts are empty in their logs.
 UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", "undecided_share", *CURVES[:4]), float)
@@ -130,7 +129,7 @@ def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
     """
     rows = []
     frame = pd.DataFrame(parity_rows)
-    for key, group in frame.groupby(list(RUNS), sort=False) if len(frame) else []:
+    for key, group in frame.groupby(RUNS, sort=False) if len(frame) else []:
         times = np.array([seconds[(*key, seed)] for seed in group.seed])
         rows.append(
             dict(zip(RUNS, key))

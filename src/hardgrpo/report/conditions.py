@@ -1,4 +1,4 @@
-"""Which studies have data for a figure: decided by the configuration alone, before anything is run."""
+"""Whether a study has data for a figure: decided from the configuration, before any run."""
 
 import json
 
@@ -43,39 +43,39 @@ def is_compared(config: dict, study: str) -> bool:
 
 
 def has_tiers(config: dict, study: str) -> bool:
-    """Whether the problems of a test are known to have tiers. Those of a user's own rows are not: the rows are not read here."""
+    """Whether the configuration says that problems of a test have tiers. Tiers in a user's own rows are unknown before they are read."""
     return any(settings.has_tiers(config["tasks"][test]) for _, test in tests(config, study))
 
 
 def has_budgets(config: dict, study: str) -> bool:
     """Whether a rule chooses subsets of more than one size."""
-    chosen_by = [config["policies"][name] for name in settings.policies_of(config["studies"][study])]
-    pairs = {(policy["rule"], str(policy["budget"])) for policy in chosen_by if "budget" in policy and "probed_on" not in policy}
+    entries = [config["policies"][name] for name in settings.policies_of(config["studies"][study])]
+    pairs = {(policy["rule"], str(policy["budget"])) for policy in entries if "budget" in policy and "probed_on" not in policy}
     return has_training(config, study) and len(pairs) > len({rule for rule, _ in pairs})
 
 
 def lines(config: dict, study: str) -> dict[str, str]:
-    """{policy: the policy with the largest budget among those that differ from it in the budget alone}."""
-    way = lambda name: json.dumps(
+    """{policy: the policy with the largest budget among those that differ from it only in the budget}."""
+    rule_of = lambda name: json.dumps(
         {key: value for key, value in config["policies"][name].items() if key != "budget"}, sort_keys=True
     )
 
     def size(name: str) -> tuple[bool, float]:
         budget = config["policies"].get(name, {}).get("budget", 0)
-        if isinstance(budget, dict):
+        if isinstance(budget, dict):  # a number of prompts, or money
             return False, -(budget["prompts"] if "prompts" in budget else budget["money"] / budget["label_price"])
         return True, -budget
 
-    chosen = sorted(settings.policies_of(config["studies"][study]), key=size)
-    most: dict[str, str] = {}
-    for name in chosen:
-        most.setdefault(way(name), name)
-    return {name: most[way(name)] for name in settings.policies_of(config["studies"][study])}
+    policy_names = sorted(settings.policies_of(config["studies"][study]), key=size)
+    largest_budget: dict[str, str] = {}
+    for name in policy_names:
+        largest_budget.setdefault(rule_of(name), name)
+    return {name: largest_budget[rule_of(name)] for name in settings.policies_of(config["studies"][study])}
 
 
 def has_labels(config: dict, study: str) -> bool:
-    """Whether runs differ in the labels that they need: for the whole pool, for the chosen prompts, or for none. False where prompts
-    are chosen while training: figure `rollouts` shows labels then."""
+    """Whether runs differ in the labels that they need: of the whole pool, of the chosen prompts, or none. False where prompts are
+    chosen while training, because figure `rollouts` shows labels then."""
     plan = config["studies"][study]
     needs = {
         (
@@ -102,13 +102,13 @@ def chooses_at_equal_rollouts(config: dict, study: str) -> bool:
 
 
 def limits(config: dict, study: str) -> dict[str, int]:
-    """{test: completion limit} of tests in pairs: one grades cut completions, the other the same completions whole."""
-    found = {}
+    """{test: completion limit} of pairs of tests that grade the same completions: truncated, and uncut."""
+    token_limits = {}
     for model, task in {(run.model, run.task) for run in paths.runs(config, study)}:
         names = paths.eval_tasks(config, study, task, model)
-        pairs = [(cut, whole) for cut in names if (whole := config["tasks"][cut].get("cut_from")) in names]
-        found |= {name: config["tasks"][name]["completion_tokens"] for pair in pairs for name in pair}
-    return found
+        pairs = [(cut, uncut) for cut in names if (uncut := config["tasks"][cut].get("cut_from")) in names]
+        token_limits |= {name: config["tasks"][name]["completion_tokens"] for pair in pairs for name in pair}
+    return token_limits
 
 
 def is_published(config: dict, study: str) -> bool:

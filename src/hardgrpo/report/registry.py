@@ -1,22 +1,22 @@
 """Every summary table, and every table and figure of the paper: its inputs and the function that makes it.
 
-To add one, add an entry here and write the function that it names:
+To add a table or a figure, add an entry here and write its function:
 
-- a summary table `name`: the function `name` in src/hardgrpo/analysis/{module}.py. It gets what `of` names, in that order (other
-  summary tables as rows, or an entry of INPUTS), and returns rows.
-- a table of the paper: the function `name` in src/hardgrpo/report/tables/{module}.py. It gets the summary tables that `of` names as
-  keywords. It returns the rows for the CSV and the columns to show.
-- a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. It gets its summary tables and what `design` returns as
-  keywords. It returns the figure and the rows drawn.
+- a summary table `name`: the function `name` in src/hardgrpo/analysis/{module}.py. Its arguments are the inputs in `of`, in that order
+  (rows of summary tables, or entries of INPUTS). It returns rows.
+- a table of the paper: the function `name` in src/hardgrpo/report/tables/{module}.py. Its keywords are the summary tables in `of`. It
+  returns the rows for the CSV and the columns to show.
+- a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. Its keywords are the summary tables in `of` and those that
+  `design` returns. It returns the figure and the rows drawn.
 
-The workflow, the programs, the checks and the paper all read these entries. Tables and figures that the paper's text does not place
-stand at its end.
+The workflow, the programs, the checks and the paper read these entries. Tables and figures that the paper's text does not place come
+at its end.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hardgrpo.analysis.columns import ARM, CELL, MINUS, interval, intervals
+from hardgrpo.analysis.columns import CELL, MINUS, RUNS, interval, intervals
 from hardgrpo.report import conditions
 from hardgrpo.study import paths, settings
 
@@ -39,7 +39,7 @@ INPUTS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary table. Its columns are fixed, so that a table without rows has its header."""
+    """A summary table. The columns are fixed, so that a table without rows has a header."""
 
     module: str
     of: list[str]
@@ -47,7 +47,6 @@ class Summary:
 
 
 POLICY = ["model", "task", "policy"]  # of tables of subsets, which no recipe decides
-RUNS = ["model", "task", *ARM]
 ANSWERED = ["base_answered", "answered", "base_accuracy", "accuracy", "base_accuracy_answered", "accuracy_answered"]
 LENGTHS = ["base_truncated", "truncated", "base_tokens", "tokens"]
 PARTS = [*interval("finishing"), *interval("correctness")]
@@ -129,7 +128,7 @@ JUDGED = {
         ],
     ),
 }
-# Files of results/published with numbers that others published.
+# Files of results/published that hold published numbers.
 PUBLISHED = ["base_wrong", "gains", "learnable", "lengths", "limits", "out_of_distribution", "readings", "recordings", "yardsticks"]
 # Tables that the page worth.html reads.
 WORTH = ["gains", "parts", "spent", "contamination"]
@@ -139,9 +138,9 @@ NUMBERED += ["lead_regressions", "claims", "trajectories", "contamination"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:
-    """Columns of summary and judged tables by name; no columns for a table that a person writes (results/published/deviations.csv)."""
-    known = SUMMARIES | JUDGED
-    return {name: known[name].columns if name in known else [] for name in names}
+    """Columns of summary and judged tables by name; [] for a table that is written by hand (results/published/deviations.csv)."""
+    tables = SUMMARIES | JUDGED
+    return {name: tables[name].columns if name in tables else [] for name in names}
 
 
 # --- tables of the paper -----------------------------------------------------------------------------------------------
@@ -154,7 +153,7 @@ class Table:
     module: str
     of: list[str]
     caption: str
-    design: bool = False  # whether the function also gets the study's design, as the keyword `study`
+    design: bool = False  # whether the study's design is a further keyword, `study`
 
 
 TABLES = {
@@ -221,7 +220,7 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure. `when` decides from the configuration alone whether a study has data for it."""
+    """A figure. `when` decides from the configuration whether a study has data for it."""
 
     of: list[str]
     section: str  # of the report

@@ -1,4 +1,4 @@
-"""Write tables as web pages for the report."""
+"""Tables as web pages for the report."""
 
 from collections.abc import Callable
 from pathlib import Path

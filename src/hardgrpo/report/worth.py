@@ -1,22 +1,20 @@
-"""A page that answers one question for each arm of a study: was it worth it? The gain with its interval, what it is made of, what it cost."""
+"""The page "Was it worth it?": for each arm of a study the gain with its interval, its parts and its cost."""
 
 import pandas as pd
 
+from hardgrpo.analysis.columns import RUNS
 from hardgrpo.analysis.formats import MINUS, UNKNOWN, integer, is_known, points, round_parts, signed_interval
+from hardgrpo.analysis.summaries import own_test_rows, own_test_samples
 from hardgrpo.report import web
-
-KEYS = ["model", "task", "policy", "recipe"]
 
 
 def page(
     study: dict, gains: pd.DataFrame, parts: pd.DataFrame, spent: pd.DataFrame, contamination: pd.DataFrame, prices: dict
 ) -> str:
     """`study` comes from settings.described, `prices` from settings.prices."""
-    home = gains[(gains.decoding == "sampled") & (gains.task == gains.eval_task)]
-    rows = home.merge(
-        parts[parts.task == parts.eval_task].drop(columns=["eval_task", "gain", "arm"]), on=KEYS, suffixes=("", "_of_parts")
-    )
-    rows = rows.merge(spent[[*KEYS, "labels", "tokens", "seconds"]], on=KEYS)
+    own_parts = own_test_rows(parts).drop(columns=["eval_task", "gain", "arm"])
+    rows = own_test_samples(gains).merge(own_parts, on=RUNS, suffixes=("", "_of_parts"))
+    rows = rows.merge(spent[[*RUNS, "labels", "tokens", "seconds"]], on=RUNS)
     groups = [
         {
             "model": model,
@@ -31,7 +29,7 @@ def page(
 
 
 def overlap(contamination: pd.DataFrame, task: str) -> dict | None:
-    """How many test questions of a task stand in its pool, or are near one; None where that is not known (recorded models)."""
+    """How many test questions of a task are in its pool, or near a question of it; None where this is unknown (recorded models)."""
     rows = contamination[(contamination.task == task) & (contamination.eval_task == task)]
     return {name: int(rows.iloc[0][name]) for name in ("equal", "near", "repeated")} if len(rows) else None
 
@@ -40,13 +38,13 @@ def arm(row, prices: dict) -> dict:
     """The page's entries for one arm. `row` joins gains, parts and spent."""
     finishing, correctness = round_parts(row.gain, [row.finishing, row.correctness])
     hours = row.seconds * row.seeds / 3600
-    of_model, price = prices["gpus"][row.model], prices["label"].get(row.policy)
-    gpus = of_model.get(row.recipe, 0)  # none for recorded runs
+    gpus_by_recipe, price = prices["gpus"][row.model], prices["label"].get(row.policy)
+    gpus = gpus_by_recipe.get(row.recipe, 0)  # 0 for recorded runs
     return {
         "name": row.arm,
         "worth_it": worth_it(row.gain_low, row.gain_high),
         "before": points(row.base_accuracy),
-        "after": f"{printed_points(row.base_accuracy) + printed_points(row.gain):.1f}",  # as a reader of the page adds it up
+        "after": f"{printed_points(row.base_accuracy) + printed_points(row.gain):.1f}",  # equal to the sum of the printed numbers
         "gain": signed_interval(row.gain, row.gain_low, row.gain_high),
         "detectable": points(row.mdd),
         "finishing": signed_interval(finishing, row.finishing_low, row.finishing_high),
@@ -66,7 +64,7 @@ def printed_points(share: float) -> float:
 
 
 def worth_it(low: float, high: float) -> str:
-    """Whether the gain's 95 % interval leaves zero out, and on which side."""
+    """The answer for an arm: whether the gain's 95 % interval excludes zero, and on which side."""
     if not is_known(low, high) or low == high:
         return "cannot be said"
     return "yes" if low > 0 else "no, it got worse" if high < 0 else "not shown"

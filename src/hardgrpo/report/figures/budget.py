@@ -1,7 +1,8 @@
-"""Gain against the share of the pool that is trained on, one line for each rule, with 95 % intervals."""
+"""Gain against the share of the pool that is trained on, a line for each rule, with 95 % intervals."""
 
 import pandas as pd
 
+from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.report import plotting
 
 KEYS = ["model", "task", "policy"]
@@ -10,13 +11,13 @@ SUBSETS = [*KEYS, "rule", "budget", "prompts", "pool"]
 
 def draw(gains, subsets):
     """In the rows drawn, `share` is prompts / pool, and `line` names the line of a point."""
-    gains = gains[(gains.decoding == "sampled") & (gains.eval_task == gains.task)].drop(columns=["eval_task", "decoding"])
+    gains = own_test_samples(gains).drop(columns=["eval_task", "decoding"])
     points = gains.merge(subsets[SUBSETS], on=KEYS)  # a policy's subset is the same for all recipes
     points["share"] = points.prompts / points.pool
     line = points.rule.where(points.arm == points.policy, points.rule + ", " + points.recipe)
-    # A second point of a rule at the same budget was trained under other conditions, so it gets a line of its own.
-    again = points.assign(line=line).duplicated(["model", "task", "line", "share"])
-    points["line"] = line.where(~again, points.arm)
+    # A second point of a rule at the same share differs in a further key of the policy, so it gets its own line.
+    is_repeated = points.assign(line=line).duplicated(["model", "task", "line", "share"])
+    points["line"] = line.where(~is_repeated, points.arm)
     lines, models, drawn = list(dict.fromkeys(points.line)), points.model.nunique(), []
     groups = plotting.groups(points, ["model", "task"])
     figure, axes = plotting.panels(len(groups), height=2.6)

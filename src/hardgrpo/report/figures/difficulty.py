@@ -1,4 +1,4 @@
-"""Difficulty of the pool for the base model, and the pass rates that each policy chooses."""
+"""Pass rates of the base model on the pool, and the pass rates that each policy chooses."""
 
 import pandas as pd
 
@@ -14,21 +14,22 @@ def draw(difficulty):
     groups = plotting.groups(difficulty, ["model", "task"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task), table) in zip(axes, groups):
-        # Shares, because a subset of a dozen would be invisible beside a pool of a thousand.
+        # Shares, because counts of a subset of a dozen would be invisible beside a pool of a thousand.
         table = table.assign(share=table.problems / table.groupby("group").problems.transform("sum"))
         pool = table[table.group == "pool"]
         rates = sorted(pool.pass_rate)
         width = min(0.8 * min((b - a for a, b in zip(rates[:-1], rates[1:])), default=0.1), 0.08)
         axis.bar(pool.pass_rate, 100 * pool.share, width, color="0.85", edgecolor="0.5", linewidth=0.5, label="pool")
-        shown = [name for name in policies if name in set(table.group)]
-        for index, policy in enumerate(shown):
-            chosen = table[table.group == policy].sort_values("pass_rate")
-            places = chosen.pass_rate + plotting.spread(index, len(shown), 0.04)  # two policies may choose the same single rate
-            axis.plot(places, 100 * chosen.share, label=policy, **plotting.style(policy, policies))
+        panel_policies = [name for name in policies if name in set(table.group)]
+        for index, policy in enumerate(panel_policies):
+            line = table[table.group == policy].sort_values("pass_rate")
+            # Two policies may choose the same single pass rate.
+            places = line.pass_rate + plotting.spread(index, len(panel_policies), 0.04)
+            axis.plot(places, 100 * line.share, label=policy, **plotting.style(policy, policies))
         axis.set_xlim(-0.08, 1.08)
         sizes = table[table.group != "pool"].groupby("group").problems.sum()
-        chosen = f", subsets of {plotting.format_range(sizes)}" if len(sizes) else ""
-        plotting.title(axis, plotting.panel_title(model, task, task, models), f"pool of {pool.problems.sum():,.0f}{chosen}")
+        subsets = f", subsets of {plotting.format_range(sizes)}" if len(sizes) else ""
+        plotting.title(axis, plotting.panel_title(model, task, task, models), f"pool of {pool.problems.sum():,.0f}{subsets}")
         drawn.append(table[[*COLUMNS, "share"]])
     plotting.outer_labels(axes, "pass rate of the base model", "share of problems (%)")
     plotting.legend(figure, axes)

@@ -12,5 +12,5 @@ SHOWN = [
 def draw(curves):
     figure, rows, panels = training_curves.draw(curves, [shown for shown in SHOWN if curves[shown[0]].notna().any()])
     for axis in [axis for axes in panels.values() for axis in axes]:
-        axis.set_ylim(-4, 104)  # cuts off t intervals that reach beyond; the CSV has them whole
+        axis.set_ylim(-4, 104)  # truncates t intervals that reach beyond; the CSV has the full intervals
     return figure, rows

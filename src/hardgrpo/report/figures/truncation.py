@@ -1,4 +1,4 @@
-"""Gains of the same completions under a tight limit and with room, by policy and by the limit in training."""
+"""Gains of the same completions under a tight and a large completion limit, by arm and by the limit in training."""
 
 import pandas as pd
 
@@ -16,7 +16,7 @@ def draw(parts, limits: dict[str, int]):
         raise UserError(f"parts.csv: no rows tested on {' or '.join(tests)}; run the study that it summarises")
     models = frame.model.nunique()
     rows = [key for key, group in plotting.groups(frame, ["model", "task"]) if set(tests) <= set(group.eval_task)]
-    # One y axis for all panels, so that gains under the two limits can be compared.
+    # All panels share a y axis, so that gains under the two limits can be compared.
     figure, axes = plotting.panels(len(tests) * len(rows), height=2.4, columns=len(tests), sharey=True)
     drawn = []
     for index, axis in enumerate(axes):

@@ -4,6 +4,7 @@ import pandas as pd
 
 from hardgrpo.analysis.columns import CELL
 from hardgrpo.analysis.formats import integer, round_parts, signed
+from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report.table_columns import Column, K, arrow, design, estimate, key_columns, number, seeds
 
 ARM_CELL = ("model", "task", "eval_task", "arm")
@@ -25,7 +26,7 @@ def kinds(kinds: pd.DataFrame):
 
 
 def tier_kinds(kinds: pd.DataFrame):
-    frame = kinds[kinds.tier.notna() & (kinds.task == kinds.eval_task)]
+    frame = own_test_rows(kinds[kinds.tier.notna()])
     return frame, [*key_columns(frame, *ARM_CELL, "tier"), *_kinds(frame), *design(frame)]
 
 
@@ -99,5 +100,5 @@ def _parts(frame: pd.DataFrame, names: list[str]) -> list[Column]:
     rounded = pd.DataFrame(
         [round_parts(row.gain, [getattr(row, name) for name in names]) for row in frame.itertuples()], frame.index, names
     )
-    shown = frame.assign(**rounded)
-    return [number(shown, "gain", "gain", signed), *(estimate(shown, name, name.replace("_", " ")) for name in names)]
+    printed = frame.assign(**rounded)
+    return [number(printed, "gain", "gain", signed), *(estimate(printed, name, name.replace("_", " ")) for name in names)]

@@ -1,30 +1,30 @@
-"""The paper's tables of subsets, training and its cost, and what explains the gains."""
+"""The paper's tables of subsets, of training and its cost, and of explanations of the gains."""
 
 import pandas as pd
 
+from hardgrpo.analysis.columns import RUNS
 from hardgrpo.analysis.formats import UNKNOWN, integer, probability, r_squared, signed
 from hardgrpo.analysis.leads import PREDICTORS
+from hardgrpo.analysis.summaries import own_test_rows, own_test_samples
 from hardgrpo.report.table_columns import P_HAT, R_SQUARED, Math, P, design, estimate, key_columns, number, numbers, seeds, text
 from hardgrpo.report.tables.compared import published_column
-from hardgrpo.report.tables.gains import own_test_rows
 
 POLICY = ("model", "task", "policy")  # of tables of subsets, which no recipe decides
 ARM = ("model", "task", "arm")
-RUNS = ["model", "task", "policy", "recipe"]
 
 
 def learnable(learnable: pd.DataFrame, compared: pd.DataFrame):
-    shown = [estimate(learnable, "learnable", "learnable %"), *published_column(learnable, compared, "learnable")]
+    shares = [estimate(learnable, "learnable", "learnable %"), *published_column(learnable, compared, "learnable")]
     updates = number(learnable, "updates", "updates", integer, "{} updates")
-    return learnable, [*key_columns(learnable, *ARM), *shown, updates, seeds(learnable)]
+    return learnable, [*key_columns(learnable, *ARM), *shares, updates, seeds(learnable)]
 
 
 def weaker_signal(study: dict, gains: pd.DataFrame, learnable: pd.DataFrame):
     weaker = study["weaker_signal"]
     weak = gains[(gains.decoding == "sampled") & (gains.task.isin(weaker) | gains.model.isin(weaker))]
     frame = own_test_rows(weak).merge(learnable, on=[*RUNS, "arm"], suffixes=("", "_updates"))
-    shown = [estimate(frame, "gain", "gain"), estimate(frame, "learnable", "learnable %")]
-    return frame, [*key_columns(frame, *ARM), *shown, *design(frame)]
+    estimates = [estimate(frame, "gain", "gain"), estimate(frame, "learnable", "learnable %")]
+    return frame, [*key_columns(frame, *ARM), *estimates, *design(frame)]
 
 
 def subsets(subsets: pd.DataFrame):
@@ -61,7 +61,7 @@ def chosen(chosen: pd.DataFrame):
 
 
 def lead_regressions(lead_regressions: pd.DataFrame):
-    frame = lead_regressions[lead_regressions.task == lead_regressions.eval_task]
+    frame = own_test_rows(lead_regressions)
     ends = zip(frame.slope, frame.slope_low, frame.slope_high)
     return frame, [
         text(frame, "task", "task"),
@@ -90,10 +90,10 @@ def lead_by_model(lead_by_model: pd.DataFrame):
 
 
 def trajectories(trajectories: pd.DataFrame):
-    whole_run = trajectories[trajectories.stretch.isna()]
+    all_epochs = trajectories[trajectories.stretch.isna()]
     last = trajectories[trajectories.end == 1].dropna(subset=["stretch"])
     ends = [*POLICY, "pass_rate", "pass_rate_low", "pass_rate_high"]
-    frame = whole_run.merge(last[ends], on=list(POLICY), suffixes=("", "_end"))
+    frame = all_epochs.merge(last[ends], on=list(POLICY), suffixes=("", "_end"))
     frame = frame.rename(columns={"pass_rate_low_end": "pass_rate_end_low", "pass_rate_high_end": "pass_rate_end_high"})
     return frame, [
         *key_columns(frame, *POLICY),
@@ -108,9 +108,11 @@ def trajectories(trajectories: pd.DataFrame):
 
 
 def spent(spent: pd.DataFrame, gains: pd.DataFrame):
-    home = own_test_rows(gains[gains.decoding == "sampled"])[[*RUNS, "gain"]]
-    spent = spent.merge(home, on=RUNS, how="left")
-    spent["gain_per_million"] = spent.gain / (spent.tokens / 1e6).where(spent.tokens > 0)  # runs on worked solutions sample none
+    own_gains = own_test_samples(gains)[[*RUNS, "gain"]]
+    spent = spent.merge(own_gains, on=RUNS, how="left")
+    spent["gain_per_million"] = spent.gain / (spent.tokens / 1e6).where(
+        spent.tokens > 0
+    )  # runs on worked solutions sample no tokens
 
     def spread(name: str, unit: float) -> list[str]:
         values = zip(spent[name] / unit, spent[f"{name}_least"] / unit, spent[f"{name}_most"] / unit)
@@ -130,11 +132,11 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
 
 def regressions(regressions: pd.DataFrame):
     words = {"learnable": "learnable share", "tokens": "mean length"}
-    named_so = lambda value: UNKNOWN if pd.isna(value) else words.get(value, value)
+    predictor_name = lambda value: UNKNOWN if pd.isna(value) else words.get(value, value)
     return regressions, [
         text(regressions, "task", "task"),
-        text(regressions, "predictor", "gain explained by", named_so),
-        text(regressions, "adjusted_for", "adjusted for", named_so),
+        text(regressions, "predictor", "gain explained by", predictor_name),
+        text(regressions, "adjusted_for", "adjusted for", predictor_name),
         number(regressions, "r_squared", R_SQUARED, "{:.2f}".format),
         number(regressions, "slope", "slope", lambda value: UNKNOWN if pd.isna(value) else "+" if value > 0 else "\N{MINUS SIGN}"),
         number(regressions, "cells", "cells", integer),
