@@ -3,7 +3,7 @@
     python scripts/summaries/judge_claims.py --tables results/reference/mini/*.csv --claims paper/claims.yaml --published results/published \\
         --conditions '{"first_recipe": "mini", "tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"], "own_bases": ["tiny"]}' --output paper/mini
 
-Writes claims.csv and compared.csv from summary tables alone: a new or changed claim needs no run.
+Writes claims.csv and compared.csv from summary tables, so that a new or changed claim needs no run.
 --conditions is claim_conditions.conditions as JSON.
 """
 
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path, help="folder of claims.csv and compared.csv")
     args = parser.parse_args()
 
-    from hardgrpo.analysis import claims, published, summaries, verdicts  # here: see hardgrpo.runtime.warm
+    from hardgrpo.analysis import claims, published, summaries, verdicts  # imported late: see hardgrpo.runtime.warm
 
     tables = summaries.read_tables(
         args.tables, dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of), args.conditions["first_recipe"]

@@ -1,4 +1,4 @@
-"""The committed summaries of the studies that the pages show, and the claims that follow from them."""
+"""The committed summaries of the studies that the pages show, and their claims."""
 
 from hardgrpo.analysis import claims, published, summaries, verdicts
 from hardgrpo.report import registry
@@ -40,7 +40,8 @@ def all_claims(root: Path, config: dict) -> pd.DataFrame:
 
 
 def difference_row(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> dict | None:
-    """The row of two arms (policy, recipe) as (difference, low, high, p, seeds), which the table has in one direction; None where it has it in neither."""
+    """The difference of two arms (policy, recipe), with keys difference, low, high, p, seeds; the table has it in either direction.
+    None where the table lacks it."""
     names = ["policy", "recipe", "minus", "minus_recipe"]
     for pair, sign in (([*arm, *minus], 1), ([*minus, *arm], -1)):
         for row in differences[(differences[names] == pair).all(axis=1)].itertuples():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def modules(root: Path) -> dict[Path, set[Path]]:
-    """Every module of the library and every program, with the modules that it imports."""
+    """{module of the library or program: the modules that it imports}."""
     sources = [*(root / "src").rglob("*.py"), *(root / "scripts").rglob("*.py")]
     return {
         path: {other for other in code.needed_by(path) if other.suffix == ".py"} - {path} for path in map(Path.resolve, sources)
@@ -16,7 +16,7 @@ def modules(root: Path) -> dict[Path, set[Path]]:
 
 
 def packages(root: Path) -> dict[str, set[str]]:
-    """The sub-packages that each sub-package of the library imports."""
+    """{sub-package of the library: the sub-packages that it imports}."""
     graph: dict[str, set[str]] = defaultdict(set)
     source, library = (root / "src/hardgrpo").resolve(), code.SOURCE / "hardgrpo"  # `needed_by` gives files of the latter
     names = {path.parent.name for path in source.glob("*/__init__.py")}
@@ -29,16 +29,19 @@ def packages(root: Path) -> dict[str, set[str]]:
 
 
 def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The graph without arrows that others imply: a -> c is implied by a -> b and b -> ... -> c."""
+    """The graph without implied arrows: a -> b and b -> ... -> c imply a -> c."""
 
     def reach(name: str) -> set[str]:
         return graph[name].union(*(reach(other) for other in graph[name]))
 
-    return {name: {one for one in used if not any(one in reach(other) for other in used - {one})} for name, used in graph.items()}
+    return {
+        name: {direct for direct in imports if not any(direct in reach(other) for other in imports - {direct})}
+        for name, imports in graph.items()
+    }
 
 
 def drawn(root: Path) -> str:
-    """Mermaid's text for the library. A circle among sub-packages is an error."""
+    """The library's graph as Mermaid text. A cycle of sub-packages raises `graphlib.CycleError`."""
     library = packages(root)
     order = list(graphlib.TopologicalSorter({name: sorted(library[name]) for name in sorted(library)}).static_order())
     arrows = reduced(library)

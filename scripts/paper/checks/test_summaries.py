@@ -1,9 +1,9 @@
 """Checks of a study's summaries by themselves, run by scripts/paper/verify.py.
 
-They compute numbers again without the code that made them: plain Python over rows.
+They recompute numbers independently of the package's code: plain Python over rows.
 """
 
-from conftest import TOLERANCE, at, check, close, known, rows_of
+from conftest import TOLERANCE, at, check, close, is_known, rows_of
 from hardgrpo.analysis import claims, published, verdicts
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
@@ -47,32 +47,32 @@ MAY_BE_ZERO = {"labels"}  # a reward by the majority buys none
 MUST_BE_KNOWN = {"accuracy", "gain", "difference", "finishing", "correctness", "pass", "learnable", "pass_rate"} | COUNTS
 
 
-def test_columns(given):
+def test_columns(arguments):
     """Every table has its columns."""
     wrong = []
     for name, expected in registry.columns(*registry.SUMMARIES, *registry.JUDGED).items():
-        found = files.read_text(given.tables[name]).split("\n")[0].split(",")
-        if found != expected:
-            wrong.append(f"{name}.csv: row 1: columns are {', '.join(found)}; expected {', '.join(expected)}")
+        header = files.read_text(arguments.tables[name]).split("\n")[0].split(",")
+        if header != expected:
+            wrong.append(f"{name}.csv: row 1: columns are {', '.join(header)}; expected {', '.join(expected)}")
     check(wrong)
 
 
-def test_cells(given, tables, runs):
+def test_cells(arguments, tables, runs):
     """Every run of the study counts once: a row for each arm and test, with all seeds."""
     wrong = []
     expected = {
-        (*cell, test): len(found)
-        for cell, found in runs.items()
-        for test in paths.eval_tasks(given.config, given.study, cell[1], cell[0])
+        (*cell, test): len(seeds)
+        for cell, seeds in runs.items()
+        for test in paths.eval_tasks(arguments.config, arguments.study, cell[1], cell[0])
     }
     for name in ("gains", "parts"):
         rows = [row for row in tables[name] if row.get("decoding", "sampled") == "sampled"]
-        found = {(row["model"], row["task"], row["policy"], row["recipe"], row["eval_task"]): row["seeds"] for row in rows}
-        if len(found) < len(rows):
-            wrong.append(f"{name}.csv: {len(rows) - len(found)} cells are in the table twice")
-        for cell in sorted(expected.keys() | found.keys()):
-            if expected.get(cell) != found.get(cell):
-                wrong.append(f"{name}.csv: {' '.join(cell)}: {found.get(cell, 0):.0f} seeds, the study has {expected.get(cell, 0)}")
+        seeds = {(row["model"], row["task"], row["policy"], row["recipe"], row["eval_task"]): row["seeds"] for row in rows}
+        if len(seeds) < len(rows):
+            wrong.append(f"{name}.csv: {len(rows) - len(seeds)} cells are in the table twice")
+        for cell in sorted(expected.keys() | seeds.keys()):
+            if expected.get(cell) != seeds.get(cell):
+                wrong.append(f"{name}.csv: {' '.join(cell)}: {seeds.get(cell, 0):.0f} seeds, the study has {expected.get(cell, 0)}")
     check(wrong)
 
 
@@ -81,7 +81,7 @@ def test_ranges(tables):
     wrong = []
     for name, place, row in rows_of(tables):
         for column, value in row.items():
-            if not known(value):
+            if not is_known(value):
                 if column in MUST_BE_KNOWN:
                     wrong.append(f"{place}: {column} is empty")
             elif column in SHARES and not -TOLERANCE <= value <= 1 + TOLERANCE:
@@ -106,7 +106,9 @@ def test_intervals(tables):
         for column in row:
             for end in ("", "_a", "_pooled"):
                 low, high = row.get(f"{column}_low{end}"), row.get(f"{column}_high{end}")
-                if all(map(known, (low, high))) and not (known(row[column]) and low - TOLERANCE <= row[column] <= high + TOLERANCE):
+                if all(map(is_known, (low, high))) and not (
+                    is_known(row[column]) and low - TOLERANCE <= row[column] <= high + TOLERANCE
+                ):
                     wrong.append(f"{place}: {column} is {row[column]}, outside its interval{end} [{low}, {high}]")
     check(wrong)
 
@@ -116,9 +118,9 @@ def test_tests_and_intervals_agree(tables):
     wrong = []
     for _, place, row in rows_of(tables, "differences"):
         low, high, p, p_holm = (row[key] for key in ("difference_low", "difference_high", "p", "p_holm"))
-        if known(low) and known(p) and abs(p - 0.05) > 1e-6 and (p < 0.05) != (low > 0 or high < 0):
+        if is_known(low) and is_known(p) and abs(p - 0.05) > 1e-6 and (p < 0.05) != (low > 0 or high < 0):
             wrong.append(f"{place}: p is {p}, but the interval is [{low}, {high}]")
-        if known(p_holm) and p_holm < p - TOLERANCE:
+        if is_known(p_holm) and p_holm < p - TOLERANCE:
             wrong.append(f"{place}: p_holm is {p_holm}, smaller than p, {p}")
     check(wrong)
 
@@ -135,7 +137,7 @@ def test_decomposition(tables):
         if not close(row["accuracy"] - row["base_accuracy"], gain):
             wrong.append(f"{place}: accuracy {row['accuracy']} less {row['base_accuracy']} is not the gain, {gain}")
         s0, s1, a0, a1 = (row[key] for key in ("base_answered", "answered", "base_accuracy_answered", "accuracy_answered"))
-        if name == "parts" and all(map(known, (a0, a1))) and abs((s1 - s0) * (a0 + a1) / 2 - finishing) > 1e-8:
+        if name == "parts" and all(map(is_known, (a0, a1))) and abs((s1 - s0) * (a0 + a1) / 2 - finishing) > 1e-8:
             wrong.append(f"{place}: finishing is {finishing}, from shares and accuracies {(s1 - s0) * (a0 + a1) / 2}")
     for _, place, row in rows_of(tables, "kinds"):
         kinds = [row[key] for key in ("finishing", "sharpening", "new_solving")]
@@ -164,16 +166,16 @@ def test_tables_agree(tables):
         if not close(gains[(*key(row), "sampled")], row["gain"]):
             wrong.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
     for name, place, row in rows_of(tables, "pass_at_k", "kinds"):
-        whole = row["k"] == 1 if name == "pass_at_k" else not row["tier"]
-        if whole and not close(gains[(*key(row), "sampled")], row["gain"]):
+        is_total = row["k"] == 1 if name == "pass_at_k" else not row["tier"]
+        if is_total and not close(gains[(*key(row), "sampled")], row["gain"]):
             wrong.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
-    chosen = {(row["model"], row["task"], row["policy"]): row["zero_share"] for row in tables["subsets"]}
+    zero_shares = {(row["model"], row["task"], row["policy"]): row["zero_share"] for row in tables["subsets"]}
     for _, place, row in rows_of(tables, "trajectories"):
         if not close(row["mixed"] + row["all_right"] + row["all_wrong"], 1):
             wrong.append(
                 f"{place}: mixed {row['mixed']}, all_right {row['all_right']} and all_wrong {row['all_wrong']} do not add up to 1"
             )
-        zero = chosen[row["model"], row["task"], row["policy"]]
+        zero = zero_shares[row["model"], row["task"], row["policy"]]
         if not close(row["never_solved"], zero):
             wrong.append(f"{place}: never_solved is {row['never_solved']}, subsets.csv has {zero}")
     check(wrong)
@@ -188,19 +190,19 @@ def test_paired_differences(tables):
     gains, differences = rows("gains", "decoding"), rows("differences", "minus_arm")
     for _, place, row in rows_of(tables, "paired"):
         cell, at, what = key(row), row["at"], row["what"]
-        other = (*cell[:3], row["minus_arm"])
+        minus_cell = (*cell[:3], row["minus_arm"])
         if what == "checkpoint":
-            means = [accuracy[(*one, "sampled", float(at))]["accuracy"] for one in (cell, other)]
+            means = [accuracy[(*side, "sampled", float(at))]["accuracy"] for side in (cell, minus_cell)]
         elif what == "pass@k":
-            if any((*one, float(at)) not in passes for one in (cell, other)):
+            if any((*side, float(at)) not in passes for side in (cell, minus_cell)):
                 continue  # the base model has fewer samples
-            means = [passes[(*one, float(at))]["pass"] for one in (cell, other)]
+            means = [passes[(*side, float(at))]["pass"] for side in (cell, minus_cell)]
         elif what == "tier":
-            means = [tiers[(*one, at)]["accuracy"] for one in (cell, other)]
+            means = [tiers[(*side, at)]["accuracy"] for side in (cell, minus_cell)]
         elif what == "test":
-            means = [differences[(*one, row["minus_arm"])]["difference"] for one in (cell, (*cell[:2], at, cell[3]))]
+            means = [differences[(*side, row["minus_arm"])]["difference"] for side in (cell, (*cell[:2], at, cell[3]))]
         else:
-            means = [gains[(*one, "sampled")]["gain"] for one in (cell, (cell[0], at, *cell[2:]))]
+            means = [gains[(*side, "sampled")]["gain"] for side in (cell, (cell[0], at, *cell[2:]))]
         if not close(means[0] - means[1], row["difference"]):
             wrong.append(f"{place}: difference is {row['difference']}, the other tables have {means[0]} and {means[1]}")
     for _, place, row in rows_of(tables, "tier_trends"):
@@ -211,7 +213,7 @@ def test_paired_differences(tables):
         shares = [tier[name] for tier in (easy, hard) for name in ("accuracy", "base_accuracy")]
         # The table rounds shares. Near 0 and 1 a small step of a share is a large step of its log odds.
         slack = TOLERANCE * sum(1 / (share * (1 - share)) for share in shares if 0 < share < 1)
-        if known(row["log_odds"]) and not abs(odds[0] - odds[1] - row["log_odds"]) <= slack:
+        if is_known(row["log_odds"]) and not abs(odds[0] - odds[1] - row["log_odds"]) <= slack:
             wrong.append(f"{place}: log_odds is {row['log_odds']}, from tiers.csv {odds[0] - odds[1]}")
     check(wrong)
 
@@ -220,19 +222,19 @@ def logit(share: float) -> float:
     return log(share / (1 - share)) if 0 < share < 1 else nan
 
 
-def test_parity(given, tables, runs):
+def test_parity(arguments, tables, runs):
     """What the study holds constant is constant within each task, in every run."""
-    wrong, plan, first = [], given.config["studies"][given.study], {}
+    wrong, plan, first = [], arguments.config["studies"][arguments.study], {}
     for _, place, row in rows_of(tables, "parity"):
         for column in plan.get("held_constant", []):
             held = first.setdefault((row["model"], row["task"], column), (row[column], place))
             if held[0] != row[column]:
                 wrong.append(f"{place}: {column} is {row[column]}, but {held[0]} in {held[1]}")
-    found = sorted((row["model"], row["task"], row["policy"], row["recipe"], row["seed"]) for row in tables["parity"])
+    table_runs = sorted((row["model"], row["task"], row["policy"], row["recipe"], row["seed"]) for row in tables["parity"])
     expected = sorted((*cell, run.seed) for cell, group in runs.items() for run in group if run.recipe != "recorded")
-    if found != expected:
-        odd = sorted(set(found) ^ set(expected))[:1] or ["one is in the table twice"]
-        wrong.append(f"parity.csv: {len(found)} runs, the study has {len(expected)}; first that differs: {odd[0]}")
+    if table_runs != expected:
+        differing = sorted(set(table_runs) ^ set(expected))[:1] or ["one is in the table twice"]
+        wrong.append(f"parity.csv: {len(table_runs)} runs, the study has {len(expected)}; first that differs: {differing[0]}")
     check(wrong)
 
 
@@ -257,27 +259,27 @@ def test_difficulty(tables):
         sums[row["model"], row["task"], row["group"]] += row["problems"]
     for _, place, row in rows_of(tables, "subsets"):
         pool, chosen = (sums.get((row["model"], row["task"], group)) for group in ("pool", row["policy"]))
-        if known(pool) and not close(pool, row["pool"]):
+        if is_known(pool) and not close(pool, row["pool"]):
             wrong.append(f"{place}: pool is {row['pool']}, difficulty.csv has {pool}")
-        if known(chosen) and abs(chosen - row["prompts"]) > 1e-6:
+        if is_known(chosen) and abs(chosen - row["prompts"]) > 1e-6:
             wrong.append(f"{place}: prompts is {row['prompts']}, difficulty.csv has {chosen}")
     check(wrong)
 
 
-def test_claims(given, tables):
+def test_claims(arguments, tables):
     """Claims and comparisons are what the summaries give when they are judged again."""
-    study = verdicts.Study(tables, **given.conditions)
-    others = published.read(given.published), published.read_readings(given.published)
-    again = {
-        "claims": claims.judge(claims.read(given.claims), study),
-        "compared": published.compare(tables, *others),
+    study = verdicts.Study(tables, **arguments.conditions)
+    printed = published.read(arguments.published), published.read_readings(arguments.published)
+    judged_again = {
+        "claims": claims.judge(claims.read(arguments.claims), study),
+        "compared": published.compare(tables, *printed),
     }
     wrong = []
-    for name, expected in again.items():
-        found = list(csv.DictReader(io.StringIO(files.read_text(given.tables[name]))))
-        if len(found) != len(expected):
-            wrong.append(f"{name}.csv: {len(found)} rows, judged again {len(expected)}")
-        for number, (row, right) in enumerate(zip(found, files.rounded(expected))):
+    for name, expected in judged_again.items():
+        table_rows = list(csv.DictReader(io.StringIO(files.read_text(arguments.tables[name]))))
+        if len(table_rows) != len(expected):
+            wrong.append(f"{name}.csv: {len(table_rows)} rows, judged again {len(expected)}")
+        for number, (row, right) in enumerate(zip(table_rows, files.rounded(expected))):
             for column in registry.JUDGED[name].columns:
                 if row[column] != _text(right[column]):
                     wrong.append(f"{at(name, number, row)}: {column} is '{row[column]}', judged again '{_text(right[column])}'")
@@ -286,4 +288,4 @@ def test_claims(given, tables):
 
 def _text(value) -> str:
     value = int(value) if isinstance(value, bool) else value
-    return str(value) if known(value) else ""
+    return str(value) if is_known(value) else ""
