@@ -65,8 +65,10 @@ def main() -> None:
         finishing, correctness = round_parts(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")])
         greedy_row = greedy.get(key(row))
         base = points(row["base_accuracy"]) + (f" ({points(greedy_row['base_accuracy'])})" if greedy_row else "")
-        others = (greedy_row, pass_at_k.get(key(row)))
-        gains_text = "".join(f"{change_interval(*spread(other, 'gain')) if other else '-':<23}" for other in others).rstrip()
+        further_rows = (greedy_row, pass_at_k.get(key(row)))
+        gains_text = "".join(
+            f"{change_interval(*spread(gain_row, 'gain')) if gain_row else '-':<23}" for gain_row in further_rows
+        ).rstrip()
         show(
             f"{row['model']:<{model}.{model}}{row['task']:<{task}}{row['arm']:<{policy}}{base:>15}  {change_interval(*spread(row, 'gain')):<20}"
             f"{change(finishing, '-'):>9}{change(correctness, '-'):>12}  {gains_text}"

@@ -75,9 +75,9 @@ def main() -> None:
     status = pytest.main([*options, f"--rootdir={CHECKS[0].parent}", *map(str, CHECKS)], plugins=[report, Arguments(args)])
     print(report.text())
     if status == pytest.ExitCode.TESTS_FAILED:
-        first = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
+        first_failure = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
         raise errors.UserError(
-            f"study {args.study}: {first[1].strip() if len(first) > 1 else first[0]}; correct its cause, or make the"
+            f"study {args.study}: {first_failure[1].strip() if len(first_failure) > 1 else first_failure[0]}; correct its cause, or make the"
             f" summaries again: .venv/bin/snakemake --forcerun summarize -- results/summaries/{args.study}/gains.csv"
         )
     if status != pytest.ExitCode.OK or not report.lines:

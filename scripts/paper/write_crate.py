@@ -124,8 +124,8 @@ def described(study: dict, results: list[Path], rules: list[Path], runs: list[Pa
 
 def published(citation: dict, ends: list[str]) -> str:
     """The mandatory datePublished: that of the workflow's release; before a release the day of the crate's last run, else today."""
-    last = max(ends) if ends else datetime.datetime.now(datetime.UTC).isoformat()
-    return str(citation.get("date-released", last[:10]))
+    last_end = max(ends) if ends else datetime.datetime.now(datetime.UTC).isoformat()
+    return str(citation.get("date-released", last_end[:10]))
 
 
 def run_action(folder: Path, record: dict, author: Entity) -> Entity:

@@ -29,14 +29,14 @@ def main() -> None:
         args.tables, dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of), args.conditions["first_recipe"]
     )
     judged = claims.judge(claims.read(args.claims), verdicts.Study(tables, **args.conditions))
-    compared = published.compare(tables, published.read(args.published), published.read_readings(args.published))
-    for name, rows in (("claims", judged), ("compared", compared)):
+    comparisons = published.compare(tables, published.read(args.published), published.read_readings(args.published))
+    for name, rows in (("claims", judged), ("compared", comparisons)):
         files.write_rows(args.output / f"{name}.csv", registry.JUDGED[name].columns, files.rounded(rows))
     for row in judged:
         if row["primary"]:
             print(f"{row['paper']}, {row['claim']}: {row['model']} {row['task']}: {row['verdict']}")
     descriptive = sum(not row["primary"] for row in judged)
-    print(f"{args.output}: {descriptive} descriptive estimates; {len(compared)} published numbers were measured here")
+    print(f"{args.output}: {descriptive} descriptive estimates; {len(comparisons)} published numbers were measured here")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from hardgrpo.analysis import formats
 from hardgrpo.report import latex, registry, web
 from hardgrpo.report.table_columns import Column, K, Marked, numbers, plain
 from hardgrpo.report.tables.gains import ranks
-from summarize import Made
+from summarize import Tables
 
 MADE = {**registry.SUMMARIES, **registry.JUDGED}
 
@@ -34,7 +34,7 @@ def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
         function = importlib.import_module(f"hardgrpo.report.figures.{name}").draw
         assert set(entry.of) <= set(inspect.signature(function).parameters), name
     assert set(registry.NUMBERED) <= MADE.keys()
-    assert Made({"studies": {"s": {}}}, "s", []).inputs.keys() == registry.INPUTS.keys()
+    assert Tables({"studies": {"s": {}}}, "s", []).inputs.keys() == registry.INPUTS.keys()
 
 
 def test_every_summary_table_is_used():

@@ -16,8 +16,8 @@ RECORDINGS, TRAJECTORIES = "recordings", "trajectories"
 NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead_regressions")
 
 
-def read(root: Path, study: str, *more: str) -> dict[str, pd.DataFrame]:
-    return {name: pd.read_csv(root / paths.reference(study) / f"{name}.csv") for name in (*NAMES, *more)}
+def read(root: Path, study: str, *further_names: str) -> dict[str, pd.DataFrame]:
+    return {name: pd.read_csv(root / paths.reference(study) / f"{name}.csv") for name in (*NAMES, *further_names)}
 
 
 def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:

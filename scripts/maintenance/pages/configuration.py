@@ -52,8 +52,8 @@ def reference(config: dict) -> str:
     for name, title in SECTIONS.items():
         part = json_schema["$defs"][name]
         lines += ["", f"## {title}", "", part.get("description", ""), "", "| key | needed | value | what |", "|---|---|---|---|"]
-        for key, key_schema, needed in keys(part, json_schema):
-            lines.append(f"| `{key}` | {needed} | {value(key_schema, json_schema)} | {described(key_schema, json_schema)} |")
+        for key, key_schema, requirement in keys(part, json_schema):
+            lines.append(f"| `{key}` | {requirement} | {value(key_schema, json_schema)} | {described(key_schema, json_schema)} |")
         if name == "Policy":
             lines += ["", *rules()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
@@ -71,8 +71,8 @@ def rules() -> list[str]:
         "|---|---|---|---|",
     ]
     for name, rule in policies.RULES.items():
-        needed = ", ".join(f"`{key}`" for key in sorted(rule.needs))
-        lines.append(f"| `{name}` | {rule.takes} | {needed} | {labels(name)} |")
+        required = ", ".join(f"`{key}`" for key in sorted(rule.needs))
+        lines.append(f"| `{name}` | {rule.takes} | {required} | {labels(name)} |")
     return lines
 
 
@@ -117,10 +117,10 @@ def nested(part: dict, path: str, json_schema: dict) -> list[tuple[str, dict]]:
 
 
 def described(part: dict, json_schema: dict) -> str:
-    return (part.get("description") or resolved(part, json_schema).get("description", "")).replace("|", "\\|")
+    return (part.get("description") or resolve(part, json_schema).get("description", "")).replace("|", "\\|")
 
 
-def resolved(part: dict, json_schema: dict) -> dict:
+def resolve(part: dict, json_schema: dict) -> dict:
     return json_schema["$defs"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
 
 
@@ -130,7 +130,7 @@ def value(part: dict, json_schema: dict) -> str:
         words = re.sub("(?<!^)([A-Z])", r" \1", name).lower()
         kind = json_schema["$defs"][name].get("properties", {}).get("kind", {}).get("const", words)  # as in config.yaml
         return f"[{kind}](#{anchor(SECTIONS[name])})"
-    part = resolved(part, json_schema)
+    part = resolve(part, json_schema)
     if "enum" in part:
         return ", ".join(f"`{option}`" for option in part["enum"])
     if "const" in part:

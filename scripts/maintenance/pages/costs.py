@@ -65,9 +65,9 @@ def tables(config: dict) -> str:
             Job("evaluate_run", model, "gsm8k", "as_written", "hard", 0, "gsm8k"),
         ):
             estimate = durations.estimate(config, job, "h100")
-            trained = f"{estimate.tokens_trained / 1e6:.1f} M" if estimate.tokens_trained else "-"
+            trained_tokens = f"{estimate.tokens_trained / 1e6:.1f} M" if estimate.tokens_trained else "-"
             lines.append(
-                f"| {job.rule} {model} | {estimate.seconds:,.0f} | {estimate.gpu_hours:.2f} | {estimate.tokens_generated / 1e6:.1f} M | {trained}"
+                f"| {job.rule} {model} | {estimate.seconds:,.0f} | {estimate.gpu_hours:.2f} | {estimate.tokens_generated / 1e6:.1f} M | {trained_tokens}"
                 f" | {durations.walltime(config, job, 'h100', 1)} min |"
             )
     return "\n".join(lines)

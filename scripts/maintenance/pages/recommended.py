@@ -27,7 +27,7 @@ import pandas as pd
 
 LEVEL, CASES = 0.05, 2
 NEEDS = {"none": "no label", "sample": "a small labelled sample", "pool": "the labels of the whole pool"}  # before the choice
-WHO = {
+SITUATIONS = {
     "none": "No prompt is labelled",
     "sample": "A small sample can be labelled first",
     "pool": "Every prompt of the pool is labelled, and training takes a part",
@@ -173,7 +173,7 @@ def advice(all_leads: list[Lead]) -> list[dict]:
         of_best = [lead for lead in open_leads if lead.way == best]
         lines.append(
             {
-                "who": WHO[need],
+                "who": SITUATIONS[need],
                 "needs": NEEDS[need],
                 "ways": [lead.way for lead in open_leads],
                 "cases": len(cases_of(open_leads)),
@@ -204,10 +204,10 @@ def values(root: Path, config: dict) -> dict:
 def short_finding(root: Path, config: dict) -> str:
     """A finding: how often a policy was better than a random choice, and the recommendation."""
     content = values(root, config)
-    grouped: dict[str | None, list[dict]] = {}
+    lines_by_way: dict[str | None, list[dict]] = {}
     for line in content["advice"]:
-        grouped.setdefault(line["best"], []).append(line)
-    return templates.fill("which-tenth", **content, ways=len({lead.way for lead in content["leads"]}), grouped=grouped)
+        lines_by_way.setdefault(line["best"], []).append(line)
+    return templates.fill("which-tenth", **content, ways=len({lead.way for lead in content["leads"]}), grouped=lines_by_way)
 
 
 def page(root: Path, config: dict) -> str:
@@ -219,9 +219,9 @@ def page(root: Path, config: dict) -> str:
         rule = ", ".join(f"{key}: {value}" for key, value in rule_of(config, way).items())
         ways.append([f"`{way}`", f"`{rule}`", NEEDS[of_way[0].needs], ", ".join(map(str, totals(of_way)))])
     columns = ["way of choosing", "its [rule](configuration.md#what-a-rule-takes)", "needs before", "better, not told apart, worse"]
-    decided = [case_row(lead) for lead in content["leads"] if lead.verdict != "not told apart"]
+    resolved_cases = [case_row(lead) for lead in content["leads"] if lead.verdict != "not told apart"]
     return templates.fill(
-        "which-prompts", **content, ways_table=pd.DataFrame(ways, columns=columns), cases_table=pd.DataFrame(decided)
+        "which-prompts", **content, ways_table=pd.DataFrame(ways, columns=columns), cases_table=pd.DataFrame(resolved_cases)
     )
 
 

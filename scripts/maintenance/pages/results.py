@@ -86,8 +86,8 @@ def model_of(name: str) -> str:
 
 def random_of(config: dict, policy: str) -> str:
     """The policy that chooses as many prompts at random."""
-    same = {"rule": "random", "budget": config["policies"][policy].get("budget")}
-    return next(name for name, entry in config["policies"].items() if entry == same)
+    random_entry = {"rule": "random", "budget": config["policies"][policy].get("budget")}
+    return next(name for name, entry in config["policies"].items() if entry == random_entry)
 
 
 # --- the table of each study ------------------------------------------------------------------------------------------
@@ -97,8 +97,8 @@ def primary_claims(rows: pd.DataFrame) -> pd.DataFrame:
     """The primary claims, each in the study that tests it."""
     lines = []
     for study, papers in PAPERS_OF.items():
-        decided = rows[(rows.study == study) & rows.paper.isin(papers) & (rows.primary == 1)]
-        for (paper, claim), claim_rows in decided.groupby(["paper", "claim"], sort=False):
+        primary_rows = rows[(rows.study == study) & rows.paper.isin(papers) & (rows.primary == 1)]
+        for (paper, claim), claim_rows in primary_rows.groupby(["paper", "claim"], sort=False):
             for row in claim_rows.itertuples():
                 kind = f"`{row.model}`, {row.seeds:.0f}"
                 lines.append([paper, claim, place(claim_rows, row).partition(" of ")[0], kind, estimate_of(row), row.verdict])
@@ -160,7 +160,7 @@ def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 def gains_by_labels(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """The arms that choose as many prompts as policy `random`, with a pair of columns for each base model and task."""
     gains, differences, spent = own_test_samples(tables["gains"]), own_test_samples(tables["differences"]), tables["spent"]
-    first = settings.first_recipe(config["studies"][LABELS])
+    first_recipe = settings.first_recipe(config["studies"][LABELS])
     lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
         if random_of(config, row.policy) != "random":
@@ -170,21 +170,21 @@ def gains_by_labels(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFra
         labels = cell(spent).query("policy == @row.policy and recipe == @row.recipe").labels.iloc[0]
         line = lines.setdefault(arm, {"policy": row.policy, "recipe": row.recipe, "labels": f"{labels:.0f}"})
         line[f"gain, {row.task} of {row.model}"] = change(row.gain)
-        line[f"lead, {row.task} of {row.model}"] = lead(cell(differences), arm, ("random", first))
+        line[f"lead, {row.task} of {row.model}"] = lead(cell(differences), arm, ("random", first_recipe))
     return pd.DataFrame(lines.values())
 
 
 def gains_by_selector(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Every arm; the lead is over plain GRPO on the prompts of the same policy."""
     gains, differences, spent = own_test_samples(tables["gains"]), own_test_samples(tables["differences"]), tables["spent"]
-    first = settings.first_recipe(config["studies"][ONLINE])
+    first_recipe = settings.first_recipe(config["studies"][ONLINE])
     lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
         arm = row.policy, row.recipe
         line = lines.setdefault(arm, {"policy": row.policy, "recipe": row.recipe, "labels": []})
         line["labels"].append(spent.query("task == @row.task and policy == @row.policy and recipe == @row.recipe").labels.iloc[0])
         line[f"gain, {row.task}"] = change(row.gain)
-        line[f"lead, {row.task}"] = lead(differences[differences.task == row.task], arm, (row.policy, first))
+        line[f"lead, {row.task}"] = lead(differences[differences.task == row.task], arm, (row.policy, first_recipe))
     for line in lines.values():
         line["labels"] = ", ".join(dict.fromkeys(f"{labels:.0f}" for labels in line["labels"]))
     return pd.DataFrame(lines.values())

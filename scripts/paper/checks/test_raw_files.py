@@ -61,7 +61,7 @@ def raw(arguments, runs, require_local_tables) -> list[tuple]:
 
 def test_gains_again(tables, raw):
     """Gains and answered shares, computed again from the graded completions."""
-    wrong = []
+    failures = []
     keys = {}
     for name in ("gains", "accuracy"):
         for number, row in enumerate(tables[name]):
@@ -72,34 +72,34 @@ def test_gains_again(tables, raw):
             if ("gains", *cell, decoding) not in keys:
                 continue
             place, row = keys["gains", *cell, decoding]
-            last = str(int(row["step"]))
+            last_step = str(int(row["step"]))
             before = [rates(base, "0", decoding) for base, _ in group]
-            after = [rates(rows, last, decoding) for _, rows in group]
+            after = [rates(rows, last_step, decoding) for _, rows in group]
             if any(base_rates.keys() != run_rates.keys() for base_rates, run_rates in zip(before, after)):
-                wrong.append(f"{place}: the runs were tested on other problems than the base model")
+                failures.append(f"{place}: the runs were tested on other problems than the base model")
                 continue
             gain = mean(mean(base_rates.values()) for base_rates in after) - mean(
                 mean(base_rates.values()) for base_rates in before
             )
             if not close(gain, row["gain"]):
-                wrong.append(f"{place}: gain is {row['gain']}, from the completions {gain}")
-            answered = mean(mean(rates(rows, last, decoding, "answered").values()) for _, rows in group)
+                failures.append(f"{place}: gain is {row['gain']}, from the completions {gain}")
+            answered = mean(mean(rates(rows, last_step, decoding, "answered").values()) for _, rows in group)
             place, row = keys["accuracy", *cell, decoding, row["step"]]
             if not close(answered, row["answered_mean"]):
-                wrong.append(f"{place}: answered_mean is {row['answered_mean']}, from the completions {answered}")
-    check(wrong)
+                failures.append(f"{place}: answered_mean is {row['answered_mean']}, from the completions {answered}")
+    check(failures)
 
 
 def test_intervals_again(tables, raw):
     """Intervals of gains, computed again from the graded completions by the formula, sum by sum."""
-    wrong = []
+    failures = []
     for *cell, group in raw:
         for number, row in enumerate(tables["gains"]):
             is_cell = [row[k] for k in ("model", "task", "policy", "recipe", "eval_task")] == cell
             if not is_cell or row["decoding"] != "sampled" or row["seeds"] < 2:
                 continue
-            last = str(int(row["step"]))
-            pairs = [(rates(base, "0", "sampled"), rates(rows, last, "sampled")) for base, rows in group]
+            last_step = str(int(row["step"]))
+            pairs = [(rates(base, "0", "sampled"), rates(rows, last_step, "sampled")) for base, rows in group]
             x = [[after[name] - before[name] for name in sorted(before)] for before, after in pairs]
             seeds, problems = len(x), len(x[0])
             of_seeds, of_problems, grand_mean = (
@@ -115,8 +115,8 @@ def test_intervals_again(tables, raw):
             half = sqrt(t(seeds) ** 2 * variance(of_seeds) / seeds + t(problems) ** 2 * max(shared, 0))
             for end, value in (("gain_low", grand_mean - half), ("gain_high", grand_mean + half)):
                 if not isclose(row[end], value, rel_tol=1e-6, abs_tol=1e-8):
-                    wrong.append(f"{at('gains', number, row)}: {end} is {row[end]}, from the completions {value}")
-    check(wrong)
+                    failures.append(f"{at('gains', number, row)}: {end} is {row[end]}, from the completions {value}")
+    check(failures)
 
 
 def test_grades_again(arguments, require_local_tables):
@@ -128,7 +128,7 @@ def test_grades_again(arguments, require_local_tables):
             pairs.append((Path(path), texts))
     if not pairs:
         pytest.skip("no completions are here (results/evaluation/**/*.jsonl.gz)")
-    wrong = []
+    failures = []
     for path, texts in sample(arguments, pairs, FILES, "files"):
         task = path.name.removesuffix(".csv.gz")
         grader = arguments.graders[task]
@@ -141,17 +141,17 @@ def test_grades_again(arguments, require_local_tables):
         rows = {key(row): (number, row) for number, row in enumerate(graded(path), start=2)}
         text_rows = [json.loads(line) for line in files.read_text(texts).split("\n") if line]
         if rows.keys() != {key(row) for row in text_rows}:
-            wrong.append(f"{path}: its rows are not those of {texts}")
+            failures.append(f"{path}: its rows are not those of {texts}")
             continue
         for text in sample(arguments, text_rows, COMPLETIONS, str(path)):
             grade, (number, row) = graders.grade(grader, text["completion"], answers[text["id"]]), rows[key(text)]
             for column in ("correct", "answered", "strict", "lenient"):
                 if int(row[column]) != int(getattr(grade, column)):
-                    wrong.append(
+                    failures.append(
                         f"{path}: row {number} ({row['id']}, step {row['step']}, sample {row['sample']}): {column} is {row[column]},"
                         f" graded again {int(getattr(grade, column))}"
                     )
-    check(wrong)
+    check(failures)
 
 
 def test_recordings_again(arguments, runs, require_local_tables):
@@ -169,7 +169,7 @@ def test_recordings_again(arguments, runs, require_local_tables):
         pytest.skip("the study has no recordings")
     if not recordings:
         pytest.skip("no recordings are here")
-    wrong = []
+    failures = []
     for path, recording, task in recordings:
         problems = tasks.read_problems(paths.problems(task, "test"))
         by_problem = completions.read_recording(str(recording), problems)
@@ -180,10 +180,10 @@ def test_recordings_again(arguments, runs, require_local_tables):
                 grade = graders.grade(arguments.graders[task], completion["completion"], problem["answer"])
                 if row is None or int(row["correct"]) != grade.correct:
                     value = row["correct"] if row else "missing"
-                    wrong.append(
+                    failures.append(
                         f"{path}: {problem['id']}, sample {completion['sample']}: correct is {value}, graded again {int(grade.correct)}"
                     )
-    check(wrong)
+    check(failures)
 
 
 def test_training_again(tables, runs, require_local_tables):
@@ -195,20 +195,20 @@ def test_training_again(tables, runs, require_local_tables):
             logs[cell] = [list(csv.DictReader(io.StringIO(files.read_text(path)))) for path in log_paths]
     if not logs:
         pytest.skip("no training logs are here (results/training)")
-    wrong = []
+    failures = []
     for _, place, row in rows_of(tables, "learnable"):
         if updates := logs.get((row["model"], row["task"], row["policy"], row["recipe"])):
             share = mean(mean(float(update["learnable_share"]) for update in log) for log in updates)
             if not close(share, row["learnable"]):
-                wrong.append(f"{place}: learnable is {row['learnable']}, from the training logs {share}")
+                failures.append(f"{place}: learnable is {row['learnable']}, from the training logs {share}")
     for _, place, row in rows_of(tables, "parity"):
         cell = row["model"], row["task"], row["policy"], row["recipe"]
         if cell in logs:
             log = logs[cell][[run.seed for run in runs[cell]].index(row["seed"])]
             rollouts = sum(float(update["rollouts"]) for update in log)
-            trained = sum(float(update.get("trained") or 1) for update in log)
-            if rollouts != row["rollouts"] or trained != row["updates"]:
-                wrong.append(
-                    f"{place}: {row['rollouts']} rollouts in {row['updates']} updates, from the training log {rollouts} in {trained}"
+            update_count = sum(float(update.get("trained") or 1) for update in log)
+            if rollouts != row["rollouts"] or update_count != row["updates"]:
+                failures.append(
+                    f"{place}: {row['rollouts']} rollouts in {row['updates']} updates, from the training log {rollouts} in {update_count}"
                 )
-    check(wrong)
+    check(failures)

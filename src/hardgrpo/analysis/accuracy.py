@@ -33,14 +33,14 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
     """Unbiased pass@k of base model and last checkpoint, for k = 1 (avg@k), 2, 4, 8, ... and the number of samples."""
     rows = []
     for cell in cells:
-        last = cell.steps()[-1]
-        samples = min(cell.samples(0), cell.samples(last))
+        last_step = cell.steps()[-1]
+        samples = min(cell.samples(0), cell.samples(last_step))
         for k in k_values(samples):
             base = np.stack([pass_rates(evaluation, 0, k) for evaluation in cell.bases])
-            values = np.stack([pass_rates(trained, last, k) for trained in cell.runs])
+            values = np.stack([pass_rates(trained, last_step, k) for trained in cell.runs])
             rows.append(
                 cell.keys
-                | {"k": k, "step": last, "base": base.mean()}
+                | {"k": k, "step": last_step, "base": base.mean()}
                 | mean_columns("pass", values)
                 | mean_columns("gain", values - base)
                 | {"problems": values.shape[1], "seeds": values.shape[0]}
@@ -82,16 +82,16 @@ def tiers(cells: list[Cell]) -> list[dict]:
     """Accuracy and gain at the last checkpoint, by tier."""
     rows = []
     for cell in cells:
-        last = cell.steps()[-1]
+        last_step = cell.steps()[-1]
         problem_tiers = cell.tiers()
-        base, trained = cell.base_rates(), cell.rates(last)
+        base, trained_rates = cell.base_rates(), cell.rates(last_step)
         for tier in tier_names(problem_tiers):
             in_tier = (problem_tiers == tier).to_numpy()
             rows.append(
                 cell.keys
-                | {"tier": tier, "step": last, "base_accuracy": base[:, in_tier].mean()}
-                | mean_columns("accuracy", trained[:, in_tier])
-                | mean_columns("gain", trained[:, in_tier] - base[:, in_tier])
+                | {"tier": tier, "step": last_step, "base_accuracy": base[:, in_tier].mean()}
+                | mean_columns("accuracy", trained_rates[:, in_tier])
+                | mean_columns("gain", trained_rates[:, in_tier] - base[:, in_tier])
                 | {"problems": int(in_tier.sum()), "seeds": len(cell.runs)}
             )
     return rows

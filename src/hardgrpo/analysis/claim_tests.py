@@ -237,12 +237,12 @@ def tiers(claim: dict, study: Study) -> list[dict]:
 
 def parts(claim: dict, study: Study) -> list[dict]:
     """Finishing less correctness in the gain of `policy`, at the last checkpoint."""
-    last = {}
+    last_rows = {}
     for row in study.rows("parts", claim, arm=claim["arm"]):
-        if cell_of(row) not in last or row["step"] > last[cell_of(row)]["step"]:
-            last[cell_of(row)] = row
+        if cell_of(row) not in last_rows or row["step"] > last_rows[cell_of(row)]["step"]:
+            last_rows[cell_of(row)] = row
     name = f"finishing - correctness of {claim['arm']}"
-    return [_cell_result(row, name, _interval(row, "finishing_minus_correctness")) for row in last.values()]
+    return [_cell_result(row, name, _interval(row, "finishing_minus_correctness")) for row in last_rows.values()]
 
 
 def catches_up(claim: dict, study: Study) -> list[dict]:

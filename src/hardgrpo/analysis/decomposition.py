@@ -16,12 +16,12 @@ def parts(cells: list[Cell]) -> list[dict]:
     """Every gain split into finishing and correctness, at the last checkpoint, of sampled completions."""
     rows = []
     for cell in cells:
-        last = cell.steps()[-1]
-        rates = cell.split_rates(last)
+        last_step = cell.steps()[-1]
+        rates = cell.split_rates(last_step)
         finishing, correctness = statistics.decompose_by_problem(*rates)
         rows.append(
             cell.keys
-            | {"step": last, "gain": (rates[3] - rates[1]).mean()}
+            | {"step": last_step, "gain": (rates[3] - rates[1]).mean()}
             | mean_columns("finishing", finishing)
             | mean_columns("correctness", correctness)
             | mean_columns("finishing_minus_correctness", finishing - correctness)
@@ -43,9 +43,9 @@ def decomposition(cells: list[Cell]) -> list[dict]:
         groups = {None: np.ones(len(problem_tiers), bool)} | {
             tier: (problem_tiers == tier).to_numpy() for tier in tier_names(problem_tiers)
         }
-        for step, base, trained in _by_step(cell):
+        for step, base, trained_rates in _by_step(cell):
             for tier, in_tier in groups.items():
-                tier_rates = {column: (base[column][:, in_tier], trained[column][:, in_tier]) for column in DECOMPOSED}
+                tier_rates = {column: (base[column][:, in_tier], trained_rates[column][:, in_tier]) for column in DECOMPOSED}
                 for grading, rates in _by_grading(tier_rates):
                     finishing, correctness = statistics.decompose_by_problem(*rates)
                     rows.append(
@@ -66,9 +66,9 @@ def decomposition_runs(cells: list[Cell]) -> list[dict]:
     means."""
     rows = []
     for cell in cells:
-        for step, base, trained in _by_step(cell):
-            base_rates = {name: np.broadcast_to(base[name], trained[name].shape) for name in DECOMPOSED}
-            runs = [{name: (base_rates[name][i], trained[name][i]) for name in DECOMPOSED} for i in range(len(cell.seeds))]
+        for step, base, trained_rates in _by_step(cell):
+            base_rates = {name: np.broadcast_to(base[name], trained_rates[name].shape) for name in DECOMPOSED}
+            runs = [{name: (base_rates[name][i], trained_rates[name][i]) for name in DECOMPOSED} for i in range(len(cell.seeds))]
             for grading in GRADINGS:
                 for seed, run_rates in zip(cell.seeds, runs):
                     rates = dict(_by_grading(run_rates))[grading]

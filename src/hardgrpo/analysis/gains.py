@@ -23,11 +23,11 @@ def gains(cells: list[Cell]) -> list[dict]:
             pooled = _pooled(list(gains_by_cell.values()), differences=False)
             mdd = _detectable(list(gains_by_cell.values()), pooled)
             for cell in family:
-                last, cell_gains = cell.steps()[-1], gains_by_cell[id(cell)]
-                samples = cell.samples(last) if decoding == "sampled" else 1
+                last_step, cell_gains = cell.steps()[-1], gains_by_cell[id(cell)]
+                samples = cell.samples(last_step) if decoding == "sampled" else 1
                 rows[id(cell), decoding] = (
                     cell.keys
-                    | {"decoding": decoding, "step": last, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
+                    | {"decoding": decoding, "step": last_step, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
                     | mean_columns("gain", cell_gains)
                     | _alternative_intervals("gain", cell_gains, _shared_noise(cell, None, decoding), pooled)
                     | {"mdd": mdd, "problems": cell_gains.shape[1], "samples": samples, "seeds": cell_gains.shape[0]}
@@ -44,11 +44,11 @@ def differences(cells: list[Cell]) -> list[dict]:
     rows = []
     for family in families(cells):
         rates = {id(cell): cell.rates(cell.steps()[-1]) for cell in family}
-        compared = pairs(family)
+        cell_pairs = pairs(family)
         pooled = _pooled(list(rates.values()), differences=True)
-        mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in compared], pooled, len(compared)) if compared else np.nan
+        mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in cell_pairs], pooled, len(cell_pairs)) if cell_pairs else np.nan
         family_rows = []
-        for first, second in compared:
+        for first, second in cell_pairs:
             values = rates[id(first)] - rates[id(second)]
             parts = statistics.components(values)
             family_rows.append(
@@ -75,10 +75,12 @@ def mcnemar(cells: list[Cell]) -> list[dict]:
         for decoding in family[0].decodings():
             single_grades = {}  # {(arm, seed): (step, grades (N,))}; the base model has the key (None, seed)
             for cell in family:
-                last = cell.steps()[-1]
-                grades, bases = cell.grades(last, decoding), cell.grades(0, decoding)
+                last_step = cell.steps()[-1]
+                grades, bases = cell.grades(last_step, decoding), cell.grades(0, decoding)
                 if grades is not None and bases is not None and grades.shape[-1] == bases.shape[-1] == 1:
-                    single_grades |= {(cell.arm, seed): (last, run_grades[:, 0]) for seed, run_grades in zip(cell.seeds, grades)}
+                    single_grades |= {
+                        (cell.arm, seed): (last_step, run_grades[:, 0]) for seed, run_grades in zip(cell.seeds, grades)
+                    }
                     single_grades |= {
                         (None, seed): (0, run_grades[:, 0])
                         for seed, run_grades in zip(cell.seeds, np.broadcast_to(bases, grades.shape))
@@ -120,8 +122,11 @@ def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
     """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan where samples cannot be matched by number."""
     if decoding == "greedy":
         return 0.0  # no sampling
-    last = cell.steps()[-1]
-    grades, minus_grades = cell.grades(last), cell.grades(0) if minus_cell is None else minus_cell.grades(minus_cell.steps()[-1])
+    last_step = cell.steps()[-1]
+    grades, minus_grades = (
+        cell.grades(last_step),
+        cell.grades(0) if minus_cell is None else minus_cell.grades(minus_cell.steps()[-1]),
+    )
     if grades is None or minus_grades is None or grades.shape[-2:] != minus_grades.shape[-2:]:
         return np.nan
     return float(statistics.shared_noise(grades - minus_grades))

@@ -23,13 +23,13 @@ def kinds(cells: list[Cell]) -> list[dict]:
     for cell in cells:
         if cell.reach is None:
             continue
-        last, problem_tiers = cell.steps()[-1], cell.tiers()
-        rates = cell.split_rates(last)
+        last_step, problem_tiers = cell.steps()[-1], cell.tiers()
+        rates = cell.split_rates(last_step)
         shape = rates[2].shape
         out_of_reach = np.broadcast_to(cell.out_of_reach(), shape)
         greedy = None
         if "greedy" in cell.decodings():
-            greedy = cell.rates(last, decoding="greedy") - cell.base_rates(decoding="greedy")
+            greedy = cell.rates(last_step, decoding="greedy") - cell.base_rates(decoding="greedy")
         for tier in [None, *tier_names(problem_tiers)]:
             in_tier = np.ones(shape[1], bool) if tier is None else (problem_tiers == tier).to_numpy()
             finishing, sharpening, new_solving = split(
@@ -38,7 +38,7 @@ def kinds(cells: list[Cell]) -> list[dict]:
             gain_out_of_reach = out_of_reach[:, in_tier] * (rates[3] - rates[1])[:, in_tier]
             rows.append(
                 cell.keys
-                | {"tier": tier, "step": last, "reach_samples": cell.reach_samples()}
+                | {"tier": tier, "step": last_step, "reach_samples": cell.reach_samples()}
                 | mean_columns("gain", (rates[3] - rates[1])[:, in_tier])
                 | mean_columns("finishing", finishing)
                 | mean_columns("sharpening", sharpening)
@@ -80,12 +80,12 @@ def reasons(cells: list[Cell]) -> list[dict]:
         sound, base_sound = (cell.rates(cell.steps()[-1], "sound"), cell.base_rates("sound"))
         if np.isnan(sound).any() or np.isnan(base_sound).any():
             continue
-        last = cell.steps()[-1]
-        correct, base_correct = cell.rates(last), cell.base_rates()
+        last_step = cell.steps()[-1]
+        correct, base_correct = cell.rates(last_step), cell.base_rates()
         rows.append(
             cell.keys
             | {
-                "step": last,
+                "step": last_step,
                 "base_sound": base_sound.mean(),
                 "base_sound_share": statistics.ratio_of_means(base_sound, base_correct),
             }
@@ -106,14 +106,14 @@ def same_answers(cells: list[Cell]) -> list[dict]:
     """
     rows = []
     for cell in cells:
-        last = cell.steps()[-1]
-        if min(cell.samples(0), cell.samples(last)) < 2:
+        last_step = cell.steps()[-1]
+        if min(cell.samples(0), cell.samples(last_step)) < 2:
             continue
         base = np.stack([_agreement(frame, 0) for frame in cell.bases])
-        trained = np.stack([_agreement(frame, last) for frame in cell.runs])
+        trained = np.stack([_agreement(frame, last_step) for frame in cell.runs])
         rows.append(
             cell.keys
-            | {"step": last, "base_same": base.mean()}
+            | {"step": last_step, "base_same": base.mean()}
             | mean_columns("same", trained)
             | mean_columns("change", trained - base)
             | {"base_entropy": _bits(base.mean()), "entropy": _bits(trained.mean())}
@@ -130,14 +130,14 @@ def majority(cells: list[Cell]) -> list[dict]:
     """
     rows = []
     for cell in cells:
-        last = cell.steps()[-1]
-        if min(cell.samples(0), cell.samples(last)) < 3:
+        last_step = cell.steps()[-1]
+        if min(cell.samples(0), cell.samples(last_step)) < 3:
             continue
         base = np.stack([_vote(frame, 0) for frame in cell.bases])
-        trained = np.stack([_vote(frame, last) for frame in cell.runs])
+        trained = np.stack([_vote(frame, last_step) for frame in cell.runs])
         rows.append(
             cell.keys
-            | {"step": last, "k": cell.samples(last), "base": base.mean()}
+            | {"step": last_step, "k": cell.samples(last_step), "base": base.mean()}
             | mean_columns("majority", trained)
             | mean_columns("gain", trained - base)
             | {"problems": trained.shape[1], "seeds": trained.shape[0]}
@@ -162,5 +162,5 @@ def _agreement(frame: pd.DataFrame, step: int) -> np.ndarray:
     return (pairs / (sample_counts * (sample_counts - 1))).to_numpy()
 
 
-def _bits(same: float) -> float:
-    return float(-np.log2(same)) if same > 0 else np.nan
+def _bits(probability: float) -> float:
+    return float(-np.log2(probability)) if probability > 0 else np.nan

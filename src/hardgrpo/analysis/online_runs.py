@@ -56,8 +56,8 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
         seeds = len(cell.seeds)
         rng = np.random.Generator(np.random.PCG64(SEED))
         draws = rng.integers(seeds, size=(DRAWS, seeds))
-        share, first = _share(spent, curves.mean(axis=0), plain_spent, plain_curves.mean(axis=0))
-        if first == 0:
+        share, divisor = _share(spent, curves.mean(axis=0), plain_spent, plain_curves.mean(axis=0))
+        if divisor == 0:
             continue
         shares = np.array(
             [_share(spent, curves[indices].mean(axis=0), plain_spent, plain_curves[indices].mean(axis=0))[0] for indices in draws]
@@ -66,7 +66,7 @@ def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: d
         rows.append(
             cell.keys
             | minus_columns(plain)
-            | {"target": plain_curves[:, -1].mean(), "minus_share": first / plain_spent[-1]}
+            | {"target": plain_curves[:, -1].mean(), "minus_share": divisor / plain_spent[-1]}
             | {
                 name: value if np.isfinite(value) else None
                 for name, value in (("share", share), ("share_low", low), ("share_high", high))
@@ -85,10 +85,10 @@ def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarra
 
 
 def _share(spent: list[float], curve: np.ndarray, plain_spent: list[float], plain_curve: np.ndarray) -> tuple[float, float]:
-    """(share, first): `first` is the number of rollouts at which `plain_curve` first reaches its final accuracy; `share` is the
-    number at which `curve` first reaches this accuracy, / `first`. `share` is infinite if `curve` never reaches it or `first` is 0."""
-    first = first_reached(plain_spent, plain_curve, plain_curve[-1])
-    return (first_reached(spent, curve, plain_curve[-1]) / first if first else np.inf), first
+    """(share, divisor): `divisor` is the number of rollouts at which `plain_curve` first reaches its final accuracy; `share` is the
+    number at which `curve` first reaches this accuracy, / `divisor`. It is infinite if `curve` never does or `divisor` is 0."""
+    divisor = first_reached(plain_spent, plain_curve, plain_curve[-1])
+    return (first_reached(spent, curve, plain_curve[-1]) / divisor if divisor else np.inf), divisor
 
 
 def first_reached(spent: list[float], curve: np.ndarray, target: float) -> float:

@@ -31,16 +31,16 @@ def paired(cells: list[Cell]) -> list[dict]:
     for cell, minus_cell in itertools.combinations(cells, 2):
         is_same_arm = all(getattr(cell, name) == getattr(minus_cell, name) for name in ("model", "eval_task", "arm", "seeds"))
         if is_same_arm and cell.task != minus_cell.task:
-            rows.append(_row(cell, cell, "trained on", minus_cell.task, _last(cell) - _last(minus_cell)))
+            rows.append(_row(cell, cell, "trained on", minus_cell.task, _last_rates(cell) - _last_rates(minus_cell)))
     return rows
 
 
-def _row(cell: Cell, minus_cell: Cell, what: str, place, values: np.ndarray) -> dict:
-    columns = minus_columns(minus_cell) | {"what": what, "at": str(place)}
+def _row(cell: Cell, minus_cell: Cell, kind: str, place, values: np.ndarray) -> dict:
+    columns = minus_columns(minus_cell) | {"what": kind, "at": str(place)}
     return cell.keys | columns | mean_columns("difference", values) | {"problems": values.shape[1], "seeds": values.shape[0]}
 
 
-def _last(cell: Cell) -> np.ndarray:
+def _last_rates(cell: Cell) -> np.ndarray:
     return cell.rates(cell.steps()[-1])
 
 
@@ -63,7 +63,7 @@ def _pass_at_k(cell: Cell, k: int) -> np.ndarray:
 
 
 def _tiers(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, str, np.ndarray]]:
-    problem_tiers, values = cell.tiers(), _last(cell) - _last(minus_cell)
+    problem_tiers, values = cell.tiers(), _last_rates(cell) - _last_rates(minus_cell)
     for tier in tier_names(problem_tiers):
         yield "tier", tier, values[:, (problem_tiers == tier).to_numpy()]
 
@@ -71,16 +71,16 @@ def _tiers(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, str, np.ndarray]
 def _tests(cells: list[Cell]) -> Iterator[tuple]:
     """(cell, cell to subtract, "test", test, values (S, N)) for each further test with the problems of the task's own test."""
     for family, further_family in itertools.permutations(families(cells), 2):
-        own, further = family[0], further_family[0]
-        if own.eval_task != own.task or (own.model, own.task) != (further.model, further.task):
+        own_cell, further_cell = family[0], further_family[0]
+        if own_cell.eval_task != own_cell.task or (own_cell.model, own_cell.task) != (further_cell.model, further_cell.task):
             continue
-        if not own.tiers().index.equals(further.tiers().index):
+        if not own_cell.tiers().index.equals(further_cell.tiers().index):
             continue
         by_arm = {cell.arm: cell for cell in further_family}
         for cell, minus_cell in pairs([cell for cell in family if cell.arm in by_arm]):
             if cell.seeds == by_arm[cell.arm].seeds == by_arm[minus_cell.arm].seeds:
-                further_lead = _last(by_arm[cell.arm]) - _last(by_arm[minus_cell.arm])
-                yield cell, minus_cell, "test", further.eval_task, _last(cell) - _last(minus_cell) - further_lead
+                further_lead = _last_rates(by_arm[cell.arm]) - _last_rates(by_arm[minus_cell.arm])
+                yield cell, minus_cell, "test", further_cell.eval_task, _last_rates(cell) - _last_rates(minus_cell) - further_lead
 
 
 def tier_trends(cells: list[Cell]) -> list[dict]:
@@ -91,18 +91,18 @@ def tier_trends(cells: list[Cell]) -> list[dict]:
     """
     rows = []
     for cell in cells:
-        problem_tiers, last = cell.tiers(), cell.steps()[-1]
+        problem_tiers, last_step = cell.tiers(), cell.steps()[-1]
         tiers = tier_names(problem_tiers)
         if len(tiers) < 2:
             continue
         masks = [(problem_tiers == name).to_numpy() for name in (tiers[0], tiers[-1])]
         points, odds = (
-            [change(cell.base_rates()[:, in_tier], cell.rates(last)[:, in_tier]) for in_tier in masks]
+            [change(cell.base_rates()[:, in_tier], cell.rates(last_step)[:, in_tier]) for in_tier in masks]
             for change in (_points, _log_odds)
         )
         rows.append(
             cell.keys
-            | {"easiest": tiers[0], "hardest": tiers[-1], "step": last}
+            | {"easiest": tiers[0], "hardest": tiers[-1], "step": last_step}
             | estimate_columns("points", statistics.contrast_interval(*points))
             | estimate_columns("log_odds", statistics.contrast_interval(*odds))
             | {"problems": int(min(in_tier.sum() for in_tier in masks)), "seeds": len(cell.runs)}
@@ -110,14 +110,14 @@ def tier_trends(cells: list[Cell]) -> list[dict]:
     return rows
 
 
-def _points(base: np.ndarray, trained: np.ndarray) -> np.ndarray:
-    return trained - base
+def _points(base: np.ndarray, trained_rates: np.ndarray) -> np.ndarray:
+    return trained_rates - base
 
 
-def _log_odds(base: np.ndarray, trained: np.ndarray) -> np.ndarray:
+def _log_odds(base: np.ndarray, trained_rates: np.ndarray) -> np.ndarray:
     """(S, N) linearised contributions whose mean is the gain in log odds of the accuracy (delta method)."""
-    means = base.mean(), trained.mean()
+    means = base.mean(), trained_rates.mean()
     if any(mean in (0, 1) for mean in means):
-        return np.full(trained.shape, np.nan)
-    before, after = (np.log(m / (1 - m)) + (x - m) / (m * (1 - m)) for m, x in zip(means, (base, trained)))
+        return np.full(trained_rates.shape, np.nan)
+    before, after = (np.log(m / (1 - m)) + (x - m) / (m * (1 - m)) for m, x in zip(means, (base, trained_rates)))
     return after - before

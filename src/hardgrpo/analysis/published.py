@@ -48,7 +48,7 @@ def compare(tables: dict[str, list[dict]], published: list[dict], readings: set[
     `published_low` and `published_high` are the exact 95 % interval of a published count (Clopper and Pearson 1934), for new
     problems. `same_when_rounded` is 1 where the study's number, rounded to the printed digits, equals the published one.
     """
-    measurements, rows = measured(tables), []
+    measurements, rows = study_numbers(tables), []
     for row in (row for row in published if row["unit"] in SCALE and row["policy"]):
         rows += [_comparison(row, measurement) for measurement in measurements if _matches(row, measurement, readings)]
     if any(row["quantity"] == "gain" for row in rows):  # numbers over all cells are comparable only if some gain of a cell is
@@ -107,8 +107,8 @@ def averages(accuracies: list[dict]) -> list[dict]:
         for policy, by_model in complete.items():
             rows.append(columns | {"policy": policy, "quantity": "accuracy", "here": sum(by_model.values()) / len(models)})
         if {"base_wrong", "base_right_matched"} <= set(complete):
-            wrong, right = complete["base_wrong"], complete["base_right_matched"]
-            leads = [wrong[model] / right[model] - 1 for model in models if right[model]]
+            wrong_accuracy, right_accuracy = complete["base_wrong"], complete["base_right_matched"]
+            leads = [wrong_accuracy[model] / right_accuracy[model] - 1 for model in models if right_accuracy[model]]
             if len(leads) == len(models):
                 relative = {"policy": "base_wrong", "quantity": "relative_to_base_right_matched", "here": sum(leads) / len(leads)}
                 rows.append(columns | relative)
@@ -122,7 +122,7 @@ def _exact(row: dict) -> dict:
     return {"published_low": low, "published_high": high}
 
 
-def measured(tables: dict[str, list[dict]]) -> list[dict]:
+def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
     """The study's numbers in the published quantities, with columns model, task, eval_task, policy (the label of the arm), quantity,
     here (the number), low, high, seeds."""
     rows = []
@@ -143,13 +143,13 @@ def measured(tables: dict[str, list[dict]]) -> list[dict]:
         add(f"pass_at_{row['k']:.0f}", row, row["pass"], "pass")
         add(f"pass_at_{row['k']:.0f}", row, row["base"], policy="base")
     sampled = [row for row in tables["accuracy"] if row["decoding"] == "sampled"]
-    last = {_arm(row): row for row in sorted(sampled, key=lambda row: row["step"])}
-    for row in [row for row in sampled if row["step"] == 0] + list(last.values()):
+    last_rows = {_arm(row): row for row in sorted(sampled, key=lambda row: row["step"])}
+    for row in [row for row in sampled if row["step"] == 0] + list(last_rows.values()):
         keys = {} if row["step"] else {"policy": "base"}
         add("accuracy", row, row["accuracy"], "accuracy", **keys)
         add("answered", row, row["answered_mean"], **keys)
     for row in tables["parts"]:
-        if row.get("step") not in (None, last.get(_arm(row), row).get("step")):
+        if row.get("step") not in (None, last_rows.get(_arm(row), row).get("step")):
             continue  # an earlier checkpoint
         add("accuracy_answered", row, row["base_accuracy_answered"], policy="base")
         add("accuracy_answered", row, row["accuracy_answered"])

@@ -39,9 +39,9 @@ def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows
             continue
         shares, tokens, gain = task_points.T
         columns = {"task": task, "cells": len(task_points)}
-        both = statistics.coefficients(task_points[:, :2], gain)
+        joint_coefficients = statistics.coefficients(task_points[:, :2], gain)
         pairs = (("learnable", "tokens", shares, tokens), ("tokens", "learnable", tokens, shares))
-        for (name, rival, x, z), adjusted in zip(pairs, both):
+        for (name, rival, x, z), adjusted in zip(pairs, joint_coefficients):
             (alone,) = statistics.coefficients(x[:, None], gain)
             r_squared = statistics.r_squared(x, gain).estimate, statistics.partial_r_squared(gain, x, z)
             for (slope, _), explained, adjusted_for in zip((alone, adjusted), r_squared, (None, rival)):

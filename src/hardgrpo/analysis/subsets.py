@@ -47,12 +47,12 @@ def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: l
     whose samples are neither all correct nor all wrong. `confidently_wrong`: share whose agreement is at least CONFIDENT and whose
     pass rate is at most WRONG; nan where no policy uses signals. The means leave out prompts without a reference answer.
     """
-    pools = {paths.pair_of(path): _measured(path) for path in difficulty_files}
+    pools = {paths.pair_of(path): _pool_rates(path) for path in difficulty_files}
     for path in signal_files:
         agreement = {row["id"]: row["agreement"] for row in files.read_rows(path, {"id": str, "agreement": float})}
         pool = pools[paths.pair_of(path)]
-        wrong = (pool.index.map(agreement) >= CONFIDENT) & (pool.pass_rate <= WRONG)
-        pool["confidently_wrong"] = wrong.astype(float).where(pool.pass_rate.notna())
+        is_wrong = (pool.index.map(agreement) >= CONFIDENT) & (pool.pass_rate <= WRONG)
+        pool["confidently_wrong"] = is_wrong.astype(float).where(pool.pass_rate.notna())
     rows = []
     for (base, task), pool in pools.items():
         rows.append({"model": settings.model_of(base), "task": task, "policy": "pool", "prompts": len(pool)} | _means(pool, pool))
@@ -72,7 +72,7 @@ def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: l
     return grouped.mean().assign(seeds=grouped.size()).reset_index().to_dict("records")
 
 
-def _measured(path: str) -> pd.DataFrame:
+def _pool_rates(path: str) -> pd.DataFrame:
     """Pass rate and number of samples by id: of the held-out completions if every prompt has some, else of all."""
     rows = files.read_rows(path, {"id": str, "pass_rate": float}, {"held_out": int, "held_out_correct": int, "samples": int})
     is_held_out = bool(rows) and all(row["held_out"] for row in rows)

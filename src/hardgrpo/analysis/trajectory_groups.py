@@ -30,10 +30,10 @@ def trajectories(later_paths: list[str], difficulty_paths: list[str], subset_pat
         outcomes = by_stretch(pd.DataFrame(files.read_rows(path, LATER)))
         rates = read_rates(next(file for file in difficulty_paths if paths.pair_of(file) == (model, prompts)))
         groups = random_groups(list(rates), GROUPS)
-        for policy, chosen in read_subsets(subset_paths, model, prompts).items():
-            weights = selection_shares([ids for _, ids, _ in chosen])
-            weights_without_group = selections_without_groups(groups, rates, chosen[0][2], [seed for seed, _, _ in chosen])
-            columns = {"never_solved": mean(pd.Series(rates).eq(0), weights), "prompts": weights.sum(), "seeds": len(chosen)}
+        for policy, selections in read_subsets(subset_paths, model, prompts).items():
+            weights = selection_shares([ids for _, ids, _ in selections])
+            weights_without_group = selections_without_groups(groups, rates, selections[0][2], [seed for seed, _, _ in selections])
+            columns = {"never_solved": mean(pd.Series(rates).eq(0), weights), "prompts": weights.sum(), "seeds": len(selections)}
             for (stretch, begin, end), table in outcomes:
                 row = {"model": model, "task": prompts, "policy": policy, "stretch": stretch, "begin": begin, "end": end}
                 for name in OUTCOMES:

@@ -152,7 +152,7 @@ def gains(numbers) -> str:
     for (model, task), group in table.groupby(["model", "task"], sort=False):
         sampled, greedy = (gain_ends(numbers, group[group.decoding == name]) for name in ("sampled", "greedy"))
         pairs = differences[(differences.model == model) & (differences.task == task)]
-        cells.append({"model": model, "task": task, "sampled": sampled, "greedy": greedy} | resolved(pairs))
+        cells.append({"model": model, "task": task, "sampled": sampled, "greedy": greedy} | resolved_differences(pairs))
     return fill("gains", cells=cells)
 
 
@@ -160,15 +160,15 @@ def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
     return ends(numbers, "gains", rows, "gain", lambda row: f"gain.{cell(row)}.{row.decoding}")
 
 
-def resolved(pairs: pd.DataFrame) -> dict:
+def resolved_differences(pairs: pd.DataFrame) -> dict:
     """Whether policies are compared, the differences that are resolved after Holm's correction, and the macro of the detectable
     difference."""
     resolved_pairs = []
     for row in pairs[pairs.p_holm < 0.05].itertuples():
         better, worse = (row.arm, row.minus_arm) if row.difference > 0 else (row.minus_arm, row.arm)
         resolved_pairs.append({"better": better, "worse": worse, "key": f"p.{cell(row)}.{row.minus_arm}"})
-    first = pairs.iloc[0] if pairs.mdd.notna().any() else None
-    detectable = "" if first is None else f"detectable.difference.{first.model}.{first.task}.{first.eval_task}"
+    first_row = pairs.iloc[0] if pairs.mdd.notna().any() else None
+    detectable = "" if first_row is None else f"detectable.difference.{first_row.model}.{first_row.task}.{first_row.eval_task}"
     return {"compared": len(pairs) > 0, "resolved": resolved_pairs, "detectable": detectable}
 
 
@@ -177,24 +177,24 @@ def made_of(numbers) -> str:
     parts, reasons = (own_test_rows(numbers.tables[name]) for name in ("parts", "reasons"))
     kinds, decomposition, cells = over_all_tiers(numbers.tables["kinds"]), own_test_rows(numbers.tables["decomposition"]), []
     for (model, task), group in parts.groupby(["model", "task"], sort=False):
-        same = lambda frame, model=model, task=task: frame[(frame.model == model) & (frame.task == task)]
+        cell_rows = lambda frame, model=model, task=task: frame[(frame.model == model) & (frame.task == task)]
         values = {"model": model, "task": task, "kinds": None, "sound": None}
         values["finishing"] = ends(numbers, "parts", group, "finishing", part_key("finishing"))
-        if len(rows := same(kinds)):
+        if len(rows := cell_rows(kinds)):
             values["kinds"] = kinds_of(numbers, f"{model}.{task}", rows)
         else:
             values["correctness"] = ends(numbers, "parts", group, "correctness", part_key("correctness"))
-        if len(rows := same(reasons[reasons.sound_share.notna()])):
+        if len(rows := cell_rows(reasons[reasons.sound_share.notna()])):
             values["sound"] = sound_of(numbers, f"{model}.{task}", rows)
-        cells.append(values | {"graders": finishing_by_grader(numbers, same(decomposition))})
+        cells.append(values | {"graders": finishing_by_grader(numbers, cell_rows(decomposition))})
     return fill("made_of", cells=cells)
 
 
 def kinds_of(numbers, key: str, rows: pd.DataFrame) -> dict:
     """Sharpening and new solving, and the share of problems out of reach of the base model's samples."""
-    first = rows.iloc[0]
-    lost = numbers.add(f"out.of.reach.{key}", "kinds", first, ["out_of_reach"], "points")
-    samples = numbers.add(f"reach.samples.{key}", "kinds", first, ["reach_samples"], "count")
+    first_row = rows.iloc[0]
+    lost = numbers.add(f"out.of.reach.{key}", "kinds", first_row, ["out_of_reach"], "points")
+    samples = numbers.add(f"reach.samples.{key}", "kinds", first_row, ["reach_samples"], "count")
     return {
         "sharpening": ends(numbers, "kinds", rows, "sharpening", part_key("sharpening")),
         "new_solving": ends(numbers, "kinds", rows, "new_solving", part_key("new.solving")),
@@ -234,15 +234,15 @@ def leads(numbers) -> str:
     """The property of the base model that explains the lead of `hard` over `random` best, by R^2 over base models."""
     table = own_test_rows(numbers.tables["lead_regressions"])
     table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
-    several, lines = table.model.nunique() > 1, []
+    has_several_models, lines = table.model.nunique() > 1, []
     for (model, task), group in table.groupby(["model", "task"], sort=False, dropna=False):
         best = group.loc[group.r_squared.idxmax()]
-        key = f"lead.{model}.{task}" if several else f"lead.{task}"
-        add = lambda name, columns, how, key=key, best=best: numbers.add(f"{key}.{name}", "lead_regressions", best, columns, how)
+        key = f"lead.{model}.{task}" if has_several_models else f"lead.{task}"
+        add = lambda name, columns, form, key=key, best=best: numbers.add(f"{key}.{name}", "lead_regressions", best, columns, form)
         lines.append(
             {
                 "task": task,
-                "model": model if several else "",
+                "model": model if has_several_models else "",
                 "property": PROPERTIES[best.predictor],
                 "slope": add("slope", interval("slope"), "slope"),
                 "explained": add("explained", ["r_squared"], "r squared"),
@@ -297,13 +297,13 @@ def limits_compared(numbers, cut_from: dict[str, str]) -> str:
     """Tasks that differ only in the completion limit: the gains under each limit and their parts."""
     parts, cells = numbers.tables["parts"], []
     for tight, ample in cut_from.items():
-        for trained in (tight, ample):
-            for model, group in parts[parts.task == trained].groupby("model", sort=False):
+        for trained_task in (tight, ample):
+            for model, group in parts[parts.task == trained_task].groupby("model", sort=False):
                 for test in (tight, ample):
                     rows = group[group.eval_task == test]
                     if len(rows):
                         halves = {name: ends(numbers, "parts", rows, name, part_key(name)) for name in ("finishing", "correctness")}
-                        cells.append({"task": trained, "test": test, "model": model, "key": cell(rows.iloc[0])} | halves)
+                        cells.append({"task": trained_task, "test": test, "model": model, "key": cell(rows.iloc[0])} | halves)
     return fill("limits_compared", cells=cells)
 
 

@@ -182,9 +182,9 @@ def seeds(group: pd.DataFrame) -> str:
 
 def format_range(numbers, form: str = ",.0f", word: str = "") -> str:
     """'3 to 5', or '3' if all numbers are equal; followed by `word`, in the plural where needed."""
-    least, most = (format(end, form) for end in (min(numbers), max(numbers)))
-    text = least if least == most else f"{least} to {most}"
-    return f"{text} {word}{'' if most == '1' else 's'}" if word else text
+    smallest, largest = (format(end, form) for end in (min(numbers), max(numbers)))
+    text = smallest if smallest == largest else f"{smallest} to {largest}"
+    return f"{text} {word}{'' if largest == '1' else 's'}" if word else text
 
 
 def bars(frame: pd.DataFrame, name: str, scale: float = 100) -> list:

@@ -53,8 +53,8 @@ PARTS = [*interval("finishing"), *interval("correctness")]
 MEANS = ["answered_mean", "truncated_mean", "tokens_mean"]
 CURVES = ["tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share"]
 SPREAD = ["tokens", "tokens_least", "tokens_most", "seconds", "seconds_least", "seconds_most"]
-CHOSEN = ["pool", "prompts", "mean_pass_rate", "zero_share", "held_out_pass_rate", "held_out_zero_share"]
-CHOSEN += ["boundary_pass_rate", "tied", "tied_chosen"]
+SUBSET_COLUMNS = ["pool", "prompts", "mean_pass_rate", "zero_share", "held_out_pass_rate", "held_out_zero_share"]
+SUBSET_COLUMNS += ["boundary_pass_rate", "tied", "tied_chosen"]
 
 SUMMARIES = {
     "accuracy": Summary("accuracy", ["cells"], [*CELL, "decoding", "step", *interval("accuracy"), *MEANS, "problems", "samples", "seeds"]),
@@ -85,7 +85,7 @@ SUMMARIES = {
     "spent": Summary("training_logs", ["parity", "seconds"], [*RUNS, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
     "rollouts": Summary("online_runs", ["updates"], [*RUNS, "sampling_steps", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
     "time_to_target": Summary("online_runs", ["cells", "updates", "plan"], [*CELL, *MINUS, "target", "minus_share", *interval("share"), "reached", "seeds"]),
-    "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *CHOSEN, "seeds"]),
+    "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *SUBSET_COLUMNS, "seeds"]),
     "chosen": Summary("subsets", ["subset_files", "difficulty_files", "signal_files"], [*POLICY, "pool", "prompts", "samples", "pass_rate", "never_solved", "mixed", "confidently_wrong", "seeds"]),
     "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
     "contamination": Summary("splits", ["comparisons"], ["task", "eval_task", "pool", "repeated", "near_in_pool", "problems", "equal", "near", "repeated_in_test"]),

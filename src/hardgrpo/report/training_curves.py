@@ -16,8 +16,8 @@ def draw(curves, series: list[tuple[str, float, str]]):
     figure, axes = plotting.panels(len(series) * columns * rows, height=1.9 if len(series) < 3 else 1.6, columns=columns)
     panels = {name: [] for name, *_ in series}
     for index, ((model, task, _), group) in enumerate(groups):
-        first = len(series) * columns * (index // columns) + index % columns
-        stack = [axes[first + row * columns] for row in range(len(series))]
+        first_axis = len(series) * columns * (index // columns) + index % columns
+        stack = [axes[first_axis + row * columns] for row in range(len(series))]
         for axis, (name, scale, text) in zip(stack, series):
             for number, policy in enumerate(panel_policies := list(dict.fromkeys(group.policy))):
                 line = group[group.policy == policy].sort_values("step")

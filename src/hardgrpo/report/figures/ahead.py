@@ -38,8 +38,8 @@ def leads(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFrame) 
     ends = gains[gains.decoding == "sampled"].groupby(arm, sort=False).step.max()
     early = paired[paired["what"] == "checkpoint"]
     early = early.assign(step=early["at"].astype(int))
-    last = differences.assign(step=[ends[tuple(key)] for key in differences[arm].itertuples(index=False)])
-    rows = pd.concat([early, last], ignore_index=True)
+    last_rows = differences.assign(step=[ends[tuple(key)] for key in differences[arm].itertuples(index=False)])
+    rows = pd.concat([early, last_rows], ignore_index=True)
     rows = rows[rows.recipe == rows.minus_recipe]
     turned = rows[rows.minus == LEADING].rename(
         columns={"policy": "minus", "minus": "policy", "arm": "minus_arm", "minus_arm": "arm"}

@@ -18,7 +18,7 @@ def draw(gains, subsets):
     # A second point of a rule at the same share differs in a further key of the policy, so it gets its own line.
     is_repeated = points.assign(line=line).duplicated(["model", "task", "line", "share"])
     points["line"] = line.where(~is_repeated, points.arm)
-    lines, models, drawn = list(dict.fromkeys(points.line)), points.model.nunique(), []
+    lines, models, drawn_rows = list(dict.fromkeys(points.line)), points.model.nunique(), []
     groups = plotting.groups(points, ["model", "task"])
     figure, axes = plotting.panels(len(groups), height=2.6)
     for axis, ((model, task), group) in zip(axes, groups):
@@ -27,7 +27,7 @@ def draw(gains, subsets):
             # Offset by a factor, because the axis is logarithmic.
             places = 100 * rows.share * 1.04 ** plotting.spread(index, len(lines), len(lines))
             plotting.series(axis, places, rows, "gain", label=name, **plotting.style(name, lines))
-            drawn.append(rows)
+            drawn_rows.append(rows)
         axis.set_xscale("log")
         shares = sorted(group.share.round(4).unique())
         axis.set_xticks([100 * share for share in shares], [f"{100 * share:.3g}" for share in shares])
@@ -39,4 +39,6 @@ def draw(gains, subsets):
     plotting.outer_labels(axes, "share trained on (%, log scale)", "gain in accuracy (points)")
     plotting.legend(figure, axes)
     columns = ["model", "task", "line", "policy", "recipe", "rule", "budget", "prompts", "pool", "share"]
-    return figure, pd.concat(drawn, ignore_index=True)[[*columns, "step", "gain", "gain_low", "gain_high", "problems", "seeds"]]
+    return figure, pd.concat(drawn_rows, ignore_index=True)[
+        [*columns, "step", "gain", "gain_low", "gain_high", "problems", "seeds"]
+    ]

@@ -30,9 +30,9 @@ def draw(compared):
         axis.plot(ends, ends, color="0.5", linewidth=0.7, linestyle="--", zorder=0)
         axis.set_xlim(ends)
         axis.set_ylim(ends)
-        decided = group.inside.dropna()
+        is_inside = group.inside.dropna()
         count = f"{len(group)} number{'s' if len(group) > 1 else ''}"
-        inside = f", {int(decided.sum())} of {len(decided)} inside the interval" if len(decided) else ""
+        inside = f", {int(is_inside.sum())} of {len(is_inside)} inside the interval" if len(is_inside) else ""
         plotting.title(axis, words(quantity), count + inside)
     plotting.outer_labels(axes, "published (%, points)", "here (%, points)")
     plotting.marks_legend(figure, axes[0], policies, tasks)

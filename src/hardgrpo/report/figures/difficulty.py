@@ -10,7 +10,7 @@ COLUMNS = ["model", "task", "group", "pass_rate", "problems"]
 def draw(difficulty):
     """In the rows drawn, `share` is a row's share of the problems of its group."""
     policies = [name for name in dict.fromkeys(difficulty.group) if name != "pool"]
-    models, drawn = difficulty.model.nunique(), []
+    models, drawn_rows = difficulty.model.nunique(), []
     groups = plotting.groups(difficulty, ["model", "task"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task), table) in zip(axes, groups):
@@ -30,7 +30,7 @@ def draw(difficulty):
         sizes = table[table.group != "pool"].groupby("group").problems.sum()
         subsets = f", subsets of {plotting.format_range(sizes)}" if len(sizes) else ""
         plotting.title(axis, plotting.panel_title(model, task, task, models), f"pool of {pool.problems.sum():,.0f}{subsets}")
-        drawn.append(table[[*COLUMNS, "share"]])
+        drawn_rows.append(table[[*COLUMNS, "share"]])
     plotting.outer_labels(axes, "pass rate of the base model", "share of problems (%)")
     plotting.legend(figure, axes)
-    return figure, pd.concat(drawn, ignore_index=True)
+    return figure, pd.concat(drawn_rows, ignore_index=True)

@@ -28,7 +28,7 @@ def draw(gains, learnable, accuracy, regressions):
     arms, tasks, models = (list(dict.fromkeys(points[name])) for name in ("arm", "task", "model"))
     models = models if len(models) > 1 else []
     figure, axes = plotting.panels(len(panels), height=3.2, sharey=True)
-    drawn = []
+    drawn_rows = []
     for axis, (name, scale, text) in zip(axes, panels):
         x = points.assign(x=points[name], x_low=points.get(f"{name}_low", np.nan), x_high=points.get(f"{name}_high", np.nan))
         x = x[x.x.notna()]
@@ -53,16 +53,16 @@ def draw(gains, learnable, accuracy, regressions):
             axis.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, -0.22))
         axis.axhline(0, color="0.6", linewidth=0.6)
         axis.set_xlabel(text)
-        drawn += [x.assign(drawn="point", panel=name), fits[fits.predictor == name].assign(drawn="line", panel=name)]
+        drawn_rows += [x.assign(drawn="point", panel=name), fits[fits.predictor == name].assign(drawn="line", panel=name)]
     axes[0].set_ylabel("gain in accuracy (points)")
     joint_fits = fits[(fits.predictor == "both") & (fits.task == "all")]
     for fit in joint_fits.itertuples() if len(panels) == 2 else ():
         figure.supxlabel(f"both together, all points: {format_fit(fit)}", fontsize=7)
-        drawn.append(joint_fits.assign(drawn="text", panel="both"))
+        drawn_rows.append(joint_fits.assign(drawn="text", panel="both"))
     plotting.marks_legend(figure, axes[0], arms, tasks, models)
     columns = ["drawn", "panel", *RUNS, "x", "x_low", "x_high", "gain", "gain_low", "gain_high", "seeds"]
     columns += ["r_squared", "slope", "cells"]
-    return figure, pd.concat(drawn, ignore_index=True).reindex(columns=columns)
+    return figure, pd.concat(drawn_rows, ignore_index=True).reindex(columns=columns)
 
 
 def format_fit(fit) -> str:

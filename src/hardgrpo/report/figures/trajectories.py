@@ -2,9 +2,9 @@
 
 from hardgrpo.report import plotting
 
-SHOWN = [("mixed", "learnable"), ("all_wrong", "all wrong"), ("all_right", "all right")]
+SERIES = [("mixed", "learnable"), ("all_wrong", "all wrong"), ("all_right", "all right")]
 COLUMNS = ["model", "task", "policy", "stretch", "begin", "end"]
-COLUMNS += [f"{name}{end}" for name, _ in SHOWN for end in ("", "_low", "_high")] + ["epochs", "prompts", "seeds"]
+COLUMNS += [f"{name}{end}" for name, _ in SERIES for end in ("", "_low", "_high")] + ["epochs", "prompts", "seeds"]
 
 
 def draw(trajectories):
@@ -14,7 +14,7 @@ def draw(trajectories):
     groups = plotting.groups(stretches, ["model", "task"])
     figure, axes = plotting.panels(3 * len(groups), columns=3, height=2.6, sharey=True)
     for index, ((model, task), group) in enumerate(groups):
-        for axis, (name, text) in zip(axes[3 * index :], SHOWN):
+        for axis, (name, text) in zip(axes[3 * index :], SERIES):
             for number, policy in enumerate(panel_policies := list(dict.fromkeys(group.policy))):
                 line = group[group.policy == policy].sort_values("begin")
                 width = 100 * (line.end - line.begin).min()

@@ -16,17 +16,19 @@ def draw(gains):
     frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]  # models without a transfer test are left out
     models = frame.model.nunique()
     groups = plotting.groups(frame, ["model", "arm"])
-    tests, trained = list(dict.fromkeys([*frame.task, *frame.eval_task])), list(dict.fromkeys(frame.task))
+    tests, trained_tasks = list(dict.fromkeys([*frame.task, *frame.eval_task])), list(dict.fromkeys(frame.task))
     tests = [name for name in tests if name in set(frame.eval_task)]
     columns = min(len(groups), 3 if len(tests) < 3 and len(groups) != 4 else 2)  # an interval needs 0.7 in
-    figure, axes = plotting.panels(len(groups), height=0.55 + 0.36 * len(trained) + 0.25, columns=columns, sharex=True, sharey=True)
+    figure, axes = plotting.panels(
+        len(groups), height=0.55 + 0.36 * len(trained_tasks) + 0.25, columns=columns, sharex=True, sharey=True
+    )
     # All panels share a scale with 0 in its middle. The printed sign replaces the colour in grey print.
     largest = 100 * max(frame.gain.abs().max(), 1e-9)
     scale = colors.Normalize(-largest, largest)
     for axis, ((model, arm), group) in zip(axes, groups):
-        cells = np.full((len(trained), len(tests)), np.nan)
+        cells = np.full((len(trained_tasks), len(tests)), np.nan)
         for row in group.itertuples():
-            i, j = trained.index(row.task), tests.index(row.eval_task)
+            i, j = trained_tasks.index(row.task), tests.index(row.eval_task)
             cells[i, j] = 100 * row.gain
             has_interval = not np.isnan(row.gain_low)
             is_resolved = has_interval and not row.gain_low <= 0 <= row.gain_high
@@ -39,7 +41,7 @@ def draw(gains):
         for i, j in np.argwhere(np.isnan(cells)):
             axis.text(j, i, "not tested", ha="center", va="center", fontsize=7, color="0.45")
         image = axis.imshow(cells, cmap="PuOr_r", norm=scale, aspect="auto")
-        for ticks, names in ((axis.set_xticks, tests), (axis.set_yticks, trained)):
+        for ticks, names in ((axis.set_xticks, tests), (axis.set_yticks, trained_tasks)):
             ticks(range(len(names)), [name.replace("_", "_\n", 1) if len(name) > 11 else name for name in names])
             ticks(np.arange(len(names) - 1) + 0.5, minor=True)
         axis.grid(visible=False, which="major")

@@ -61,8 +61,8 @@ def breakable(name: str) -> str:
 
 
 def format_test(test: str) -> Cell:
-    first, *parts = breakable(test).split("R^2")
-    return (first, *(cell for part in parts for cell in (R_SQUARED, part)))
+    head, *parts = breakable(test).split("R^2")
+    return (head, *(cell for part in parts for cell in (R_SQUARED, part)))
 
 
 def deviations(study: dict, deviations: pd.DataFrame):

@@ -67,8 +67,8 @@ def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
         worse_p = [
             pairs[pairs.arm.isin([row.arm, worse]) & pairs.minus_arm.isin([row.arm, worse])].p_holm for worse in ranked[rank + 1 :]
         ]
-        resolved = len(ranked) > rank + 1 and all((p < 0.05).any() for p in worse_p)
-        marks.append(["best", "second"][rank] if rank < 2 and resolved else "")
+        is_resolved = len(ranked) > rank + 1 and all((p < 0.05).any() for p in worse_p)
+        marks.append(["best", "second"][rank] if rank < 2 and is_resolved else "")
     return marks
 
 

@@ -91,9 +91,9 @@ def lead_by_model(lead_by_model: pd.DataFrame):
 
 def trajectories(trajectories: pd.DataFrame):
     all_epochs = trajectories[trajectories.stretch.isna()]
-    last = trajectories[trajectories.end == 1].dropna(subset=["stretch"])
+    last_stretch = trajectories[trajectories.end == 1].dropna(subset=["stretch"])
     ends = [*POLICY, "pass_rate", "pass_rate_low", "pass_rate_high"]
-    frame = all_epochs.merge(last[ends], on=list(POLICY), suffixes=("", "_end"))
+    frame = all_epochs.merge(last_stretch[ends], on=list(POLICY), suffixes=("", "_end"))
     frame = frame.rename(columns={"pass_rate_low_end": "pass_rate_end_low", "pass_rate_high_end": "pass_rate_end_high"})
     return frame, [
         *key_columns(frame, *POLICY),
