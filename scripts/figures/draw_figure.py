@@ -16,14 +16,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", required=True, choices=registry.FIGURES)
     files.add_tables(parser)
-    parser.add_argument(
-        "--first-recipe", default="", help="the study's first recipe; only other recipes are named in labels of arms"
-    )
+    parser.add_argument("--first-recipe", default="", help="the study's first recipe, which labels of arms leave out")
     parser.add_argument("--design", default={}, type=files.as_object)
     parser.add_argument("--output", required=True, nargs="+", help="files to write: PDF and PNG, and as CSV the rows drawn")
     args = parser.parse_args()
 
-    from hardgrpo.analysis import arms, summaries  # here: see hardgrpo.runtime.warm
+    from hardgrpo.analysis import arms, summaries  # imported late: see hardgrpo.runtime.warm
     from hardgrpo.report import plotting
 
     entry = registry.FIGURES[args.figure]
@@ -33,7 +31,7 @@ def main() -> None:
             raise errors.UserError(f"{args.tables[name]}: no rows to draw; run the study that it summarises")
     draw = importlib.import_module(f"hardgrpo.report.figures.{args.figure}").draw
     figure, rows = draw(**tables, **args.design)
-    plotting.save(figure, arms.without_labels(rows), args.output)
+    plotting.save(figure, arms.drop_labels(rows), args.output)
 
 
 if __name__ == "__main__":

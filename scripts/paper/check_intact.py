@@ -1,9 +1,9 @@
-"""Compare every finished file with the checksum that was kept when it was written; print the files that differ.
+"""Compare every finished file with the checksum that was recorded when it was written; print the files that differ.
 
     python scripts/paper/check_intact.py results paper
 
-A rule checks the files that it reads. This program checks all of them, also those of a study with nothing left to do. It
-skips results/state: a run checks its own unfinished state.
+A rule checks the files that it reads. This program checks all files, also those of a finished study. It skips results/state: a run
+checks its own unfinished state.
 """
 
 from hardgrpo.runtime import errors, provenance, seals
@@ -12,6 +12,7 @@ from hardgrpo.study import paths
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="+")
     args = parser.parse_args()
     count, damaged = 0, []
-    for check, path in (found for folder in args.folders for found in checks(Path(folder))):
+    for check, path in itertools.chain.from_iterable(checks(Path(folder)) for folder in args.folders):
         count += 1
         try:
             check(path)
@@ -37,32 +38,32 @@ def main() -> None:
 
 
 def checks(folder: Path) -> Iterator[tuple[Callable, Path]]:
-    """(function that checks it, path) of all below `folder` that has a checksum."""
-    for kept in below(folder, ".seals"):
-        yield from ((seals.check, path) for path in seals.sealed_files(kept.parent))
-    for sums in below(folder, seals.CHECKSUM_FILE):
+    """(function that checks the path, path) of everything below `folder` that has a checksum."""
+    for seal_folder in find_below(folder, ".seals"):
+        yield from ((seals.check, path) for path in seals.sealed_files(seal_folder.parent))
+    for sums in find_below(folder, seals.CHECKSUM_FILE):
         yield from ((seals.check, path) for path in sorted(sums.parent.glob("*.csv")))
-    for manifest in below(folder, "manifest.json"):
+    for manifest in find_below(folder, "manifest.json"):
         if not lists_checkpoints(manifest):
             yield provenance.check_manifest, manifest.parent
 
 
-def below(folder: Path, name: str) -> list[Path]:
-    """All paths below `folder` with this file name, except those that a job may be changing: results/state and *.tmp."""
-    found = []
-    for place, folders, names in os.walk(folder, onerror=unlisted):
-        folders[:] = [inner for inner in folders if Path(place, inner) != Path(paths.STATES) and not inner.endswith(".tmp")]
-        found += [Path(place, name)] if name in [*folders, *names] else []
-    return sorted(path for path in found if not seals.is_seal(path))
+def find_below(folder: Path, name: str) -> list[Path]:
+    """All paths below `folder` with the file name, except those that a job may be changing: results/state and *.tmp."""
+    matches = []
+    for parent, folders, names in os.walk(folder, onerror=raise_unless_missing):
+        folders[:] = [child for child in folders if Path(parent, child) != Path(paths.STATES) and not child.endswith(".tmp")]
+        matches += [Path(parent, name)] if name in [*folders, *names] else []
+    return sorted(path for path in matches if not seals.is_seal(path))
 
 
-def unlisted(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):  # no paper/ yet, or another job has just removed the folder
+def raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # paper/ may not exist yet, and a job may just have removed the folder
         raise UserError(f"{error.filename}: cannot be listed: {error.strerror}; its files were not compared")
 
 
 def lists_checkpoints(manifest: Path) -> bool:
-    """Whether it is the manifest of a run, which has a seal. That of a folder of weights lists the checksums of its files."""
+    """Whether it is the manifest of a run, which has a seal. The manifest of a folder of weights lists checksums of files."""
     with contextlib.suppress(OSError, ValueError):
         content = json.loads(manifest.read_bytes())
         return isinstance(content, dict) and "steps" in content

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-# Flaws that a reader would see: text outside the margins, references without a target, missing fonts.
+# Warnings about visible flaws: text outside the margins, references without a target, missing fonts.
 FLAWS = r"^(?:Overfull .*|LaTeX Warning: (?:Reference|Citation|There were undefined).*|.*Citation.*undefined.*|LaTeX Font Warning: (?!Size).*)$"
 
 
@@ -25,10 +25,10 @@ def main() -> None:
     args = parser.parse_args()
 
     folder = Path(args.paper) / args.study
-    for path in (*folder.rglob("*.tex"), *folder.glob("figures/*.pdf")):  # what TeX reads
+    for path in (*folder.rglob("*.tex"), *folder.glob("figures/*.pdf")):  # the files that TeX reads
         seals.check(path)
     with tempfile.TemporaryDirectory() as build:
-        # The wrapper defines \study, so that main.tex uses this study's figures and numbers; the same text gives the same bytes.
+        # The wrapper defines \study, so that main.tex reads the study's figures and numbers, and omits dates, so that equal text gives equal bytes.
         wrapper = Path(build) / "paper.tex"
         undated = r"\ifdefined\pdftrailerid \pdftrailerid{}\pdfinfoomitdate=1 \fi"
         wrapper.write_text(f"{undated}\\def\\study{{{args.study}}}\\input{{main.tex}}\n", encoding="utf-8")
@@ -36,24 +36,16 @@ def main() -> None:
             options = ["-latexoption=-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error"]
             command = ["latexmk", "-norc", "-pdf", *options, f"-outdir={build}", str(wrapper)]
         elif shutil.which("tectonic"):
-            command = [
-                "tectonic",
-                "-X",
-                "compile",
-                "--untrusted",
-                "-Z",
-                f"search-path={Path(args.paper).absolute()}",
-                f"--outdir={build}",
-                str(wrapper),
-            ]
+            options = ["--untrusted", "-Z", f"search-path={Path(args.paper).absolute()}", f"--outdir={build}"]
+            command = ["tectonic", "-X", "compile", *options, str(wrapper)]
         else:
             raise errors.UserError(f"no TeX was found; {latex.INSTALL}, and run again; figures and tables do not need it")
-        done = subprocess.run(command, cwd=args.paper, capture_output=True, text=True, errors="replace")
-        print(done.stdout, done.stderr)
-        if done.returncode:
-            wrong = next((line for line in done.stdout.splitlines() if line.startswith("!")), "see the log above")
+        result = subprocess.run(command, cwd=args.paper, capture_output=True, text=True, errors="replace")
+        print(result.stdout, result.stderr)
+        if result.returncode:
+            message = next((line for line in result.stdout.splitlines() if line.startswith("!")), "see the log above")
             raise errors.UserError(
-                f"{args.paper}/main.tex: {command[0]} failed: {wrong}; if a package is missing, {latex.INSTALL} and run again"
+                f"{args.paper}/main.tex: {command[0]} failed: {message}; if a package is missing, {latex.INSTALL} and run again"
             )
         log = Path(build) / "paper.log"  # of the last TeX run
         flaws = re.findall(FLAWS, log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE) if log.exists() else []

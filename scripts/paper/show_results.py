@@ -5,7 +5,7 @@ python scripts/paper/show_results.py --study mini --tables results/summaries/min
 
 from hardgrpo.analysis import arms
 from hardgrpo.analysis.columns import CELL, interval
-from hardgrpo.analysis.formats import adding_up, change, change_interval, points, with_interval
+from hardgrpo.analysis.formats import change, change_interval, points, round_parts, with_interval
 from hardgrpo.report import latex
 from hardgrpo.runtime import errors, files, seals
 
@@ -15,24 +15,24 @@ from pathlib import Path
 
 
 def show(text: str = "") -> None:
-    """Print lines. A name from a table may hold control characters, which are shown by their numbers."""
+    """Print lines. Control characters, which a table's names may hold, are printed as numbers."""
     print("\n".join(map(errors.printable, text.split("\n"))))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", required=True)
-    parser.add_argument("--own-bases", action="store_true", help="each seed has a base model of its own")
-    parser.add_argument("--first-recipe", default="", help="the study's first recipe; only other recipes are named beside a policy")
-    parser.add_argument("--no-tex", action="store_true", help="say what to install for the PDF")
+    parser.add_argument("--own-bases", action="store_true", help="each seed has its own base model")
+    parser.add_argument("--first-recipe", default="", help="the study's first recipe, which labels of arms leave out")
+    parser.add_argument("--no-tex", action="store_true", help="print what to install for the PDF")
     parser.add_argument("--agreement", help="CSV that compares this study with its reference")
     files.add_tables(parser)
     args = parser.parse_args()
 
     tables = args.tables
-    drawn = Path("paper", args.study)
-    for folder in {path.parent for path in tables.values()} | {drawn, *drawn.glob("*/")}:
-        seals.check_folder(folder)  # also files that are listed below, but not read
+    paper = Path("paper", args.study)
+    for folder in {path.parent for path in tables.values()} | {paper, *paper.glob("*/")}:
+        seals.check_folder(folder)  # also files that `look_at` lists
     if "gains" not in tables or not tables["gains"].is_file():
         return  # the run ended before the summaries
     if not files.read_rows(tables["gains"], {"task": str}):
@@ -44,31 +44,34 @@ def main() -> None:
     key = itemgetter(*CELL)
     parts = {key(row): row for row in read(tables["parts"], CELL, ["finishing", "correctness"])}
     greedy = {key(row): row for row in gains if row["decoding"] == "greedy"}
-    several = {}  # pass@k with the largest k
+    pass_at_k = {}  # rows with the largest k
     for row in read(tables["pass_at_k"], CELL, ["k", *interval("gain")]):
-        several[key(row)] = max(row, several.get(key(row), row), key=itemgetter("k"))
+        pass_at_k[key(row)] = max(row, pass_at_k.get(key(row), row), key=itemgetter("k"))
     first_recipe = arms.first_or_only(args.first_recipe, [row["recipe"] for row in gains])
     for row in gains:
         row["arm"] = arms.label(row["policy"], row["recipe"], first_recipe)
-    own = [row for row in gains if row["decoding"] == "sampled" and row["task"] == row["eval_task"]]
+    own_rows = [row for row in gains if row["decoding"] == "sampled" and row["task"] == row["eval_task"]]
     widths = {"model": "model", "task": "task", "policy": "arm"}  # head: column
-    model, task, policy = (2 + max([len(head)] + [len(row[name]) for row in own]) for head, name in widths.items())
-    model *= len({row["model"] for row in own}) > 1  # a study of one model needs no column for it
-    most = f"pass@{max((row['k'] for row in several.values()), default=1):.0f}"
+    model, task, policy = (2 + max([len(head)] + [len(row[name]) for row in own_rows]) for head, name in widths.items())
+    model *= len({row["model"] for row in own_rows}) > 1  # a study of a single model has no column for it
+    pass_name = f"pass@{max((row['k'] for row in pass_at_k.values()), default=1):.0f}"
 
     show(
-        f"\nStudy {args.study}: gains over the base model in points with 95 % intervals; sampled at temperature 1, greedy, and in {most}\n"
+        f"\nStudy {args.study}: gains over the base model in points with 95 % intervals; sampled at temperature 1, greedy, and in {pass_name}\n"
     )
     head = f"{'model':<{model}.{model}}{'task':<{task}}{'policy':<{policy}}{'base % (greedy)':>15}  {'gain':<20}{'finishing':>9}{'correctness':>12}"
-    show(head + f"  {'greedy gain':<23}{most} gain\n" + "-" * (len(head) + 44))
-    for row in own:
-        finishing, correctness = adding_up(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")])
-        twin = greedy.get(key(row))
-        base = points(row["base_accuracy"]) + (f" ({points(twin['base_accuracy'])})" if twin else "")
-        others = (change_interval(*spread(one, "gain")) if one else "-" for one in (twin, several.get(key(row))))
+    show(head + f"  {'greedy gain':<23}{pass_name} gain\n" + "-" * (len(head) + 44))
+    for row in own_rows:
+        finishing, correctness = round_parts(row["gain"], [parts[key(row)][name] for name in ("finishing", "correctness")])
+        greedy_row = greedy.get(key(row))
+        base = points(row["base_accuracy"]) + (f" ({points(greedy_row['base_accuracy'])})" if greedy_row else "")
+        further_rows = (greedy_row, pass_at_k.get(key(row)))
+        gains_text = "".join(
+            f"{change_interval(*spread(gain_row, 'gain')) if gain_row else '-':<23}" for gain_row in further_rows
+        ).rstrip()
         show(
             f"{row['model']:<{model}.{model}}{row['task']:<{task}}{row['arm']:<{policy}}{base:>15}  {change_interval(*spread(row, 'gain')):<20}"
-            f"{change(finishing, '-'):>9}{change(correctness, '-'):>12}  " + "".join(f"{one:<23}" for one in others).rstrip()
+            f"{change(finishing, '-'):>9}{change(correctness, '-'):>12}  {gains_text}"
         )
     seeds = gains[0]["seeds"]
     if seeds == 1:
@@ -88,9 +91,9 @@ def show_trajectories(path: str | Path) -> None:
     rows = [row for row in rows if row["stretch"] is None]
     if not rows:
         return
-    head = f"{'model':<34}{'policy':<16}{'learnable':<20}{'all right':<20}{'all wrong':<20}"
+    header = f"{'model':<34}{'policy':<16}{'learnable':<20}{'all right':<20}{'all wrong':<20}"
     show("\nGroups over the later epochs of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n")
-    show(head + "\n" + "-" * len(head))
+    show(header + "\n" + "-" * len(header))
     for row in rows:
         shares = (with_interval(*spread(row, name)) for name in ("mixed", "all_right", "all_wrong"))
         show(f"{row['model']:<34}{row['policy']:<16}" + "".join(f"{share:<20}" for share in shares))
@@ -100,7 +103,7 @@ def look_at(study: str, no_tex: bool) -> None:
     """List the files to open."""
     paper = Path("paper") / study
     show("\nLook at:")
-    for path, what in [
+    for path, content in [
         (paper / "paper.pdf", "the paper"),
         (paper / "verified.txt", "checks of the results, and which of them were skipped"),
         (paper / "figures", "figures, PDF and PNG"),
@@ -110,7 +113,7 @@ def look_at(study: str, no_tex: bool) -> None:
         (paper / "claims.csv", "the papers' claims, each with its test and verdict"),
     ]:
         if path.exists():
-            show(f"  {path}  ({what})")
+            show(f"  {path}  ({content})")
     if no_tex and not (paper / "paper.pdf").exists():
         show(f"  no PDF: {latex.INSTALL}, then: .venv/bin/snakemake paper --profile laptop --config study={study}")
 
@@ -125,48 +128,48 @@ def spread(row: dict, name: str) -> list[float]:
 
 
 def show_agreement(path: str, first_recipe: str) -> None:
-    """Show the gains here beside those of the committed reference, and say what was not compared."""
+    """Show the local gains beside those of the committed reference, and count the cells and seeds that were not compared."""
     numbers = ["gain_reference", "gain_here", *interval("difference"), "seeds", "seeds_only_here", "seeds_only_reference"]
-    every = read(path, CELL, [*numbers, "leaves_zero_out"])
-    for row in every:
+    all_rows = read(path, CELL, [*numbers, "leaves_zero_out"])
+    for row in all_rows:
         row["arm"] = arms.label(row["policy"], row["recipe"], first_recipe)
-    rows = [row for row in every if row["seeds"]]
+    rows = [row for row in all_rows if row["seeds"]]
     if rows:
         show_compared(rows)
     else:
         show("\nThe committed reference has no cell and seed of this study, so there is nothing to compare.")
-    both = [row for row in every if all(row["seeds"] + row[name] for name in ("seeds_only_here", "seeds_only_reference"))]
-    alone = [row for row in every if row not in both]
-    if alone:
-        here = sum(row["seeds_only_here"] > 0 for row in alone)
-        show(f"Cells not compared: {here} only here, {len(alone) - here} only in the reference.")
-    here, reference = (sum(row[name] > 0 for row in both) for name in ("seeds_only_here", "seeds_only_reference"))
-    if here or reference:
-        show(f"Cells with seeds that were not compared, only here: {here}; only in the reference: {reference}.")
+    common = [row for row in all_rows if all(row["seeds"] + row[name] for name in ("seeds_only_here", "seeds_only_reference"))]
+    unmatched = [row for row in all_rows if row not in common]
+    if unmatched:
+        local = sum(row["seeds_only_here"] > 0 for row in unmatched)
+        show(f"Cells not compared: {local} only here, {len(unmatched) - local} only in the reference.")
+    local, reference = (sum(row[name] > 0 for row in common) for name in ("seeds_only_here", "seeds_only_reference"))
+    if local or reference:
+        show(f"Cells with seeds that were not compared, only here: {local}; only in the reference: {reference}.")
     show(f"The table is in {path}.")
 
 
 def show_compared(rows: list[dict]) -> None:
-    """Show the cells that both sides have, and in how many of them the interval leaves zero out."""
-    head = {"model": "model", "task": "trained on", "eval_task": "tested on", "arm": "policy"}
-    widths = {name: 2 + max(len(row[name]) for row in [head, *rows]) for name in head}
+    """Show the cells that both studies have, and in how many of them the interval excludes zero."""
+    header = {"model": "model", "task": "trained on", "eval_task": "tested on", "arm": "policy"}
+    widths = {name: 2 + max(len(row[name]) for row in [header, *rows]) for name in header}
     widths["model"] *= len({row["model"] for row in rows}) > 1
     names = lambda row: "".join(f"{row[name]:<{width}.{width}}" for name, width in widths.items())
     show("\nAgreement with the committed reference: gains in points, difference with 95 % interval (same seeds and problems)\n")
-    line = f"{names(head)}{'reference':>10}{'here':>8}  difference"
+    line = f"{names(header)}{'reference':>10}{'here':>8}  difference"
     show(line + "\n" + "-" * (len(line) + 14))
     for row in rows:
         gains = f"{change(row['gain_reference']):>10}{change(row['gain_here']):>8}"
         show(f"{names(row)}{gains}  {change_interval(*spread(row, 'difference'))}")
     show()
-    equal = not any(row["difference"] for row in rows)
-    if equal:
+    is_equal = not any(row["difference"] for row in rows)
+    if is_equal:
         show("Every gain equals that of the reference: this processor rounds like the one that computed it.")
-    measured = [row for row in rows if row["difference_low"] is not None]
-    if measured:
-        out = sum(row["leaves_zero_out"] for row in measured)
-        note = ", which is [0, 0] in each." if equal else "; by chance alone about one in twenty would."
-        show(f"The interval leaves zero out in {out:.0f} of {len(measured)} cells with an interval{note}")
+    intervals = [row for row in rows if row["difference_low"] is not None]
+    if intervals:
+        nonzero = sum(row["leaves_zero_out"] for row in intervals)
+        note = ", which is [0, 0] in each." if is_equal else "; by chance alone about one in twenty would."
+        show(f"The interval leaves zero out in {nonzero:.0f} of {len(intervals)} cells with an interval{note}")
     else:
         show("One seed in common, so there are no intervals.")
 

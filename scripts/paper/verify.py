@@ -4,9 +4,9 @@
         --conditions '{...}' --graders '{"swaps": "final_word"}' --claims paper/claims.yaml --published results/published \\
         --output paper/mini/verified.txt
 
---config is paths.of_study as JSON, --graders names the grader of each test. The checks of the summaries always run. The checks
-against raw files (evaluations, completions, training logs) run only if these files are here; the report lists skipped checks. A
-failure names table, row and number. Then no report is written, so no paper is made.
+--config is paths.of_study as JSON, --graders maps each test to its grader. The checks of the summaries always run. The checks
+against raw files (evaluations, completions, training logs) run only if the files exist; the report lists skipped checks. The message
+of a failed check names table, row and number, and no report is written, so that no paper is made.
 """
 
 from hardgrpo.runtime import errors, files, warm
@@ -23,13 +23,13 @@ CHECKS = [Path(__file__).parent / name for name in ("checks/test_summaries.py", 
 
 
 class Report:
-    """The outcome of each check in a line: its docstring, and the reason if it was skipped or failed."""
+    """A line for each check: its outcome, its docstring, and the reason if it was skipped or failed."""
 
     def __init__(self, study: str):
-        self.study, self.lines, self.said = study, [], {}
+        self.study, self.lines, self.titles = study, [], {}
 
     def pytest_itemcollected(self, item):
-        self.said[item.nodeid] = (item.obj.__doc__ or item.name).strip().split("\n")[0].removesuffix(".")
+        self.titles[item.nodeid] = (item.obj.__doc__ or item.name).strip().split("\n")[0].removesuffix(".")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
@@ -45,7 +45,7 @@ class Report:
                 reason = ": " + str(report.longrepr[2]).removeprefix("Skipped: ")
             elif report.failed:
                 reason = ":\n" + "\n".join(f"  {line}" for line in report.longreprtext.splitlines())
-            self.lines.append((report.outcome, f"{report.outcome:<8} {self.said[report.nodeid]}{reason}"))
+            self.lines.append((report.outcome, f"{report.outcome:<8} {self.titles[report.nodeid]}{reason}"))
 
     def text(self) -> str:
         counts = Counter(outcome for outcome, _ in self.lines)
@@ -67,17 +67,17 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="text report")
     args = parser.parse_args()
 
-    # Run without the project's pytest settings, which are for its tests, and without installed plug-ins.
+    # Run without the project's pytest settings, without installed plug-ins and without the user's options.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    os.environ.pop("PYTEST_ADDOPTS", None)  # options for the tests of somebody's own project
+    os.environ.pop("PYTEST_ADDOPTS", None)
     report = Report(args.study)
     options = ["-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-p", "no:warnings", "-c", os.devnull]
-    status = pytest.main([*options, f"--rootdir={CHECKS[0].parent}", *map(str, CHECKS)], plugins=[report, Given(args)])
+    status = pytest.main([*options, f"--rootdir={CHECKS[0].parent}", *map(str, CHECKS)], plugins=[report, Arguments(args)])
     print(report.text())
     if status == pytest.ExitCode.TESTS_FAILED:
-        first = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
+        first_failure = next(line for outcome, line in report.lines if outcome == "failed").splitlines()
         raise errors.UserError(
-            f"study {args.study}: {first[1].strip() if len(first) > 1 else first[0]}; correct its cause, or make the"
+            f"study {args.study}: {first_failure[1].strip() if len(first_failure) > 1 else first_failure[0]}; correct its cause, or make the"
             f" summaries again: .venv/bin/snakemake --forcerun summarize -- results/summaries/{args.study}/gains.csv"
         )
     if status != pytest.ExitCode.OK or not report.lines:
@@ -85,14 +85,14 @@ def main() -> None:
     files.write_text(args.output, report.text())
 
 
-class Given:
-    """Passes the arguments to the checks, as the fixture `given`."""
+class Arguments:
+    """Passes the arguments to the checks, as the fixture `arguments`."""
 
     def __init__(self, args: argparse.Namespace):
         self.args = args
 
     @pytest.fixture(scope="session")
-    def given(self):
+    def arguments(self):
         return self.args
 
 

@@ -1,10 +1,10 @@
-"""Pack a finished study as a Workflow Run RO-Crate: the workflow, its configuration, results, and what each run recorded of itself.
+"""Pack a finished study as a Workflow Run RO-Crate: the workflow, its configuration, results, and the provenance of each run.
 
     python scripts/paper/write_crate.py --study '{"name": "mini", "title": "..."}' --files results/summaries/mini/*.csv \
         --runs results/training/tiny-seed0/arithmetic/mini/*/seed0 --output paper/mini/crate.zip
 
-Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate has an action of the workflow, with all results, and one for each run, with
-the times in its provenance.json. Runs whose files are not here (the summaries may be committed ones) are left out.
+Profile: https://w3id.org/ro/wfrun/workflow/0.5. The crate has an action of the workflow, with all results, and an action of each run,
+with the times in its provenance.json. Runs without files (of committed summaries) are left out.
 """
 
 from hardgrpo.runtime import errors, files, links
@@ -55,21 +55,21 @@ def main() -> None:
             )
     runs = [folder for folder in args.runs if all((folder / name).is_file() for name in OF_A_RUN)]
     graph = described(args.study, args.files, args.rules, runs)
-    packed = [
+    crate_files = [
         *map(Path, [WORKFLOW, *DESCRIBED]),
         *args.rules,
         *args.files,
         *(folder / name for folder in runs for name in OF_A_RUN),
     ]
-    for path in packed:
-        # `results` and the folders in it may be links that you made; a link below them may have come with somebody's files.
+    for path in crate_files:
+        # `results` and the folders in it may be the user's links; links below them may have come with foreign files.
         links.check_inside(path, Path(*path.parts[:-1][:2]))
     with files.atomic(args.output) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as crate:
-        # Without the time of packing, equal results give equal crates.
+        # ZipInfo has no time of packing, so that equal results give equal crates.
         crate.writestr(
             zipfile.ZipInfo(METADATA), json.dumps({"@context": CONTEXT, "@graph": graph}, indent=1, ensure_ascii=False) + "\n"
         )
-        for path in packed:
+        for path in crate_files:
             crate.writestr(zipfile.ZipInfo(path.as_posix()), files.read_bytes(path), zipfile.ZIP_DEFLATED)
 
 
@@ -80,10 +80,10 @@ def described(study: dict, results: list[Path], rules: list[Path], runs: list[Pa
         {"@id": f"#author-{number}", "@type": "Organization", "name": author["name"]}
         for number, author in enumerate(citation["authors"])
     ]
-    recorded = {folder: json.loads(files.read_text(folder / "provenance.json")) for folder in runs}
-    times = [times_of(record) for record in recorded.values()]
-    of_runs = [file(folder / name, text) for folder in runs for name, text in OF_A_RUN.items()]
-    made = [file(path) for path in results] + of_runs
+    records = {folder: json.loads(files.read_text(folder / "provenance.json")) for folder in runs}
+    times = [times_of(record) for record in records.values()]
+    run_files = [file(folder / name, text) for folder in runs for name, text in OF_A_RUN.items()]
+    result_files = [file(path) for path in results] + run_files
     parts = [file(path, text) for path, text in DESCRIBED.items() if path != TRAINER] + [file(path) for path in rules]
     trainer = file(TRAINER, DESCRIBED[TRAINER]) | {
         "@type": ["File", "SoftwareSourceCode"],
@@ -95,19 +95,19 @@ def described(study: dict, results: list[Path], rules: list[Path], runs: list[Pa
         "version": citation["version"], "programmingLanguage": {"@id": LANGUAGE}, "license": license_of(citation),
         "author": listed(authors), "creator": listed(authors), "hasPart": listed([trainer, *map(file, rules)]),
     }  # fmt: skip
-    whole = {
+    study_action = {
         "@id": identifier(study["name"]), "@type": "CreateAction", "name": f"Study {study['name']}",
         "description": f"snakemake --config study={study['name']}", "instrument": {"@id": WORKFLOW},
-        "agent": {"@id": authors[0]["@id"]}, "object": [{"@id": "config.yaml"}], "result": listed(made),
+        "agent": {"@id": authors[0]["@id"]}, "object": [{"@id": "config.yaml"}], "result": listed(result_files),
         **({"startTime": min(times)[0], "endTime": max(end for _, end in times)} if times else {}),
     }  # fmt: skip
-    actions = [whole, *(run_action(folder, record, authors[0]) for folder, record in recorded.items())]
+    actions = [study_action, *(run_action(folder, record, authors[0]) for folder, record in records.items())]
     root = {
         "@id": "./", "@type": "Dataset", "name": f"{study['title']} (study {study['name']})", "description": citation["abstract"],
         "datePublished": published(citation, [end for _, end in times]), "license": license_of(citation),
         "conformsTo": [{"@id": profile} for profile in PROFILES],
         "mainEntity": {"@id": WORKFLOW}, "mentions": listed(actions), "author": listed(authors),
-        "hasPart": listed([workflow, trainer, *parts, *made]),
+        "hasPart": listed([workflow, trainer, *parts, *result_files]),
     }  # fmt: skip
     descriptor = {
         "@id": METADATA, "@type": "CreativeWork", "about": {"@id": "./"},
@@ -119,13 +119,13 @@ def described(study: dict, results: list[Path], rules: list[Path], runs: list[Pa
     ]
     language = {"@id": LANGUAGE, "@type": "ComputerLanguage", "name": "Snakemake", "url": "https://snakemake.github.io"}
     licence = {**license_of(citation), "@type": "CreativeWork", "name": citation["license"]}
-    return [descriptor, root, *profiles, language, licence, *authors, workflow, trainer, *parts, *made, *actions]
+    return [descriptor, root, *profiles, language, licence, *authors, workflow, trainer, *parts, *result_files, *actions]
 
 
 def published(citation: dict, ends: list[str]) -> str:
-    """datePublished, which a crate must have: the workflow's release; before any release the day of the crate's last run, else today."""
-    last = max(ends) if ends else datetime.datetime.now(datetime.UTC).isoformat()
-    return str(citation.get("date-released", last[:10]))
+    """The mandatory datePublished: that of the workflow's release; before a release the day of the crate's last run, else today."""
+    last_end = max(ends) if ends else datetime.datetime.now(datetime.UTC).isoformat()
+    return str(citation.get("date-released", last_end[:10]))
 
 
 def run_action(folder: Path, record: dict, author: Entity) -> Entity:
@@ -142,7 +142,7 @@ def run_action(folder: Path, record: dict, author: Entity) -> Entity:
 
 
 def code_of(record: dict) -> str:
-    """The commit that a run was made with, as far as git told."""
+    """The commit of a run, as far as git knew it."""
     if record["commit"] is None:
         return "commit unknown"
     changes = {True: ", with uncommitted changes", None: ", uncommitted changes unknown"}
@@ -169,7 +169,7 @@ def file(path: Path | str, description: str | None = None) -> Entity:
 
 
 def identifier(name: str) -> str:
-    """Equal for equal names, so that equal results give equal crates."""
+    """An identifier that depends only on the name, so that equal results give equal crates."""
     return f"#{uuid.uuid5(uuid.NAMESPACE_URL, name)}"
 
 

@@ -1,9 +1,9 @@
-"""Write the explorer of a study's completions: one HTML file to open from disk, mail or archive.
+"""Write the explorer of a study's completions: a single HTML file to open from disk, mail or archive.
 
     python scripts/paper/write_explorer.py --study mini --config '{...}' --graders '{"swaps": "final_word"}' --output paper/mini/explorer.html
 
---config is the part of the configuration that decides the study's files (paths.of_study), as JSON. --graders names each test's grader,
-which extracts the answers again for the page. Grades come from the evaluation files.
+--config is the part of the configuration that decides the study's files (paths.of_study), as JSON. --graders maps each test to its
+grader, which extracts the answers for the page. Grades come from the evaluation files.
 """
 
 from hardgrpo.grading import graders

@@ -22,15 +22,17 @@ def main() -> None:
     parser.add_argument("--captions", required=True, help="LaTeX file of the captions of tables and figures")
     args = parser.parse_args()
 
-    from hardgrpo.analysis import arms, summaries  # here: see hardgrpo.runtime.warm
+    from hardgrpo.analysis import arms, summaries  # imported late: see hardgrpo.runtime.warm
     from hardgrpo.report import latex, web
 
-    needed = dict.fromkeys(name for table in registry.TABLES.values() for name in table.of)
-    given = summaries.read_all(args.tables, registry.columns(*needed), args.study["first_recipe"])
+    table_names = dict.fromkeys(name for table in registry.TABLES.values() for name in table.of)
+    tables = summaries.read_all(args.tables, registry.columns(*table_names), args.study["first_recipe"])
     for name, table in registry.TABLES.items():
         make = getattr(importlib.import_module(f"hardgrpo.report.tables.{table.module}"), name)
-        frame, columns = make(**{one: given[one] for one in table.of}, **({"study": args.study} if table.design else {}))
-        files.write_text(args.output / f"{name}.csv", arms.without_labels(frame).to_csv(index=False))
+        frame, columns = make(
+            **{table_name: tables[table_name] for table_name in table.of}, **({"study": args.study} if table.design else {})
+        )
+        files.write_text(args.output / f"{name}.csv", arms.drop_labels(frame).to_csv(index=False))
         files.write_text(args.output / f"{name}.tex", latex.table(columns))
         files.write_text(args.output / f"{name}.html", web.page(f"{args.study['study']}: {name.replace('_', ' ')}", columns))
     kinds = {"table": registry.TABLES, "figure": registry.FIGURES}

@@ -1,4 +1,4 @@
-"""Write the page that says of each arm of a study whether it was worth it: the gain, what it is made of, what it cost.
+"""Write the page "Was it worth it?": the gain, its parts and its cost, for each arm of a study.
 
     python scripts/paper/write_worth.py --tables results/reference/mini/*.csv --study '{...}' --output paper/mini/worth.html \\
         --prices '{"gpu_hour": 2.5, "gpus": {"qwen3-4b": {"as_written": 1}}, "label": {"half": 2}}'
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    from hardgrpo.analysis import summaries  # here: see hardgrpo.runtime.warm
+    from hardgrpo.analysis import summaries  # imported late: see hardgrpo.runtime.warm
     from hardgrpo.report import registry, worth
 
     tables = summaries.read_all(args.tables, registry.columns(*registry.WORTH), args.study["first_recipe"])

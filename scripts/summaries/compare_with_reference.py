@@ -1,4 +1,4 @@
-"""Compare the gains of a study that was computed here with those of its committed reference, by cell.
+"""Compare the gains of a local study with those of its committed reference, by cell.
 
     python scripts/summaries/compare_with_reference.py --tables results/summaries/mini/decomposition_runs.csv \\
         --reference results/reference/mini/decomposition_runs.csv --output results/agreement/mini.csv
@@ -19,14 +19,14 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     args = parser.parse_args()
 
-    here, reference = (
+    local, reference = (
         summaries.read_tables(tables, ["decomposition_runs"], "")["decomposition_runs"]
         for tables in (args.tables, files.Tables(args.reference))
     )
-    rows = agreement.compare(here, reference)
+    rows = agreement.compare(local, reference)
     files.write_rows(args.output, agreement.COLUMNS, files.round_floats(rows))
-    compared, out = sum(row["seeds"] > 0 for row in rows), sum(row["leaves_zero_out"] for row in rows)
-    print(f"{args.output}: {compared} cells compared, zero left out in {out}; {len(rows) - compared} not compared")
+    cells, nonzero = sum(row["seeds"] > 0 for row in rows), sum(row["leaves_zero_out"] for row in rows)
+    print(f"{args.output}: {cells} cells compared, zero left out in {nonzero}; {len(rows) - cells} not compared")
 
 
 if __name__ == "__main__":

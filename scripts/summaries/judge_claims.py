@@ -3,7 +3,7 @@
     python scripts/summaries/judge_claims.py --tables results/reference/mini/*.csv --claims paper/claims.yaml --published results/published \\
         --conditions '{"first_recipe": "mini", "tasks": {"swaps": {"completion_tokens": 48, "problems": "swaps"}, ...}, "weaker": ["arithmetic"], "own_bases": ["tiny"]}' --output paper/mini
 
-Writes claims.csv and compared.csv from summary tables alone: a new or changed claim needs no run.
+Writes claims.csv and compared.csv from summary tables, so that a new or changed claim needs no run.
 --conditions is claim_conditions.conditions as JSON.
 """
 
@@ -23,20 +23,20 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path, help="folder of claims.csv and compared.csv")
     args = parser.parse_args()
 
-    from hardgrpo.analysis import claims, published, summaries, verdicts  # here: see hardgrpo.runtime.warm
+    from hardgrpo.analysis import claims, published, summaries, verdicts  # imported late: see hardgrpo.runtime.warm
 
     tables = summaries.read_tables(
         args.tables, dict.fromkeys(name for table in registry.JUDGED.values() for name in table.of), args.conditions["first_recipe"]
     )
     judged = claims.judge(claims.read(args.claims), verdicts.Study(tables, **args.conditions))
-    compared = published.compare(tables, published.read(args.published), published.read_readings(args.published))
-    for name, rows in (("claims", judged), ("compared", compared)):
+    comparisons = published.compare(tables, published.read(args.published), published.read_readings(args.published))
+    for name, rows in (("claims", judged), ("compared", comparisons)):
         files.write_rows(args.output / f"{name}.csv", registry.JUDGED[name].columns, files.round_floats(rows))
     for row in judged:
         if row["primary"]:
             print(f"{row['paper']}, {row['claim']}: {row['model']} {row['task']}: {row['verdict']}")
     descriptive = sum(not row["primary"] for row in judged)
-    print(f"{args.output}: {descriptive} descriptive estimates; {len(compared)} published numbers were measured here")
+    print(f"{args.output}: {descriptive} descriptive estimates; {len(comparisons)} published numbers were measured here")
 
 
 if __name__ == "__main__":

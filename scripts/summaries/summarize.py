@@ -1,4 +1,4 @@
-"""Summarise a study: write every table that its figures, LaTeX tables and numbers are made from.
+"""Summarise a study: write the summary tables, from which figures, LaTeX tables and numbers are made.
 
     python scripts/summaries/summarize.py --study mini --config '{...}' --output results/summaries/mini
 
@@ -16,17 +16,17 @@ import importlib
 from pathlib import Path
 
 
-class Made(dict):
-    """Summary tables and their inputs by name; each is made when it is first read."""
+class Tables(dict):
+    """Summary tables and their inputs by name; each is computed when it is first read."""
 
     def __init__(self, config: dict, study: str, comparisons: list[dict]):
-        from hardgrpo.analysis import cells, training  # here: see hardgrpo.runtime.warm
+        from hardgrpo.analysis import cells, training_logs  # imported late: see hardgrpo.runtime.warm
 
         plan = config["studies"][study]
         self.inputs = {  # the entries of registry.INPUTS
             "cells": lambda: cells.load_cells(config, study),
-            "updates": lambda: training.read_updates(config, study),
-            "seconds": lambda: training.read_seconds(self["updates"]),
+            "updates": lambda: training_logs.read_updates(config, study),
+            "seconds": lambda: training_logs.read_seconds(self["updates"]),
             "plan": lambda: plan,
             "subset_files": lambda: paths.subsets(config, study),
             "signal_files": lambda: paths.signal_files(config, study),
@@ -42,7 +42,7 @@ class Made(dict):
         else:
             entry = registry.SUMMARIES[name]
             make = getattr(importlib.import_module(f"hardgrpo.analysis.{entry.module}"), name)
-            self[name] = make(*[self[other] for other in entry.of])
+            self[name] = make(*[self[source] for source in entry.of])
         return self[name]
 
 
@@ -54,14 +54,12 @@ def main() -> None:
     parser.add_argument("--output", required=True, help="folder of the tables")
     args = parser.parse_args()
 
-    made = Made(args.config, args.study, args.comparisons)
-    tables = {name: made[name] for name in registry.SUMMARIES}
-    for name, rows in tables.items():
+    tables = Tables(args.config, args.study, args.comparisons)
+    summaries = {name: tables[name] for name in registry.SUMMARIES}
+    for name, rows in summaries.items():
         files.write_rows(Path(args.output) / f"{name}.csv", registry.SUMMARIES[name].columns, files.round_floats(rows))
-    runs = paths.runs(args.config, args.study)
-    print(
-        f"{args.output}: {len(made['cells'])} cells of {len(runs)} runs, {sum(map(len, tables.values()))} rows in {len(tables)} tables"
-    )
+    cells, runs = len(tables["cells"]), len(paths.runs(args.config, args.study))
+    print(f"{args.output}: {cells} cells of {runs} runs, {sum(map(len, summaries.values()))} rows in {len(summaries)} tables")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ PRIMARY = {"primary": True, "replicates": 3}
 
 def judged(claim: dict, weaker=(), own_bases=(), **tables) -> list[dict]:
     claim = {"id": "c", "paper": "HE", "claim": "so"} | claim
-    assert claims._wrong(claim, []) is None
+    assert claims._problem(claim, []) is None
     rows = claims.judge([claim], verdicts.Study(tables, FIRST, TASKS, list(weaker), list(own_bases)))
     assert all(row.keys() == set(registry.JUDGED["claims"].columns) for row in rows)
     return rows
@@ -133,10 +133,10 @@ def test_the_level_of_an_interval_is_where_it_reaches_the_boundary():
         found = statistics.seeds_interval(values)
         row = {"estimate": found.estimate, "low": found.low, "high": found.high, "seeds": 6, "p": None}
         known = statistics.p_value(statistics.components(np.repeat(values[:, None], 2, axis=1)))
-        assert verdicts.level(row, None) == pytest.approx(float(known), abs=1e-6)
-        assert verdicts.level(row | {"p": 0.2}, None) == 0.2
-        said = verdicts.within(found.low, found.high, 0.8)
-        assert (verdicts.level(row, 0.8) < 0.05) == (said != U)
+        assert verdicts.interval_p(row, None) == pytest.approx(float(known), abs=1e-6)
+        assert verdicts.interval_p(row | {"p": 0.2}, None) == 0.2
+        said = verdicts.verdict_on_margin(found.low, found.high, 0.8)
+        assert (verdicts.interval_p(row, 0.8) < 0.05) == (said != U)
 
 
 def test_rows_hold_for_new_base_models_or_for_this_one():

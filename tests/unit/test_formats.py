@@ -4,21 +4,21 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardgrpo.analysis.formats import adding_up, change_interval, points, with_interval
+from hardgrpo.analysis.formats import change_interval, points, round_parts, with_interval
 
 SHARES = st.lists(st.floats(-0.5, 0.5), min_size=2, max_size=4)
 
 
 @given(SHARES)
 def test_parts_as_printed_add_up_to_the_gain_as_printed(parts):
-    shown = adding_up(sum(parts), parts)
+    shown = round_parts(sum(parts), parts)
     printed = lambda share: round(10 * float(points(share).replace("\N{MINUS SIGN}", "-")))
     assert sum(map(printed, shown)) == printed(sum(parts))
     assert all(abs(one - other) < 0.001 + 1e-9 for one, other in zip(shown, parts))
 
 
 def test_a_gain_of_7_6_is_not_0_0_and_7_7():
-    assert [points(part) for part in adding_up(0.0764, [-0.0002, 0.0766])] in (["0.0", "7.6"], ["−0.1", "7.7"])
+    assert [points(part) for part in round_parts(0.0764, [-0.0002, 0.0766])] in (["0.0", "7.6"], ["−0.1", "7.7"])
 
 
 def test_no_spread_is_no_certainty():
@@ -31,6 +31,6 @@ def test_a_half_tenth_is_rounded_alike_whoever_holds_the_number():
     """NumPy rounds 0.0095 (0.95 points) to 1.0, Python to 0.9: text and table said different gains of one row."""
     for share in (n / 20_000 for n in range(-2_000, 2_000)):
         assert points(np.float64(share)) == points(share)
-        shown = adding_up(np.float64(share), [share / 3, 2 * share / 3])
+        shown = round_parts(np.float64(share), [share / 3, 2 * share / 3])
         printed = [round(10 * float(points(one).replace("\N{MINUS SIGN}", "-"))) for one in (*shown, share)]
         assert sum(printed[:-1]) == printed[-1], share

@@ -45,7 +45,7 @@ def table(*rows: tuple) -> list[recommended.Lead]:
     gains = [
         ("m", "t", eval_task, *arm, "sampled", 0.25 if eval_task == "t" else 0.5) for arm in arms for eval_task in ("t", "other")
     ]
-    return recommended.of_study(
+    return recommended.leads_of_study(
         CONFIG,
         "s",
         pd.DataFrame(differences, columns=COLUMNS),
@@ -67,13 +67,13 @@ def test_a_lead_is_over_the_random_choice_of_the_same_budget_and_recipe_in_eithe
     assert set(leads) == {("hard", 0.1, "short"), ("unsure", 0.1, "short"), ("unsure", 0.05, "short"), ("unsure", 0.1, "long")}
     unsure = leads["unsure", 0.1, "short"]
     assert (unsure.difference, unsure.low, unsure.high) == pytest.approx((-0.04, -0.06, -0.03))
-    assert (unsure.needs, unsure.labels, unsure.said) == ("none", 50, "worse")
+    assert (unsure.needs, unsure.labels, unsure.verdict) == ("none", 50, "worse")
     assert leads["hard", 0.1, "short"].needs == "pool" and leads["hard", 0.1, "short"].labels == 500
 
 
 def test_holm_corrects_within_a_case_alone():
     found = table(("hard", "random", 0.03, 0.04), ("unsure", "random", 0.04, 0.03), ("unsure_5", "random_5", 0.06, 0.03))
-    assert [(one.way, one.said) for one in found] == [
+    assert [(one.way, one.verdict) for one in found] == [
         ("hard", "not told apart"), ("unsure", "not told apart"), ("unsure", "better"),
     ]  # fmt: skip
 
@@ -82,9 +82,9 @@ def test_what_is_worse_anywhere_or_better_only_once_is_not_recommended():
     better_twice = table(("unsure", "random", 0.04, 0.001), ("unsure_5", "random_5", 0.06, 0.001))
     once = table(("hard", "random", 0.09, 0.001))
     worse = table(("unsure", "random", -0.04, 0.001, "long"))
-    assert recommended.recommended(better_twice + once) == "unsure"
-    assert recommended.recommended(once) is None and recommended.recommended([]) is None
-    assert recommended.recommended(better_twice + once + worse) is None
+    assert recommended.recommended_way(better_twice + once) == "unsure"
+    assert recommended.recommended_way(once) is None and recommended.recommended_way([]) is None
+    assert recommended.recommended_way(better_twice + once + worse) is None
 
 
 def test_runs_that_two_studies_share_count_once():
@@ -93,7 +93,11 @@ def test_runs_that_two_studies_share_count_once():
         for study, seeds in (("a", 5), ("b", 10))
     )
     longer = table(("hard", "random", 0.03, 0.2, "long"))
-    assert recommended.once(few + many + longer) == many + longer == recommended.once(many + longer + few)
+    assert (
+        recommended.without_repetitions(few + many + longer)
+        == many + longer
+        == recommended.without_repetitions(many + longer + few)
+    )
     with_checkpoints = table(("hard", "random", 0.03, 0.2, "short_curve"))
     assert [one.recipe for one in with_checkpoints] == ["short"], "when a run saves checkpoints makes it no other run"
 
@@ -109,7 +113,7 @@ def test_the_page_says_what_to_do_without_labels_and_with_all(monkeypatch, tmp_p
     assert (
         "with no label or a small labelled sample or the labels of the whole pool, `unsure` (it led a random choice in 2 of 2 cases, all with"
         " recipe `short`, in points by +4.0 at a gain of +25.0 and +6.0 at a gain of +25.0)."
-        in recommended.in_short(tmp_path, CONFIG)
+        in recommended.short_finding(tmp_path, CONFIG)
     )
     assert page.count("; nothing that needs a small labelled sample has been studied") == 1
     assert "| `hard` | `rule: hard` | the labels of the whole pool | 0, 1, 0 |" in page

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
-from hardgrpo.analysis import accuracy, decomposition, gains, online, regressions, statistics, training
+from hardgrpo.analysis import accuracy, decomposition, gains, online_runs, regressions, statistics, training_logs
 from hardgrpo.analysis.cells import load_cells
 from hardgrpo.data import evaluations
 from hardgrpo.runtime import files
@@ -251,11 +251,11 @@ def updates_of(*lengths):
 def spent(monkeypatch, updates, held_constant):
     recipe = {"reward": "correct"}
     monkeypatch.setattr(
-        training.Spec, "read", lambda path: SimpleNamespace(completion_tokens=48, training=recipe, subset="seed0.csv")
+        training_logs.Spec, "read", lambda path: SimpleNamespace(completion_tokens=48, training=recipe, subset="seed0.csv")
     )
     facts = {"policy": {"rule": "all"}, "pool": 40, "prompts": 40}
-    monkeypatch.setattr(training.files, "read_json", lambda path: facts)
-    return training.parity(
+    monkeypatch.setattr(training_logs.files, "read_json", lambda path: facts)
+    return training_logs.parity(
         updates, STUDY | {"arms": [{"policy": ["all", "low"], "recipe": "slow"}], "held_constant": held_constant}
     )
 
@@ -267,10 +267,10 @@ def test_what_training_cost_is_told_by_policy(monkeypatch):
         ("all", 0, 3, 24, 192), ("low", 0, 3, 24, 192), ("all", 1, 3, 24, 192), ("low", 1, 3, 24, 192),
     ]  # fmt: skip
     seconds = {("m", "t", row["policy"], row["recipe"], row["seed"]): 10.0 + row["seed"] for row in rows}
-    every, low = training.spent(rows, seconds)
+    every, low = training_logs.spent(rows, seconds)
     assert (every["policy"], every["tokens"], every["tokens_least"], every["tokens_most"]) == ("all", 192 * 11, 192 * 10, 192 * 12)
     assert (low["seconds"], low["seconds_least"], low["seconds_most"], low["seeds"]) == (10.5, 10.0, 11.0, 2)
-    assert training.spent([], {}) == []
+    assert training_logs.spent([], {}) == []
 
 
 @pytest.mark.parametrize(
@@ -290,15 +290,15 @@ def test_what_training_cost_is_told_by_policy(monkeypatch):
 def test_labels_bought_by_hand(policy, reward, labels, monkeypatch):
     prompts = 500 if policy["rule"] == "all" else 50
     facts = {"policy": policy, "pool": 500, "prompts": prompts, "sample": 10 if "calibrated_on" in policy else None}
-    monkeypatch.setattr(training.files, "read_json", lambda path: facts)
-    assert training.labels_bought("p/seed0.csv", {"reward": reward}, pd.DataFrame({"prompts": [8] * 100})) == labels
+    monkeypatch.setattr(training_logs.files, "read_json", lambda path: facts)
+    assert training_logs.labels_bought("p/seed0.csv", {"reward": reward}, pd.DataFrame({"prompts": [8] * 100})) == labels
 
 
 def test_a_run_on_all_prompts_that_ends_before_it_has_come_to_all_needs_the_answers_of_those_that_it_sampled(monkeypatch):
     for rule, chosen, labels in (("all", 500, 24), ("all", 20, 20), ("random", 50, 50), ("annotated", 50, 50), ("hard", 50, 500)):
         facts = {"policy": {"rule": rule}, "pool": 500, "prompts": chosen}
-        monkeypatch.setattr(training.files, "read_json", lambda path, facts=facts: facts)
-        assert training.labels_bought("p/seed0.csv", {"reward": "correct"}, pd.DataFrame({"prompts": [8, 8, 8]})) == labels
+        monkeypatch.setattr(training_logs.files, "read_json", lambda path, facts=facts: facts)
+        assert training_logs.labels_bought("p/seed0.csv", {"reward": "correct"}, pd.DataFrame({"prompts": [8, 8, 8]})) == labels
 
 
 @pytest.mark.parametrize(
@@ -327,9 +327,9 @@ def test_a_run_on_all_prompts_that_ends_before_it_has_come_to_all_needs_the_answ
 def test_labels_bought_while_training_by_hand(policy, recipe, sampled, labels, monkeypatch):
     prompts = 500 if policy["rule"] == "all" else 50
     facts = {"policy": policy, "pool": 500, "prompts": prompts, "sample": 10 if "calibrated_on" in policy else None}
-    monkeypatch.setattr(training.files, "read_json", lambda path: facts)
+    monkeypatch.setattr(training_logs.files, "read_json", lambda path: facts)
     log = pd.DataFrame({"labels": sampled})
-    assert training.labels_bought("p/seed0.csv", {"reward": "correct"} | recipe, log) == labels
+    assert training_logs.labels_bought("p/seed0.csv", {"reward": "correct"} | recipe, log) == labels
 
 
 def test_rollouts_of_runs_that_choose_while_training_add_up():
@@ -341,7 +341,7 @@ def test_rollouts_of_runs_that_choose_while_training_add_up():
                 [64, 8, 0, 2, 1],
                 [0, 0, 64, 0, 1],
             ]
-    (row,) = online.rollouts(updates)
+    (row,) = online_runs.rollouts(updates)
     assert row == {"model": "m", "task": "t", "policy": "low", "recipe": "slow", "sampling_steps": 3, "updates": 2, "generated": 192, "kept": 104} | {
         "replayed": 8, "thrown_away": 88, "labels": 10, "thrown_away_share": 88 / 192, "seeds": 2
     }  # fmt: skip
@@ -365,7 +365,7 @@ def test_wall_time_is_read_from_beside_the_updates_and_may_be_gone(tmp_path, mon
     files.write_rows(
         f"results/training/{one.path}/timing.csv", ["step", "seconds"], [{"step": 1, "seconds": 1.5}, {"step": 2, "seconds": 2}]
     )
-    seconds = training.read_seconds(updates)
+    seconds = training_logs.read_seconds(updates)
     assert seconds["m", "t", "all", "slow", 0] == 3.5 and np.isnan(seconds["m", "t", "low", "slow", 0])
 
 

@@ -10,9 +10,9 @@ import pytest
 from conftest import ROOT
 from hardgrpo.analysis import formats
 from hardgrpo.report import latex, registry, web
-from hardgrpo.report.cells import Column, K, Marked, numbers, plain
+from hardgrpo.report.table_columns import Column, K, Marked, numbers, plain
 from hardgrpo.report.tables.gains import ranks
-from summarize import Made
+from summarize import Tables
 
 MADE = {**registry.SUMMARIES, **registry.JUDGED}
 
@@ -34,7 +34,7 @@ def test_every_entry_is_made_of_what_there_is_and_its_function_takes_it():
         function = importlib.import_module(f"hardgrpo.report.figures.{name}").draw
         assert set(entry.of) <= set(inspect.signature(function).parameters), name
     assert set(registry.NUMBERED) <= MADE.keys()
-    assert Made({"studies": {"s": {}}}, "s", []).inputs.keys() == registry.INPUTS.keys()
+    assert Tables({"studies": {"s": {}}}, "s", []).inputs.keys() == registry.INPUTS.keys()
 
 
 def test_every_summary_table_is_used():
@@ -65,7 +65,7 @@ def test_a_cell_says_the_same_in_latex_and_html():
     ]:
         assert latex.render(cell) == tex and str(web.render(cell)) == page
     assert latex.render(formats.signed_interval(-0.031, -0.05, 0.001), True) == "$-$3.1 [$-$5.0, 0.1]"
-    assert latex.render("<0.001", True) == "$<$0.001" and latex.render(formats.whole(1234), True) == r"1\,234"
+    assert latex.render("<0.001", True) == "$<$0.001" and latex.render(formats.integer(1234), True) == r"1\,234"
 
 
 @pytest.mark.parametrize(

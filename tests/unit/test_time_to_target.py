@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hardgrpo.analysis import online
+from hardgrpo.analysis import online_runs
 from hardgrpo.analysis.columns import CELL
 from hardgrpo.study.settings import Run
 
@@ -61,15 +61,15 @@ def time_to_target(plain: np.ndarray, other: np.ndarray) -> list[dict]:
     for recipe, kept in (("slow", np.nan), ("fast", 40.0)):
         for seed in seeds:
             updates[Run("m", "t", recipe, "all", seed, "m")] = pd.DataFrame({"rollouts": [64.0] * 10, "kept": [kept] * 10})
-    return online.time_to_target(
+    return online_runs.time_to_target(
         [cell("slow", plain), cell("fast", other)], updates, {"arms": [{"policy": "all", "recipe": ["slow", "fast"]}]}
     )
 
 
 def test_the_first_time_that_a_curve_reaches_a_target_by_hand():
     spent, curve = [0.0, 0.5, 1.0], np.array([0.2, 0.4, 0.8])
-    assert online.first_reached(spent, curve, 0.3) == pytest.approx(0.25)
-    assert online.first_reached(spent, curve, 0.6) == pytest.approx(0.75)
-    assert online.first_reached(spent, curve, 0.2) == 0
-    assert online.first_reached(spent, curve, 0.9) == np.inf
-    assert online.first_reached(spent, np.array([0.2, 0.7, 0.1]), 0.7) == 0.5, "the first time, although it falls again"
+    assert online_runs.first_reached(spent, curve, 0.3) == pytest.approx(0.25)
+    assert online_runs.first_reached(spent, curve, 0.6) == pytest.approx(0.75)
+    assert online_runs.first_reached(spent, curve, 0.2) == 0
+    assert online_runs.first_reached(spent, curve, 0.9) == np.inf
+    assert online_runs.first_reached(spent, np.array([0.2, 0.7, 0.1]), 0.7) == 0.5, "the first time, although it falls again"

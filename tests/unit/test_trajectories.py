@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from hardgrpo.analysis import statistics
-from hardgrpo.analysis import trajectories as summary
+from hardgrpo.analysis import statistics, trajectory_groups
 from hardgrpo.data import trajectory_files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
@@ -53,7 +52,7 @@ def test_a_stretch_is_the_same_share_of_the_epochs_of_each_prompt():
     """20 epochs of one prompt and 13 of another; a group of the second is mixed in its first half alone."""
     rows = [{"id": "long", "epoch": e, "correct": 4, "rollouts": 4} for e in range(20)]
     rows += [{"id": "short", "epoch": e, "correct": 1 if e < 7 else 0, "rollouts": 4} for e in range(13)]
-    (whole, table), *parts = summary.by_stretch(pd.DataFrame(rows))
+    (whole, table), *parts = trajectory_groups.by_stretch(pd.DataFrame(rows))
     assert whole == (None, 0.0, 1.0) and list(table.epochs) == [20, 13]
     assert table.mixed.to_dict() == {"long": 0, "short": pytest.approx(7 / 13)} and table.pass_rate["long"] == 1
     assert [key for key, _ in parts] == [(n + 1, n / 10, (n + 1) / 10) for n in range(10)]
@@ -61,11 +60,13 @@ def test_a_stretch_is_the_same_share_of_the_epochs_of_each_prompt():
     assert [part.mixed["short"] for _, part in parts[:5]] == [1] * 5 and [part.all_wrong["short"] for _, part in parts[6:]] == [
         1
     ] * 4
-    assert len(summary.by_stretch(pd.DataFrame(rows[:20] + rows[20:23]))) == 1 + 3, "no more stretches than a prompt has epochs"
+    assert len(trajectory_groups.by_stretch(pd.DataFrame(rows[:20] + rows[20:23]))) == 1 + 3, (
+        "no more stretches than a prompt has epochs"
+    )
 
 
 def test_a_prompt_counts_by_the_share_of_seeds_that_chose_it():
-    assert summary.counted([["a", "b"], ["b", "c"]]).to_dict() == {"a": 0.5, "b": 1.0, "c": 0.5}
+    assert trajectory_groups.selection_shares([["a", "b"], ["b", "c"]]).to_dict() == {"a": 0.5, "b": 1.0, "c": 0.5}
 
 
 def test_the_jackknife_of_a_mean_is_students_interval():
@@ -83,12 +84,14 @@ def test_where_nothing_varies_there_is_no_interval(left_out):
 
 def test_each_group_is_left_out_once_and_the_policy_chooses_again():
     rates = {f"p{i}": i / 10 for i in range(10)}
-    groups = summary.grouped(list(rates), 5)
+    groups = trajectory_groups.random_groups(list(rates), 5)
     assert sorted(map(len, groups)) == [2] * 5 and set().union(*groups) == set(rates)
-    without = summary.chosen_without(groups, rates, {"rule": "hard", "budget": 0.25}, [0])
+    without = trajectory_groups.selections_without_groups(groups, rates, {"rule": "hard", "budget": 0.25}, [0])
     for group, weights in zip(groups, without):
         assert list(weights.index) == [name for name in rates if name not in group][:2]
-    assert summary.chosen_without(groups, rates, {"rule": "hard", "budget": 0.1}, [0]) == [], "a tenth of eight is no prompt"
+    assert trajectory_groups.selections_without_groups(groups, rates, {"rule": "hard", "budget": 0.1}, [0]) == [], (
+        "a tenth of eight is no prompt"
+    )
 
 
 @pytest.mark.slow
@@ -106,10 +109,12 @@ def test_intervals_cover_what_a_policy_chooses_from_new_prompts(rule):
         right = chance.binomial(8, np.clip(p[:, None] + np.linspace(0, 0.2, 40), 0, 1))  # the model learns
         mixed = pd.Series(((right > 0) & (right < 8)).mean(axis=1), index=names)
         policy, seeds = {"rule": rule, "budget": 0.3}, [0, 1]
-        weights = summary.counted([policies.select(rates, seed=seed, **policy).ids for seed in seeds])
-        without = summary.chosen_without(summary.grouped(names, summary.GROUPS), rates, policy, seeds)
-        left_out = np.array([summary.mean(mixed, others) for others in without])
-        found.append(statistics.jackknife(summary.mean(mixed, weights), left_out))
+        weights = trajectory_groups.selection_shares([policies.select(rates, seed=seed, **policy).ids for seed in seeds])
+        without = trajectory_groups.selections_without_groups(
+            trajectory_groups.random_groups(names, trajectory_groups.GROUPS), rates, policy, seeds
+        )
+        left_out = np.array([trajectory_groups.mean(mixed, others) for others in without])
+        found.append(statistics.jackknife(trajectory_groups.mean(mixed, weights), left_out))
     truth = np.mean([one.estimate for one in found])
     covered = np.mean([one.low <= truth <= one.high for one in found])
     assert 0.88 <= covered <= 0.99, covered

@@ -60,7 +60,7 @@ def test_every_number_is_that_of_the_row_it_names(written):
         values = [cells[column] for column in row["columns"].split()]
         if row["written"] != "text":
             values = [float(value) if value else float("nan") for value in values]
-        assert row["text"] == numbers.written(row["written"], *values), row["key"]
+        assert row["text"] == numbers.format_values(row["written"], *values), row["key"]
 
 
 def test_the_parts_of_a_gain_in_the_abstract_add_up_as_they_are_printed(written):

@@ -25,7 +25,7 @@ def best(gains: list[dict]) -> list[dict]:
 MAKE_TABLE = """
 
 def best_gain(best: pd.DataFrame):
-    return best, [*named(best, "model", "task", "eval_task", "arm"), number(best, "gain", "largest gain", signed)]
+    return best, [*key_columns(best, "model", "task", "eval_task", "arm"), number(best, "gain", "largest gain", signed)]
 """
 MAKE_FIGURE = """from hardgrpo.report import plotting
 

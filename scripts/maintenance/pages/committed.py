@@ -1,4 +1,4 @@
-"""The committed summaries of the studies that the pages show, and the claims that follow from them."""
+"""The committed summaries of the studies that the pages show, and their claims."""
 
 from hardgrpo.analysis import claims, published, summaries, verdicts
 from hardgrpo.report import registry
@@ -16,8 +16,8 @@ RECORDINGS, TRAJECTORIES = "recordings", "trajectories"
 NAMES = ("gains", "differences", "learnable", "parts", "subsets", "kinds", "lead_regressions")
 
 
-def read(root: Path, study: str, *more: str) -> dict[str, pd.DataFrame]:
-    return {name: pd.read_csv(root / paths.reference(study) / f"{name}.csv") for name in (*NAMES, *more)}
+def read(root: Path, study: str, *further_names: str) -> dict[str, pd.DataFrame]:
+    return {name: pd.read_csv(root / paths.reference(study) / f"{name}.csv") for name in (*NAMES, *further_names)}
 
 
 def judged(root: Path, config: dict, study: str) -> dict[str, pd.DataFrame]:
@@ -39,14 +39,9 @@ def all_claims(root: Path, config: dict) -> pd.DataFrame:
     return pd.concat(tables, names=["study"]).reset_index("study").reset_index(drop=True)
 
 
-def at_home(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows of sampled completions, tested on the task that was trained on."""
-    frame = frame[frame.task == frame.eval_task]
-    return frame[frame.decoding == "sampled"] if "decoding" in frame else frame
-
-
-def against(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> dict | None:
-    """The row of two arms (policy, recipe) as (difference, low, high, p, seeds), which the table has in one direction; None where it has it in neither."""
+def difference_row(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> dict | None:
+    """The difference of two arms (policy, recipe), with keys difference, low, high, p, seeds; the table has it in either direction.
+    None where the table lacks it."""
     names = ["policy", "recipe", "minus", "minus_recipe"]
     for pair, sign in (([*arm, *minus], 1), ([*minus, *arm], -1)):
         for row in differences[(differences[names] == pair).all(axis=1)].itertuples():

@@ -6,7 +6,7 @@ from hardgrpo.study import configuration
 import re
 from collections.abc import Iterator
 
-# The definitions that get a section of their own, in the order of the page.
+# The definitions with their own section, in the order of the page.
 SECTIONS = {
     "Task": "A task: `tasks.NAME`",
     "Generated": "Problems that are generated: `tasks.NAME.source`",
@@ -32,7 +32,7 @@ SECTIONS = {
     "Study": "A study: `studies.NAME`",
 }
 
-LABELS = {"pool": "of the json_schema pool", "sample": "of a small sample", "none": "none"}
+LABELS = {"pool": "of the whole pool", "sample": "of a small sample", "none": "none"}
 
 
 def reference(config: dict) -> str:
@@ -40,27 +40,27 @@ def reference(config: dict) -> str:
     json_schema = configuration.schema()
     lines = ["## Top level", "", "| key | value | in config.yaml | what |", "|---|---|---|---|"]
     for key, part, _ in keys(json_schema, json_schema):
-        here = config
+        setting = config
         for step in key.split("."):
-            here = here[step]
-        shown = (
-            ", ".join(f"`{name}`" for name in here)
-            if isinstance(here, dict)
-            else f"`{str(here).lower() if here in (True, False) else here}`"
+            setting = setting[step]
+        printed = (
+            ", ".join(f"`{name}`" for name in setting)
+            if isinstance(setting, dict)
+            else f"`{str(setting).lower() if setting in (True, False) else setting}`"
         )
-        lines.append(f"| `{key}` | {value(part, json_schema)} | {shown} | {described(part, json_schema)} |")
+        lines.append(f"| `{key}` | {value(part, json_schema)} | {printed} | {described(part, json_schema)} |")
     for name, title in SECTIONS.items():
         part = json_schema["$defs"][name]
         lines += ["", f"## {title}", "", part.get("description", ""), "", "| key | needed | value | what |", "|---|---|---|---|"]
-        for key, one, needed in keys(part, json_schema):
-            lines.append(f"| `{key}` | {needed} | {value(one, json_schema)} | {described(one, json_schema)} |")
+        for key, key_schema, requirement in keys(part, json_schema):
+            lines.append(f"| `{key}` | {requirement} | {value(key_schema, json_schema)} | {described(key_schema, json_schema)} |")
         if name == "Policy":
             lines += ["", *rules()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
 
 def rules() -> list[str]:
-    """A table of the rules of policies: what each takes, by which keys, and whose labels it needs before it chooses."""
+    """A table of the rules of policies: the prompts that each takes, its keys, and the labels that it needs before it chooses."""
     lines = [
         "### What a rule takes",
         "",
@@ -71,71 +71,72 @@ def rules() -> list[str]:
         "|---|---|---|---|",
     ]
     for name, rule in policies.RULES.items():
-        needed = ", ".join(f"`{key}`" for key in sorted(rule.needs))
-        lines.append(f"| `{name}` | {rule.description} | {needed} | {labels(name)} |")
+        required = ", ".join(f"`{key}`" for key in sorted(rule.needs))
+        lines.append(f"| `{name}` | {rule.description} | {required} | {labels(name)} |")
     return lines
 
 
 def labels(rule: str) -> str:
-    """Whose labels a rule needs before it chooses, by the measures that it may go by."""
+    """The labels that a rule needs before it chooses, for each measure that it accepts as `by`."""
     if not policies.RULES[rule].accepts_by:
         return LABELS[policies.labels_before({"rule": rule})]
-    found: dict[str, list[str]] = {}
+    measures_by_need: dict[str, list[str]] = {}
     for measure in policies.SHARES if rule == "nearest_half" else policies.MEASURES:
-        found.setdefault(policies.labels_before({"rule": rule, "by": measure}), []).append(f"`{measure}`")
-    return "; ".join(f"by {', '.join(measures)}: {LABELS[needed]}" for needed, measures in found.items())
+        measures_by_need.setdefault(policies.labels_before({"rule": rule, "by": measure}), []).append(f"`{measure}`")
+    return "; ".join(f"by {', '.join(measures)}: {LABELS[need]}" for need, measures in measures_by_need.items())
 
 
-def keys(part: dict, json_schema: dict, place: str = "", inside: str = "") -> Iterator[tuple[str, dict, str]]:
-    """The keys of an object and of the objects inside it: path, schema, and in words whether the key is needed.
+def keys(part: dict, json_schema: dict, place: str = "", optional_key: str = "") -> Iterator[tuple[str, dict, str]]:
+    """The keys of an object and of its nested objects: path, schema, and in words whether the key is required.
 
-    `inside` is the optional key around them: an inner key is needed only together with it.
+    `optional_key` is the optional key that contains them: a nested key is required only together with it.
     """
-    for name, one in part["properties"].items():
+    for name, key_schema in part["properties"].items():
         path, required = f"{place}{name}", name in part.get("required", [])
-        objects = nested(one, path, json_schema)
-        if not (required and [link for link, _ in objects] == [f"{path}."]):  # a needed object is described by its keys
-            yield path, one, ("yes" if not inside else f"with `{inside}`") if required else ""
+        objects = nested(key_schema, path, json_schema)
+        if not (required and [link for link, _ in objects] == [f"{path}."]):  # the keys of a required object describe it
+            yield path, key_schema, ("yes" if not optional_key else f"with `{optional_key}`") if required else ""
         for link, inner in objects:
-            yield from keys(inner, json_schema, link, inside if required else path)
+            yield from keys(inner, json_schema, link, optional_key if required else path)
 
 
 def nested(part: dict, path: str, json_schema: dict) -> list[tuple[str, dict]]:
-    """The objects inside a key that have no section of their own, each with what leads to its keys (`path.`, `path.NAME.` or `path[].`)."""
+    """The objects below a key that have no section, each with the prefix of its keys (`path.`, `path.NAME.` or `path[].`)."""
     if "$ref" in part:
         name = part["$ref"].rsplit("/", 1)[1]
         return [] if name in SECTIONS else [(f"{path}.", json_schema["$defs"][name])]
     entries = [part.get("additionalProperties"), *part.get("patternProperties", {}).values()]
     choices = [(f"{path}.NAME", entry) for entry in entries] + [(f"{path}[]", part.get("items"))]
-    choices += [(path, one) for one in [*part.get("anyOf", []), *part.get("oneOf", [])]]
-    return [found for link, one in choices if isinstance(one, dict) for found in nested(one, link, json_schema)]
+    choices += [(path, schema) for schema in [*part.get("anyOf", []), *part.get("oneOf", [])]]
+    return [
+        link_and_schema
+        for link, schema in choices
+        if isinstance(schema, dict)
+        for link_and_schema in nested(schema, link, json_schema)
+    ]
 
 
 def described(part: dict, json_schema: dict) -> str:
-    return (part.get("description") or resolved(part, json_schema).get("description", "")).replace("|", "\\|")
+    return (part.get("description") or resolve(part, json_schema).get("description", "")).replace("|", "\\|")
 
 
-def resolved(part: dict, json_schema: dict) -> dict:
+def resolve(part: dict, json_schema: dict) -> dict:
     return json_schema["$defs"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
 
 
 def value(part: dict, json_schema: dict) -> str:
     """The values that a key may have, in words."""
     if "$ref" in part and (name := part["$ref"].rsplit("/", 1)[1]) in SECTIONS:
-        kind = (
-            json_schema["$defs"][name]
-            .get("properties", {})
-            .get("kind", {})
-            .get("const", re.sub("(?<!^)([A-Z])", r" \1", name).lower())
-        )  # as it is written in config.yaml
+        words = re.sub("(?<!^)([A-Z])", r" \1", name).lower()
+        kind = json_schema["$defs"][name].get("properties", {}).get("kind", {}).get("const", words)  # as in config.yaml
         return f"[{kind}](#{anchor(SECTIONS[name])})"
-    part = resolved(part, json_schema)
+    part = resolve(part, json_schema)
     if "enum" in part:
-        return ", ".join(f"`{one}`" for one in part["enum"])
+        return ", ".join(f"`{option}`" for option in part["enum"])
     if "const" in part:
         return f"`{part['const']}`"
     if options := [*part.get("oneOf", []), *part.get("anyOf", [])]:
-        return " or ".join(dict.fromkeys(value(one, json_schema) for one in options))
+        return " or ".join(dict.fromkeys(value(option, json_schema) for option in options))
     if part.get("type") == "array":
         return f"list of {value(part['items'], json_schema)}"
     if part.get("type") == "object":
@@ -154,5 +155,5 @@ def limits(part: dict) -> str:
 
 def anchor(title: str) -> str:
     """GitHub's link to a heading."""
-    kept = "".join(one for one in title.lower() if one.isalnum() or one in " -_")
-    return kept.replace(" ", "-")
+    letters = "".join(character for character in title.lower() if character.isalnum() or character in " -_")
+    return letters.replace(" ", "-")

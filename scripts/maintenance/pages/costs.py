@@ -1,4 +1,4 @@
-"""The tables of docs/costs.md: what studies spent, the cost model against published throughput, the plan for one job of each kind."""
+"""The tables of docs/costs.md: spending of studies, the cost model against published throughput, the plan for a job of each kind."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job
@@ -12,14 +12,14 @@ QWEN3_8B = {  # not among the studies' models
     "hidden_size": 4096, "intermediate_size": 12288, "layers": 36, "heads": 32, "key_value_heads": 8, "head_size": 128,
     "vocabulary": 151936, "tied": False,
 }  # fmt: skip
-# (model, sequences at once, output tokens/s): vLLM on one H100 in bf16, about 640 output tokens each. Llama's source does
-# not say how many sequences it sampled at once; 512 is assumed.
+# (model, sequences at once, output tokens/s): vLLM on one H100 in bf16, about 640 output tokens each. Llama's source does not give the
+# number of sequences; 512 is assumed.
 PUBLISHED = [("Qwen3-8B", 512, 8535), ("qwen3-14b", 256, 5760), ("llama-3.1-8b-instruct", 512, 9806)]
 OUTPUT_TOKENS = 640
 
 
 def spent(root: Path, config: dict) -> str:
-    """What the training of each study with committed summaries took in all, from its spent.csv: means over seeds, times the seeds."""
+    """The total spending of each study with committed summaries, from its spent.csv: means over seeds, times the seeds."""
     lines = [
         "| study | runs | updates | rollouts | tokens sampled | hours of updates | minutes per run, least to most |",
         "|---|---|---|---|---|---|---|",
@@ -51,8 +51,8 @@ def shape_of(config: dict, model: str) -> dict:
 def tables(config: dict) -> str:
     lines = ["| one H100, bf16, vLLM | sequences at once | published tokens/s | cost model | off by |", "|---|---|---|---|---|"]
     for model, at_once, published in PUBLISHED:
-        ours = tokens_per_second(shape_of(config, model), at_once)
-        lines.append(f"| {model} | {at_once} | {published:,} | {ours:,.0f} | {ours / published - 1:+.0%} |")
+        modelled = tokens_per_second(shape_of(config, model), at_once)
+        lines.append(f"| {model} | {at_once} | {published:,} | {modelled:,.0f} | {modelled / published - 1:+.0%} |")
     lines += [
         "",
         "| one job of study `paper` (two of its models), uncalibrated, H100 | seconds | GPU-hours | generated | trained on | walltime asked for |",
@@ -64,10 +64,10 @@ def tables(config: dict) -> str:
             Job("train_grpo", model, "gsm8k", "as_written", "hard", 0),
             Job("evaluate_run", model, "gsm8k", "as_written", "hard", 0, "gsm8k"),
         ):
-            found = durations.estimate(config, job, "h100")
-            trained = f"{found.tokens_trained / 1e6:.1f} M" if found.tokens_trained else "-"
+            estimate = durations.estimate(config, job, "h100")
+            trained_tokens = f"{estimate.tokens_trained / 1e6:.1f} M" if estimate.tokens_trained else "-"
             lines.append(
-                f"| {job.rule} {model} | {found.seconds:,.0f} | {found.gpu_hours:.2f} | {found.tokens_generated / 1e6:.1f} M | {trained}"
+                f"| {job.rule} {model} | {estimate.seconds:,.0f} | {estimate.gpu_hours:.2f} | {estimate.tokens_generated / 1e6:.1f} M | {trained_tokens}"
                 f" | {durations.walltime(config, job, 'h100', 1)} min |"
             )
     return "\n".join(lines)

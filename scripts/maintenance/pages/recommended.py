@@ -1,17 +1,18 @@
-"""For docs/which-prompts.md: which selection policy the studies that have been run recommend, and how sure that is.
+"""docs/which-prompts.md: the selection policy that the finished studies recommend, and the evidence for it.
 
 The rule was written in commit 467b161, before the study that asks for it (`mini_labels`, d4a1dcc) was summarised:
 
-- A case is a base model, a task, a recipe and a budget, in whatever studies. In it every way of choosing that takes a share of the pool, by this
-  task's own probe if by any, is compared with a random choice of as many prompts, by the paired difference of the gains on new test
-  problems, sampled at temperature 1. Studies share runs; the same way in the same case counts once, in the study with the most
-  replicates. Recipes that differ only in when they save checkpoints make the same runs.
-- It is better or worse in a case where p is below 5 % after Holm's correction over the ways of choosing that are compared there.
-- Of the ways that are open to somebody (no label before the choice, a small sample, or the labels of the whole pool) the one is
-  recommended that was better most often and worse nowhere, if it was better in at least two cases. Otherwise a random choice is.
+- A case is a base model, a task, a recipe and a budget, in any study. In a case, every way of choosing that takes a share of the pool
+  (by the task's own probe, if it uses a probe) is compared with a random choice of as many prompts, by the paired difference of the
+  gains on new test problems, sampled at temperature 1. Studies share runs; the same way in the same case counts once, in the study with
+  the most replicates. Recipes that differ only in when they save checkpoints make the same runs.
+- A way is better or worse in a case if p is below 5 % after Holm's correction over the ways of choosing that the case compares.
+- The ways open to a user depend on the labels before the choice: none, those of a small sample, or those of the whole pool. Of the open
+  ways, the rule recommends the way that was better in the most cases and worse in none, if it was better in at least two cases.
+  Otherwise it recommends a random choice.
 """
 
-from hardgrpo.analysis import statistics
+from hardgrpo.analysis import statistics, summaries
 from hardgrpo.analysis.formats import change
 from hardgrpo.analysis.formats import change_interval as interval
 from hardgrpo.runtime import files
@@ -26,7 +27,7 @@ import pandas as pd
 
 LEVEL, CASES = 0.05, 2
 NEEDS = {"none": "no label", "sample": "a small labelled sample", "pool": "the labels of the whole pool"}  # before the choice
-WHO = {
+SITUATIONS = {
     "none": "No prompt is labelled",
     "sample": "A small sample can be labelled first",
     "pool": "Every prompt of the pool is labelled, and training takes a part",
@@ -35,9 +36,9 @@ WHO = {
 
 @dataclass(frozen=True)
 class Lead:
-    """A way of choosing against a random choice, in one case. Shares; `p` is corrected."""
+    """The lead of a way of choosing over a random choice, in a case. Shares; `p` is corrected."""
 
-    way: str  # the policy whose rule it is, of whatever budget
+    way: str  # a policy with this rule, of any budget
     needs: str
     study: str
     model: str
@@ -53,45 +54,47 @@ class Lead:
     seeds: int
 
     @property
-    def said(self) -> str:
+    def verdict(self) -> str:
         return "not told apart" if self.p >= LEVEL else "better" if self.difference > 0 else "worse"
 
 
 def leads(root: Path, config: dict) -> list[Lead]:
-    """All leads over random, of the studies with committed summaries; those of the same runs once."""
-    found: list[Lead] = []
+    """All leads over random of the studies with committed summaries, without repetitions."""
+    all_leads: list[Lead] = []
     for study in config["studies"]:
         folder = root / paths.reference(study)
         if (folder / "differences.csv").is_file():
-            found += of_study(config, study, *(pd.read_csv(folder / f"{name}.csv") for name in ("differences", "spent", "gains")))
-    return once(found)
+            all_leads += leads_of_study(
+                config, study, *(pd.read_csv(folder / f"{name}.csv") for name in ("differences", "spent", "gains"))
+            )
+    return without_repetitions(all_leads)
 
 
-def once(found: list[Lead]) -> list[Lead]:
-    """Leads without those whose runs another study has, too, and more of them."""
-    most: dict[tuple, Lead] = {}
-    for one in found:
-        same = (one.way, one.model, one.task, one.recipe, one.budget)
-        if same not in most or one.seeds > most[same].seeds:
-            most[same] = one
-    return list(most.values())
+def without_repetitions(all_leads: list[Lead]) -> list[Lead]:
+    """The leads, each way in each case once: from the study with the most replicates."""
+    largest: dict[tuple, Lead] = {}
+    for lead in all_leads:
+        key = (lead.way, lead.model, lead.task, lead.recipe, lead.budget)
+        if key not in largest or lead.seeds > largest[key].seeds:
+            largest[key] = lead
+    return list(largest.values())
 
 
-def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame, gains: pd.DataFrame) -> list[Lead]:
-    """The leads of one study, with its tables `differences`, `spent` and `gains`."""
+def leads_of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.DataFrame, gains: pd.DataFrame) -> list[Lead]:
+    """The leads of a study, from its tables `differences`, `spent` and `gains`."""
     labels = {(row.model, row.task, row.policy, row.recipe): row.labels for row in spent.itertuples()}
-    gained = {(row.model, row.task, row.policy, row.recipe): row.gain for row in committed.at_home(gains).itertuples()}
-    found = []
+    gained = {(row.model, row.task, row.policy, row.recipe): row.gain for row in summaries.own_test_samples(gains).itertuples()}
+    study_leads = []
     for (model, task), rows in differences[differences.task == differences.eval_task].groupby(["model", "task"], sort=False):
         arms = [*zip(rows.policy, rows.recipe), *zip(rows.minus, rows.minus_recipe)]
         for budget, recipe, names in cases(config, arms):
             (random, *_) = [name for name in names if rule_of(config, name) == {"rule": "random"}]
-            pairs = {name: committed.against(rows, (name, recipe), (random, recipe)) for name in names if name != random}
+            pairs = {name: committed.difference_row(rows, (name, recipe), (random, recipe)) for name in names if name != random}
             pairs = {name: pair for name, pair in pairs.items() if pair is not None}
             corrected = statistics.holm([pair["p"] for pair in pairs.values()])
             for (name, pair), p in zip(pairs.items(), corrected):
                 policy = config["policies"][name]
-                found.append(
+                study_leads.append(
                     Lead(
                         way_of(config, policy),
                         policies.labels_before(policy),
@@ -109,18 +112,20 @@ def of_study(config: dict, study: str, differences: pd.DataFrame, spent: pd.Data
                         pair["seeds"],
                     )  # fmt: skip
                 )
-    return found
+    return study_leads
 
 
 def cases(config: dict, arms: list[tuple[str, str]]) -> list[tuple[float, str, list[str]]]:
-    """(budget, recipe, policies) of each case that has a random choice and another one; an arm is (policy, recipe)."""
-    found: dict[tuple, list[str]] = {}
+    """(budget, recipe, policies) of each case with a random choice and a further policy; an arm is (policy, recipe)."""
+    policies_by_case: dict[tuple, list[str]] = {}
     for name, recipe in dict.fromkeys(arms):
         policy = config["policies"][name]
         if isinstance(policy.get("budget"), float) and "probed_on" not in policy:
-            found.setdefault((policy["budget"], recipe), []).append(name)
-    kept = {case: names for case, names in found.items() if {"rule": "random"} in [rule_of(config, name) for name in names]}
-    return [(*case, names) for case, names in kept.items() if len(names) > 1]
+            policies_by_case.setdefault((policy["budget"], recipe), []).append(name)
+    with_random = {
+        case: names for case, names in policies_by_case.items() if {"rule": "random"} in [rule_of(config, name) for name in names]
+    }
+    return [(*case, names) for case, names in with_random.items() if len(names) > 1]
 
 
 def rule_of(config: dict, policy: str) -> dict:
@@ -128,24 +133,24 @@ def rule_of(config: dict, policy: str) -> dict:
 
 
 def way_of(config: dict, policy: dict) -> str:
-    """The first policy of config/policies.yaml that chooses in the same way, of whatever budget."""
-    same = lambda one: {key: value for key, value in one.items() if key != "budget"}
-    return next(name for name, one in config["policies"].items() if same(one) == same(policy))
+    """The first policy of config/policies.yaml that chooses in the same way, of any budget."""
+    rule = lambda entry: {key: value for key, value in entry.items() if key != "budget"}
+    return next(name for name, entry in config["policies"].items() if rule(entry) == rule(policy))
 
 
 def recipe_of(config: dict, recipe: str) -> str:
     """The first recipe of config/recipes.yaml that trains in the same way, whenever it saves checkpoints."""
-    same = lambda one: {key: value for key, value in one.items() if key != "checkpoint_every"}
-    return next(name for name, one in config["recipes"].items() if same(one) == same(config["recipes"][recipe]))
+    changes = lambda entry: {key: value for key, value in entry.items() if key != "checkpoint_every"}
+    return next(name for name, entry in config["recipes"].items() if changes(entry) == changes(config["recipes"][recipe]))
 
 
-def recommended(found: list[Lead]) -> str | None:
-    """The way that the rule at the top of this file recommends of these leads; None: a random choice."""
+def recommended_way(all_leads: list[Lead]) -> str | None:
+    """The way that the rule at the top of this file recommends; None for a random choice."""
     better = {}
-    for way in dict.fromkeys(one.way for one in found):
-        said = [one.said for one in found if one.way == way]
-        if "worse" not in said and said.count("better") >= CASES:
-            better[way] = said.count("better")
+    for way in dict.fromkeys(lead.way for lead in all_leads):
+        verdicts = [lead.verdict for lead in all_leads if lead.way == way]
+        if "worse" not in verdicts and verdicts.count("better") >= CASES:
+            better[way] = verdicts.count("better")
     return max(better, key=better.get, default=None)
 
 
@@ -154,27 +159,27 @@ def cases_of(all_leads: list[Lead]) -> list[tuple]:
 
 
 def totals(all_leads: list[Lead]) -> list[int]:
-    """In how many cases a way was better than a random choice, not told apart, worse."""
-    verdicts = [lead.said for lead in all_leads]
+    """The numbers of cases in which a way was better than a random choice, not told apart, and worse."""
+    verdicts = [lead.verdict for lead in all_leads]
     return [verdicts.count(word) for word in ("better", "not told apart", "worse")]
 
 
 def advice(all_leads: list[Lead]) -> list[dict]:
-    """For each need (what must be labelled before the choice): the ways that are then open, and the recommended one with its cases."""
+    """For each need (the labels before the choice): the open ways, and the recommended way with its cases."""
     lines = []
     for place, need in enumerate(NEEDS):
         open_leads = [lead for lead in all_leads if list(NEEDS).index(lead.needs) <= place]
-        best = recommended(open_leads)
+        best = recommended_way(open_leads)
         of_best = [lead for lead in open_leads if lead.way == best]
         lines.append(
             {
-                "who": WHO[need],
+                "who": SITUATIONS[need],
                 "needs": NEEDS[need],
                 "ways": [lead.way for lead in open_leads],
                 "cases": len(cases_of(open_leads)),
                 "best": best,
                 "cases_of_best": len(of_best),
-                "better": [lead for lead in of_best if lead.said == "better"],
+                "better": [lead for lead in of_best if lead.verdict == "better"],
                 "unstudied": bool(open_leads) and all(lead.needs != need for lead in open_leads),
             }
         )
@@ -182,7 +187,7 @@ def advice(all_leads: list[Lead]) -> list[dict]:
 
 
 def values(root: Path, config: dict) -> dict:
-    """What both templates show of the leads."""
+    """The values that both templates show."""
     all_leads = leads(root, config)
     seeds = [lead.seeds for lead in all_leads]
     return {
@@ -196,29 +201,31 @@ def values(root: Path, config: dict) -> dict:
     }
 
 
-def in_short(root: Path, config: dict) -> str:
-    """One finding: how often a policy was better than a random choice, and what is recommended."""
-    shown = values(root, config)
-    grouped: dict[str | None, list[dict]] = {}
-    for line in shown["advice"]:
-        grouped.setdefault(line["best"], []).append(line)
-    return templates.fill("which-tenth", **shown, ways=len({lead.way for lead in shown["leads"]}), grouped=grouped)
+def short_finding(root: Path, config: dict) -> str:
+    """A finding: how often a policy was better than a random choice, and the recommendation."""
+    content = values(root, config)
+    lines_by_way: dict[str | None, list[dict]] = {}
+    for line in content["advice"]:
+        lines_by_way.setdefault(line["best"], []).append(line)
+    return templates.fill("which-tenth", **content, ways=len({lead.way for lead in content["leads"]}), grouped=lines_by_way)
 
 
 def page(root: Path, config: dict) -> str:
-    """The generated part of docs/which-prompts.md: the advice, a table of ways, and a table of the cases with a difference."""
-    shown = values(root, config)
+    """The generated part of docs/which-prompts.md: the advice, a table of ways, and a table of the cases with a resolved difference."""
+    content = values(root, config)
     ways = []
-    for way in dict.fromkeys(lead.way for lead in shown["leads"]):
-        of_way = [lead for lead in shown["leads"] if lead.way == way]
+    for way in dict.fromkeys(lead.way for lead in content["leads"]):
+        of_way = [lead for lead in content["leads"] if lead.way == way]
         rule = ", ".join(f"{key}: {value}" for key, value in rule_of(config, way).items())
         ways.append([f"`{way}`", f"`{rule}`", NEEDS[of_way[0].needs], ", ".join(map(str, totals(of_way)))])
     columns = ["way of choosing", "its [rule](configuration.md#what-a-rule-takes)", "needs before", "better, not told apart, worse"]
-    apart = [case(lead) for lead in shown["leads"] if lead.said != "not told apart"]
-    return templates.fill("which-prompts", **shown, ways_table=pd.DataFrame(ways, columns=columns), cases_table=pd.DataFrame(apart))
+    resolved_cases = [case_row(lead) for lead in content["leads"] if lead.verdict != "not told apart"]
+    return templates.fill(
+        "which-prompts", **content, ways_table=pd.DataFrame(ways, columns=columns), cases_table=pd.DataFrame(resolved_cases)
+    )
 
 
-def case(lead: Lead) -> dict[str, str]:
+def case_row(lead: Lead) -> dict[str, str]:
     return {
         "study": lead.study,
         "base, task": f"{lead.model}, {lead.task}",
@@ -228,10 +235,10 @@ def case(lead: Lead) -> dict[str, str]:
         "labels": f"{lead.labels:.0f}",
         "its gain": change(lead.gain),
         "lead over random": interval(lead.difference, lead.low, lead.high),
-        "after Holm's correction": lead.said,
+        "after Holm's correction": lead.verdict,
     }
 
 
 def every_case(root: Path, config: dict) -> pd.DataFrame:
     """The table docs/which-prompts.csv: every case, in shares."""
-    return pd.DataFrame(files.round_floats([asdict(lead) | {"verdict": lead.said} for lead in leads(root, config)]))
+    return pd.DataFrame(files.round_floats([asdict(lead) | {"verdict": lead.verdict} for lead in leads(root, config)]))

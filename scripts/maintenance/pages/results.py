@@ -1,8 +1,9 @@
-"""docs/results.md, from the committed summaries of the reference studies: a table for each study, and the claims that it decides."""
+"""docs/results.md, from the committed summaries of the reference studies: a table for each study, and the claims that it tests."""
 
 from hardgrpo.analysis import leads
-from hardgrpo.analysis.formats import adding_up, change
+from hardgrpo.analysis.formats import change, round_parts
 from hardgrpo.analysis.formats import change_interval as interval
+from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.study import settings
 from pages import configuration, recommended, tables, templates
 from pages.committed import (
@@ -14,9 +15,8 @@ from pages.committed import (
     TRAJECTORIES,
     TRUNCATION,
     VARIANTS,
-    against,
     all_claims,
-    at_home,
+    difference_row,
     read,
 )
 
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pandas as pd
 
-HEADINGS = {  # of a study in docs/results.md
+HEADINGS = {  # {study: its heading in docs/results.md}
     REFERENCE: f"Study `{REFERENCE}`",
     TRUNCATION: f"Study `{TRUNCATION}`: what a completion limit alone does",
     VARIANTS: f"Study `{VARIANTS}`: other recipes, cheap filters, and facts",
@@ -33,7 +33,7 @@ HEADINGS = {  # of a study in docs/results.md
     RECORDINGS: f"Study `{RECORDINGS}`: the first paper's own completions",
     TRAJECTORIES: f"Study `{TRAJECTORIES}`: groups while a real model trains",
 }
-PAPERS_OF = {REFERENCE: ("HE", "LDS"), LABELS: ("here",), ONLINE: ("DAPO",)}  # whose primary claims a study is made to decide
+PAPERS_OF = {REFERENCE: ("HE", "LDS"), LABELS: ("here",), ONLINE: ("DAPO",)}  # {study: the papers whose primary claims it tests}
 KINDS = ("finishing", "sharpening", "new_solving")
 
 
@@ -41,7 +41,7 @@ KINDS = ("finishing", "sharpening", "new_solving")
 
 
 def anchor(study: str) -> str:
-    """results.md#NAME of the study's heading."""
+    """The link results.md#NAME to the study's heading."""
     return f"results.md#{configuration.anchor(HEADINGS[study])}"
 
 
@@ -53,7 +53,7 @@ def estimate(row, name: str, low: str | None = None) -> str:
 
 def lead(differences: pd.DataFrame, arm: tuple[str, str], minus: tuple[str, str]) -> str:
     """The difference of two arms (policy, recipe) with its interval; empty where the table has none."""
-    row = against(differences, arm, minus)
+    row = difference_row(differences, arm, minus)
     return interval(row["difference"], row["low"], row["high"]) if row else ""
 
 
@@ -64,9 +64,9 @@ def percent(row, name: str) -> str:
 
 
 def population(config: dict, gains: pd.DataFrame) -> str:
-    """The population that a study's results hold for, in words."""
+    """The population of a study's results, in words."""
     models = dict.fromkeys(gains.model)
-    (seeds,), (problems,) = (at_home(gains)[name].unique() for name in ("seeds", "problems"))
+    (seeds,), (problems,) = (own_test_samples(gains)[name].unique() for name in ("seeds", "problems"))
     if not all(settings.has_own_bases(config, model) for model in models):
         return f"the weights {templates.quoted(models)} as pretrained here; {seeds} seeds; {problems} test problems per task"
     kinds = " or ".join(f"`{model}`" for model in models)
@@ -74,34 +74,34 @@ def population(config: dict, gains: pd.DataFrame) -> str:
 
 
 def place(rows: pd.DataFrame, row) -> str:
-    """The task of a claim's row; with its base model where the claims are about several."""
+    """The task of a claim's row, with the base model if the claim has rows of several."""
     models = rows[(rows.task == row.task) & (rows.test == row.test)].model.nunique()
     return row.task if models == 1 else f"{row.task} of {row.model}"
 
 
 def model_of(name: str) -> str:
-    """The model of a recording, without the word that says that it is recorded."""
+    """The model of a recording, without the suffix of recorded models."""
     return name.removesuffix("-recorded").removesuffix("-trajectory")
 
 
 def random_of(config: dict, policy: str) -> str:
-    """The random choice of as many prompts."""
-    same = {"rule": "random", "budget": config["policies"][policy].get("budget")}
-    return next(name for name, entry in config["policies"].items() if entry == same)
+    """The policy that chooses as many prompts at random."""
+    random_entry = {"rule": "random", "budget": config["policies"][policy].get("budget")}
+    return next(name for name, entry in config["policies"].items() if entry == random_entry)
 
 
 # --- the table of each study ------------------------------------------------------------------------------------------
 
 
 def primary_claims(rows: pd.DataFrame) -> pd.DataFrame:
-    """The primary claims, each in the study that is made to decide it."""
+    """The primary claims, each in the study that tests it."""
     lines = []
     for study, papers in PAPERS_OF.items():
-        decided = rows[(rows.study == study) & rows.paper.isin(papers) & (rows.primary == 1)]
-        for (paper, claim), same in decided.groupby(["paper", "claim"], sort=False):
-            for row in same.itertuples():
+        primary_rows = rows[(rows.study == study) & rows.paper.isin(papers) & (rows.primary == 1)]
+        for (paper, claim), claim_rows in primary_rows.groupby(["paper", "claim"], sort=False):
+            for row in claim_rows.itertuples():
                 kind = f"`{row.model}`, {row.seeds:.0f}"
-                lines.append([paper, claim, place(same, row).partition(" of ")[0], kind, estimate_of(row), row.verdict])
+                lines.append([paper, claim, place(claim_rows, row).partition(" of ")[0], kind, estimate_of(row), row.verdict])
                 paper = claim = ""
     return pd.DataFrame(lines, columns=["paper", "claim", "task", "base models, replicates", "estimate", "verdict"])
 
@@ -112,11 +112,11 @@ def estimate_of(row) -> str:
 
 def gains_and_kinds(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     lines = []
-    for row in at_home(tables["gains"]).itertuples():
-        same = lambda name, row=row: tables[name][(tables[name].task == row.task) & (tables[name].policy == row.policy)]
-        kind = same("kinds").query("eval_task == task and tier.isna()").iloc[0]
-        greedy = same("gains").query("eval_task == task and decoding == 'greedy'").iloc[0]
-        parts = adding_up(row.gain, [kind[name] for name in KINDS])
+    for row in own_test_samples(tables["gains"]).itertuples():
+        arm_rows = lambda name, row=row: tables[name][(tables[name].task == row.task) & (tables[name].policy == row.policy)]
+        kind = arm_rows("kinds").query("eval_task == task and tier.isna()").iloc[0]
+        greedy = arm_rows("gains").query("eval_task == task and decoding == 'greedy'").iloc[0]
+        parts = round_parts(row.gain, [kind[name] for name in KINDS])
         lines.append(
             {
                 "task": row.task,
@@ -127,8 +127,8 @@ def gains_and_kinds(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
             }
             | {name.replace("_", " "): change(part) for name, part in zip(KINDS, parts)}
             | {
-                "learnable %": f"{100 * same('learnable').learnable.iloc[0]:.1f}",
-                "p̂ = 0 %": f"{100 * same('subsets').zero_share.iloc[0]:.1f}",
+                "learnable %": f"{100 * arm_rows('learnable').learnable.iloc[0]:.1f}",
+                "p̂ = 0 %": f"{100 * arm_rows('subsets').zero_share.iloc[0]:.1f}",
             }
         )
     return pd.DataFrame(lines)
@@ -140,7 +140,7 @@ def gains_by_limit(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
         line = {"trained on": task, "policy": policy}
         for test in tables["parts"].task.unique():
             row = group[group.eval_task == test].iloc[0]
-            finishing, _ = adding_up(row.gain, [row.finishing, row.correctness])
+            finishing, _ = round_parts(row.gain, [row.finishing, row.correctness])
             line[f"gain on {test}"] = change(row.gain)
             line[f"of which finishing, {test}"] = interval(finishing, row.finishing_low, row.finishing_high)
         lines.append(line)
@@ -148,19 +148,19 @@ def gains_by_limit(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def gains_by_recipe(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    gains, differences = at_home(tables["gains"]), at_home(tables["differences"])
+    gains, differences = own_test_samples(tables["gains"]), own_test_samples(tables["differences"])
     lines = []
     for row in gains.itertuples():
-        same = differences[(differences.model == row.model) & (differences.task == row.task)]
-        leads_over_random = lead(same, (row.policy, row.recipe), ("random", row.recipe))
+        task_differences = differences[(differences.model == row.model) & (differences.task == row.task)]
+        leads_over_random = lead(task_differences, (row.policy, row.recipe), ("random", row.recipe))
         lines.append([row.task, row.recipe, row.policy, estimate(row, "gain"), leads_over_random])
     return pd.DataFrame(lines, columns=["task", "recipe", "policy", "gain", "lead over random"])
 
 
 def gains_by_labels(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """The arms that choose as many prompts as policy `random`; a pair of columns for each base model and task."""
-    gains, differences, spent = at_home(tables["gains"]), at_home(tables["differences"]), tables["spent"]
-    first = settings.first_recipe(config["studies"][LABELS])
+    """The arms that choose as many prompts as policy `random`, with a pair of columns for each base model and task."""
+    gains, differences, spent = own_test_samples(tables["gains"]), own_test_samples(tables["differences"]), tables["spent"]
+    first_recipe = settings.first_recipe(config["studies"][LABELS])
     lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
         if random_of(config, row.policy) != "random":
@@ -170,34 +170,34 @@ def gains_by_labels(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFra
         labels = cell(spent).query("policy == @row.policy and recipe == @row.recipe").labels.iloc[0]
         line = lines.setdefault(arm, {"policy": row.policy, "recipe": row.recipe, "labels": f"{labels:.0f}"})
         line[f"gain, {row.task} of {row.model}"] = change(row.gain)
-        line[f"lead, {row.task} of {row.model}"] = lead(cell(differences), arm, ("random", first))
+        line[f"lead, {row.task} of {row.model}"] = lead(cell(differences), arm, ("random", first_recipe))
     return pd.DataFrame(lines.values())
 
 
 def gains_by_selector(config: dict, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Every arm; the lead is over plain GRPO on the prompts of the same policy."""
-    gains, differences, spent = at_home(tables["gains"]), at_home(tables["differences"]), tables["spent"]
-    first = settings.first_recipe(config["studies"][ONLINE])
+    gains, differences, spent = own_test_samples(tables["gains"]), own_test_samples(tables["differences"]), tables["spent"]
+    first_recipe = settings.first_recipe(config["studies"][ONLINE])
     lines: dict[tuple, dict] = {}
     for row in gains.itertuples():
         arm = row.policy, row.recipe
         line = lines.setdefault(arm, {"policy": row.policy, "recipe": row.recipe, "labels": []})
         line["labels"].append(spent.query("task == @row.task and policy == @row.policy and recipe == @row.recipe").labels.iloc[0])
         line[f"gain, {row.task}"] = change(row.gain)
-        line[f"lead, {row.task}"] = lead(differences[differences.task == row.task], arm, (row.policy, first))
+        line[f"lead, {row.task}"] = lead(differences[differences.task == row.task], arm, (row.policy, first_recipe))
     for line in lines.values():
         line["labels"] = ", ".join(dict.fromkeys(f"{labels:.0f}" for labels in line["labels"]))
     return pd.DataFrame(lines.values())
 
 
 def recorded_gains(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Gains of the recorded runs with their parts. Most finishing first."""
+    """Gains of the recorded runs with their parts, in descending order of finishing."""
     keys = ["model", "task", "eval_task", "policy", "recipe", "step"]
     gains = tables["gains"][tables["gains"].decoding == "sampled"][[*keys, "gain_low", "gain_high"]]
     rows = tables["parts"].merge(gains, on=keys).sort_values("finishing", kind="stable", ignore_index=True)[::-1]
     lines = []
     for row in rows.itertuples():
-        parts = adding_up(row.gain, [row.finishing, row.correctness])
+        parts = round_parts(row.gain, [row.finishing, row.correctness])
         lines.append(
             {
                 "model": model_of(row.model),
@@ -233,7 +233,7 @@ def recorded_groups(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def probe_completions(config: dict, chosen: pd.DataFrame) -> set[str]:
-    """How many completions a probe of the whole pool takes, on each task."""
+    """The number of completions in a probe of the whole pool, on each task."""
     pools = chosen[chosen.policy == "pool"].itertuples()
     return {f"{config['tasks'][row.task]['probe']['samples'] * row.pool:.0f}" for row in pools}
 
@@ -242,13 +242,13 @@ def probe_completions(config: dict, chosen: pd.DataFrame) -> set[str]:
 
 
 def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
-    """Of each task: the policy of the largest gain, and what that gain is made of."""
+    """The policy with the largest gain on each task, and the parts of the gain."""
     best = []
-    for task, sampled in at_home(tables["gains"]).groupby("task", sort=False):
+    for task, sampled in own_test_samples(tables["gains"]).groupby("task", sort=False):
         row = sampled.loc[sampled.gain.idxmax()]
-        own = lambda name, row=row: tables[name].query("task == @row.task and eval_task == task and policy == @row.policy")
-        (greedy,) = own("gains").query("decoding == 'greedy'").itertuples()
-        (kind,) = own("kinds").query("tier.isna()").itertuples()
+        arm_rows = lambda name, row=row: tables[name].query("task == @row.task and eval_task == task and policy == @row.policy")
+        (greedy,) = arm_rows("gains").query("decoding == 'greedy'").itertuples()
+        (kind,) = arm_rows("kinds").query("tier.isna()").itertuples()
         parts = {name: estimate(kind, name) for name in KINDS}
         best.append(
             {"task": task, "policy": row.policy, "gain": estimate(row, "gain"), "greedy": estimate(greedy, "gain"), **parts}
@@ -257,14 +257,14 @@ def largest_gains(tables: dict[str, pd.DataFrame]) -> list[dict]:
 
 
 def closest_lines(regressions: pd.DataFrame) -> list[dict]:
-    """Of each task: the measure of the base model with the largest R² for the lead of hard over random."""
-    rows = at_home(regressions).query("policy == 'hard' and minus == 'random'")
+    """The measure of the base model with the largest R² for the lead of `hard` over `random`, on each task."""
+    rows = own_test_samples(regressions).query("policy == 'hard' and minus == 'random'")
     best = rows.loc[rows.groupby("task", sort=False).r_squared.idxmax()]
     return [{"measure": leads.PREDICTORS[row.predictor], **row._asdict()} for row in best.itertuples()]
 
 
 def under_limits(config: dict, frame: pd.DataFrame, name: str) -> list[str]:
-    """An estimate of policy `hard`, trained under the tight limit: tested under that limit, and with room."""
+    """An estimate of policy `hard`, trained under the tight limit: tested under the tight and under the larger limit."""
     tight = next(task for task in config["studies"][TRUNCATION]["tasks"] if "cut_from" in config["tasks"][task])
     rows = frame[(frame.policy == "hard") & (frame.task == tight)].set_index("eval_task")
     return [estimate(rows.loc[test], name) for test in (tight, config["tasks"][tight]["cut_from"])]
@@ -283,7 +283,7 @@ def by_task(rows: pd.DataFrame, study: str, claim: str) -> str:
 
 
 def values(root: Path, config: dict) -> dict:
-    """What the templates of README.md and docs/results.md show of the studies."""
+    """The values that the templates of README.md and docs/results.md show."""
     studies = {study: read(root, study, "spent", "chosen", "trajectories") for study in HEADINGS}
     limited, rows = studies[TRUNCATION], all_claims(root, config)
     over_random, over_easy = (
@@ -308,12 +308,12 @@ def values(root: Path, config: dict) -> dict:
 
 def page(root: Path, config: dict) -> str:
     """The text of docs/results.md."""
-    shown = values(root, config)
-    studies = shown["studies"]
+    content = values(root, config)
+    studies = content["studies"]
     return templates.fill(
         "results",
-        **shown,
-        which=recommended.in_short(root, config),
+        **content,
+        which=recommended.short_finding(root, config),
         best=largest_gains(studies[REFERENCE]),
         lines=closest_lines(studies[REFERENCE]["lead_regressions"]),
         predictors=len(leads.PREDICTORS),

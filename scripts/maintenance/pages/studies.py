@@ -1,4 +1,4 @@
-"""The table of docs/reproduce.md: every study, what it asks, its runs and whether its summaries are committed."""
+"""The table of docs/reproduce.md: every study, its question, its runs and whether its summaries are committed."""
 
 from hardgrpo.planning import durations
 from hardgrpo.planning.durations import Job
@@ -19,14 +19,14 @@ def table(root: Path, config: dict) -> str:
 
 
 def trained_on(config: dict, study: dict) -> str:
-    """What hardware the runs of a study are trained on."""
+    """The hardware that trains the runs of a study."""
     if not any(settings.has_weights(config, model) for model in study["models"]):
         return "nothing: recorded"
     return "GPUs" if any("gpus" in config["models"][model] for model in study["models"]) else "a CPU"
 
 
 def gpu_hours(config: dict, study: str) -> str:
-    """What training its runs and testing their checkpoints takes on H100s, by the uncalibrated cost model; empty without GPUs."""
+    """GPU-hours to train and test the runs on H100s, by the uncalibrated cost model; "" for a study without GPUs."""
     if trained_on(config, config["studies"][study]) != "GPUs":
         return ""
     jobs = []

@@ -36,32 +36,32 @@ def made_from(root: Path, config: dict) -> pd.DataFrame:
 
 
 def same_in_paper(root: Path, config: dict) -> pd.DataFrame:
-    """The tables that HE has, too, with their numbers."""
+    """The tables that HE also has, with their numbers in HE and in the PDF."""
     numbers = numbered(root, config)
     lines = [[f"Table {number}", f"`{name}`", f"Table {numbers[name]}" if name in numbers else ""] for name, number in HE.items()]
     return pd.DataFrame(lines, columns=["HE", "table", f"PDF of {committed.REFERENCE}"])
 
 
 def numbered(root: Path, config: dict) -> dict[str, int]:
-    """Numbers of the tables in the reference study's PDF: in the order of the text, without tables that have no rows."""
+    """Numbers of the tables in the reference study's PDF: in the order of the text, without empty tables."""
     text = (root / "paper/main.tex").read_text(encoding="utf-8")
-    placed = [name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES]
-    order = dict.fromkeys([*placed, *registry.TABLES])
+    text_order = [name for name in re.findall(r"\\resulttable\{(\w+)\}", text) if name in registry.TABLES]
+    order = dict.fromkeys([*text_order, *registry.TABLES])
     first_recipe = settings.first_recipe(config["studies"][committed.REFERENCE])
     folder = root / paths.reference(committed.REFERENCE)
-    given = {path.stem: summaries.read_labelled(path, first_recipe) for path in folder.glob("*.csv")}
-    given |= committed.judged(root, config, committed.REFERENCE) | {
+    tables = {path.stem: summaries.read_labelled(path, first_recipe) for path in folder.glob("*.csv")}
+    tables |= committed.judged(root, config, committed.REFERENCE) | {
         "deviations": summaries.read(root / paths.PUBLISHED / "deviations.csv")
     }
     design = settings.described(config, committed.REFERENCE)
-    filled = [name for name in order if len(rows(name, given, design))]
+    filled = [name for name in order if len(rows(name, tables, design))]
     return {name: number for number, name in enumerate(filled, start=1)}
 
 
-def rows(name: str, given: dict, design: dict):
+def rows(name: str, tables: dict, design: dict):
     table = registry.TABLES[name]
     make = getattr(importlib.import_module(f"hardgrpo.report.tables.{table.module}"), name)
-    return make(**{one: given[one] for one in table.of}, **({"study": design} if table.design else {}))[0]
+    return make(**{table_name: tables[table_name] for table_name in table.of}, **({"study": design} if table.design else {}))[0]
 
 
 def listed(names) -> str:

@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent / "templates"
 
 
 def fill(name: str, **values) -> str:
-    """The text of a template. A value that is missing is an error."""
+    """The text of a template. A missing value raises `jinja2.UndefinedError`."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

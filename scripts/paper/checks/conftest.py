@@ -13,31 +13,31 @@ TOLERANCE = 1e-9  # numbers are written with ten digits
 
 
 @pytest.fixture(scope="session")
-def tables(given) -> dict[str, list[dict]]:
-    return summaries.read_tables(given.tables, registry.SUMMARIES, given.conditions["first_recipe"])
+def tables(arguments) -> dict[str, list[dict]]:
+    return summaries.read_tables(arguments.tables, registry.SUMMARIES, arguments.conditions["first_recipe"])
 
 
 @pytest.fixture(scope="session")
-def made_here(given) -> None:
-    """Skip if the tables are the committed reference: raw files in this folder belong to another run."""
-    if given.reference:
+def require_local_tables(arguments) -> None:
+    """Skip if the tables are the committed reference: raw files in this folder belong to different runs."""
+    if arguments.reference:
         pytest.skip("the tables are the committed reference, its raw files are not here")
 
 
 @pytest.fixture(scope="session")
-def runs(given) -> dict[tuple, list]:
+def runs(arguments) -> dict[tuple, list]:
     """The runs of each (model, task, policy, recipe), in the order of their seeds."""
     groups = defaultdict(list)
-    for run in paths.runs(given.config, given.study):
+    for run in paths.runs(arguments.config, arguments.study):
         groups[run.model, run.task, run.policy, run.recipe].append(run)
     return dict(groups)
 
 
-def check(wrong: list[str]) -> None:
-    """Fail with the first five entries of `wrong`, a line each, without a traceback."""
-    if wrong:
-        more = [f"... and {len(wrong) - 5} more"] if len(wrong) > 5 else []
-        pytest.fail("\n".join(wrong[:5] + more), pytrace=False)
+def check(failures: list[str]) -> None:
+    """Fail with the first five entries of `failures`, a line each, without a traceback."""
+    if failures:
+        rest_note = [f"... and {len(failures) - 5} more"] if len(failures) > 5 else []
+        pytest.fail("\n".join(failures[:5] + rest_note), pytrace=False)
 
 
 def at(table: str, number: int, row: dict) -> str:
@@ -47,15 +47,15 @@ def at(table: str, number: int, row: dict) -> str:
 
 
 def rows_of(tables: dict, *names: str):
-    """(table, place, row) of the named tables; of all tables if none is named."""
+    """(table, place, row) of the tables `names`, by default of all tables."""
     for name in names or tables:
         for number, row in enumerate(tables[name]):
             yield name, at(name, number, row), row
 
 
-def known(value) -> bool:
+def is_known(value) -> bool:
     return value is not None and not (isinstance(value, float) and isnan(value))
 
 
-def close(one: float, other: float) -> bool:
-    return isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+def close(value: float, expected: float) -> bool:
+    return isclose(value, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

@@ -26,9 +26,9 @@ from scipy import stats
 CELLS, FILES, COMPLETIONS = 8, 12, 200  # sizes of the samples
 
 
-def sample(given, items: list, count: int, what: str) -> list:
-    """Up to `count` items, drawn with the study's name as seed, in their order."""
-    return [items[i] for i in sorted(random.Random(f"{given.study}:{what}").sample(range(len(items)), min(count, len(items))))]
+def sample(arguments, items: list, count: int, key: str) -> list:
+    """Up to `count` items in their order, drawn with the study's name and `key` as seed."""
+    return [items[i] for i in sorted(random.Random(f"{arguments.study}:{key}").sample(range(len(items)), min(count, len(items))))]
 
 
 @cache  # runs may share a base model
@@ -42,26 +42,26 @@ def rates(rows: list[dict], step: str, decoding: str, column: str = "correct") -
     for row in rows:
         if row["step"] == step and row["decoding"] == decoding:
             by_problem[row["id"]].append(int(row[column]))
-    return {name: sum(found) / len(found) for name, found in by_problem.items()}
+    return {name: sum(grades) / len(grades) for name, grades in by_problem.items()}
 
 
 @pytest.fixture(scope="session")
-def raw(given, runs, made_here) -> list[tuple]:
-    """(model, task, policy, recipe, eval_task, [(rows of its base, rows) of each run]) of a sample of the cells whose evaluation files are here."""
+def raw(arguments, runs, require_local_tables) -> list[tuple]:
+    """(model, task, policy, recipe, eval_task, [(rows of the base model, rows of the run)]) of a sample of cells with evaluation files."""
     cells = []
     for (model, task, policy, recipe), group in runs.items():
-        for test in paths.eval_tasks(given.config, given.study, task, model):
-            pairs = [[Path(paths.evaluation(of, test)) for of in (f"{run.base}/base", run.path)] for run in group]
+        for test in paths.eval_tasks(arguments.config, arguments.study, task, model):
+            pairs = [[Path(paths.evaluation(path, test)) for path in (f"{run.base}/base", run.path)] for run in group]
             if all(path.exists() for pair in pairs for path in pair):
                 cells.append((model, task, policy, recipe, test, pairs))
     if not cells:
         pytest.skip("no evaluation files are here (results/evaluation)")
-    return [(*keys, [tuple(map(graded, pair)) for pair in pairs]) for *keys, pairs in sample(given, cells, CELLS, "cells")]
+    return [(*keys, [tuple(map(graded, pair)) for pair in pairs]) for *keys, pairs in sample(arguments, cells, CELLS, "cells")]
 
 
 def test_gains_again(tables, raw):
     """Gains and answered shares, computed again from the graded completions."""
-    wrong = []
+    failures = []
     keys = {}
     for name in ("gains", "accuracy"):
         for number, row in enumerate(tables[name]):
@@ -72,58 +72,66 @@ def test_gains_again(tables, raw):
             if ("gains", *cell, decoding) not in keys:
                 continue
             place, row = keys["gains", *cell, decoding]
-            last = str(int(row["step"]))
+            last_step = str(int(row["step"]))
             before = [rates(base, "0", decoding) for base, _ in group]
-            after = [rates(rows, last, decoding) for _, rows in group]
-            if any(one.keys() != other.keys() for one, other in zip(before, after)):
-                wrong.append(f"{place}: the runs were tested on other problems than the base model")
+            after = [rates(rows, last_step, decoding) for _, rows in group]
+            if any(base_rates.keys() != run_rates.keys() for base_rates, run_rates in zip(before, after)):
+                failures.append(f"{place}: the runs were tested on other problems than the base model")
                 continue
-            gain = mean(mean(one.values()) for one in after) - mean(mean(one.values()) for one in before)
+            gain = mean(mean(base_rates.values()) for base_rates in after) - mean(
+                mean(base_rates.values()) for base_rates in before
+            )
             if not close(gain, row["gain"]):
-                wrong.append(f"{place}: gain is {row['gain']}, from the completions {gain}")
-            answered = mean(mean(rates(rows, last, decoding, "answered").values()) for _, rows in group)
+                failures.append(f"{place}: gain is {row['gain']}, from the completions {gain}")
+            answered = mean(mean(rates(rows, last_step, decoding, "answered").values()) for _, rows in group)
             place, row = keys["accuracy", *cell, decoding, row["step"]]
             if not close(answered, row["answered_mean"]):
-                wrong.append(f"{place}: answered_mean is {row['answered_mean']}, from the completions {answered}")
-    check(wrong)
+                failures.append(f"{place}: answered_mean is {row['answered_mean']}, from the completions {answered}")
+    check(failures)
 
 
 def test_intervals_again(tables, raw):
     """Intervals of gains, computed again from the graded completions by the formula, sum by sum."""
-    wrong = []
+    failures = []
     for *cell, group in raw:
         for number, row in enumerate(tables["gains"]):
-            here = [row[k] for k in ("model", "task", "policy", "recipe", "eval_task")] == cell
-            if not here or row["decoding"] != "sampled" or row["seeds"] < 2:
+            is_cell = [row[k] for k in ("model", "task", "policy", "recipe", "eval_task")] == cell
+            if not is_cell or row["decoding"] != "sampled" or row["seeds"] < 2:
                 continue
-            last = str(int(row["step"]))
-            pairs = [(rates(base, "0", "sampled"), rates(rows, last, "sampled")) for base, rows in group]
+            last_step = str(int(row["step"]))
+            pairs = [(rates(base, "0", "sampled"), rates(rows, last_step, "sampled")) for base, rows in group]
             x = [[after[name] - before[name] for name in sorted(before)] for before, after in pairs]
             seeds, problems = len(x), len(x[0])
-            of_seeds, of_problems, all_ = [mean(one) for one in x], [mean(one) for one in zip(*x)], mean(map(mean, x))
-            residual = sum((x[s][i] - of_seeds[s] - of_problems[i] + all_) ** 2 for s in range(seeds) for i in range(problems))
+            of_seeds, of_problems, grand_mean = (
+                [mean(values) for values in x],
+                [mean(values) for values in zip(*x)],
+                mean(map(mean, x)),
+            )
+            residual = sum(
+                (x[s][i] - of_seeds[s] - of_problems[i] + grand_mean) ** 2 for s in range(seeds) for i in range(problems)
+            )
             shared = variance(of_problems) / problems - residual / ((problems - 1) * (seeds - 1) * problems * seeds)
             t = lambda n: stats.t.ppf(0.975, n - 1)
             half = sqrt(t(seeds) ** 2 * variance(of_seeds) / seeds + t(problems) ** 2 * max(shared, 0))
-            for end, value in (("gain_low", all_ - half), ("gain_high", all_ + half)):
+            for end, value in (("gain_low", grand_mean - half), ("gain_high", grand_mean + half)):
                 if not isclose(row[end], value, rel_tol=1e-6, abs_tol=1e-8):
-                    wrong.append(f"{at('gains', number, row)}: {end} is {row[end]}, from the completions {value}")
-    check(wrong)
+                    failures.append(f"{at('gains', number, row)}: {end} is {row[end]}, from the completions {value}")
+    check(failures)
 
 
-def test_grades_again(given, made_here):
+def test_grades_again(arguments, require_local_tables):
     """Completions of a sample of problems, graded again, get the grades of the evaluation files."""
-    found = []
-    for path in paths.evaluations(given.config, given.study):
+    pairs = []
+    for path in paths.evaluations(arguments.config, arguments.study):
         texts = Path(paths.completions(path))
         if Path(path).exists() and texts.exists():
-            found.append((Path(path), texts))
-    if not found:
+            pairs.append((Path(path), texts))
+    if not pairs:
         pytest.skip("no completions are here (results/evaluation/**/*.jsonl.gz)")
-    wrong = []
-    for path, texts in sample(given, found, FILES, "files"):
+    failures = []
+    for path, texts in sample(arguments, pairs, FILES, "files"):
         task = path.name.removesuffix(".csv.gz")
-        grader = given.graders[task]
+        grader = arguments.graders[task]
         try:
             graders.check_grader(grader)
         except UserError as error:
@@ -131,76 +139,76 @@ def test_grades_again(given, made_here):
         answers = {problem["id"]: problem["answer"] for problem in tasks.read_problems(paths.problems(task, "test"))}
         key = lambda row: tuple(str(row[name]) for name in ("step", "id", "decoding", "sample"))
         rows = {key(row): (number, row) for number, row in enumerate(graded(path), start=2)}
-        written = [json.loads(line) for line in files.read_text(texts).split("\n") if line]
-        if rows.keys() != {key(row) for row in written}:
-            wrong.append(f"{path}: its rows are not those of {texts}")
+        text_rows = [json.loads(line) for line in files.read_text(texts).split("\n") if line]
+        if rows.keys() != {key(row) for row in text_rows}:
+            failures.append(f"{path}: its rows are not those of {texts}")
             continue
-        for text in sample(given, written, COMPLETIONS, str(path)):
+        for text in sample(arguments, text_rows, COMPLETIONS, str(path)):
             grade, (number, row) = graders.grade(grader, text["completion"], answers[text["id"]]), rows[key(text)]
             for column in ("correct", "answered", "strict", "lenient"):
                 if int(row[column]) != int(getattr(grade, column)):
-                    wrong.append(
+                    failures.append(
                         f"{path}: row {number} ({row['id']}, step {row['step']}, sample {row['sample']}): {column} is {row[column]},"
                         f" graded again {int(getattr(grade, column))}"
                     )
-    check(wrong)
+    check(failures)
 
 
-def test_recordings_again(given, runs, made_here):
+def test_recordings_again(arguments, runs, require_local_tables):
     """Recorded completions, graded again, give the accuracies of the evaluation files."""
     recorded = {
-        model: part["source"]["recordings"] for model, part in given.config["models"].items() if "recordings" in part["source"]
+        model: part["source"]["recordings"] for model, part in arguments.config["models"].items() if "recordings" in part["source"]
     }
-    found = []
+    recordings = []
     for model, task in dict.fromkeys(cell[:2] for cell in runs if cell[0] in recorded):
-        of = recorded[model][task]
-        path, recording = Path(paths.evaluation(f"{model}/base", task)), Path(given.data) / of["base"]
+        files_of_task = recorded[model][task]
+        path, recording = Path(paths.evaluation(f"{model}/base", task)), Path(arguments.data) / files_of_task["base"]
         if path.exists() and recording.exists() and Path(paths.problems(task, "test")).exists():
-            found.append((path, recording, task))
+            recordings.append((path, recording, task))
     if not recorded:
         pytest.skip("the study has no recordings")
-    if not found:
+    if not recordings:
         pytest.skip("no recordings are here")
-    wrong = []
-    for path, recording, task in found:
+    failures = []
+    for path, recording, task in recordings:
         problems = tasks.read_problems(paths.problems(task, "test"))
         by_problem = completions.read_recording(str(recording), problems)
         rows = {(row["id"], row["sample"]): row for row in graded(path)}
         for problem in problems:
-            for one in by_problem[problem["id"]]:
-                row = rows.get((problem["id"], str(one["sample"])))
-                grade = graders.grade(given.graders[task], one["completion"], problem["answer"])
+            for completion in by_problem[problem["id"]]:
+                row = rows.get((problem["id"], str(completion["sample"])))
+                grade = graders.grade(arguments.graders[task], completion["completion"], problem["answer"])
                 if row is None or int(row["correct"]) != grade.correct:
-                    said = row["correct"] if row else "missing"
-                    wrong.append(
-                        f"{path}: {problem['id']}, sample {one['sample']}: correct is {said}, graded again {int(grade.correct)}"
+                    value = row["correct"] if row else "missing"
+                    failures.append(
+                        f"{path}: {problem['id']}, sample {completion['sample']}: correct is {value}, graded again {int(grade.correct)}"
                     )
-    check(wrong)
+    check(failures)
 
 
-def test_training_again(tables, runs, made_here):
+def test_training_again(tables, runs, require_local_tables):
     """Learnable share and rollouts, computed again from the training logs."""
     logs = {}
     for cell, group in runs.items():
-        written = [Path(paths.training(run, "updates.csv")) for run in group]
-        if all(path.exists() for path in written):
-            logs[cell] = [list(csv.DictReader(io.StringIO(files.read_text(path)))) for path in written]
+        log_paths = [Path(paths.training(run, "updates.csv")) for run in group]
+        if all(path.exists() for path in log_paths):
+            logs[cell] = [list(csv.DictReader(io.StringIO(files.read_text(path)))) for path in log_paths]
     if not logs:
         pytest.skip("no training logs are here (results/training)")
-    wrong = []
+    failures = []
     for _, place, row in rows_of(tables, "learnable"):
         if updates := logs.get((row["model"], row["task"], row["policy"], row["recipe"])):
             share = mean(mean(float(update["learnable_share"]) for update in log) for log in updates)
             if not close(share, row["learnable"]):
-                wrong.append(f"{place}: learnable is {row['learnable']}, from the training logs {share}")
+                failures.append(f"{place}: learnable is {row['learnable']}, from the training logs {share}")
     for _, place, row in rows_of(tables, "parity"):
         cell = row["model"], row["task"], row["policy"], row["recipe"]
         if cell in logs:
             log = logs[cell][[run.seed for run in runs[cell]].index(row["seed"])]
             rollouts = sum(float(update["rollouts"]) for update in log)
-            trained = sum(float(update.get("trained") or 1) for update in log)
-            if rollouts != row["rollouts"] or trained != row["updates"]:
-                wrong.append(
-                    f"{place}: {row['rollouts']} rollouts in {row['updates']} updates, from the training log {rollouts} in {trained}"
+            update_count = sum(float(update.get("trained") or 1) for update in log)
+            if rollouts != row["rollouts"] or update_count != row["updates"]:
+                failures.append(
+                    f"{place}: {row['rollouts']} rollouts in {row['updates']} updates, from the training log {rollouts} in {update_count}"
                 )
-    check(wrong)
+    check(failures)

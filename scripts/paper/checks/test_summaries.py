@@ -1,9 +1,9 @@
 """Checks of a study's summaries by themselves, run by scripts/paper/verify.py.
 
-They compute numbers again without the code that made them: plain Python over rows.
+They recompute numbers independently of the package's code: plain Python over rows.
 """
 
-from conftest import TOLERANCE, at, check, close, known, rows_of
+from conftest import TOLERANCE, at, check, close, is_known, rows_of
 from hardgrpo.analysis import claims, published, verdicts
 from hardgrpo.report import registry
 from hardgrpo.runtime import files
@@ -47,243 +47,249 @@ MAY_BE_ZERO = {"labels"}  # a reward by the majority buys none
 MUST_BE_KNOWN = {"accuracy", "gain", "difference", "finishing", "correctness", "pass", "learnable", "pass_rate"} | COUNTS
 
 
-def test_columns(given):
+def test_columns(arguments):
     """Every table has its columns."""
-    wrong = []
+    failures = []
     for name, expected in registry.columns(*registry.SUMMARIES, *registry.JUDGED).items():
-        found = files.read_text(given.tables[name]).split("\n")[0].split(",")
-        if found != expected:
-            wrong.append(f"{name}.csv: row 1: columns are {', '.join(found)}; expected {', '.join(expected)}")
-    check(wrong)
+        header = files.read_text(arguments.tables[name]).split("\n")[0].split(",")
+        if header != expected:
+            failures.append(f"{name}.csv: row 1: columns are {', '.join(header)}; expected {', '.join(expected)}")
+    check(failures)
 
 
-def test_cells(given, tables, runs):
+def test_cells(arguments, tables, runs):
     """Every run of the study counts once: a row for each arm and test, with all seeds."""
-    wrong = []
+    failures = []
     expected = {
-        (*cell, test): len(found)
-        for cell, found in runs.items()
-        for test in paths.eval_tasks(given.config, given.study, cell[1], cell[0])
+        (*cell, test): len(seeds)
+        for cell, seeds in runs.items()
+        for test in paths.eval_tasks(arguments.config, arguments.study, cell[1], cell[0])
     }
     for name in ("gains", "parts"):
         rows = [row for row in tables[name] if row.get("decoding", "sampled") == "sampled"]
-        found = {(row["model"], row["task"], row["policy"], row["recipe"], row["eval_task"]): row["seeds"] for row in rows}
-        if len(found) < len(rows):
-            wrong.append(f"{name}.csv: {len(rows) - len(found)} cells are in the table twice")
-        for cell in sorted(expected.keys() | found.keys()):
-            if expected.get(cell) != found.get(cell):
-                wrong.append(f"{name}.csv: {' '.join(cell)}: {found.get(cell, 0):.0f} seeds, the study has {expected.get(cell, 0)}")
-    check(wrong)
+        seeds = {(row["model"], row["task"], row["policy"], row["recipe"], row["eval_task"]): row["seeds"] for row in rows}
+        if len(seeds) < len(rows):
+            failures.append(f"{name}.csv: {len(rows) - len(seeds)} cells are in the table twice")
+        for cell in sorted(expected.keys() | seeds.keys()):
+            if expected.get(cell) != seeds.get(cell):
+                failures.append(
+                    f"{name}.csv: {' '.join(cell)}: {seeds.get(cell, 0):.0f} seeds, the study has {expected.get(cell, 0)}"
+                )
+    check(failures)
 
 
 def test_ranges(tables):
     """Shares lie between 0 and 1, changes between -1 and 1, counts are whole and positive; nothing that must be known is missing."""
-    wrong = []
+    failures = []
     for name, place, row in rows_of(tables):
         for column, value in row.items():
-            if not known(value):
+            if not is_known(value):
                 if column in MUST_BE_KNOWN:
-                    wrong.append(f"{place}: {column} is empty")
+                    failures.append(f"{place}: {column} is empty")
             elif column in SHARES and not -TOLERANCE <= value <= 1 + TOLERANCE:
-                wrong.append(f"{place}: {column} is {value}, not between 0 and 1")
+                failures.append(f"{place}: {column} is {value}, not between 0 and 1")
             elif column in CHANGES and not -1 - TOLERANCE <= value <= 1 + TOLERANCE:
                 # Finishing and correctness may both leave this range; their sum may not.
                 if column in ("gain", "difference"):
-                    wrong.append(f"{place}: {column} is {value}, not between -1 and 1")
+                    failures.append(f"{place}: {column} is {value}, not between -1 and 1")
             elif column == "rollouts" and value == row["tokens"] == 0:
                 continue  # a run on worked solutions samples nothing
             elif value == 0 and column in MAY_BE_ZERO:
                 continue
             elif column in COUNTS and not (value > 0 and (value == int(value) or column in MEANS.get(name, POOLED))):
-                wrong.append(f"{place}: {column} is {value}, not a positive whole number")
-    check(wrong)
+                failures.append(f"{place}: {column} is {value}, not a positive whole number")
+    check(failures)
 
 
 def test_intervals(tables):
     """Every interval contains its estimate."""
-    wrong = []
+    failures = []
     for _, place, row in rows_of(tables):
         for column in row:
             for end in ("", "_a", "_pooled"):
                 low, high = row.get(f"{column}_low{end}"), row.get(f"{column}_high{end}")
-                if all(map(known, (low, high))) and not (known(row[column]) and low - TOLERANCE <= row[column] <= high + TOLERANCE):
-                    wrong.append(f"{place}: {column} is {row[column]}, outside its interval{end} [{low}, {high}]")
-    check(wrong)
+                if all(map(is_known, (low, high))) and not (
+                    is_known(row[column]) and low - TOLERANCE <= row[column] <= high + TOLERANCE
+                ):
+                    failures.append(f"{place}: {column} is {row[column]}, outside its interval{end} [{low}, {high}]")
+    check(failures)
 
 
 def test_tests_and_intervals_agree(tables):
     """p is below 0.05 where the interval leaves zero out, and Holm's p is never the smaller one."""
-    wrong = []
+    failures = []
     for _, place, row in rows_of(tables, "differences"):
         low, high, p, p_holm = (row[key] for key in ("difference_low", "difference_high", "p", "p_holm"))
-        if known(low) and known(p) and abs(p - 0.05) > 1e-6 and (p < 0.05) != (low > 0 or high < 0):
-            wrong.append(f"{place}: p is {p}, but the interval is [{low}, {high}]")
-        if known(p_holm) and p_holm < p - TOLERANCE:
-            wrong.append(f"{place}: p_holm is {p_holm}, smaller than p, {p}")
-    check(wrong)
+        if is_known(low) and is_known(p) and abs(p - 0.05) > 1e-6 and (p < 0.05) != (low > 0 or high < 0):
+            failures.append(f"{place}: p is {p}, but the interval is [{low}, {high}]")
+        if is_known(p_holm) and p_holm < p - TOLERANCE:
+            failures.append(f"{place}: p_holm is {p_holm}, smaller than p, {p}")
+    check(failures)
 
 
 def test_decomposition(tables):
     """Finishing and correctness add up to the gain, and are what shares and accuracies make them; the three kinds of gain add up, too."""
-    wrong = []
+    failures = []
     for name, place, row in rows_of(tables, "parts", "decomposition", "decomposition_runs"):
         finishing, correctness, gain = (row[key] for key in ("finishing", "correctness", "gain"))
         if not close(finishing + correctness, gain):
-            wrong.append(
+            failures.append(
                 f"{place}: finishing {finishing} and correctness {correctness} make {finishing + correctness}, the gain is {gain}"
             )
         if not close(row["accuracy"] - row["base_accuracy"], gain):
-            wrong.append(f"{place}: accuracy {row['accuracy']} less {row['base_accuracy']} is not the gain, {gain}")
+            failures.append(f"{place}: accuracy {row['accuracy']} less {row['base_accuracy']} is not the gain, {gain}")
         s0, s1, a0, a1 = (row[key] for key in ("base_answered", "answered", "base_accuracy_answered", "accuracy_answered"))
-        if name == "parts" and all(map(known, (a0, a1))) and abs((s1 - s0) * (a0 + a1) / 2 - finishing) > 1e-8:
-            wrong.append(f"{place}: finishing is {finishing}, from shares and accuracies {(s1 - s0) * (a0 + a1) / 2}")
+        if name == "parts" and all(map(is_known, (a0, a1))) and abs((s1 - s0) * (a0 + a1) / 2 - finishing) > 1e-8:
+            failures.append(f"{place}: finishing is {finishing}, from shares and accuracies {(s1 - s0) * (a0 + a1) / 2}")
     for _, place, row in rows_of(tables, "kinds"):
         kinds = [row[key] for key in ("finishing", "sharpening", "new_solving")]
         if not close(sum(kinds), row["gain"]):
-            wrong.append(f"{place}: finishing, sharpening and new_solving make {sum(kinds)}, the gain is {row['gain']}")
-    check(wrong)
+            failures.append(f"{place}: finishing, sharpening and new_solving make {sum(kinds)}, the gain is {row['gain']}")
+    check(failures)
 
 
 def test_tables_agree(tables):
     """Gains are accuracies less the base's, differences are gains less gains, and all tables say the same of a cell."""
-    wrong = []
+    failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
     gains = {(*key(row), row["decoding"]): row["gain"] for row in tables["gains"]}
     accuracy = {(*key(row), row["decoding"], row["step"]): row["accuracy"] for row in tables["accuracy"]}
     for _, place, row in rows_of(tables, "gains"):
         steps = [(*key(row), row["decoding"], step) for step in (row["step"], 0)]
         if all(step in accuracy for step in steps) and not close(accuracy[steps[0]] - accuracy[steps[1]], row["gain"]):
-            wrong.append(
+            failures.append(
                 f"{place}: gain is {row['gain']}, accuracy.csv has {accuracy[steps[0]]} after and {accuracy[steps[1]]} before"
             )
     for _, place, row in rows_of(tables, "differences"):
         sides = gains[(*key(row), "sampled")], gains[(*key(row)[:3], row["minus_arm"], "sampled")]
         if not close(sides[0] - sides[1], row["difference"]):
-            wrong.append(f"{place}: difference is {row['difference']}, the gains are {sides[0]} and {sides[1]}")
+            failures.append(f"{place}: difference is {row['difference']}, the gains are {sides[0]} and {sides[1]}")
     for _, place, row in rows_of(tables, "parts"):
         if not close(gains[(*key(row), "sampled")], row["gain"]):
-            wrong.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
+            failures.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
     for name, place, row in rows_of(tables, "pass_at_k", "kinds"):
-        whole = row["k"] == 1 if name == "pass_at_k" else not row["tier"]
-        if whole and not close(gains[(*key(row), "sampled")], row["gain"]):
-            wrong.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
-    chosen = {(row["model"], row["task"], row["policy"]): row["zero_share"] for row in tables["subsets"]}
+        is_total = row["k"] == 1 if name == "pass_at_k" else not row["tier"]
+        if is_total and not close(gains[(*key(row), "sampled")], row["gain"]):
+            failures.append(f"{place}: gain is {row['gain']}, gains.csv has {gains[(*key(row), 'sampled')]}")
+    zero_shares = {(row["model"], row["task"], row["policy"]): row["zero_share"] for row in tables["subsets"]}
     for _, place, row in rows_of(tables, "trajectories"):
         if not close(row["mixed"] + row["all_right"] + row["all_wrong"], 1):
-            wrong.append(
+            failures.append(
                 f"{place}: mixed {row['mixed']}, all_right {row['all_right']} and all_wrong {row['all_wrong']} do not add up to 1"
             )
-        zero = chosen[row["model"], row["task"], row["policy"]]
+        zero = zero_shares[row["model"], row["task"], row["policy"]]
         if not close(row["never_solved"], zero):
-            wrong.append(f"{place}: never_solved is {row['never_solved']}, subsets.csv has {zero}")
-    check(wrong)
+            failures.append(f"{place}: never_solved is {row['never_solved']}, subsets.csv has {zero}")
+    check(failures)
 
 
 def test_paired_differences(tables):
     """Paired differences by checkpoint, k and tier, and of leads, are the differences of the tables' means."""
-    wrong = []
+    failures = []
     key = lambda row: (row["model"], row["task"], row["eval_task"], row["arm"])
-    rows = lambda name, *more: {(*key(row), *(row[column] for column in more)): row for row in tables[name]}
+    rows = lambda name, *key_columns: {(*key(row), *(row[column] for column in key_columns)): row for row in tables[name]}
     accuracy, passes, tiers = rows("accuracy", "decoding", "step"), rows("pass_at_k", "k"), rows("tiers", "tier")
     gains, differences = rows("gains", "decoding"), rows("differences", "minus_arm")
     for _, place, row in rows_of(tables, "paired"):
-        cell, at, what = key(row), row["at"], row["what"]
-        other = (*cell[:3], row["minus_arm"])
-        if what == "checkpoint":
-            means = [accuracy[(*one, "sampled", float(at))]["accuracy"] for one in (cell, other)]
-        elif what == "pass@k":
-            if any((*one, float(at)) not in passes for one in (cell, other)):
+        cell, at, kind = key(row), row["at"], row["what"]
+        minus_cell = (*cell[:3], row["minus_arm"])
+        if kind == "checkpoint":
+            means = [accuracy[(*side, "sampled", float(at))]["accuracy"] for side in (cell, minus_cell)]
+        elif kind == "pass@k":
+            if any((*side, float(at)) not in passes for side in (cell, minus_cell)):
                 continue  # the base model has fewer samples
-            means = [passes[(*one, float(at))]["pass"] for one in (cell, other)]
-        elif what == "tier":
-            means = [tiers[(*one, at)]["accuracy"] for one in (cell, other)]
-        elif what == "test":
-            means = [differences[(*one, row["minus_arm"])]["difference"] for one in (cell, (*cell[:2], at, cell[3]))]
+            means = [passes[(*side, float(at))]["pass"] for side in (cell, minus_cell)]
+        elif kind == "tier":
+            means = [tiers[(*side, at)]["accuracy"] for side in (cell, minus_cell)]
+        elif kind == "test":
+            means = [differences[(*side, row["minus_arm"])]["difference"] for side in (cell, (*cell[:2], at, cell[3]))]
         else:
-            means = [gains[(*one, "sampled")]["gain"] for one in (cell, (cell[0], at, *cell[2:]))]
+            means = [gains[(*side, "sampled")]["gain"] for side in (cell, (cell[0], at, *cell[2:]))]
         if not close(means[0] - means[1], row["difference"]):
-            wrong.append(f"{place}: difference is {row['difference']}, the other tables have {means[0]} and {means[1]}")
+            failures.append(f"{place}: difference is {row['difference']}, the other tables have {means[0]} and {means[1]}")
     for _, place, row in rows_of(tables, "tier_trends"):
         easy, hard = (tiers[(*key(row), row[name])] for name in ("easiest", "hardest"))
         if not close(easy["gain"] - hard["gain"], row["points"]):
-            wrong.append(f"{place}: points is {row['points']}, tiers.csv has {easy['gain']} and {hard['gain']}")
+            failures.append(f"{place}: points is {row['points']}, tiers.csv has {easy['gain']} and {hard['gain']}")
         odds = [logit(tier["accuracy"]) - logit(tier["base_accuracy"]) for tier in (easy, hard)]
         shares = [tier[name] for tier in (easy, hard) for name in ("accuracy", "base_accuracy")]
         # The table rounds shares. Near 0 and 1 a small step of a share is a large step of its log odds.
         slack = TOLERANCE * sum(1 / (share * (1 - share)) for share in shares if 0 < share < 1)
-        if known(row["log_odds"]) and not abs(odds[0] - odds[1] - row["log_odds"]) <= slack:
-            wrong.append(f"{place}: log_odds is {row['log_odds']}, from tiers.csv {odds[0] - odds[1]}")
-    check(wrong)
+        if is_known(row["log_odds"]) and not abs(odds[0] - odds[1] - row["log_odds"]) <= slack:
+            failures.append(f"{place}: log_odds is {row['log_odds']}, from tiers.csv {odds[0] - odds[1]}")
+    check(failures)
 
 
 def logit(share: float) -> float:
     return log(share / (1 - share)) if 0 < share < 1 else nan
 
 
-def test_parity(given, tables, runs):
+def test_parity(arguments, tables, runs):
     """What the study holds constant is constant within each task, in every run."""
-    wrong, plan, first = [], given.config["studies"][given.study], {}
+    failures, plan, first_values = [], arguments.config["studies"][arguments.study], {}
     for _, place, row in rows_of(tables, "parity"):
         for column in plan.get("held_constant", []):
-            held = first.setdefault((row["model"], row["task"], column), (row[column], place))
-            if held[0] != row[column]:
-                wrong.append(f"{place}: {column} is {row[column]}, but {held[0]} in {held[1]}")
-    found = sorted((row["model"], row["task"], row["policy"], row["recipe"], row["seed"]) for row in tables["parity"])
+            constant = first_values.setdefault((row["model"], row["task"], column), (row[column], place))
+            if constant[0] != row[column]:
+                failures.append(f"{place}: {column} is {row[column]}, but {constant[0]} in {constant[1]}")
+    table_runs = sorted((row["model"], row["task"], row["policy"], row["recipe"], row["seed"]) for row in tables["parity"])
     expected = sorted((*cell, run.seed) for cell, group in runs.items() for run in group if run.recipe != "recorded")
-    if found != expected:
-        odd = sorted(set(found) ^ set(expected))[:1] or ["one is in the table twice"]
-        wrong.append(f"parity.csv: {len(found)} runs, the study has {len(expected)}; first that differs: {odd[0]}")
-    check(wrong)
+    if table_runs != expected:
+        differing = sorted(set(table_runs) ^ set(expected))[:1] or ["one is in the table twice"]
+        failures.append(f"parity.csv: {len(table_runs)} runs, the study has {len(expected)}; first that differs: {differing[0]}")
+    check(failures)
 
 
 def test_contamination(tables, record_property):
     """Test questions that are in the pool, or near a question of it, are counted."""
-    wrong, compared = [], []
+    failures, sentences = [], []
     for _, place, row in rows_of(tables, "contamination"):
         if not row["equal"] + row["near"] <= row["problems"] or row["near_in_pool"] > row["pool"]:
-            wrong.append(f"{place}: more equal and near questions than there are questions")
-        compared.append(
+            failures.append(f"{place}: more equal and near questions than there are questions")
+        sentences.append(
             f"{row['eval_task']} after {row['task']}: {row['equal']:.0f} of {row['problems']:.0f} in the pool, {row['near']:.0f} near,"
             f" {row['repeated']:.0f} repeated"
         )
-    record_property("details", "; ".join(compared) or "no pool was trained on here")
-    check(wrong)
+    record_property("details", "; ".join(sentences) or "no pool was trained on here")
+    check(failures)
 
 
 def test_difficulty(tables):
     """The histograms of pool and subsets hold as many problems as the subsets were chosen from and hold."""
-    wrong, sums = [], defaultdict(float)
+    failures, sums = [], defaultdict(float)
     for row in tables["difficulty"]:
         sums[row["model"], row["task"], row["group"]] += row["problems"]
     for _, place, row in rows_of(tables, "subsets"):
-        pool, chosen = (sums.get((row["model"], row["task"], group)) for group in ("pool", row["policy"]))
-        if known(pool) and not close(pool, row["pool"]):
-            wrong.append(f"{place}: pool is {row['pool']}, difficulty.csv has {pool}")
-        if known(chosen) and abs(chosen - row["prompts"]) > 1e-6:
-            wrong.append(f"{place}: prompts is {row['prompts']}, difficulty.csv has {chosen}")
-    check(wrong)
+        pool, subset_size = (sums.get((row["model"], row["task"], group)) for group in ("pool", row["policy"]))
+        if is_known(pool) and not close(pool, row["pool"]):
+            failures.append(f"{place}: pool is {row['pool']}, difficulty.csv has {pool}")
+        if is_known(subset_size) and abs(subset_size - row["prompts"]) > 1e-6:
+            failures.append(f"{place}: prompts is {row['prompts']}, difficulty.csv has {subset_size}")
+    check(failures)
 
 
-def test_claims(given, tables):
+def test_claims(arguments, tables):
     """Claims and comparisons are what the summaries give when they are judged again."""
-    study = verdicts.Study(tables, **given.conditions)
-    others = published.read(given.published), published.read_readings(given.published)
-    again = {
-        "claims": claims.judge(claims.read(given.claims), study),
-        "compared": published.compare(tables, *others),
+    study = verdicts.Study(tables, **arguments.conditions)
+    printed = published.read(arguments.published), published.read_readings(arguments.published)
+    judged_again = {
+        "claims": claims.judge(claims.read(arguments.claims), study),
+        "compared": published.compare(tables, *printed),
     }
-    wrong = []
-    for name, expected in again.items():
-        found = list(csv.DictReader(io.StringIO(files.read_text(given.tables[name]))))
-        if len(found) != len(expected):
-            wrong.append(f"{name}.csv: {len(found)} rows, judged again {len(expected)}")
-        for number, (row, right) in enumerate(zip(found, files.round_floats(expected))):
+    failures = []
+    for name, expected in judged_again.items():
+        table_rows = list(csv.DictReader(io.StringIO(files.read_text(arguments.tables[name]))))
+        if len(table_rows) != len(expected):
+            failures.append(f"{name}.csv: {len(table_rows)} rows, judged again {len(expected)}")
+        for number, (row, expected_row) in enumerate(zip(table_rows, files.round_floats(expected))):
             for column in registry.JUDGED[name].columns:
-                if row[column] != _text(right[column]):
-                    wrong.append(f"{at(name, number, row)}: {column} is '{row[column]}', judged again '{_text(right[column])}'")
-    check(wrong)
+                if row[column] != _text(expected_row[column]):
+                    failures.append(
+                        f"{at(name, number, row)}: {column} is '{row[column]}', judged again '{_text(expected_row[column])}'"
+                    )
+    check(failures)
 
 
 def _text(value) -> str:
     value = int(value) if isinstance(value, bool) else value
-    return str(value) if known(value) else ""
+    return str(value) if is_known(value) else ""

@@ -1,4 +1,4 @@
-"""Summary tables of accuracy: by checkpoint, by k, by tier, and the updates needed to match training on all prompts."""
+"""Summary tables of accuracy: by checkpoint, by k, by tier, and the updates that reach the accuracy of training on all prompts."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from hardgrpo.data import evaluations
 
 
 def accuracy(cells: list[Cell]) -> list[dict]:
-    """Accuracy by checkpoint. Step 0 is the base model (a mean where there are several), the same for every policy."""
+    """Accuracy by checkpoint. Step 0 is the base model, or the mean over base models, and is the same for every policy."""
     rows = []
     for cell in cells:
         for decoding in cell.decodings():
@@ -33,14 +33,14 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
     """Unbiased pass@k of base model and last checkpoint, for k = 1 (avg@k), 2, 4, 8, ... and the number of samples."""
     rows = []
     for cell in cells:
-        last = cell.steps()[-1]
-        most = min(cell.samples(0), cell.samples(last))
-        for k in sorted({most, *powers(most)}):
-            base = np.stack([pass_rates(one, 0, k) for one in cell.bases])
-            values = np.stack([pass_rates(run, last, k) for run in cell.runs])
+        last_step = cell.steps()[-1]
+        samples = min(cell.samples(0), cell.samples(last_step))
+        for k in k_values(samples):
+            base = np.stack([pass_rates(evaluation, 0, k) for evaluation in cell.bases])
+            values = np.stack([pass_rates(trained, last_step, k) for trained in cell.runs])
             rows.append(
                 cell.keys
-                | {"k": k, "step": last, "base": base.mean()}
+                | {"k": k, "step": last_step, "base": base.mean()}
                 | mean_columns("pass", values)
                 | mean_columns("gain", values - base)
                 | {"problems": values.shape[1], "seeds": values.shape[0]}
@@ -49,29 +49,31 @@ def pass_at_k(cells: list[Cell]) -> list[dict]:
 
 
 def base_pass_at_k(cells: list[Cell]) -> list[dict]:
-    """Unbiased pass@k of the base models' reach samples: of right answers and, where steps can be checked, of sound ones."""
+    """Unbiased pass@k of the base models' reach samples: of correct answers and, where steps can be checked, of sound answers."""
     rows = []
-    tests = {(cell.model, cell.eval_task): cell for cell in cells if cell.reach}
-    for (model, test), cell in tests.items():
-        most = cell.reach_samples()
-        for k in sorted({most, *powers(most)}):
-            right, sound = (np.stack([pass_rates(one, 0, k, column) for one in cell.reach]) for column in ("correct", "sound"))
+    cell_by_test = {(cell.model, cell.eval_task): cell for cell in cells if cell.reach}
+    for (model, test), cell in cell_by_test.items():
+        samples = cell.reach_samples()
+        for k in k_values(samples):
+            correct, sound = (
+                np.stack([pass_rates(evaluation, 0, k, column) for evaluation in cell.reach]) for column in ("correct", "sound")
+            )
             rows.append(
                 {"model": model, "eval_task": test, "k": k}
-                | mean_columns("pass", right)
+                | mean_columns("pass", correct)
                 | mean_columns("sound", sound)
-                | {"problems": right.shape[1], "seeds": right.shape[0]}
+                | {"problems": correct.shape[1], "seeds": correct.shape[0]}
             )
     return rows
 
 
-def powers(most: int) -> list[int]:
-    """1, 2, 4, 8, ... up to `most`."""
-    return [2**power for power in range(most.bit_length())]
+def k_values(samples: int) -> list[int]:
+    """1, 2, 4, 8, ... and `samples`, the largest k."""
+    return sorted({samples, *(2**power for power in range(samples.bit_length()))})
 
 
 def pass_rates(frame: pd.DataFrame, step: int, k: int, column: str = "correct") -> np.ndarray:
-    """(N,) unbiased pass@k by problem; nan where the column is not known."""
+    """(N,) unbiased pass@k by problem; nan where the column is unknown."""
     counts = zip(*evaluations.counts(frame, step, column))
     return np.array([np.nan if np.isnan(c) else statistics.pass_at_k(n, int(c), k) for n, c in counts])
 
@@ -80,23 +82,24 @@ def tiers(cells: list[Cell]) -> list[dict]:
     """Accuracy and gain at the last checkpoint, by tier."""
     rows = []
     for cell in cells:
-        last = cell.steps()[-1]
-        tier = cell.tiers()
-        base, trained = cell.base_rates(), cell.rates(last)
-        for name in tier_names(tier):
-            kept = (tier == name).to_numpy()
+        last_step = cell.steps()[-1]
+        problem_tiers = cell.tiers()
+        base, trained_rates = cell.base_rates(), cell.rates(last_step)
+        for tier in tier_names(problem_tiers):
+            in_tier = (problem_tiers == tier).to_numpy()
             rows.append(
                 cell.keys
-                | {"tier": name, "step": last, "base_accuracy": base[:, kept].mean()}
-                | mean_columns("accuracy", trained[:, kept])
-                | mean_columns("gain", trained[:, kept] - base[:, kept])
-                | {"problems": int(kept.sum()), "seeds": len(cell.runs)}
+                | {"tier": tier, "step": last_step, "base_accuracy": base[:, in_tier].mean()}
+                | mean_columns("accuracy", trained_rates[:, in_tier])
+                | mean_columns("gain", trained_rates[:, in_tier] - base[:, in_tier])
+                | {"problems": int(in_tier.sum()), "seeds": len(cell.runs)}
             )
     return rows
 
 
-def tier_names(tier: pd.Series) -> list[str]:
-    return sorted(tier.dropna().unique(), key=lambda t: (_number(t), t))
+def tier_names(problem_tiers: pd.Series) -> list[str]:
+    """The tiers of the problems: numbers in numeric order, then other names in alphabetical order."""
+    return sorted(problem_tiers.dropna().unique(), key=lambda tier: (_number(tier), tier))
 
 
 def _number(text: str) -> float:
@@ -107,28 +110,31 @@ def _number(text: str) -> float:
 
 
 def catches_up(cells: list[Cell]) -> list[dict]:
-    """The first checkpoint at least as accurate as training on all prompts is at its end (LDS: fewer steps suffice).
+    """The first checkpoint whose accuracy is at least the `target`, the final accuracy of policy `all` (LDS: fewer steps suffice).
 
-    `step` is that of the curve averaged over seeds, `step_first` and `step_last` those of the quickest and the slowest of the
-    `seeds_reached` seeds that get there; both are empty if none does.
+    `step` is that checkpoint of the curve averaged over seeds. `seeds_reached` seeds reach the target; `step_first` and `step_last`
+    are the checkpoints of the quickest and the slowest of them, and empty if no seed does.
     """
-    ends = {(c.model, c.task, c.eval_task): c.rates(c.steps()[-1]).mean() for c in cells if c.policy == "all" and c.is_first_recipe}
+    final_accuracies = {
+        (c.model, c.task, c.eval_task): c.rates(c.steps()[-1]).mean() for c in cells if c.policy == "all" and c.is_first_recipe
+    }
     rows = []
     for cell in cells:
-        target = ends.get((cell.model, cell.task, cell.eval_task))
+        target = final_accuracies.get((cell.model, cell.task, cell.eval_task))
         if target is None:
             continue
         steps = cell.steps()
-        curve = np.stack([cell.rates(step).mean(axis=1) for step in steps], axis=1)  # (seeds, steps)
-        reached = [first for seed in curve if (first := _first(steps, seed, target)) is not None]
+        curves = np.stack([cell.rates(step).mean(axis=1) for step in steps], axis=1)  # (seeds, steps)
+        seed_steps = [_first_step(steps, curve, target) for curve in curves]
+        seed_steps = [step for step in seed_steps if step is not None]
         rows.append(
             cell.keys
-            | {"target": target, "step": _first(steps, curve.mean(axis=0), target), "steps": steps[-1]}
-            | {"step_first": min(reached, default=None), "step_last": max(reached, default=None)}
-            | {"seeds_reached": len(reached), "seeds": len(cell.runs)}
+            | {"target": target, "step": _first_step(steps, curves.mean(axis=0), target), "steps": steps[-1]}
+            | {"step_first": min(seed_steps, default=None), "step_last": max(seed_steps, default=None)}
+            | {"seeds_reached": len(seed_steps), "seeds": len(cell.runs)}
         )
     return rows
 
 
-def _first(steps: list[int], accuracies: np.ndarray, target: float) -> int | None:
+def _first_step(steps: list[int], accuracies: np.ndarray, target: float) -> int | None:
     return next((step for step, accuracy in zip(steps, accuracies) if accuracy >= target - 1e-12), None)

@@ -1,29 +1,29 @@
 """Arms of a study: a policy, which chooses the prompts, and the recipe that trains on them.
 
-Tables have the columns `policy` and `recipe`, and `minus` and `minus_recipe` for the arm that is subtracted. Figures and texts call an
-arm by its label: the policy, and the recipe if it is not the study's first.
+Tables have the columns `policy` and `recipe`, and `minus` and `minus_recipe` for the arm that is subtracted. Figures and texts show an
+arm's label: the policy, and the recipe if it is not the study's first.
 """
 
 from collections.abc import Iterable
 
 import pandas as pd
 
-RECORDED = "recorded"  # the recipe of runs that others trained
-NO_RUN = "base"  # what `minus` says where a base model is subtracted
+RECORDED = "recorded"  # the recipe of recorded runs, which others trained
+NO_RUN = "base"  # the value of `minus` where a base model is subtracted
 
 
 def label(policy: str, recipe: str, first_recipe: str) -> str:
-    """'hard', or 'hard, mini_beta' if `recipe` is neither the study's first nor that of recorded runs."""
+    """'hard', or 'hard, mini_beta' if `recipe` is neither the study's first recipe nor RECORDED."""
     return policy if recipe in ("", RECORDED, first_recipe) else f"{policy}, {recipe}"
 
 
-def without_labels(table: pd.DataFrame) -> pd.DataFrame:
-    """The table as it is written to a file."""
+def drop_labels(table: pd.DataFrame) -> pd.DataFrame:
+    """The table without the columns that `add_labels` adds; files have no labels."""
     return table.drop(columns=["arm", "minus_arm"], errors="ignore")
 
 
 def first_or_only(first_recipe: str, recipes: Iterable[str]) -> str:
-    """The study's first recipe where it is known, else the only recipe of a table; "" if neither is."""
+    """The study's first recipe; if it is unknown (""), the only recipe of a table; "" if the table has several."""
     names = {*recipes} - {"", RECORDED}
     return first_recipe or (names.pop() if len(names) == 1 else "")
 

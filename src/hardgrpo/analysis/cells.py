@@ -1,4 +1,4 @@
-"""Cells: all seeds of one model, task and arm on one test set. Most summary tables are made from them."""
+"""Cells: all seeds of a model, task and arm on a test set. Most summary tables are made from cells."""
 
 import functools
 import itertools
@@ -18,9 +18,9 @@ from hardgrpo.study.settings import Run
 
 @dataclass(frozen=True)
 class Cell:
-    """All replicates of one (model, task, policy, recipe) on one test set.
+    """All replicates of a (model, task, policy, recipe) on a test set.
 
-    `bases` are the evaluations of the base models, one for each of `runs`, or a single one that all runs share.
+    `bases` are the evaluations of the base models: one for each of `runs`, or a single one that all runs share.
     """
 
     model: str
@@ -31,7 +31,7 @@ class Cell:
     bases: list[pd.DataFrame]
     runs: list[pd.DataFrame]
     seeds: list[int]
-    reach: list[pd.DataFrame] | None = None  # reach samples of each of `bases`
+    reach: list[pd.DataFrame] | None = None  # the reach samples of `bases`
     is_first_recipe: bool = True  # whether the recipe is the study's first, or the runs are recorded
     compared_with: tuple[tuple[str, str], ...] = ()  # arms to compare with although both policy and recipe differ
 
@@ -47,51 +47,56 @@ class Cell:
         return sorted(set.intersection(*(set(run.step) for run in self.runs)))
 
     def base_rates(self, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(S, N) mean of a column by replicate and problem for the base models; (1, N) if all replicates share one."""
+        """(S, N) mean of a column by replicate and problem for the base models; (1, N) if all replicates share a base model."""
         return self._rates(self.bases, 0, column, decoding)
 
     def rates(self, step: int, column: str = "correct", decoding: str = "sampled") -> np.ndarray:
-        """(S, N) mean of a column by replicate and problem, ids sorted. Raise a `UserError` if problems differ from the base's."""
+        """(S, N) mean of a column by replicate and problem, ids sorted. `UserError` if the problems differ from the base model's."""
         return self._rates(self.runs, step, column, decoding)
+
+    def split_rates(self, step: int) -> list[np.ndarray]:
+        """The four arguments of `statistics.decompose`: answered and correct of the base models, answered and correct at a step."""
+        columns = ("answered", "correct")
+        return [*map(self.base_rates, columns), *(self.rates(step, column) for column in columns)]
 
     def _rates(self, frames: list[pd.DataFrame], step: int, column: str, decoding: str) -> np.ndarray:
         index = evaluations.by_problem(self.bases[0], 0, "correct", decoding).index
-        series = [evaluations.by_problem(frame, step, column, decoding) for frame in frames]
-        for one in series:
-            if not one.index.equals(index):
+        problem_rates = [evaluations.by_problem(frame, step, column, decoding) for frame in frames]
+        for rates in problem_rates:
+            if not rates.index.equals(index):
                 raise UserError(
-                    f"{self.model}/{self.task}/{self.recipe}/{self.policy} on {self.eval_task}: {len(one)} problems at step {step}, but {len(index)}"
+                    f"{self.model}/{self.task}/{self.recipe}/{self.policy} on {self.eval_task}: {len(rates)} problems at step {step}, but {len(index)}"
                     " for the base model; delete the evaluation files and run again"
                 )
-        return np.stack([one.to_numpy() for one in series])
+        return np.stack([rates.to_numpy() for rates in problem_rates])
 
     def grades(self, step: int, decoding: str = "sampled") -> np.ndarray | None:
-        """(S, N, m) grades 0/1 of single completions (step 0: of the bases); None where numbers of samples differ."""
-        found = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else self.bases)]
-        if any(one is None or one.shape != found[0].shape for one in found):
+        """(S, N, m) grades 0/1 of single completions (step 0: of the base models); None where numbers of samples differ."""
+        grades = [evaluations.by_sample(frame, step, decoding) for frame in (self.runs if step else self.bases)]
+        if any(array is None or array.shape != grades[0].shape for array in grades):
             return None
-        return np.stack(found)
+        return np.stack(grades)
 
     def tiers(self) -> pd.Series:
-        """Tier of each problem, in the order of `rates`; missing where a problem has none."""
+        """The tier of each problem, in the order of `rates`; nan where a problem has no tier."""
         base = self.bases[0]
         tier = base[base.step == 0].drop_duplicates("id").set_index("id").tier
         return tier.reindex(evaluations.by_problem(base, 0, "correct").index)
 
     def out_of_reach(self) -> np.ndarray:
-        """(S, N) whether none of a base's reach samples solves a problem; (1, N) if all replicates share one base.
+        """(S, N) whether no reach sample of a base model solves a problem; (1, N) if all replicates share a base model.
 
-        Solved means right and, where steps can be checked, sound: with few possible answers, many samples guess each of them.
+        A solution is correct and, where steps can be checked, sound: with few possible answers, many samples guess each of them.
         """
-        right, sound = (self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound"))
-        return np.where(np.isnan(sound), right, sound) == 0
+        correct, sound = (self._rates(self.reach, 0, column, "sampled") for column in ("correct", "sound"))
+        return np.where(np.isnan(sound), correct, sound) == 0
 
     def reach_samples(self) -> int:
         """The fewest reach samples that any problem has."""
         return int(min(evaluations.counts(frame, 0)[0].min() for frame in self.reach))
 
     def samples(self, step: int) -> int:
-        """The fewest completions that any problem has at a step, over the runs (the base model at step 0)."""
+        """The fewest completions that any problem has at a step, over the runs (at step 0: over the base models)."""
         frames = self.runs if step else self.bases
         return int(min(evaluations.counts(frame, step)[0].min() for frame in frames))
 
@@ -104,17 +109,15 @@ def load_cells(config: dict, study: str) -> list[Cell]:
     groups: dict[tuple, list[Run]] = {}
     for run in paths.runs(config, study):
         groups.setdefault((run.model, run.task, run.policy, run.recipe), []).append(run)
-    read = functools.cache(lambda what, test: evaluations.read(paths.evaluation(what, test)))
+    read = functools.cache(lambda run_path, test: evaluations.read(paths.evaluation(run_path, test)))
     plan = config["studies"][study]
-    cells, also_compared = [], settings.also_compared(plan)
+    cells, arm_pairs = [], settings.also_compared(plan)
     for (model, task, policy, recipe), replicates in groups.items():
         arm = policy, recipe
-        also_with = tuple(other for pair in also_compared if arm in pair for other in pair if other != arm)
+        partners = tuple(partner for pair in arm_pairs if arm in pair for partner in pair if partner != arm)
         for test in paths.eval_tasks(config, study, task, model):
             bases = list(dict.fromkeys(run.base for run in replicates))
-            of_bases = {what: [read(f"{base}/{what}", test) for base in bases] for what in paths.of_base(config, model, test)}
-            frames = [read(run.path, test) for run in replicates]
-            seeds = [run.seed for run in replicates]
+            of_bases = {kind: [read(f"{base}/{kind}", test) for base in bases] for kind in paths.of_base(config, model, test)}
             cells.append(
                 Cell(
                     model,
@@ -123,11 +126,11 @@ def load_cells(config: dict, study: str) -> list[Cell]:
                     policy,
                     recipe,
                     of_bases["base"],
-                    frames,
-                    seeds,
+                    [read(run.path, test) for run in replicates],
+                    [run.seed for run in replicates],
                     reach=of_bases.get("reach"),
                     is_first_recipe=settings.is_first_recipe(plan, recipe),
-                    compared_with=also_with,
+                    compared_with=partners,
                 )
             )
     frames = [frame for cell in cells for frame in (*cell.bases, *cell.runs, *(cell.reach or []))]
@@ -137,28 +140,28 @@ def load_cells(config: dict, study: str) -> list[Cell]:
 
 
 def families(cells: list[Cell]) -> list[list[Cell]]:
-    """Groups of cells with the same model, task and test, each in the study's order. Comparisons stay within a group."""
+    """Groups of cells with the same model, task and test, in the study's order. Comparisons stay within a group."""
     keys = lambda cell: (cell.model, cell.task, cell.eval_task)
     return [sorted(group, key=cells.index) for _, group in itertools.groupby(sorted(cells, key=keys), key=keys)]
 
 
 def pairs(family: list[Cell]) -> list[tuple[Cell, Cell]]:
-    """The pairs of a family to compare: arms with the same seeds that differ in policy or recipe, or in both if the study's
-    `also_compared` names the pair."""
+    """The pairs of a family to compare: arms with the same seeds that share policy or recipe, or that `also_compared` of the study
+    names."""
     compared = lambda a, b: b.arm in a.compared_with or settings.share_policy_or_recipe(a.arm, b.arm)
     return [(a, b) for a, b in itertools.combinations(family, 2) if a.seeds == b.seeds and compared(a, b)]
 
 
-def minus(cell: Cell) -> dict:
-    """The columns that name the arm of a cell which is subtracted."""
+def minus_columns(cell: Cell) -> dict:
+    """The columns that name the arm of a subtracted cell."""
     return {"minus": cell.policy, "minus_recipe": cell.recipe}
 
 
 def mean_columns(prefix: str, values: np.ndarray) -> dict:
     """The columns of a mean over seeds and problems (S, N), with its interval."""
-    return as_columns(prefix, statistics.mean_interval(values))
+    return estimate_columns(prefix, statistics.mean_interval(values))
 
 
-def as_columns(prefix: str, estimate: statistics.Estimate) -> dict:
+def estimate_columns(prefix: str, estimate: statistics.Estimate) -> dict:
     """The columns of an estimate and its interval."""
     return {prefix: estimate.estimate, f"{prefix}_low": estimate.low, f"{prefix}_high": estimate.high}

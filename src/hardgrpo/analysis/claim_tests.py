@@ -1,8 +1,7 @@
 """The tests of claims: (claim, study) -> a row with an estimate and its 95 % interval for every cell where the study has one.
 
 The estimate is positive where the claim holds, unless the test's docstring says otherwise. In a claim, `arm` and `minus_arm` are the
-labels of its arms (`label_arms`). Tests give no verdict:
-analysis/verdicts.py does, to primary claims alone.
+labels of its arms (`label_arms`). Tests give no verdict: analysis/verdicts.py judges the primary claims.
 """
 
 from collections.abc import Callable
@@ -18,7 +17,7 @@ NO_INTERVAL = (np.nan, np.nan)
 
 
 def label_arms(claim: dict, first_recipe: str) -> dict:
-    """The claim with the labels of the arms that it names; `recipe` and `minus_recipe` are the study's first unless it says otherwise."""
+    """The claim with the labels of its arms. Keys `recipe` and `minus_recipe` default to the study's first recipe."""
     labels = {"policy": "arm", "minus": "minus_arm"}
     return claim | {
         labels[key]: arms.label(claim[key], claim.get(recipe, first_recipe), first_recipe)
@@ -32,8 +31,9 @@ def _result(cell: tuple, test: str, interval: tuple, seeds, n, p=None, unanswera
     return dict(zip(names, (*cell, *interval))) | {"test": test, "seeds": seeds, "n": n, "p": p, "open": unanswerable}
 
 
-def _of(row: dict, test: str, interval: tuple, p=None, unanswerable: str | None = None) -> dict:
-    """The result of one cell, with seeds and problems of `row`. `unanswerable` says why the claim cannot be decided there."""
+def _cell_result(row: dict, test: str, interval: tuple, p=None, unanswerable: str | None = None) -> dict:
+    """The result of a cell, with the numbers of seeds and problems of `row`. `unanswerable` is the reason why the claim cannot be
+    decided in the cell."""
     return _result(cell_of(row), test, interval, row["seeds"], row["problems"], p, unanswerable)
 
 
@@ -43,7 +43,7 @@ def _interval(row: dict, name: str, sign: int = 1) -> tuple[float, float, float]
 
 
 def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
-    """`policy` less `minus`, from a row with this difference in either order; None from a row about other policies."""
+    """`policy` less `minus`, from a row with this difference in either order; None from a row about different policies."""
     if {row["arm"], row["minus_arm"]} != {claim["arm"], claim["minus_arm"]}:
         return None
     return _interval(row, "difference", 1 if row["arm"] == claim["arm"] else -1)
@@ -51,8 +51,8 @@ def _difference(row: dict, claim: dict) -> tuple[float, float, float] | None:
 
 def _leads(study: Study, claim: dict, table: str = "differences", **values) -> list[tuple[dict, tuple]]:
     """[(row, interval)] of `policy` less `minus`."""
-    found = [(row, _difference(row, claim)) for row in study.rows(table, claim, **values)]
-    return [(row, interval) for row, interval in found if interval]
+    leads = [(row, _difference(row, claim)) for row in study.rows(table, claim, **values)]
+    return [(row, interval) for row, interval in leads if interval]
 
 
 # --- differences, paired by problem and seed ---------------------------------------------------------------------------
@@ -61,26 +61,26 @@ def _leads(study: Study, claim: dict, table: str = "differences", **values) -> l
 def difference(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` after training."""
     name = f"{claim['arm']} - {claim['minus_arm']}"
-    return [_of(row, name, interval, row.get("p")) for row, interval in _leads(study, claim)]
+    return [_cell_result(row, name, interval, row.get("p")) for row, interval in _leads(study, claim)]
 
 
 def difference_by_recipe(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus`, both trained by the same further recipe of the study: a row for each recipe."""
+    """`policy` less `minus`, both trained by the same recipe: a row for each recipe but the study's first."""
     rows = []
     for row in study.rows("differences", claim):
         recipe = row["recipe"]
         if row["arm"] == row["policy"] or row["minus_recipe"] != recipe:
             continue
         if interval := _difference(row | {"arm": row["policy"], "minus_arm": row["minus"]}, claim):
-            rows.append(_of(row, f"{claim['policy']} - {claim['minus']}, {recipe}", interval))
+            rows.append(_cell_result(row, f"{claim['policy']} - {claim['minus']}, {recipe}", interval))
     return rows
 
 
 def recipe_difference(claim: dict, study: Study) -> list[dict]:
-    """`policy` trained by the study's first recipe less `policy` trained by another: a row for each other recipe."""
+    """`policy` trained by the study's first recipe less `policy` trained by a further recipe: a row for each further recipe."""
     policy = claim["policy"]
     return [
-        _of(row, f"{policy} - {policy}, {row['minus_recipe']}", _interval(row, "difference"))
+        _cell_result(row, f"{policy} - {policy}, {row['minus_recipe']}", _interval(row, "difference"))
         for row in study.rows("differences", claim, arm=policy, minus=policy)
     ]
 
@@ -88,22 +88,22 @@ def recipe_difference(claim: dict, study: Study) -> list[dict]:
 def difference_at_k(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` in pass@k, at the largest k."""
     rows = []
-    for here in study.by_cell("paired", claim, what="pass@k").values():
-        most = max(int(row["at"]) for row in here)
-        for row in here:
-            if int(row["at"]) == most and (interval := _difference(row, claim)):
-                rows.append(_of(row, f"pass@{most}, {claim['arm']} - {claim['minus_arm']}", interval))
+    for cell_rows in study.by_cell("paired", claim, what="pass@k").values():
+        largest_k = max(int(row["at"]) for row in cell_rows)
+        for row in cell_rows:
+            if int(row["at"]) == largest_k and (interval := _difference(row, claim)):
+                rows.append(_cell_result(row, f"pass@{largest_k}, {claim['arm']} - {claim['minus_arm']}", interval))
     return rows
 
 
 def difference_by_tier(claim: dict, study: Study) -> list[dict]:
     """`policy` less `minus` within each tier: a row for each tier."""
     name = f"{claim['arm']} - {claim['minus_arm']}, tier "
-    return [_of(row, name + row["at"], interval) for row, interval in _leads(study, claim, "paired", what="tier")]
+    return [_cell_result(row, name + row["at"], interval) for row, interval in _leads(study, claim, "paired", what="tier")]
 
 
 def ahead(claim: dict, study: Study) -> list[dict]:
-    """`policy` less `minus` at the first checkpoint at or after `share` of the updates; no row if that is the last checkpoint."""
+    """`policy` less `minus` at the first checkpoint at or after `share` of the updates; no row if it is the last checkpoint."""
     ends = {}
     for row in study.rows("gains", claim, arm=claim["arm"]):
         ends[cell_of(row)] = row["step"]
@@ -111,76 +111,77 @@ def ahead(claim: dict, study: Study) -> list[dict]:
     for row, interval in _leads(study, claim, "paired", what="checkpoint"):
         cell, step = cell_of(row), int(row["at"])
         if claim["share"] * ends[cell] <= step < ends[cell] and cell not in rows:  # the table lists checkpoints in order
-            rows[cell] = _of(row, f"{claim['arm']} - {claim['minus_arm']} after {step} of {ends[cell]:.0f}", interval)
+            rows[cell] = _cell_result(row, f"{claim['arm']} - {claim['minus_arm']} after {step} of {ends[cell]:.0f}", interval)
     return list(rows.values())
 
 
 def order(claim: dict, study: Study) -> list[dict]:
-    """The smallest difference of a policy in `policies` less the next one. A cell that lacks one of these pairs has no row."""
+    """The smallest difference between a policy of `policies` and the next in the list. A cell that lacks one of these pairs has no
+    row."""
     rows, pairs = [], list(zip(claim["policies"], claim["policies"][1:]))
-    for here in study.by_cell("differences", claim).values():
+    for cell_rows in study.by_cell("differences", claim).values():
         links = [
             (interval, row, f"{policy} - {minus}")
             for policy, minus in pairs
-            for row in here
+            for row in cell_rows
             if (interval := _difference(row, {"arm": policy, "minus_arm": minus}))
         ]
         if links and len(links) == len(pairs):
             interval, row, name = min(links, key=lambda link: link[0][0])
-            rows.append(_of(row, f"{name} (least of the order)", interval))
+            rows.append(_cell_result(row, f"{name} (least of the order)", interval))
     return rows
 
 
 def lost_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` on the task itself less the same runs' lead on a test of the same problems with a larger
+    """The lead of `policy` over `minus` on the task's own test less the same runs' lead on a test of the same problems with a larger
     completion limit."""
     name = f"({claim['arm']} - {claim['minus_arm']}) less that on "
-    found = _leads(study, claim, "paired", what="test")
+    leads = _leads(study, claim, "paired", what="test")
     roomier = lambda row: relation(row["task"], row["at"], study.tasks) == "roomier"
-    return [_of(row, name + row["at"], interval) for row, interval in found if roomier(row)]
+    return [_cell_result(row, name + row["at"], interval) for row, interval in leads if roomier(row)]
 
 
 def transfer(claim: dict, study: Study) -> list[dict]:
-    """`policy` trained on `trained_on` less the same policy trained on `minus`, tested on the same other task."""
-    found = study.rows("paired", claim | {"tested": "any"}, what="trained on", arm=claim["arm"])
+    """`policy` trained on task `trained_on` less the same policy trained on task `minus`, tested on the same third task."""
+    differences = study.rows("paired", claim | {"tested": "any"}, what="trained on", arm=claim["arm"])
     rows = []
-    for row in found:
+    for row in differences:
         if {row["task"], row["at"]} == {claim["trained_on"], claim["minus"]}:
             interval = _interval(row, "difference", 1 if row["task"] == claim["trained_on"] else -1)
             name = f"trained on {claim['trained_on']} - trained on {claim['minus']}"
-            rows.append(_of(row | {"task": claim["trained_on"]}, name, interval))
+            rows.append(_cell_result(row | {"task": claim["trained_on"]}, name, interval))
     return rows
 
 
-# --- differences, not paired -------------------------------------------------------------------------------------------
+# --- unpaired differences ----------------------------------------------------------------------------------------------
 
 
 def learnable(claim: dict, study: Study) -> list[dict]:
-    """The learnable share of `policy` less that of `minus`; their intervals over seeds are combined as if independent. n is the
-    number of updates."""
+    """The learnable share of `policy` less that of `minus`; intervals over seeds are combined as if independent. n is the number of
+    updates."""
     rows = []
-    for cell, here in study.by_cell("learnable", claim).items():
-        by_arm = {row["arm"]: row for row in here}
+    for cell, cell_rows in study.by_cell("learnable", claim).items():
+        by_arm = {row["arm"]: row for row in cell_rows}
         if claim["arm"] in by_arm and claim["minus_arm"] in by_arm:
-            one, other = by_arm[claim["arm"]], by_arm[claim["minus_arm"]]
+            row, minus_row = by_arm[claim["arm"]], by_arm[claim["minus_arm"]]
             name = f"learnable share, {claim['arm']} - {claim['minus_arm']}"
-            rows.append(_result(cell, name, unpaired(one, other, "learnable"), one["seeds"], one["updates"]))
+            rows.append(_result(cell, name, unpaired(row, minus_row, "learnable"), row["seeds"], row["updates"]))
     return rows
 
 
 def smaller_lead(claim: dict, study: Study) -> list[dict]:
-    """The lead of `policy` over `minus` in another model less that in a weaker model, on one task. Models share no replicates."""
+    """The lead of `policy` over `minus` in a model less that in a weaker model, on the same task. Models share no replicates."""
     leads = {cell_of(row): (row, interval) for row, interval in _leads(study, claim)}
     rows = []
     for weaker in (cell for cell in leads if cell[0] in study.weaker):
         for cell in (cell for cell in leads if cell[0] not in study.weaker and cell[1:] == weaker[1:]):
-            sides = [dict(zip(("d", "d_low", "d_high"), leads[one][1])) for one in (cell, weaker)]
+            sides = [dict(zip(("lead", "lead_low", "lead_high"), leads[key][1])) for key in (cell, weaker)]
             name = f"({claim['arm']} - {claim['minus_arm']}) less that of {weaker[0]}"
-            rows.append(_of(leads[cell][0], name, unpaired(*sides, "d")))
+            rows.append(_cell_result(leads[cell][0], name, unpaired(*sides, "lead")))
     return rows
 
 
-# --- one policy --------------------------------------------------------------------------------------------------------
+# --- a single policy ---------------------------------------------------------------------------------------------------
 
 
 def _gains(study: Study, claim: dict) -> list[tuple[dict, tuple]]:
@@ -191,78 +192,80 @@ def _gains(study: Study, claim: dict) -> list[tuple[dict, tuple]]:
 
 def gain(claim: dict, study: Study) -> list[dict]:
     """The gain of `policy`."""
-    return [_of(row, f"gain of {row['arm']}", interval) for row, interval in _gains(study, claim)]
+    return [_cell_result(row, f"gain of {row['arm']}", interval) for row, interval in _gains(study, claim)]
 
 
 def largest_gain(claim: dict, study: Study) -> list[dict]:
-    """The largest gain of `policy` over all cells. Being a maximum, the estimate is biased upwards."""
-    found = _gains(study, claim)
-    if not found:
+    """The largest gain of `policy` over all cells. The estimate is a maximum, and so biased upwards."""
+    gains = _gains(study, claim)
+    if not gains:
         return []
-    row, interval = max(found, key=lambda pair: pair[0]["gain"])
-    return [_of(row, f"largest gain of {claim['arm']}, of {len(found)}", interval)]
+    row, interval = max(gains, key=lambda pair: pair[0]["gain"])
+    return [_cell_result(row, f"largest gain of {claim['arm']}, of {len(gains)}", interval)]
 
 
 def new_solving(claim: dict, study: Study) -> list[dict]:
     """New solving of `policy` in the hardest tier. The claim is that it lies within `margin` (a share) of zero.
 
-    New solving cannot exceed the share of problems out of the base model's reach. Where that share is at most `margin`, the claim
+    New solving cannot exceed the share of problems out of the base model's reach. Where this share is at most `margin`, the claim
     cannot fail and stays undecided.
     """
     rows = []
-    for here in study.by_cell("kinds", claim, arm=claim["arm"]).values():
-        tiers = [row for row in here if row["tier"]]
+    for cell_rows in study.by_cell("kinds", claim, arm=claim["arm"]).values():
+        tiers = [row for row in cell_rows if row["tier"]]
         if len(tiers) > 1:
             hardest = tiers[-1]  # the table lists tiers from easy to hard
-            lost = hardest["out_of_reach"]
-            unanswerable = f"only {100 * lost:.1f} % out of reach" if lost <= claim["margin"] else None
+            out_of_reach = hardest["out_of_reach"]
+            unanswerable = f"only {100 * out_of_reach:.1f} % out of reach" if out_of_reach <= claim["margin"] else None
             name = f"new solving of {claim['arm']}, tier {hardest['tier']}, beyond {hardest['reach_samples']:.0f} samples"
-            rows.append(_of(hardest, name, _interval(hardest, "new_solving"), unanswerable=unanswerable))
+            rows.append(_cell_result(hardest, name, _interval(hardest, "new_solving"), unanswerable=unanswerable))
     return rows
 
 
 def tiers(claim: dict, study: Study) -> list[dict]:
-    """The gain of each of `policies` in the easiest tier less that in the hardest, in points and in log odds. n is the number of
+    """The gain of each of `policies` in the easiest tier less its gain in the hardest, in points and in log odds. n is the number of
     problems of the smaller tier."""
     rows = []
     for policy in claim["policies"]:
         for row in study.rows("tier_trends", claim, arm=policy):
             name = f"gain of {policy}, tier {row['easiest']} - tier {row['hardest']}"
-            rows.append(_of(row, name, _interval(row, "points")))
+            rows.append(_cell_result(row, name, _interval(row, "points")))
             if row["log_odds"] == row["log_odds"]:
-                rows.append(_of(row, f"{LOG_ODDS}{name}", _interval(row, "log_odds")))
+                rows.append(_cell_result(row, f"{LOG_ODDS}{name}", _interval(row, "log_odds")))
     return rows
 
 
 def parts(claim: dict, study: Study) -> list[dict]:
     """Finishing less correctness in the gain of `policy`, at the last checkpoint."""
-    last = {}
+    last_rows = {}
     for row in study.rows("parts", claim, arm=claim["arm"]):
-        if cell_of(row) not in last or row["step"] > last[cell_of(row)]["step"]:
-            last[cell_of(row)] = row
+        if cell_of(row) not in last_rows or row["step"] > last_rows[cell_of(row)]["step"]:
+            last_rows[cell_of(row)] = row
     name = f"finishing - correctness of {claim['arm']}"
-    return [_of(row, name, _interval(row, "finishing_minus_correctness")) for row in last.values()]
+    return [_cell_result(row, name, _interval(row, "finishing_minus_correctness")) for row in last_rows.values()]
 
 
 def catches_up(claim: dict, study: Study) -> list[dict]:
-    """The share of the updates after which `policy` is as accurate as training on all prompts is at the end.
+    """The share of the updates after which `policy` reaches the final accuracy of training on all prompts.
 
-    The estimate is that of the curve averaged over seeds. low and high are no interval but the quickest and the slowest seed; high
-    is nan where a seed never gets there. n is the number of seeds that do.
+    The estimate is that of the curve averaged over seeds. low and high are not an interval but the quickest and the slowest seed;
+    high is nan where a seed never reaches this accuracy. n is the number of seeds that reach it.
     """
     rows = []
     for row in study.rows("catches_up", claim, arm=claim["arm"]):
         share, quickest, slowest = (row[key] / row["steps"] for key in ("step", "step_first", "step_last"))
         spread = quickest, slowest if row["seeds_reached"] == row["seeds"] else np.nan
-        rows.append(_of(row | {"problems": row["seeds_reached"]}, "share of updates (quickest and slowest seed)", (share, *spread)))
+        rows.append(
+            _cell_result(row | {"problems": row["seeds_reached"]}, "share of updates (quickest and slowest seed)", (share, *spread))
+        )
     return rows
 
 
 def rollouts_saved(claim: dict, study: Study) -> list[dict]:
-    """The share of plain GRPO's rollouts that `policy`, an arm with a selector, saves on the way to plain GRPO's final accuracy."""
+    """The share of plain GRPO's rollouts that `policy`, an arm with a selector, saves until it reaches plain GRPO's final accuracy."""
     name = f"share of rollouts saved by {claim['arm']}"
     return [
-        _of(row | {"problems": None}, name, tuple(1 - row[key] for key in ("share", "share_high", "share_low")))
+        _cell_result(row | {"problems": None}, name, tuple(1 - row[key] for key in ("share", "share_high", "share_low")))
         for row in study.rows("time_to_target", claim, arm=claim["arm"])
     ]
 
@@ -284,15 +287,15 @@ def fit(claim: dict, study: Study) -> list[dict]:
 def fit_base(claim: dict, study: Study) -> list[dict]:
     """R^2 of the base model's accuracy against the gain over models and tasks, for each of `policies`.
 
-    A gain is accuracy less the base's, so noise in the base's accuracy alone makes the two correlate negatively.
+    A gain is accuracy less base accuracy, so noise in the base accuracy alone makes the two correlate negatively.
     """
     rows = []
     for policy in claim["policies"]:
         cells = study.rows("gains", claim, decoding="sampled", arm=policy)
         if len({row["model"] for row in cells}) > 1 and len(cells) > 3:
-            found = statistics.r_squared(*(np.array([row[key] for row in cells]) for key in ("base_accuracy", "gain")))
+            r_squared = statistics.r_squared(*(np.array([row[key] for row in cells]) for key in ("base_accuracy", "gain")))
             name = f"R^2 (base accuracy, gain of {policy})"
-            rows.append(_result(("", "all", "all"), name, (found.estimate, *NO_INTERVAL), None, len(cells)))
+            rows.append(_result(("", "all", "all"), name, (r_squared.estimate, *NO_INTERVAL), None, len(cells)))
     return rows
 
 

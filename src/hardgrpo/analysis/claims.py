@@ -6,73 +6,77 @@ A claim's `test` is a key of `claim_tests.TESTS`. analysis/verdicts.py gives the
 from pathlib import Path
 
 from hardgrpo.analysis.claim_tests import PRIMARY, RECIPES, TESTS, label_arms
-from hardgrpo.analysis.verdicts import DESCRIPTIVE, ONLY, TESTED, Study, judged
+from hardgrpo.analysis.verdicts import DESCRIPTIVE, SCOPE_KEYS, TESTED, Study, add_verdicts
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 
 def judge(claims: list[dict], study: Study) -> list[dict]:
-    """Rows of claims.csv: every claim in every cell where the study has an estimate; primary claims, which get a verdict, first."""
+    """Rows of claims.csv: every claim in every cell where the study has an estimate. Primary claims, which get a verdict, come first."""
     rows = []
     for claim in sorted(claims, key=lambda claim: not claim.get("primary")):
-        kept = {key: claim[key] for key in ("id", "paper", "claim")} | {"primary": bool(claim.get("primary"))}
-        found = TESTS[claim["test"]][0](label_arms(claim, study.first_recipe), study)
-        if kept["primary"]:
-            found = judged(found, claim)
+        claim_columns = {key: claim[key] for key in ("id", "paper", "claim")} | {"primary": bool(claim.get("primary"))}
+        results = TESTS[claim["test"]][0](label_arms(claim, study.first_recipe), study)
+        if claim_columns["primary"]:
+            results = add_verdicts(results, claim)
         else:
-            found = [row | {"p_holm": None, "verdict": DESCRIPTIVE} for row in found]
-        for row in found:
-            shown = {key: value for key, value in row.items() if key not in ("p", "open")}  # what the verdict was made from
-            rows.append(kept | shown | {"population": study.population(row["model"])})
+            results = [row | {"p_holm": None, "verdict": DESCRIPTIVE} for row in results]
+        for row in results:
+            result = {key: value for key, value in row.items() if key not in ("p", "open")}  # inputs of the verdict
+            rows.append(claim_columns | result | {"population": study.population(row["model"])})
     return rows
 
 
 def read(path: str | Path) -> list[dict]:
-    """The claims of a YAML file; each must have exactly the keys that its test reads."""
+    """The claims of a YAML file. Each must have exactly the keys that its test reads, or a `UserError` is raised."""
     claims = files.read_yaml(path)
     if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
         raise UserError(f"{path}: expected a list of claims, each with id, paper, claim and test")
     for number, claim in enumerate(claims, start=1):
-        if problem := _wrong(claim, claims[: number - 1]):
+        if problem := _problem(claim, claims[: number - 1]):
             raise UserError(f"{path}: claim {number} ({claim.get('id', 'without an id')}): {problem}")
     return claims
 
 
-def _wrong(claim: dict, before: list[dict]) -> str | None:
-    """What is wrong with a claim, after those `before` it in the file, and what to write instead."""
+def _problem(claim: dict, earlier_claims: list[dict]) -> str | None:
+    """What is wrong with a claim, which follows `earlier_claims` in its file, and what to write instead."""
     for key in ("id", "paper", "claim", "test"):
         if not isinstance(claim.get(key), str):
             return f"'{key}' is missing or not text; every claim has id, paper, claim and test"
-    if claim["id"] in [other["id"] for other in before]:
+    if claim["id"] in [earlier["id"] for earlier in earlier_claims]:
         return "the id is in the file twice; give each claim its own"
     if claim["test"] not in TESTS:
         return f"unknown test '{claim['test']}'; expected one of {', '.join(TESTS)}"
-    needed = TESTS[claim["test"]][1]
-    for key, kind in needed.items():
-        right = type(claim.get(key)) in ((int, float) if kind is float else (kind,))
-        if not right:
+    required_keys = TESTS[claim["test"]][1]
+    for key, kind in required_keys.items():
+        has_type = type(claim.get(key)) in ((int, float) if kind is float else (kind,))
+        if not has_type:
             return f"test '{claim['test']}' needs '{key}', a {kind.__name__}"
-    optional = [*(recipe for key, recipe in RECIPES.items() if key in needed), "tested", "only", "primary", "replicates"]
-    unknown = claim.keys() - needed.keys() - {"id", "paper", "claim", "test", *optional}
-    if unknown:
-        return f"test '{claim['test']}' does not read '{min(unknown)}'; it reads {', '.join([*needed, *optional])}"
+    optional_keys = [*(RECIPES[key] for key in RECIPES if key in required_keys), "tested", "only", "primary", "replicates"]
+    unread_keys = claim.keys() - required_keys.keys() - {"id", "paper", "claim", "test", *optional_keys}
+    if unread_keys:
+        return f"test '{claim['test']}' does not read '{min(unread_keys)}'; it reads {', '.join([*required_keys, *optional_keys])}"
     for key, recipe in RECIPES.items():
         policy, comma, name = str(claim.get(key, "")).partition(", ")
         if comma:
             return f"{key}: '{claim[key]}' names a policy and a recipe; write {key}: {policy} and {recipe}: {name}"
         if not isinstance(claim.get(recipe, ""), str):
             return f"{recipe}: expected the name of a recipe"
-    if problem := _wrong_primary(claim, before):
+    if problem := _primary_problem(claim, earlier_claims):
         return problem
     if claim.get("tested", "same") not in TESTED:
         return f"tested is '{claim['tested']}', expected one of {', '.join(TESTED)}"
-    only = claim.get("only", {})
-    if not isinstance(only, dict) or not only.keys() <= set(ONLY) or not all(isinstance(names, list) for names in only.values()):
-        return f"'only' must hold lists of names under {', '.join(ONLY)}"
+    scope = claim.get("only", {})
+    if (
+        not isinstance(scope, dict)
+        or not scope.keys() <= set(SCOPE_KEYS)
+        or not all(isinstance(names, list) for names in scope.values())
+    ):
+        return f"'only' must hold lists of names under {', '.join(SCOPE_KEYS)}"
     return None
 
 
-def _wrong_primary(claim: dict, before: list[dict]) -> str | None:
+def _primary_problem(claim: dict, earlier_claims: list[dict]) -> str | None:
     if "primary" not in claim:
         return "'replicates' is for primary claims; take it out or add primary: true" if "replicates" in claim else None
     if claim["primary"] is not True:
@@ -81,5 +85,5 @@ def _wrong_primary(claim: dict, before: list[dict]) -> str | None:
         return "a primary claim needs 'replicates', the number that its verdict takes, 2 or more"
     if claim["test"] not in PRIMARY:
         return f"test '{claim['test']}' gives no verdict; a primary claim has one of {', '.join(PRIMARY)}"
-    other = next((other["id"] for other in before if other.get("primary") and other["paper"] == claim["paper"]), None)
-    return f"'{other}' is the primary claim of {claim['paper']} already; a paper has one" if other else None
+    primary_ids = [earlier["id"] for earlier in earlier_claims if earlier.get("primary") and earlier["paper"] == claim["paper"]]
+    return f"'{primary_ids[0]}' is the primary claim of {claim['paper']} already; a paper has one" if primary_ids else None

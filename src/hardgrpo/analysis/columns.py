@@ -1,10 +1,11 @@
 """Names of columns in summary tables."""
 
 ARM = ["policy", "recipe"]
-CELL = ["model", "task", "eval_task", *ARM]  # identify a row of most tables
+CELL = ["model", "task", "eval_task", *ARM]  # the keys of most tables
+RUNS = ["model", "task", *ARM]  # identify the replicates of an arm
 MINUS = ["minus", "minus_recipe"]  # the arm that is subtracted
 
-# Columns of names, read as text: a tier may be called 3, a task 7.
+# Columns of names, which are read as text: a tier may have the name 3, a task the name 7.
 NAMES = [*CELL, *MINUS, "decoding", "tier", "grading", "group", "id", "rule", "predictor", "adjusted_for", "quantity", "paper"]
 NAMES += ["place", "what", "at", "easiest", "hardest", "written", "released", "key"]
 
@@ -15,5 +16,5 @@ def interval(name: str) -> list[str]:
 
 
 def intervals(name: str) -> list[str]:
-    """`interval`, with `*_a` for these problems and new seeds, and `*_pooled` with one variance over seeds for all policies."""
+    """`interval`, then `*_a` for these problems and new seeds, and `*_pooled` with one variance over seeds for all policies."""
     return [*interval(name), f"{name}_low_a", f"{name}_high_a", f"{name}_low_pooled", f"{name}_high_pooled"]

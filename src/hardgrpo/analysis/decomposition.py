@@ -13,15 +13,15 @@ DECOMPOSED = ("answered", "correct", "strict", "lenient", "truncated", "tokens")
 
 
 def parts(cells: list[Cell]) -> list[dict]:
-    """Every gain split into finishing and correctness, for the last checkpoint, sampled completions."""
+    """Every gain split into finishing and correctness, at the last checkpoint, of sampled completions."""
     rows = []
     for cell in cells:
-        last, columns = cell.steps()[-1], ("answered", "correct")
-        rates = [*map(cell.base_rates, columns), *(cell.rates(last, column) for column in columns)]
+        last_step = cell.steps()[-1]
+        rates = cell.split_rates(last_step)
         finishing, correctness = statistics.decompose_by_problem(*rates)
         rows.append(
             cell.keys
-            | {"step": last, "gain": (rates[3] - rates[1]).mean()}
+            | {"step": last_step, "gain": (rates[3] - rates[1]).mean()}
             | mean_columns("finishing", finishing)
             | mean_columns("correctness", correctness)
             | mean_columns("finishing_minus_correctness", finishing - correctness)
@@ -35,48 +35,51 @@ def decomposition(cells: list[Cell]) -> list[dict]:
     """Every gain split into finishing and correctness, by checkpoint, by grading, and within each tier (`tier` is empty for all).
 
     `grading` is the task's own, strict or lenient; all three count the same completions as answered. The split within a tier uses
-    its problems alone: where difficulty is mostly length, the split over all problems mixes tiers that differ in finishing.
+    only the tier's problems: where difficulty is mostly length, the split over all problems mixes tiers that differ in finishing.
     """
     rows = []
     for cell in cells:
-        tier = cell.tiers()
-        groups = {None: np.ones(len(tier), bool)} | {name: (tier == name).to_numpy() for name in tier_names(tier)}
-        for step, base, trained in _by_step(cell):
-            for name, kept in groups.items():
-                of = {column: (base[column][:, kept], trained[column][:, kept]) for column in DECOMPOSED}
-                for grading, rates in _by_grading(of):
+        problem_tiers = cell.tiers()
+        groups = {None: np.ones(len(problem_tiers), bool)} | {
+            tier: (problem_tiers == tier).to_numpy() for tier in tier_names(problem_tiers)
+        }
+        for step, base, trained_rates in _by_step(cell):
+            for tier, in_tier in groups.items():
+                tier_rates = {column: (base[column][:, in_tier], trained_rates[column][:, in_tier]) for column in DECOMPOSED}
+                for grading, rates in _by_grading(tier_rates):
                     finishing, correctness = statistics.decompose_by_problem(*rates)
                     rows.append(
                         cell.keys
-                        | {"tier": name, "grading": grading, "step": step}
+                        | {"tier": tier, "grading": grading, "step": step}
                         | mean_columns("gain", rates[3] - rates[1])
                         | mean_columns("finishing", finishing)
                         | mean_columns("correctness", correctness)
                         | _answered(*rates)
-                        | _lengths(of)
-                        | {"problems": int(kept.sum()), "seeds": len(cell.runs)}
+                        | _lengths(tier_rates)
+                        | {"problems": int(in_tier.sum()), "seeds": len(cell.runs)}
                     )
     return rows
 
 
 def decomposition_runs(cells: list[Cell]) -> list[dict]:
-    """The exact split of every run at every checkpoint, by grading. Its mean over runs differs slightly from the split of means."""
+    """The exact split of every run's gain at every checkpoint, by grading. Its mean over runs differs slightly from the split of
+    means."""
     rows = []
     for cell in cells:
-        for step, base, trained in _by_step(cell):
-            own = {name: np.broadcast_to(base[name], trained[name].shape) for name in DECOMPOSED}
-            runs = [{name: (own[name][i], trained[name][i]) for name in DECOMPOSED} for i in range(len(cell.seeds))]
+        for step, base, trained_rates in _by_step(cell):
+            base_rates = {name: np.broadcast_to(base[name], trained_rates[name].shape) for name in DECOMPOSED}
+            runs = [{name: (base_rates[name][i], trained_rates[name][i]) for name in DECOMPOSED} for i in range(len(cell.seeds))]
             for grading in GRADINGS:
-                for seed, of in zip(cell.seeds, runs):
-                    rates = dict(_by_grading(of))[grading]
-                    base_answered, base_correct, answered, correct = (float(one.mean()) for one in rates)
+                for seed, run_rates in zip(cell.seeds, runs):
+                    rates = dict(_by_grading(run_rates))[grading]
+                    base_answered, base_correct, answered, correct = (float(rate.mean()) for rate in rates)
                     finishing, correctness = statistics.decompose(base_answered, base_correct, answered, correct)
                     rows.append(
                         cell.keys
                         | {"seed": seed, "grading": grading, "step": step}
                         | {"gain": correct - base_correct, "finishing": finishing, "correctness": correctness}
                         | _answered(*rates)
-                        | _lengths(of)
+                        | _lengths(run_rates)
                         | {"problems": len(rates[0])}
                     )
     return rows
@@ -89,24 +92,25 @@ def _by_step(cell: Cell) -> Iterator[tuple[int, dict, dict]]:
         yield step, base, {column: cell.rates(step, column) for column in DECOMPOSED}
 
 
-def _by_grading(of: dict[str, tuple]) -> Iterator[tuple[str, tuple]]:
+def _by_grading(rates: dict[str, tuple]) -> Iterator[tuple[str, tuple]]:
     """(grading, (base answered, base correct, answered, correct)), from {column: (base, trained)}."""
     for grading, column in GRADINGS.items():
-        yield grading, (of["answered"][0], of[column][0], of["answered"][1], of[column][1])
+        yield grading, (rates["answered"][0], rates[column][0], rates["answered"][1], rates[column][1])
 
 
 def _answered(base_answered, base_correct, answered, correct) -> dict:
     return (
         {"base_answered": base_answered.mean(), "answered": answered.mean()}
         | {"base_accuracy": base_correct.mean(), "accuracy": correct.mean()}
-        | {"base_accuracy_answered": _ratio(base_correct, base_answered), "accuracy_answered": _ratio(correct, answered)}
+        | {
+            "base_accuracy_answered": statistics.ratio_of_means(base_correct, base_answered),
+            "accuracy_answered": statistics.ratio_of_means(correct, answered),
+        }
     )
 
 
-def _lengths(of: dict) -> dict:
+def _lengths(rates: dict) -> dict:
     """Truncated share and mean length in tokens, before and after training; nan where recordings lack them."""
-    return {f"{when}{column}": of[column][i].mean() for column in ("truncated", "tokens") for i, when in enumerate(("base_", ""))}
-
-
-def _ratio(correct: np.ndarray, answered: np.ndarray) -> float:
-    return float(correct.mean() / answered.mean()) if answered.mean() else np.nan
+    return {
+        f"{prefix}{column}": rates[column][i].mean() for column in ("truncated", "tokens") for i, prefix in enumerate(("base_", ""))
+    }

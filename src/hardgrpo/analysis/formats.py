@@ -6,17 +6,17 @@ MINUS = "\N{MINUS SIGN}"
 UNKNOWN = "\N{EN DASH}"
 
 
-def known(*values: float | None) -> bool:
+def is_known(*values: float | None) -> bool:
     return not any(value is None or math.isnan(value) for value in values)
 
 
 def points(share: float | None, sign: str = "-") -> str:
     """0.031 -> '3.1'; with sign '+' it is '+3.1', and 0 is '+0.0'."""
-    return format(_tenths(share) / 10, f"{sign}.1f").replace("-", MINUS) if known(share) else UNKNOWN
+    return format(_tenths(share) / 10, f"{sign}.1f").replace("-", MINUS) if is_known(share) else UNKNOWN
 
 
 def _tenths(share: float) -> int:
-    """A share in tenths of a point, always rounded as Python's float: 0.0095 is 9 tenths, but 10 as a NumPy number."""
+    """A share in tenths of a point, rounded as a Python float: 0.0095 is 9 tenths; NumPy rounds it to 10."""
     return round(10 * round(100 * float(share), 1))
 
 
@@ -26,24 +26,24 @@ def signed(share: float | None) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """'[1.2, 3.4]', or '' where there is no interval, or one of width 0: a few runs without spread do not make a value certain."""
-    return f"[{points(low)}, {points(high)}]" if known(low, high) and low != high else ""
+    """'[1.2, 3.4]', or '' without an interval or with width 0: a few equal runs do not make a value certain."""
+    return f"[{points(low)}, {points(high)}]" if is_known(low, high) and low != high else ""
 
 
-def adding_up(whole: float, parts: list[float]) -> list[float]:
-    """Round the parts of a gain (shares) to 0.1 points so that they add up to the gain as `points` shows it: the largest remainder
+def round_parts(gain: float, parts: list[float]) -> list[float]:
+    """The parts of a gain (shares) rounded to 0.1 points, so that they add up to the gain that `points` prints: the largest remainder
     method. Each part changes by less than 0.1 points."""
-    steps = [1000 * part for part in parts]
-    found = [math.floor(step) for step in steps]
-    missing = _tenths(whole) - sum(found)
-    for index in sorted(range(len(parts)), key=lambda i: found[i] - steps[i])[: max(missing, 0)]:
-        found[index] += 1
-    return [one / 1000 for one in found]
+    exact = [1000 * part for part in parts]
+    tenths = [math.floor(value) for value in exact]
+    missing = _tenths(gain) - sum(tenths)
+    for index in sorted(range(len(parts)), key=lambda i: tenths[i] - exact[i])[: max(missing, 0)]:
+        tenths[index] += 1
+    return [tenth / 1000 for tenth in tenths]
 
 
-def part(index: int, whole: float, low: float, high: float, *parts: float) -> str:
-    """A part of a gain with its interval, rounded so that all `parts` add up to the gain."""
-    return signed_interval(adding_up(whole, list(parts))[index], low, high)
+def rounded_part(index: int, gain: float, low: float, high: float, *parts: float) -> str:
+    """Part number `index` of a gain with its interval, rounded so that all `parts` add up to the gain."""
+    return signed_interval(round_parts(gain, list(parts))[index], low, high)
 
 
 def with_interval(share: float, low: float | None, high: float | None) -> str:
@@ -55,18 +55,18 @@ def signed_interval(share: float, low: float | None, high: float | None) -> str:
 
 
 def r_squared(value: float, low: float, high: float) -> str:
-    """'0.61 [0.20, 0.80]', not in points; the value alone where the design gives no interval."""
-    return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if known(low) else "")
+    """'0.61 [0.20, 0.80]', not in points; without an interval only the value."""
+    return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if is_known(low) else "")
 
 
 def probability(value: float | None) -> str:
     """'0.032', '<0.001', or a dash."""
-    return UNKNOWN if not known(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+    return UNKNOWN if not is_known(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def whole(value: float | None) -> str:
+def integer(value: float | None) -> str:
     """A number without decimals, with a narrow space between thousands."""
-    return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}") if known(value) else UNKNOWN
+    return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}") if is_known(value) else UNKNOWN
 
 
 def change_interval(share: float, low: float | None, high: float | None) -> str:

@@ -1,39 +1,42 @@
-"""Summary tables of gains over the base model, of differences between policies, and of single completions."""
+"""Summary tables of gains over the base model, of differences between arms, and of single completions."""
 
 import numpy as np
 
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.arms import NO_RUN
-from hardgrpo.analysis.cells import Cell, families, mean_columns, minus, pairs
+from hardgrpo.analysis.cells import Cell, families, mean_columns, minus_columns, pairs
 
 
 def gains(cells: list[Cell]) -> list[dict]:
     """Accuracy at the last checkpoint less that of the base model, with the detectable difference of the design.
 
-    `gain_low` and `gain_high` are for new problems and new seeds, `*_a` for these problems and new seeds. `*_pooled` uses one
-    variance over seeds for all policies, valid only where they have the same one.
+    `gain_low` and `gain_high` are for new problems and new seeds, `*_a` for these problems and new seeds. `*_pooled` uses a common
+    variance over seeds for all policies, and is valid only if their variances are equal.
     """
     rows = {}
     for family in families(cells):
         for decoding in family[0].decodings():
-            values = {id(c): c.rates(c.steps()[-1], decoding=decoding) - c.base_rates(decoding=decoding) for c in family}
-            pooled = _pooled(list(values.values()), differences=False)
-            mdd = _detectable(list(values.values()), pooled)
+            gains_by_cell = {
+                id(member): member.rates(member.steps()[-1], decoding=decoding) - member.base_rates(decoding=decoding)
+                for member in family
+            }
+            pooled = _pooled(list(gains_by_cell.values()), differences=False)
+            mdd = _detectable(list(gains_by_cell.values()), pooled)
             for cell in family:
-                last, one = cell.steps()[-1], values[id(cell)]
-                samples = cell.samples(last) if decoding == "sampled" else 1
+                last_step, cell_gains = cell.steps()[-1], gains_by_cell[id(cell)]
+                samples = cell.samples(last_step) if decoding == "sampled" else 1
                 rows[id(cell), decoding] = (
                     cell.keys
-                    | {"decoding": decoding, "step": last, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
-                    | mean_columns("gain", one)
-                    | _other_intervals("gain", one, _shared_noise(cell, None, decoding), pooled)
-                    | {"mdd": mdd, "problems": one.shape[1], "samples": samples, "seeds": one.shape[0]}
+                    | {"decoding": decoding, "step": last_step, "base_accuracy": cell.base_rates(decoding=decoding).mean()}
+                    | mean_columns("gain", cell_gains)
+                    | _alternative_intervals("gain", cell_gains, _shared_noise(cell, None, decoding), pooled)
+                    | {"mdd": mdd, "problems": cell_gains.shape[1], "samples": samples, "seeds": cell_gains.shape[0]}
                 )
     return [rows[id(cell), decoding] for cell in cells for decoding in cell.decodings()]
 
 
 def differences(cells: list[Cell]) -> list[dict]:
-    """Accuracy of one policy less another's at the last checkpoint, sampled, paired by problem and seed; the base cancels.
+    """Differences in accuracy between arms at the last checkpoint, sampled, paired by problem and seed; the base model cancels.
 
     `p` inverts the interval (`statistics.p_value`); `p_holm` is corrected for the comparisons within a model, task and test. `mdd`
     is the smallest difference detectable after this correction.
@@ -41,99 +44,107 @@ def differences(cells: list[Cell]) -> list[dict]:
     rows = []
     for family in families(cells):
         rates = {id(cell): cell.rates(cell.steps()[-1]) for cell in family}
-        compared = pairs(family)
+        cell_pairs = pairs(family)
         pooled = _pooled(list(rates.values()), differences=True)
-        mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in compared], pooled, len(compared)) if compared else np.nan
-        found = []
-        for one, other in compared:
-            values = rates[id(one)] - rates[id(other)]
+        mdd = _detectable([rates[id(a)] - rates[id(b)] for a, b in cell_pairs], pooled, len(cell_pairs)) if cell_pairs else np.nan
+        family_rows = []
+        for first, second in cell_pairs:
+            values = rates[id(first)] - rates[id(second)]
             parts = statistics.components(values)
-            found.append(
-                one.keys
-                | minus(other)
+            family_rows.append(
+                first.keys
+                | minus_columns(second)
                 | mean_columns("difference", values)
-                | _other_intervals("difference", values, _shared_noise(one, other, "sampled"), pooled)
+                | _alternative_intervals("difference", values, _shared_noise(first, second, "sampled"), pooled)
                 | {"p": float(statistics.p_value(parts))}
                 | {"mdd": mdd, "problems": parts.problems, "seeds": parts.seeds}
             )
-        rows += _with_holm(found)
+        rows += _with_holm(family_rows)
     return rows
 
 
 def mcnemar(cells: list[Cell]) -> list[dict]:
     """McNemar's exact test for decodings with one completion per problem.
 
-    Each run is compared with the base model, and with the other policies' runs of the same seed. The test is of two *runs*: it says
-    nothing about another seed. Holm's correction covers the comparisons of one seed and decoding within a model, task and test,
-    separately for those with the base and those between policies.
+    Each run is compared with the base model and with the runs of other policies with the same seed. The test compares two *runs*: it
+    says nothing about further seeds. Holm's correction covers the comparisons of a seed and decoding within a model, task and test,
+    separately for comparisons with the base model and between policies.
     """
     rows = []
     for family in families(cells):
         for decoding in family[0].decodings():
-            single = {}  # (arm, seed) -> (step, grades (N,)); the base model's under (None, seed)
+            single_grades = {}  # {(arm, seed): (step, grades (N,))}; the base model has the key (None, seed)
             for cell in family:
-                last = cell.steps()[-1]
-                grades, bases = cell.grades(last, decoding), cell.grades(0, decoding)
+                last_step = cell.steps()[-1]
+                grades, bases = cell.grades(last_step, decoding), cell.grades(0, decoding)
                 if grades is not None and bases is not None and grades.shape[-1] == bases.shape[-1] == 1:
-                    single |= {(cell.arm, seed): (last, one[:, 0]) for seed, one in zip(cell.seeds, grades)}
-                    single |= {(None, seed): (0, one[:, 0]) for seed, one in zip(cell.seeds, np.broadcast_to(bases, grades.shape))}
-            for seed in sorted({seed for _, seed in single}):
-                arms = [cell for cell in family if (cell.arm, seed) in single]
+                    single_grades |= {
+                        (cell.arm, seed): (last_step, run_grades[:, 0]) for seed, run_grades in zip(cell.seeds, grades)
+                    }
+                    single_grades |= {
+                        (None, seed): (0, run_grades[:, 0])
+                        for seed, run_grades in zip(cell.seeds, np.broadcast_to(bases, grades.shape))
+                    }
+            for seed in sorted({seed for _, seed in single_grades}):
+                arms = [cell for cell in family if (cell.arm, seed) in single_grades]
                 with_base = [(cell, {"minus": NO_RUN, "minus_recipe": ""}, (None, seed)) for cell in arms]
-                between = [(a, minus(b), (b.arm, seed)) for a, b in pairs(arms)]
-                for kind in (with_base, between):
-                    found = []
-                    for cell, subtracted, key in kind:
-                        step, one = single[cell.arm, seed]
-                        only_this, only_other, p = statistics.mcnemar(one, single[key][1])
-                        found.append(
+                between_policies = [(first, minus_columns(second), (second.arm, seed)) for first, second in pairs(arms)]
+                for comparisons in (with_base, between_policies):
+                    comparison_rows = []
+                    for cell, minus_keys, key in comparisons:
+                        step, run_grades = single_grades[cell.arm, seed]
+                        only_this, only_other, p = statistics.mcnemar(run_grades, single_grades[key][1])
+                        comparison_rows.append(
                             cell.keys
-                            | subtracted
+                            | minus_keys
                             | {"decoding": decoding, "seed": seed, "step": step}
                             | {"only_this": only_this, "only_other": only_other}
-                            | {"difference": (only_this - only_other) / len(one), "p": p, "problems": len(one)}
+                            | {"difference": (only_this - only_other) / len(run_grades), "p": p, "problems": len(run_grades)}
                         )
-                    rows += _with_holm(found)
+                    rows += _with_holm(comparison_rows)
     return rows
 
 
-def _other_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None) -> dict:
-    """The intervals beside the reported one: for target A, and with one variance over seeds for all policies."""
+def _alternative_intervals(name: str, values: np.ndarray, shared: float, pooled: tuple[float, int] | None) -> dict:
+    """The alternatives to the reported interval: for target A, and with a common variance over seeds for all policies."""
     fixed = statistics.fixed_problems_interval(values, shared)
-    found = statistics.components(values)
-    half = np.nan if pooled is None else statistics.half_width(found, *pooled)
+    parts = statistics.components(values)
+    half = np.nan if pooled is None else statistics.half_width(parts, *pooled)
     return {
         f"{name}_low_a": fixed.low,
         f"{name}_high_a": fixed.high,
-        f"{name}_low_pooled": found.estimate - half,
-        f"{name}_high_pooled": found.estimate + half,
+        f"{name}_low_pooled": parts.estimate - half,
+        f"{name}_high_pooled": parts.estimate + half,
     }
 
 
-def _shared_noise(one: Cell, other: Cell | None, decoding: str) -> float:
-    """`statistics.shared_noise` of a gain (`other` is None) or a difference; nan where samples cannot be matched by number."""
+def _shared_noise(cell: Cell, minus_cell: Cell | None, decoding: str) -> float:
+    """`statistics.shared_noise` of a gain (`minus_cell` is None) or a difference; nan where samples cannot be matched by number."""
     if decoding == "greedy":
         return 0.0  # no sampling
-    last = one.steps()[-1]
-    grades, others = one.grades(last), one.grades(0) if other is None else other.grades(other.steps()[-1])
-    if grades is None or others is None or grades.shape[-2:] != others.shape[-2:]:
+    last_step = cell.steps()[-1]
+    grades, minus_grades = (
+        cell.grades(last_step),
+        cell.grades(0) if minus_cell is None else minus_cell.grades(minus_cell.steps()[-1]),
+    )
+    if grades is None or minus_grades is None or grades.shape[-2:] != minus_grades.shape[-2:]:
         return np.nan
-    return float(statistics.shared_noise(grades - others))
+    return float(statistics.shared_noise(grades - minus_grades))
 
 
 def _detectable(values: list[np.ndarray], pooled: tuple[float, int] | None, comparisons: int = 1) -> float:
     """The detectable difference of a design, from the pooled variance over seeds and the mean variance over problems; nan where
     several seeds cannot be pooled."""
-    seeds = {one.shape[0] for one in values}
+    seeds = {array.shape[0] for array in values}
     if pooled is None and seeds != {1}:
         return np.nan
-    over_problems = float(np.mean([statistics.components(one).over_problems for one in values]))
+    over_problems = float(np.mean([statistics.components(array).over_problems for array in values]))
     return statistics.smallest_detectable(pooled[0] if pooled else np.nan, over_problems, min(seeds), comparisons)
 
 
 def _pooled(values: list[np.ndarray], differences: bool) -> tuple[float, int] | None:
     """`statistics.pooled_over_seeds` if the policies have the same number of seeds, at least two; else None."""
-    if len({one.shape for one in values}) > 1 or values[0].shape[0] == 1 or (differences and len(values) < 2):
+    if len({array.shape for array in values}) > 1 or values[0].shape[0] == 1 or (differences and len(values) < 2):
         return None
     over_seeds, df = statistics.pooled_over_seeds(np.stack(values), differences)
     return float(over_seeds), df

@@ -1,6 +1,6 @@
-"""Summary tables of paired differences besides those of `differences`, and of gains in the easiest and the hardest tier.
+"""Summary tables of paired differences that table `differences` lacks, and of gains in the easiest and the hardest tier.
 
-Two policies of a seed share their base model and the test's problems, so that noise in these cancels in a paired difference.
+Two policies of a seed share the base model and the test's problems, so that their noise cancels in a paired difference.
 """
 
 import itertools
@@ -9,109 +9,115 @@ from collections.abc import Iterator
 import numpy as np
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.accuracy import pass_rates, powers, tier_names
-from hardgrpo.analysis.cells import Cell, as_columns, families, mean_columns, minus, pairs
+from hardgrpo.analysis.accuracy import k_values, pass_rates, tier_names
+from hardgrpo.analysis.cells import Cell, estimate_columns, families, mean_columns, minus_columns, pairs
 
 
 def paired(cells: list[Cell]) -> list[dict]:
-    """Differences, paired by problem and seed: a row for each pair and place. `what` names the kind of difference, `at` its place.
+    """Differences, paired by problem and seed: a row for each pair of arms, kind of difference (`what`) and place (`at`).
 
-    checkpoint   policy less policy after `at` updates, before the last checkpoint
-    pass@k       policy less policy, pass@k with k = `at`, above 1
-    tier         policy less policy on the problems of tier `at`
-    test         the lead of the policy on the task's own test less the same runs' lead on test `at`, which has the same problems
-    trained on   the policy trained on this task less the same policy trained on task `at`, on the same test
+    checkpoint   arm less arm after `at` updates, before the last checkpoint
+    pass@k       arm less arm, pass@k with k = `at`, above 1
+    tier         arm less arm on the problems of tier `at`
+    test         the arm's lead on the task's own test less the same runs' lead on test `at`, which has the same problems
+    trained on   the arm trained on this task less the same arm trained on task `at`, on the same test
     """
     rows = []
     for family in families(cells):
-        for one, other in pairs(family):
-            found = itertools.chain(_checkpoints(one, other), _passes(one, other), _tiers(one, other))
-            rows += [_row(one, other, *each) for each in found]
-    rows += [_row(one, other, *each) for one, other, *each in _tests(cells)]
-    for one, other in itertools.combinations(cells, 2):
-        alike = all(getattr(one, name) == getattr(other, name) for name in ("model", "eval_task", "arm", "seeds"))
-        if alike and one.task != other.task:
-            rows.append(_row(one, one, "trained on", other.task, _last(one) - _last(other)))
+        for cell, minus_cell in pairs(family):
+            differences = itertools.chain(_checkpoints(cell, minus_cell), _passes(cell, minus_cell), _tiers(cell, minus_cell))
+            rows += [_row(cell, minus_cell, *difference) for difference in differences]
+    rows += [_row(cell, minus_cell, *difference) for cell, minus_cell, *difference in _tests(cells)]
+    for cell, minus_cell in itertools.combinations(cells, 2):
+        is_same_arm = all(getattr(cell, name) == getattr(minus_cell, name) for name in ("model", "eval_task", "arm", "seeds"))
+        if is_same_arm and cell.task != minus_cell.task:
+            rows.append(_row(cell, cell, "trained on", minus_cell.task, _last_rates(cell) - _last_rates(minus_cell)))
     return rows
 
 
-def _row(cell: Cell, subtracted: Cell, what: str, at, values: np.ndarray) -> dict:
-    facts = minus(subtracted) | {"what": what, "at": str(at)}
-    return cell.keys | facts | mean_columns("difference", values) | {"problems": values.shape[1], "seeds": values.shape[0]}
+def _row(cell: Cell, minus_cell: Cell, kind: str, place, values: np.ndarray) -> dict:
+    columns = minus_columns(minus_cell) | {"what": kind, "at": str(place)}
+    return cell.keys | columns | mean_columns("difference", values) | {"problems": values.shape[1], "seeds": values.shape[0]}
 
 
-def _last(cell: Cell) -> np.ndarray:
+def _last_rates(cell: Cell) -> np.ndarray:
     return cell.rates(cell.steps()[-1])
 
 
-def _checkpoints(one: Cell, other: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
-    if one.steps()[-1] != other.steps()[-1]:
-        return  # their steps differ in size: by the same step they have sampled different numbers of rollouts
-    for step in sorted(set(one.steps()) & set(other.steps()))[:-1]:
-        yield "checkpoint", step, one.rates(step) - other.rates(step)
+def _checkpoints(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
+    if cell.steps()[-1] != minus_cell.steps()[-1]:
+        return  # runs of different lengths have sampled different numbers of rollouts at the same step
+    for step in sorted(set(cell.steps()) & set(minus_cell.steps()))[:-1]:
+        yield "checkpoint", step, cell.rates(step) - minus_cell.rates(step)
 
 
-def _passes(one: Cell, other: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
-    most = min(cell.samples(cell.steps()[-1]) for cell in (one, other))
-    for k in sorted({most, *powers(most)} - {1}):
-        of_each = (np.stack([pass_rates(run, cell.steps()[-1], k) for run in cell.runs]) for cell in (one, other))
-        yield "pass@k", k, np.subtract(*of_each)
+def _passes(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, int, np.ndarray]]:
+    samples = min(cell.samples(cell.steps()[-1]), minus_cell.samples(minus_cell.steps()[-1]))
+    for k in k_values(samples):
+        if k > 1:
+            yield "pass@k", k, _pass_at_k(cell, k) - _pass_at_k(minus_cell, k)
 
 
-def _tiers(one: Cell, other: Cell) -> Iterator[tuple[str, str, np.ndarray]]:
-    tier, values = one.tiers(), _last(one) - _last(other)
-    for name in tier_names(tier):
-        yield "tier", name, values[:, (tier == name).to_numpy()]
+def _pass_at_k(cell: Cell, k: int) -> np.ndarray:
+    return np.stack([pass_rates(run, cell.steps()[-1], k) for run in cell.runs])
+
+
+def _tiers(cell: Cell, minus_cell: Cell) -> Iterator[tuple[str, str, np.ndarray]]:
+    problem_tiers, values = cell.tiers(), _last_rates(cell) - _last_rates(minus_cell)
+    for tier in tier_names(problem_tiers):
+        yield "tier", tier, values[:, (problem_tiers == tier).to_numpy()]
 
 
 def _tests(cells: list[Cell]) -> Iterator[tuple]:
-    """(cell, cell to subtract, "test", other test, values (S, N)) for each other test with the problems of the task's own test."""
-    groups = families(cells)
-    for own, others in itertools.permutations(groups, 2):
-        first, there = own[0], {cell.arm: cell for cell in others}
-        on_own = first.eval_task == first.task and (others[0].model, others[0].task) == (first.model, first.task)
-        if not on_own or not first.tiers().index.equals(others[0].tiers().index):
+    """(cell, cell to subtract, "test", test, values (S, N)) for each further test with the problems of the task's own test."""
+    for family, further_family in itertools.permutations(families(cells), 2):
+        own_cell, further_cell = family[0], further_family[0]
+        if own_cell.eval_task != own_cell.task or (own_cell.model, own_cell.task) != (further_cell.model, further_cell.task):
             continue
-        for one, other in pairs([cell for cell in own if cell.arm in there]):
-            if one.seeds == there[one.arm].seeds == there[other.arm].seeds:
-                elsewhere = _last(there[one.arm]) - _last(there[other.arm])
-                yield one, other, "test", others[0].eval_task, _last(one) - _last(other) - elsewhere
+        if not own_cell.tiers().index.equals(further_cell.tiers().index):
+            continue
+        by_arm = {cell.arm: cell for cell in further_family}
+        for cell, minus_cell in pairs([cell for cell in family if cell.arm in by_arm]):
+            if cell.seeds == by_arm[cell.arm].seeds == by_arm[minus_cell.arm].seeds:
+                further_lead = _last_rates(by_arm[cell.arm]) - _last_rates(by_arm[minus_cell.arm])
+                yield cell, minus_cell, "test", further_cell.eval_task, _last_rates(cell) - _last_rates(minus_cell) - further_lead
 
 
 def tier_trends(cells: list[Cell]) -> list[dict]:
     """The gain in the easiest tier less that in the hardest, in points and in log odds of the tier's accuracy.
 
     Near the ceiling a gain in points must shrink: from 88.8 to 94.4 % is fewer points than from 61.0 to 75.6 %, and more log odds.
-    Seeds are paired, problems are not. Log odds are nan where a tier is solved always or never. `problems`: of the smaller tier.
+    Seeds are paired, problems are not. Log odds are nan where an accuracy is 0 or 1. `problems` is that of the smaller tier.
     """
     rows = []
     for cell in cells:
-        tier, last = cell.tiers(), cell.steps()[-1]
-        names = tier_names(tier)
-        if len(names) < 2:
+        problem_tiers, last_step = cell.tiers(), cell.steps()[-1]
+        tiers = tier_names(problem_tiers)
+        if len(tiers) < 2:
             continue
-        kept = [(tier == name).to_numpy() for name in (names[0], names[-1])]
+        masks = [(problem_tiers == name).to_numpy() for name in (tiers[0], tiers[-1])]
         points, odds = (
-            [change(cell.base_rates()[:, of], cell.rates(last)[:, of]) for of in kept] for change in (_points, _log_odds)
+            [change(cell.base_rates()[:, in_tier], cell.rates(last_step)[:, in_tier]) for in_tier in masks]
+            for change in (_points, _log_odds)
         )
         rows.append(
             cell.keys
-            | {"easiest": names[0], "hardest": names[-1], "step": last}
-            | as_columns("points", statistics.contrast_interval(*points))
-            | as_columns("log_odds", statistics.contrast_interval(*odds))
-            | {"problems": int(min(of.sum() for of in kept)), "seeds": len(cell.runs)}
+            | {"easiest": tiers[0], "hardest": tiers[-1], "step": last_step}
+            | estimate_columns("points", statistics.contrast_interval(*points))
+            | estimate_columns("log_odds", statistics.contrast_interval(*odds))
+            | {"problems": int(min(in_tier.sum() for in_tier in masks)), "seeds": len(cell.runs)}
         )
     return rows
 
 
-def _points(base: np.ndarray, trained: np.ndarray) -> np.ndarray:
-    return trained - base
+def _points(base: np.ndarray, trained_rates: np.ndarray) -> np.ndarray:
+    return trained_rates - base
 
 
-def _log_odds(base: np.ndarray, trained: np.ndarray) -> np.ndarray:
+def _log_odds(base: np.ndarray, trained_rates: np.ndarray) -> np.ndarray:
     """(S, N) linearised contributions whose mean is the gain in log odds of the accuracy (delta method)."""
-    means = base.mean(), trained.mean()
+    means = base.mean(), trained_rates.mean()
     if any(mean in (0, 1) for mean in means):
-        return np.full(trained.shape, np.nan)
-    before, after = (np.log(m / (1 - m)) + (x - m) / (m * (1 - m)) for m, x in zip(means, (base, trained)))
+        return np.full(trained_rates.shape, np.nan)
+    before, after = (np.log(m / (1 - m)) + (x - m) / (m * (1 - m)) for m, x in zip(means, (base, trained_rates)))
     return after - before

@@ -1,17 +1,17 @@
-"""Published numbers of the two papers beside the same quantities of a study. Shares and gains are fractions, not percent."""
+"""Compare published numbers of the papers with the same quantities of a study. Shares and gains are fractions, not percent."""
 
 import math
 from pathlib import Path
 
-from hardgrpo.analysis.formats import known
+from hardgrpo.analysis.formats import is_known
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
 COLUMNS = ["paper", "place", "model", "task", "eval_task", "policy", "step", "quantity", "value", "unit", "note"]
 NO_NUMBERS = ("readings.csv", "deviations.csv", "inventory.csv")  # tables of decisions, settings and sentences
-# Quantities that a study measures in every cell with runs. Other quantities depend on the results of the runs.
+# Quantities that a study measures in every cell with runs. Further quantities depend on the results of the runs.
 ALWAYS = ("gain", "accuracy", "answered", "accuracy_answered")
-COUNTED = {"right": int, "of": int}  # optional columns of published counts: `right` answers of so many
+COUNTS = {"right": int, "of": int}  # optional columns of a published count: `right` answers of `of`
 SCALE = {"points": 100, "percent": 100, "share": 1}  # by unit; numbers in other units are not compared
 
 
@@ -20,7 +20,7 @@ def read(folder: str | Path) -> list[dict]:
     rows = []
     for path in sorted(Path(folder).glob("*.csv")):
         if path.name not in NO_NUMBERS:
-            for number, row in enumerate(files.read_rows(path, dict.fromkeys(COLUMNS, str), COUNTED), start=2):
+            for number, row in enumerate(files.read_rows(path, dict.fromkeys(COLUMNS, str), COUNTS), start=2):
                 row |= {key: row[key] or "" for key in COLUMNS}
                 rows.append(row | {"number": _number(row["value"], f"{path}: row {number}")})
     if not rows:
@@ -42,19 +42,19 @@ def read_readings(folder: str | Path) -> set[tuple[str, str]]:
 
 
 def compare(tables: dict[str, list[dict]], published: list[dict], readings: set[tuple[str, str]]) -> list[dict]:
-    """A row for every published number that the study measured, too.
+    """A row for every published number that the study also measured.
 
     `inside` is 1 where the published number lies within the interval of the study's number, and empty without an interval.
     `published_low` and `published_high` are the exact 95 % interval of a published count (Clopper and Pearson 1934), for new
     problems. `same_when_rounded` is 1 where the study's number, rounded to the printed digits, equals the published one.
     """
-    here, rows = measured(tables), []
+    measurements, rows = study_numbers(tables), []
     for row in (row for row in published if row["unit"] in SCALE and row["policy"]):
-        rows += [_beside(row, found) for found in here if _matches(row, found, readings)]
-    if any(row["quantity"] == "gain" for row in rows):  # numbers over all cells are comparable only if gains of single cells are
-        over_all = [found for found in here if found["quantity"] in ("r_squared", "largest_gain")]
+        rows += [_comparison(row, measurement) for measurement in measurements if _matches(row, measurement, readings)]
+    if any(row["quantity"] == "gain" for row in rows):  # numbers over all cells are comparable only if some gain of a cell is
+        over_all = [measurement for measurement in measurements if measurement["quantity"] in ("r_squared", "largest_gain")]
         for row in (row for row in published if row["unit"] in SCALE and not row["policy"]):
-            rows += [_beside(row, found) for found in over_all if found["quantity"] == row["quantity"]]
+            rows += [_comparison(row, measurement) for measurement in over_all if measurement["quantity"] == row["quantity"]]
     return rows
 
 
@@ -66,70 +66,73 @@ def overlap(cells: set[tuple], folder: str | Path) -> bool:
     return any(_matches(row, dict(zip(keys, cell), quantity=row["quantity"]), readings) for row in rows for cell in cells)
 
 
-def _matches(row: dict, found: dict, readings: set[tuple[str, str]]) -> bool:
-    same = row["quantity"] == found["quantity"] and row["policy"] == found["policy"]
-    any_model = row["model"] == "" and found["model"] != "average"  # an average over models matches only another average
+def _matches(row: dict, measurement: dict, readings: set[tuple[str, str]]) -> bool:
+    is_same_quantity = row["quantity"] == measurement["quantity"] and row["policy"] == measurement["policy"]
+    any_model = row["model"] == "" and measurement["model"] != "average"  # an average over models matches only another average
     if (
-        not same
-        or not (any_model or row["model"] == found["model"])
-        or (row["task"] == row["eval_task"]) != (found["task"] == found["eval_task"])
+        not is_same_quantity
+        or not (any_model or row["model"] == measurement["model"])
+        or (row["task"] == row["eval_task"]) != (measurement["task"] == measurement["eval_task"])
     ):
         return False
-    return (row["task"], found["task"]) in readings and (row["eval_task"], found["eval_task"]) in readings
+    return (row["task"], measurement["task"]) in readings and (row["eval_task"], measurement["eval_task"]) in readings
 
 
-def _beside(row: dict, found: dict) -> dict:
-    value, low, high = row["number"] / SCALE[row["unit"]], found["low"], found["high"]
+def _comparison(row: dict, measurement: dict) -> dict:
+    value, low, high = row["number"] / SCALE[row["unit"]], measurement["low"], measurement["high"]
     step = 10.0 ** -len(row["value"].partition(".")[2])
     return (
         {key: row[key] for key in ("paper", "place")}
-        | {key: found[key] for key in ("model", "task", "eval_task", "policy", "quantity")}
-        | {"published": value, **_exact(row), "here": found["here"], "low": low, "high": high}
-        | {"inside": low <= value <= high if known(low, high) else None}
-        | {"same_when_rounded": abs(found["here"] * SCALE[row["unit"]] - row["number"]) <= step / 2 + 1e-9}
-        | {"seeds": found["seeds"]}
+        | {key: measurement[key] for key in ("model", "task", "eval_task", "policy", "quantity")}
+        | {"published": value, **_exact(row), "here": measurement["here"], "low": low, "high": high}
+        | {"inside": low <= value <= high if is_known(low, high) else None}
+        | {"same_when_rounded": abs(measurement["here"] * SCALE[row["unit"]] - row["number"]) <= step / 2 + 1e-9}
+        | {"seeds": measurement["seeds"]}
     )
 
 
 def averages(accuracies: list[dict]) -> list[dict]:
     """Means over models: the accuracy of each policy, and the relative lead of `base_wrong` over `base_right_matched` (as many
-    prompts, which the base gets right). Only for policies that every model has on the task and test; models are too few for
+    prompts, which the base model solves). Only for policies that every model has on the task and test. The models are too few for
     intervals."""
     rows, cells = [], {}
     for row in accuracies:
         cells.setdefault((row["task"], row["eval_task"]), {}).setdefault(row["policy"], {})[row["model"]] = row["here"]
-    for (task, test), of_policy in cells.items():
-        models = set().union(*of_policy.values())
-        whole = {policy: by_model for policy, by_model in of_policy.items() if len(models) > 1 and set(by_model) == models}
-        kept = {"model": "average", "task": task, "eval_task": test, "low": None, "high": None, "seeds": None}
-        for policy, by_model in whole.items():
-            rows.append(kept | {"policy": policy, "quantity": "accuracy", "here": sum(by_model.values()) / len(models)})
-        if {"base_wrong", "base_right_matched"} <= set(whole):
-            wrong, right = whole["base_wrong"], whole["base_right_matched"]
-            ahead = [wrong[model] / right[model] - 1 for model in models if right[model]]
-            if len(ahead) == len(models):
-                relative = {"policy": "base_wrong", "quantity": "relative_to_base_right_matched", "here": sum(ahead) / len(ahead)}
-                rows.append(kept | relative)
+    for (task, test), accuracy_by_policy in cells.items():
+        models = set().union(*accuracy_by_policy.values())
+        complete = {
+            policy: by_model for policy, by_model in accuracy_by_policy.items() if len(models) > 1 and set(by_model) == models
+        }
+        columns = {"model": "average", "task": task, "eval_task": test, "low": None, "high": None, "seeds": None}
+        for policy, by_model in complete.items():
+            rows.append(columns | {"policy": policy, "quantity": "accuracy", "here": sum(by_model.values()) / len(models)})
+        if {"base_wrong", "base_right_matched"} <= set(complete):
+            wrong_accuracy, right_accuracy = complete["base_wrong"], complete["base_right_matched"]
+            leads = [wrong_accuracy[model] / right_accuracy[model] - 1 for model in models if right_accuracy[model]]
+            if len(leads) == len(models):
+                relative = {"policy": "base_wrong", "quantity": "relative_to_base_right_matched", "here": sum(leads) / len(leads)}
+                rows.append(columns | relative)
     return rows
 
 
 def _exact(row: dict) -> dict:
-    from statsmodels.stats.proportion import proportion_confint  # here, because every dry-run reads this module
+    from statsmodels.stats.proportion import proportion_confint  # imported late: every dry-run imports this module
 
     low, high = (None, None) if row["right"] is None else proportion_confint(row["right"], row["of"], method="beta")
     return {"published_low": low, "published_high": high}
 
 
-def measured(tables: dict[str, list[dict]]) -> list[dict]:
-    """The study's numbers in the published quantities, where `policy` is the label of the arm: model, task, eval_task, policy, quantity, here, low, high, seeds."""
+def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
+    """The study's numbers in the published quantities, with columns model, task, eval_task, policy (the label of the arm), quantity,
+    here (the number), low, high, seeds."""
     rows = []
 
-    def add(quantity: str, row: dict, here: float, prefix: str | None = None, **keys) -> None:
+    def add(quantity: str, row: dict, value: float, prefix: str | None = None, **keys) -> None:
         low, high = (row.get(f"{prefix}_{end}") if prefix else None for end in ("low", "high"))
-        kept = {"model": row["model"], "task": row["task"], "eval_task": row.get("eval_task", row["task"]), "policy": row["arm"]}
-        found = kept | keys | {"quantity": quantity, "here": here, "low": low, "high": high, "seeds": row["seeds"]}
-        if known(here) and (keys.get("policy") != "base" or not any(_same(found, r) for r in rows)):
-            rows.append(found)
+        columns = {"model": row["model"], "task": row["task"], "eval_task": row.get("eval_task", row["task"]), "policy": row["arm"]}
+        measurement = columns | keys | {"quantity": quantity, "here": value, "low": low, "high": high, "seeds": row["seeds"]}
+        if is_known(value) and (keys.get("policy") != "base" or not any(_has_same_key(measurement, r) for r in rows)):
+            rows.append(measurement)
 
     for row in tables["gains"]:
         if row["decoding"] == "sampled":
@@ -140,13 +143,13 @@ def measured(tables: dict[str, list[dict]]) -> list[dict]:
         add(f"pass_at_{row['k']:.0f}", row, row["pass"], "pass")
         add(f"pass_at_{row['k']:.0f}", row, row["base"], policy="base")
     sampled = [row for row in tables["accuracy"] if row["decoding"] == "sampled"]
-    last = {_arm(row): row for row in sorted(sampled, key=lambda row: row["step"])}
-    for row in [row for row in sampled if row["step"] == 0] + list(last.values()):
+    last_rows = {_arm(row): row for row in sorted(sampled, key=lambda row: row["step"])}
+    for row in [row for row in sampled if row["step"] == 0] + list(last_rows.values()):
         keys = {} if row["step"] else {"policy": "base"}
         add("accuracy", row, row["accuracy"], "accuracy", **keys)
         add("answered", row, row["answered_mean"], **keys)
     for row in tables["parts"]:
-        if row.get("step") not in (None, last.get(_arm(row), row).get("step")):
+        if row.get("step") not in (None, last_rows.get(_arm(row), row).get("step")):
             continue  # an earlier checkpoint
         add("accuracy_answered", row, row["base_accuracy_answered"], policy="base")
         add("accuracy_answered", row, row["accuracy_answered"])
@@ -156,10 +159,10 @@ def measured(tables: dict[str, list[dict]]) -> list[dict]:
             add("finishing_share", row, row["finishing"] / row["gain"])
     for row in tables["catches_up"]:
         add("steps_share", row, row["step"] / row["steps"])
-    for one, other in transfers(tables["gains"]):
-        estimate, low, high = unpaired(one, other, "gain")
-        add("transfer_difference", one | {"transfer_low": low, "transfer_high": high}, estimate, "transfer")
-    for row in averages([found for found in rows if found["quantity"] == "accuracy"]):
+    for minuend, subtrahend in transfers(tables["gains"]):
+        estimate, low, high = unpaired(minuend, subtrahend, "gain")
+        add("transfer_difference", minuend | {"transfer_low": low, "transfer_high": high}, estimate, "transfer")
+    for row in averages([measurement for measurement in rows if measurement["quantity"] == "accuracy"]):
         rows.append(row)
     everywhere = {"model": "", "task": "all", "eval_task": "all", "policy": "", "arm": "", "seeds": None}
     for row in tables["fit"]:
@@ -177,27 +180,27 @@ def _arm(row: dict) -> tuple:
     return tuple(row[key] for key in ("model", "task", "eval_task", "arm"))
 
 
-def _same(one: dict, other: dict) -> bool:
-    return one["quantity"] == other["quantity"] and _cell(one) == _cell(other)
+def _has_same_key(measurement: dict, earlier: dict) -> bool:
+    return measurement["quantity"] == earlier["quantity"] and _cell(measurement) == _cell(earlier)
 
 
 def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
     """Pairs of gains of one model and arm: trained on different tasks, tested on the same third task."""
-    rows = [row for row in gains if row["decoding"] == "sampled"]
+    rows = [candidate for candidate in gains if candidate["decoding"] == "sampled"]
     return [
-        (one, other)
-        for one in rows
-        for other in rows
-        if one["task"] != other["task"] and one["eval_task"] not in (one["task"], other["task"])
-        if all(one[key] == other[key] for key in ("model", "eval_task", "arm"))
+        (row, minus_row)
+        for row in rows
+        for minus_row in rows
+        if row["task"] != minus_row["task"] and row["eval_task"] not in (row["task"], minus_row["task"])
+        if all(row[key] == minus_row[key] for key in ("model", "eval_task", "arm"))
     ]
 
 
-def unpaired(one: dict, other: dict, name: str) -> tuple[float, float, float]:
+def unpaired(minuend: dict, subtrahend: dict, name: str) -> tuple[float, float, float]:
     """(difference of two rows' estimates, low, high) where pairing is impossible: half-width^2 is the sum of the two half-widths^2.
 
-    The rows share problems, and mostly the base model, so the interval is too wide rather than too narrow.
+    The rows share problems and mostly the base model, so the interval is conservative.
     """
-    halves = [(row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in (one, other)]
-    estimate, half = one[name] - other[name], math.hypot(*halves)
+    halves = [(row[f"{name}_high"] - row[f"{name}_low"]) / 2 for row in (minuend, subtrahend)]
+    estimate, half = minuend[name] - subtrahend[name], math.hypot(*halves)
     return estimate, estimate - half, estimate + half

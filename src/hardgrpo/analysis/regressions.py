@@ -14,42 +14,42 @@ from hardgrpo.analysis import statistics
 def fit(gain_rows: list[dict], learnable_rows: list[dict]) -> list[dict]:
     """R^2 and slope of gain against learnable share, over all tasks ("all") and within each task."""
     rows = []
-    for task, kept in _by_task([(row["task"], share, row["gain"]) for row, share in _points(gain_rows, learnable_rows)]):
-        x, y = kept.T
+    for task, task_points in _by_task([(row["task"], share, row["gain"]) for row, share in _points(gain_rows, learnable_rows)]):
+        x, y = task_points.T
         slope = float(np.polyfit(x, y, 1)[0]) if np.ptp(x) else np.nan
-        rows.append({"task": task, "r_squared": statistics.r_squared(x, y).estimate, "slope": slope, "cells": len(kept)})
+        rows.append({"task": task, "r_squared": statistics.r_squared(x, y).estimate, "slope": slope, "cells": len(task_points)})
     return rows
 
 
 def regressions(gain_rows: list[dict], learnable_rows: list[dict], accuracy_rows: list[dict]) -> list[dict]:
     """Gain against learnable share, against mean completion length after training (the rival explanation), and against both.
 
-    Over all tasks ("all") and within each task. `adjusted_for` names the other predictor of a regression on both: `slope` is then
-    the coefficient in that regression, and `r_squared` the partial R^2 given the other predictor. The row `both` has the R^2 of the
-    two together. Slopes are shares of gain per unit of learnable share (0 to 1), and per token. `cells` is the number of points:
-    one for each model, task, policy and recipe.
+    Over all tasks ("all") and within each task. In a regression on both, `adjusted_for` is the second predictor, `slope` the
+    coefficient and `r_squared` the partial R^2 given the second predictor. The row `both` has the R^2 of the two together. Slopes
+    are shares of gain per unit of learnable share (0 to 1), and per token. `cells` is the number of points, a point being a model,
+    task, policy and recipe.
     """
-    lengths = {(*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _on_its_own_test(row)}
+    lengths = {(*_key(row), row["step"]): row["tokens_mean"] for row in accuracy_rows if _is_own_test(row)}
     points = [
         (row["task"], share, lengths[(*_key(row), row["step"])], row["gain"]) for row, share in _points(gain_rows, learnable_rows)
     ]
     rows = []
-    for task, kept in _by_task(points):
-        if np.isnan(kept).any():
+    for task, task_points in _by_task(points):
+        if np.isnan(task_points).any():
             continue
-        learned, tokens, gain = kept.T
-        facts = {"task": task, "cells": len(kept)}
-        both = statistics.coefficients(kept[:, :2], gain)
-        pairs = (("learnable", "tokens", learned, tokens), ("tokens", "learnable", tokens, learned))
-        for (name, other, x, z), adjusted in zip(pairs, both):
+        shares, tokens, gain = task_points.T
+        columns = {"task": task, "cells": len(task_points)}
+        joint_coefficients = statistics.coefficients(task_points[:, :2], gain)
+        pairs = (("learnable", "tokens", shares, tokens), ("tokens", "learnable", tokens, shares))
+        for (name, rival, x, z), adjusted in zip(pairs, joint_coefficients):
             (alone,) = statistics.coefficients(x[:, None], gain)
             r_squared = statistics.r_squared(x, gain).estimate, statistics.partial_r_squared(gain, x, z)
-            for (slope, _), explained, adjusted_for in zip((alone, adjusted), r_squared, (None, other)):
+            for (slope, _), explained, adjusted_for in zip((alone, adjusted), r_squared, (None, rival)):
                 rows.append(
-                    facts | {"predictor": name, "adjusted_for": adjusted_for, "r_squared": explained, "slope": slope.estimate}
+                    columns | {"predictor": name, "adjusted_for": adjusted_for, "r_squared": explained, "slope": slope.estimate}
                 )
-        joint = statistics.joint_r_squared(kept[:, :2], gain)
-        rows.append(facts | {"predictor": "both", "adjusted_for": None, "r_squared": joint, "slope": np.nan})
+        joint = statistics.joint_r_squared(task_points[:, :2], gain)
+        rows.append(columns | {"predictor": "both", "adjusted_for": None, "r_squared": joint, "slope": np.nan})
     return rows
 
 
@@ -57,19 +57,19 @@ def _key(row: dict) -> tuple:
     return row["model"], row["task"], row["policy"], row["recipe"]
 
 
-def _on_its_own_test(row: dict) -> bool:
+def _is_own_test(row: dict) -> bool:
     return row["eval_task"] == row["task"] and row["decoding"] == "sampled"
 
 
 def _points(gain_rows: list[dict], learnable_rows: list[dict]) -> list[tuple[dict, float]]:
-    """[(row of gains on the task's own test, learnable share)]."""
+    """[(row of gains, on the task's own test, sampled; learnable share)]."""
     shares = {_key(row): row["learnable"] for row in learnable_rows}
-    return [(row, shares[_key(row)]) for row in gain_rows if _on_its_own_test(row) and _key(row) in shares]
+    return [(row, shares[_key(row)]) for row in gain_rows if _is_own_test(row) and _key(row) in shares]
 
 
 def _by_task(points: list[tuple]) -> Iterator[tuple[str, np.ndarray]]:
-    """(task, its points) with at least three points, all tasks together ("all") first; a point is (task, *numbers)."""
+    """(task, its numbers) of tasks with at least three points; first ("all", ...) of all tasks. A point is (task, *numbers)."""
     for task in [None, *dict.fromkeys(point[0] for point in points)]:
-        kept = np.array([point[1:] for point in points if task in (None, point[0])], dtype=float)
-        if len(kept) >= 3:
-            yield task or "all", kept
+        task_points = np.array([point[1:] for point in points if task in (None, point[0])], dtype=float)
+        if len(task_points) >= 3:
+            yield task or "all", task_points

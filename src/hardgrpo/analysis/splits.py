@@ -1,4 +1,4 @@
-"""How many questions a study's tests share with the pools that its runs are trained on."""
+"""Summary table of contamination: the questions that a study's tests share with its training pools."""
 
 from hardgrpo.runtime import files
 

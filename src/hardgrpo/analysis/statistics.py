@@ -1,10 +1,10 @@
 """Estimates, intervals and tests of a study. S is the number of seeds, N of problems, m of sampled completions per problem.
 
 Values are accuracies by seed and problem, gains or paired differences: shares, not points. The squared half-width of an interval is
-the sum of those of a t interval over seeds and one over problems (Banerjee 1960), with the two-way correction of Cameron, Gelbach
-and Miller (2011). The reported intervals are for *target B*, new problems and new seeds; *target A* is these problems and new
-seeds. With three seeds bootstraps and naive binomial intervals cover far too little: docs/statistics.md compares them. Functions
-that take `(..., S, N)` work on many studies at once, for simulations.
+the sum of the squared half-widths of a t interval over seeds and a t interval over problems (Banerjee 1960), with the two-way
+correction of Cameron, Gelbach and Miller (2011). The reported intervals are for *target B*, new problems and new seeds; *target A* is
+these problems and new seeds. With three seeds, bootstraps and naive binomial intervals cover far too little: docs/statistics.md
+compares them. Functions of arrays `(..., S, N)` accept many studies at once, for simulations.
 """
 
 from dataclasses import dataclass
@@ -51,37 +51,37 @@ def components(values: np.ndarray) -> Components:
     """Variances of the mean of gains or paired differences (..., S, N), in the notation of Cameron, Gelbach and Miller (2011).
 
     Vs = var over seeds of the seed means / S, and Vp = var over problems of the problem means / N. Both include the interaction Vx,
-    the residual mean square of the two-way layout / (N S). With one seed Vx is unknown and over_problems is Vp.
+    the residual mean square of the two-way layout / (N S). With one seed Vx is undefined and over_problems is Vp.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems = values.shape[-2:]
     mean = values.mean(axis=(-2, -1))
-    unknown = np.full_like(mean, np.nan)
+    undefined = np.full_like(mean, np.nan)
     of_seeds, of_problems = values.mean(axis=-1), values.mean(axis=-2)
-    over_problems = of_problems.var(axis=-1, ddof=1) / problems if problems > 1 else unknown
+    over_problems = of_problems.var(axis=-1, ddof=1) / problems if problems > 1 else undefined
     if seeds == 1:
-        return Components(mean, unknown, over_problems, seeds, problems)
+        return Components(mean, undefined, over_problems, seeds, problems)
     over_seeds = of_seeds.var(axis=-1, ddof=1) / seeds
     if problems == 1:
-        return Components(mean, over_seeds, unknown, seeds, problems)
-    # Residual sum of squares = total less that of seeds less that of problems: no array of residuals is needed.
+        return Components(mean, over_seeds, undefined, seeds, problems)
+    # Residual sum of squares = total - between seeds - between problems, without an array of residuals.
     total = ((values - mean[..., None, None]) ** 2).sum(axis=(-2, -1))
     residual = total - seeds * (seeds - 1) * problems * over_seeds - problems * (problems - 1) * seeds * over_problems
     interaction = np.maximum(residual, 0.0) / ((problems - 1) * (seeds - 1)) / (problems * seeds)
     return Components(mean, over_seeds, np.maximum(over_problems - interaction, 0.0), seeds, problems)
 
 
-def half_width(found: Components, over_seeds=None, df: float | None = None) -> np.ndarray:
+def half_width(parts: Components, over_seeds=None, df: float | None = None) -> np.ndarray:
     """Half of a 95 % interval for target B: h^2 = t^2(.975, S-1) Vs + t^2(.975, N-1) max(Vp - Vx, 0); nan where N is 1.
 
     `over_seeds` with its degrees of freedom `df` replaces Vs (see `pooled_over_seeds`). With one seed the interval is over problems
-    only, for *this* run, and the caller must say so. The term over problems uses t, too, because a test set may have 15 problems;
-    for hundreds the quantile is close to 1.96.
+    only, for *this* run, and the caller must say so. The term over problems uses t because a test set may have 15 problems; for
+    hundreds of problems the quantile is close to 1.96.
     """
-    of_problems = _t(found.problems - 1) ** 2 * found.over_problems
-    if found.seeds == 1:
+    of_problems = _t(parts.problems - 1) ** 2 * parts.over_problems
+    if parts.seeds == 1:
         return np.sqrt(of_problems)
-    over_seeds, df = (found.over_seeds, found.seeds - 1) if over_seeds is None else (over_seeds, df)
+    over_seeds, df = (parts.over_seeds, parts.seeds - 1) if over_seeds is None else (over_seeds, df)
     return np.sqrt(_t(df) ** 2 * over_seeds + of_problems)
 
 
@@ -91,45 +91,46 @@ def _t(df: float) -> float:
 
 def mean_interval(values: np.ndarray) -> Estimate:
     """Mean of `values` (S, N) with its 95 % interval for target B (`half_width`): gains, paired differences, or their parts."""
-    found = components(values)
-    return Estimate.around(found.estimate, half_width(found))
+    parts = components(values)
+    return Estimate.around(parts.estimate, half_width(parts))
 
 
-def contrast_interval(one: np.ndarray, other: np.ndarray) -> Estimate:
-    """Mean of `one` (S, N) less that of `other` (S, M), the same seeds on other problems, with its 95 % interval for target B.
+def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
+    """Mean of `minuend` (S, N) less that of `subtrahend` (S, M), the same seeds on disjoint problems, with its 95 % interval for
+    target B.
 
-    h^2 is t^2(.975, S-1) times the variance over seeds of the difference of seed means / S, plus the problems' term of each side
+    h^2 is t^2(.975, S-1) times the variance over seeds of the difference of seed means / S, plus the problems' term of both arrays
     (see `half_width`). With one seed the interval is over problems only.
     """
-    seeds, of = len(one), [components(values) for values in (one, other)]
-    squared = sum(_t(found.problems - 1) ** 2 * found.over_problems for found in of)
+    seeds, parts = len(minuend), [components(values) for values in (minuend, subtrahend)]
+    squared = sum(_t(part.problems - 1) ** 2 * part.over_problems for part in parts)
     if seeds > 1:
-        squared += _t(seeds - 1) ** 2 * (one.mean(axis=1) - other.mean(axis=1)).var(ddof=1) / seeds
-    return Estimate.around(of[0].estimate - of[1].estimate, np.sqrt(squared))
+        squared += _t(seeds - 1) ** 2 * (minuend.mean(axis=1) - subtrahend.mean(axis=1)).var(ddof=1) / seeds
+    return Estimate.around(parts[0].estimate - parts[1].estimate, np.sqrt(squared))
 
 
 def fixed_problems_interval(values: np.ndarray, shared: float) -> Estimate:
     """Mean of `values` (S, N) with its 95 % interval for target A: these problems, new seeds; nan with one seed.
 
-    h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance due to noise that all seeds share, which their spread does
-    not show: see `shared_noise`.
+    h^2 = t^2(.975, S-1) Vs + 1.96^2 Vn. `shared` (Vn) is the variance from noise that all seeds share, which Vs does not include:
+    see `shared_noise`.
     """
-    found = components(values)
-    return Estimate.around(found.estimate, fixed_problems_half_width(found, shared))
+    parts = components(values)
+    return Estimate.around(parts.estimate, fixed_problems_half_width(parts, shared))
 
 
-def fixed_problems_half_width(found: Components, shared) -> np.ndarray:
+def fixed_problems_half_width(parts: Components, shared) -> np.ndarray:
     """Half of a 95 % interval for target A: see `fixed_problems_interval`."""
-    return np.sqrt(_t(found.seeds - 1) ** 2 * found.over_seeds + Z**2 * np.asarray(shared))
+    return np.sqrt(_t(parts.seeds - 1) ** 2 * parts.over_seeds + Z**2 * np.asarray(shared))
 
 
 def shared_noise(values: np.ndarray) -> np.ndarray:
     """Vn (...): variance of the mean of `values` (..., S, N, m) from sampling noise that seeds share; nan with S = 1 or m = 1.
 
-    `values` are grades 0/1 of single completions less the grades that they are compared with (same problem, same sample number).
-    The seeds of a gain share the base's completions, and here completions with the same sample number also share their random
-    numbers. Vn is therefore the mean covariance of two seeds within problems / (m N). With independent random numbers it would
-    equal `independent_base_noise`. Covariances come from: variance of the sum of seeds = sum of variances + 2 x sum of covariances.
+    `values` are grades 0/1 of single completions less the subtracted grades (same problem, same sample number). The seeds of a gain
+    share the base model's completions, and completions with the same sample number share their random numbers. Vn is therefore the
+    mean covariance of two seeds within problems / (m N). With independent random numbers it would equal `independent_base_noise`.
+    Covariances come from: variance of the sum of seeds = sum of variances + 2 x sum of covariances.
     """
     values = np.asarray(values, dtype=float)
     seeds, problems, samples = values.shape[-3:]
@@ -137,22 +138,22 @@ def shared_noise(values: np.ndarray) -> np.ndarray:
         return np.full(values.shape[:-3], np.nan)
     centred = values - values.mean(axis=-1, keepdims=True)
     of_sums = (centred.sum(axis=-3) ** 2).sum(axis=(-2, -1))
-    own = (centred**2).sum(axis=(-3, -2, -1))
-    return np.maximum(of_sums - own, 0.0) / (seeds * (seeds - 1)) / (samples - 1) / samples / problems**2
+    of_seeds = (centred**2).sum(axis=(-3, -2, -1))
+    return np.maximum(of_sums - of_seeds, 0.0) / (seeds * (seeds - 1)) / (samples - 1) / samples / problems**2
 
 
 def independent_base_noise(base: np.ndarray, samples: int) -> np.ndarray:
-    """Vb = sum b(1-b)/(m-1)/N^2 for a base with pass rates b (..., N): the noise that all seeds of a gain share, with independent
-    random numbers."""
+    """Vb = sum b(1-b)/(m-1)/N^2 for a base model with pass rates b (..., N): the noise that all seeds of a gain share if random
+    numbers are independent."""
     base = np.asarray(base, dtype=float)
     return (base * (1 - base)).sum(axis=-1) / (samples - 1) / base.shape[-1] ** 2
 
 
 def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray, int]:
-    """(Vs (...), degrees of freedom) with one variance over seeds for all P policies of `values` (..., P, S, N).
+    """(Vs (...), degrees of freedom) with a common variance over seeds for all P policies of `values` (..., P, S, N).
 
     For a gain: the mean of the policies' Vs, with P(S-1) degrees of freedom. For the difference of two policies: twice the residual
-    mean square of the policies x seeds layout / S, with (P-1)(S-1). Valid only where policies share one variance over seeds.
+    mean square of the policies x seeds layout / S, with (P-1)(S-1). Valid only if the policies' variances over seeds are equal.
     """
     means = np.asarray(values, dtype=float).mean(axis=-1)
     policies, seeds = means.shape[-2:]
@@ -165,42 +166,46 @@ def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray
     return 2 * (residuals**2).sum(axis=(-2, -1)) / df / seeds, df
 
 
-def p_value(found: Components) -> np.ndarray:
+def p_value(parts: Components) -> np.ndarray:
     """Two-sided p (...) of 'the mean is 0', by inverting `half_width`: p < 0.05 exactly where the interval excludes 0.
 
     Solves t^2(1-p/2, S-1) Vs + t^2(1-p/2, N-1) max(Vp - Vx, 0) = estimate^2 for p by bisection; nan with one problem. With one seed
     this is the t test over problems, for this run.
     """
-    over_seeds, over_problems = np.nan_to_num(found.over_seeds), found.over_problems
-    low, high = np.full(found.estimate.shape, -230.0), np.zeros(found.estimate.shape)  # log p, down to 1e-100
+    over_seeds, over_problems = np.nan_to_num(parts.over_seeds), parts.over_problems
+    low, high = np.full(parts.estimate.shape, -230.0), np.zeros(parts.estimate.shape)  # log p, down to 1e-100
     for _ in range(60):
         middle = (low + high) / 2
         tail = np.exp(middle) / 2
-        reach = stats.t.isf(tail, max(found.problems - 1, 1)) ** 2 * over_problems
-        if found.seeds > 1:
-            reach = reach + stats.t.isf(tail, found.seeds - 1) ** 2 * over_seeds
-        too_short = reach < found.estimate**2  # the interval of level 1 - p does not reach 0, so p is smaller
-        high, low = np.where(too_short, middle, high), np.where(too_short, low, middle)
-    certain = np.where(found.estimate == 0, 1.0, 0.0)  # nothing varies
-    return np.where(np.isnan(over_problems), np.nan, np.where(over_seeds + over_problems == 0, certain, np.exp(high)))
+        reach = stats.t.isf(tail, max(parts.problems - 1, 1)) ** 2 * over_problems
+        if parts.seeds > 1:
+            reach = reach + stats.t.isf(tail, parts.seeds - 1) ** 2 * over_seeds
+        excludes_zero = reach < parts.estimate**2  # the interval of level 1 - p does not reach 0, so p is smaller
+        high, low = np.where(excludes_zero, middle, high), np.where(excludes_zero, low, middle)
+    constant_p = np.where(parts.estimate == 0, 1.0, 0.0)  # nothing varies
+    return np.where(np.isnan(over_problems), np.nan, np.where(over_seeds + over_problems == 0, constant_p, np.exp(high)))
 
 
 def holm(p_values) -> np.ndarray:
     """p-values corrected for the number of comparisons (Holm 1979); nan stays nan and counts as no comparison.
 
-    Equals statsmodels' multipletests, which takes 0.2 s a call because it runs Python's garbage collector.
+    Equal to statsmodels' multipletests, which takes 0.2 s a call because it runs Python's garbage collector.
     """
     p_values = np.asarray(p_values, dtype=float)
-    corrected, (known,) = np.full(p_values.shape, np.nan), np.nonzero(~np.isnan(p_values))
-    ascending = known[np.argsort(p_values[known])]
+    corrected, (defined,) = np.full(p_values.shape, np.nan), np.nonzero(~np.isnan(p_values))
+    ascending = defined[np.argsort(p_values[defined])]
     corrected[ascending] = np.minimum(np.maximum.accumulate(p_values[ascending] * np.arange(len(ascending), 0, -1)), 1)
     return corrected
 
 
-def mcnemar(one: np.ndarray, other: np.ndarray) -> tuple[int, int, float]:
-    """(right in `one` alone, right in `other` alone, exact two-sided p) from grades 0/1 (N,) of one completion per problem."""
-    only_one, only_other = int(((one == 1) & (other == 0)).sum()), int(((one == 0) & (other == 1)).sum())
-    return only_one, only_other, float(stats.binomtest(only_one, only_one + only_other).pvalue) if only_one + only_other else 1.0
+def mcnemar(grades: np.ndarray, other_grades: np.ndarray) -> tuple[int, int, float]:
+    """(correct only in `grades`, correct only in `other_grades`, exact two-sided p); grades 0/1 (N,), one completion per problem."""
+    only_first, only_second = int(((grades == 1) & (other_grades == 0)).sum()), int(((grades == 0) & (other_grades == 1)).sum())
+    return (
+        only_first,
+        only_second,
+        float(stats.binomtest(only_first, only_first + only_second).pvalue) if only_first + only_second else 1.0,
+    )
 
 
 @cache
@@ -220,9 +225,9 @@ def detectable_factor(seeds: int, comparisons: int = 1) -> float:
 def smallest_detectable(over_seeds: float, over_problems: float, seeds: int, comparisons: int = 1) -> float:
     """The smallest effect that the design finds with power 80 % at a two-sided 5 % (minimum detectable effect, Bloom 1995).
 
-    sqrt(factor^2 over_seeds + normal^2 over_problems), built like the interval, in the unit of the estimate. The first two are the
-    parts of its variance. With one seed it is over problems only, for this run. The 5 % is divided by the number of
-    comparisons (Bonferroni); Holm's correction is at least as powerful.
+    sqrt(factor^2 over_seeds + normal^2 over_problems), in the unit of the estimate: built like the interval from the two parts of the
+    estimate's variance. With one seed it is over problems only, for this run. The 5 % is divided by the number of comparisons
+    (Bonferroni); Holm's correction is at least as powerful.
     """
     normal = stats.norm.isf(0.025 / comparisons) + stats.norm.ppf(0.8)
     if seeds == 1:
@@ -238,10 +243,10 @@ def seeds_interval(values: np.ndarray) -> Estimate:
 
 
 def jackknife(estimate: float, left_out: np.ndarray) -> Estimate:
-    """`estimate` with a 95 % interval by the grouped jackknife. `left_out` (G,): the same without each of G groups of the data.
+    """`estimate` with a 95 % interval by the grouped jackknife. `left_out` (G,): the estimates without each of G groups of the data.
 
     The variance is (G - 1) / G times the sum of squares of `left_out` about its mean (Efron and Tibshirani 1993, ch. 11); t has
-    G - 1 degrees of freedom. There is no interval with fewer than two groups, or where all of `left_out` are equal.
+    G - 1 degrees of freedom. There is no interval with fewer than two groups, or if all of `left_out` are equal.
     """
     count = len(left_out)
     if count < 2 or np.ptp(left_out) == 0:
@@ -254,8 +259,8 @@ def decompose(base_answered: float, base_correct: float, answered: float, correc
     """Split a gain in accuracy exactly into (finishing, correctness), by the symmetric Kitagawa-Oaxaca-Blinder decomposition.
 
     Arguments are shares of all completions. With s the share answered and a the accuracy when answered: finishing =
-    (s1 - s0)(a0 + a1)/2 and correctness = (a1 - a0)(s0 + s1)/2, which add up to s1 a1 - s0 a0. Where a side answers nothing, its a
-    is undefined and the other side's a replaces it, so that the whole gain is finishing.
+    (s1 - s0)(a0 + a1)/2 and correctness = (a1 - a0)(s0 + s1)/2, which add up to s1 a1 - s0 a0. If s0 is 0, a0 is undefined and a1
+    replaces it, and conversely, so that the whole gain is finishing.
     """
     a0 = base_correct / base_answered if base_answered else None
     a1 = correct / answered if answered else None
@@ -270,9 +275,9 @@ def decompose_by_problem(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Linearised contributions of each seed and problem to finishing and correctness: two arrays (S, N) whose means are the parts.
 
-    Rates are (S, N); those of a base that all seeds share (N,) or (1, N). The parts are smooth functions f(s0, c0, s1, c1) of four
-    means. The values f + gradient . (cell - means) therefore have mean f exactly, and to first order the sampling variance of f
-    (delta method). The two arrays add up to the gains.
+    Rates are (S, N); those of a base model that all seeds share are (N,) or (1, N). The parts are smooth functions f(s0, c0, s1, c1)
+    of four means. The values f + gradient . (cell - means) therefore have mean f exactly, and to first order the sampling variance of
+    f (delta method). The two arrays add up to the gains.
     """
     cells = np.broadcast_arrays(*map(np.atleast_2d, (base_answered, base_correct, answered, correct)))
     means = np.array([cell.mean() for cell in cells])
@@ -288,8 +293,13 @@ def decompose_by_problem(
     return parts, (cells[3] - cells[1]) - parts
 
 
+def ratio_of_means(part: np.ndarray, total: np.ndarray) -> float:
+    """The mean of `part` / the mean of `total`; nan if the latter is 0."""
+    return float(part.mean() / total.mean()) if total.mean() else np.nan
+
+
 def pass_at_k(n: int, correct: int, k: int) -> float:
-    """Unbiased pass@k from `n` samples, `correct` of them right: 1 - C(n-c, k)/C(n, k) (Chen et al., arXiv 2107.03374)."""
+    """Unbiased pass@k from `n` samples with c = `correct`: 1 - C(n-c, k)/C(n, k) (Chen et al., arXiv 2107.03374)."""
     if not 1 <= k <= n:
         raise ValueError(f"pass@{k} needs at least {k} samples, there are {n}")
     return 1.0 - comb(n - correct, k) / comb(n, k)
@@ -318,23 +328,23 @@ def _fisher(r: float, n: int) -> Estimate:
 
 
 def _regression(y: np.ndarray, x: np.ndarray):
-    """The least-squares regression of `y` (n,) on `x` (n,) or (n, k) with an intercept, as statsmodels gives it."""
-    from statsmodels.regression.linear_model import OLS  # here: it takes half a second, and only regressions need it
+    """statsmodels' results of the least-squares regression of `y` (n,) on `x` (n,) or (n, k) with an intercept."""
+    from statsmodels.regression.linear_model import OLS  # imported late: it takes half a second, and only regressions need it
     from statsmodels.tools import add_constant
 
     return OLS(y, add_constant(x, has_constant="add")).fit()
 
 
-def partial_r_squared(y: np.ndarray, x: np.ndarray, given: np.ndarray) -> float:
-    """Partial R^2: the squared correlation of `y` (n,) and `x` (n,), each less its least-squares line on `given` (n,). nan where
-    one of them is constant or lies on that line."""
-    if min(np.ptp(x), np.ptp(given), np.ptp(y)) == 0:
+def partial_r_squared(y: np.ndarray, x: np.ndarray, control: np.ndarray) -> float:
+    """Partial R^2: the squared correlation of `y` (n,) and `x` (n,), each less its least-squares line on `control` (n,). nan where
+    an array is constant or lies on this line."""
+    if min(np.ptp(x), np.ptp(control), np.ptp(y)) == 0:
         return np.nan
-    rest = lambda v: _regression(v, given).resid
-    x_rest, y_rest = rest(x), rest(y)
-    if min(np.ptp(x_rest), np.ptp(y_rest)) < 1e-12:
+    residuals = lambda v: _regression(v, control).resid
+    x_residuals, y_residuals = residuals(x), residuals(y)
+    if min(np.ptp(x_residuals), np.ptp(y_residuals)) < 1e-12:
         return np.nan
-    return float(stats.pearsonr(x_rest, y_rest).statistic ** 2)
+    return float(stats.pearsonr(x_residuals, y_residuals).statistic ** 2)
 
 
 def joint_r_squared(x: np.ndarray, y: np.ndarray) -> float:
@@ -344,15 +354,15 @@ def joint_r_squared(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def coefficients(x: np.ndarray, y: np.ndarray) -> list[tuple[Estimate, float]]:
-    """(slope with Student's t interval, p) of each column of `x` (n, k) in a least-squares regression of `y` (n,) on all of them.
+    """(slope with Student's t interval, p) of each column of `x` (n, k) in a least-squares regression of `y` (n,) on all columns.
 
     All nan with fewer than k + 2 points, or where columns are collinear.
     """
     n, k = x.shape
     if n < k + 2 or np.linalg.matrix_rank(np.column_stack([np.ones(n), x])) < k + 1:
         return [(UNKNOWN, np.nan)] * k
-    found = _regression(y, x)
-    ends = found.conf_int()
+    model = _regression(y, x)
+    ends = model.conf_int()
     return [
-        (Estimate(float(found.params[i]), float(ends[i][0]), float(ends[i][1])), float(found.pvalues[i])) for i in range(1, k + 1)
+        (Estimate(float(model.params[i]), float(ends[i][0]), float(ends[i][1])), float(model.pvalues[i])) for i in range(1, k + 1)
     ]

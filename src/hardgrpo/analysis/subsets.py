@@ -1,4 +1,4 @@
-"""Summary tables of the pool: which prompts each policy chose, how hard they are, and recorded pass rates."""
+"""Summary tables of the pool: the prompts that each policy chose, their difficulty, and recorded pass rates."""
 
 import json
 
@@ -10,17 +10,17 @@ from hardgrpo.study import paths, settings
 
 
 def subsets(subset_files: list[str]) -> list[dict]:
-    """What each policy chose, averaged over seeds. Seeds that share a base differ only in which of the tied prompts they choose."""
+    """The subset of each policy, averaged over seeds. Seeds that share a base model differ only in the choice among tied prompts."""
     rows = []
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
         facts = json.loads(files.read_text(path))
         budget = facts["policy"].get("budget")
-        asked = {
+        columns = {
             "rule": facts["policy"]["rule"],
             "budget": facts["prompts"] / facts["pool"] if isinstance(budget, dict) else budget,
         }
-        rows.append(facts | {"model": settings.model_of(base), "task": task, "policy": policy} | asked)
+        rows.append(facts | {"model": settings.model_of(base), "task": task, "policy": policy} | columns)
     if not rows:
         return []
     numbers = [
@@ -41,18 +41,18 @@ def subsets(subset_files: list[str]) -> list[dict]:
 
 
 def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: list[str]) -> list[dict]:
-    """How hard the prompts are that each policy chose, and those of the whole pool (policy `pool`). Means over seeds.
+    """The difficulty of each policy's subset and of the whole pool (policy `pool`). Means over seeds.
 
-    Pass rates are those of the held-out completions, which no policy used, where the probe has them. `mixed`: share of the prompts
-    whose samples are neither all right nor all wrong. `confidently_wrong`: share whose agreement is at least CONFIDENT_AGREEMENT and whose
-    pass rate is at most WRONG_PASS_RATE; nan where no policy uses signals. Prompts without a known reference answer are left out of the means.
+    Pass rates are those of the held-out completions, which no policy uses, where the probe has them. `mixed`: share of the prompts
+    whose samples are neither all correct nor all wrong. `confidently_wrong`: share whose agreement is at least CONFIDENT_AGREEMENT and whose
+    pass rate is at most WRONG_PASS_RATE; nan where no policy uses signals. The means leave out prompts without a reference answer.
     """
-    pools = {paths.pair_of(path): _measured(path) for path in difficulty_files}
+    pools = {paths.pair_of(path): _pool_rates(path) for path in difficulty_files}
     for path in signal_files:
         agreement = {row["id"]: row["agreement"] for row in files.read_rows(path, {"id": str, "agreement": float})}
         pool = pools[paths.pair_of(path)]
-        wrong = (pool.index.map(agreement) >= CONFIDENT_AGREEMENT) & (pool.pass_rate <= WRONG_PASS_RATE)
-        pool["confidently_wrong"] = wrong.astype(float).where(pool.pass_rate.notna())
+        is_wrong = (pool.index.map(agreement) >= CONFIDENT_AGREEMENT) & (pool.pass_rate <= WRONG_PASS_RATE)
+        pool["confidently_wrong"] = is_wrong.astype(float).where(pool.pass_rate.notna())
     rows = []
     for (base, task), pool in pools.items():
         rows.append({"model": settings.model_of(base), "task": task, "policy": "pool", "prompts": len(pool)} | _means(pool, pool))
@@ -72,33 +72,32 @@ def chosen(subset_files: list[str], difficulty_files: list[str], signal_files: l
     return grouped.mean().assign(seeds=grouped.size()).reset_index().to_dict("records")
 
 
-def _measured(path: str) -> pd.DataFrame:
-    """By id: pass rate and number of samples, of the held-out completions if every prompt has some."""
-    of = {"held_out": int, "held_out_correct": int, "samples": int}
-    found = files.read_rows(path, {"id": str, "pass_rate": float}, of)
-    held = bool(found) and all(row["held_out"] for row in found)
-    rates = [row["held_out_correct"] / row["held_out"] if held else row["pass_rate"] for row in found]
-    samples = [row["held_out"] if held else row["samples"] for row in found]
+def _pool_rates(path: str) -> pd.DataFrame:
+    """Pass rate and number of samples by id: of the held-out completions if every prompt has some, else of all."""
+    rows = files.read_rows(path, {"id": str, "pass_rate": float}, {"held_out": int, "held_out_correct": int, "samples": int})
+    is_held_out = bool(rows) and all(row["held_out"] for row in rows)
+    rates = [row["held_out_correct"] / row["held_out"] if is_held_out else row["pass_rate"] for row in rows]
+    samples = [row["held_out"] if is_held_out else row["samples"] for row in rows]
     columns = {"pass_rate": rates, "samples": samples, "confidently_wrong": None}
-    return pd.DataFrame(columns, index=[row["id"] for row in found]).astype({"pass_rate": float, "samples": float})
+    return pd.DataFrame(columns, index=[row["id"] for row in rows]).astype({"pass_rate": float, "samples": float})
 
 
-def _means(some: pd.DataFrame, pool: pd.DataFrame) -> dict:
-    known = some.pass_rate.dropna()
+def _means(prompts: pd.DataFrame, pool: pd.DataFrame) -> dict:
+    rates = prompts.pass_rate.dropna()
     return {
         "pool": len(pool),
         "samples": pool.samples.min(),  # in recordings, prompts differ in their number of samples
-        "pass_rate": known.mean(),
-        "never_solved": (known == 0).mean() if len(known) else None,
-        "mixed": ((known > 0) & (known < 1)).mean() if len(known) else None,
-        "confidently_wrong": some.confidently_wrong.astype(float).mean(),
+        "pass_rate": rates.mean(),
+        "never_solved": (rates == 0).mean() if len(rates) else None,
+        "mixed": ((rates > 0) & (rates < 1)).mean() if len(rates) else None,
+        "confidently_wrong": prompts.confidently_wrong.astype(float).mean(),
     }
 
 
 def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dict]:
     """Histogram: how many problems have each pass rate, in the pool (mean over base models) and in each subset (mean over seeds).
 
-    The file of a subset that was chosen without pass rates has none; they are read from the pool, where they are known."""
+    The file of a subset that was chosen without pass rates has no pass rates; the pool's are used where they are known."""
     groups: dict[tuple, list[list[float]]] = {}
     pools: dict[tuple, dict[str, float]] = {}
     for path in difficulty_files:
@@ -107,14 +106,16 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
         groups.setdefault((settings.model_of(base), task, "pool"), []).append(list(pools[base, task].values()))
     for path in subset_files:
         base, task, policy = paths.choice_of(path)
-        found = files.read_rows(path.removesuffix(".json") + ".csv", {"id": str}, {"pass_rate": float})
-        known = pools.get((base, task), {})
-        rates = [known.get(row["id"]) if row["pass_rate"] is None else row["pass_rate"] for row in found]
+        chosen_prompts = files.read_rows(path.removesuffix(".json") + ".csv", {"id": str}, {"pass_rate": float})
+        pool_rates = pools.get((base, task), {})
+        rates = [pool_rates.get(row["id"]) if row["pass_rate"] is None else row["pass_rate"] for row in chosen_prompts]
         groups.setdefault((settings.model_of(base), task, policy), []).append(rates)
     rows = []
     pools = list(dict.fromkeys(key[:2] for key in groups))
-    for (model, task, group), lists in sorted(groups.items(), key=lambda item: pools.index(item[0][:2])):
-        rates = pd.Series([rate for one in lists for rate in one], dtype=float).round(6).value_counts().sort_index() / len(lists)
+    for (model, task, group), rate_lists in sorted(groups.items(), key=lambda item: pools.index(item[0][:2])):
+        rates = pd.Series([rate for rate_list in rate_lists for rate in rate_list], dtype=float).round(
+            6
+        ).value_counts().sort_index() / len(rate_lists)
         rows += [
             {"model": model, "task": task, "group": group, "pass_rate": rate, "problems": count} for rate, count in rates.items()
         ]
@@ -122,24 +123,24 @@ def difficulty(difficulty_files: list[str], subset_files: list[str]) -> list[dic
 
 
 def recorded_rates(probes: list[tuple[str, str, str]]) -> list[dict]:
-    """Pass rates of recorded problems: as published, and graded here with the prompt and without it.
+    """Pass rates of recorded problems: as published, and graded by this project with and without the prompt.
 
-    A problem without a published rate is listed only if its two rates here differ. `probes` comes from paths.recorded_probes.
+    A problem without a published rate is listed only if its two graded rates differ. `probes` comes from paths.recorded_probes.
     """
     rows = []
     for shard, alone, with_prompt in probes:
         model, task = paths.pair_of(alone)
-        theirs = {
+        published_rates = {
             str(row["id"]): row["published_pass_rate"]
             for row in files.read_jsonl(shard, {"id": (str, int)})
             if row.get("published_pass_rate") is not None
         }
-        ours = {row["id"]: row["pass_rate"] for row in files.read_rows(with_prompt, {"id": str, "pass_rate": float})}
+        rates_with_prompt = {row["id"]: row["pass_rate"] for row in files.read_rows(with_prompt, {"id": str, "pass_rate": float})}
         for row in files.read_rows(alone, {"id": str, "pass_rate": float}):
-            published, with_it = theirs.get(row["id"]), ours[row["id"]]
-            if published is not None or (with_it is not None and with_it != row["pass_rate"]):
+            published, with_prompt_rate = published_rates.get(row["id"]), rates_with_prompt[row["id"]]
+            if published is not None or (with_prompt_rate is not None and with_prompt_rate != row["pass_rate"]):
                 rows.append(
                     {"model": model, "task": task, "id": row["id"], "published": published}
-                    | {"with_prompt": with_it, "alone": row["pass_rate"]}
+                    | {"with_prompt": with_prompt_rate, "alone": row["pass_rate"]}
                 )
     return rows

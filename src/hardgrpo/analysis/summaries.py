@@ -1,4 +1,4 @@
-"""Read summary tables: text in columns of names, numbers elsewhere, and labels of arms added."""
+"""Read summary tables: text in columns of names, numbers in the others, and labels of arms."""
 
 import io
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from hardgrpo.analysis.columns import NAMES
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
-TEXTS = {*NAMES, "claim", "test", "population", "verdict", "source", "july", "later"}  # columns that hold no numbers
+TEXTS = {*NAMES, "claim", "test", "population", "verdict", "source", "july", "later"}  # columns without numbers
 
 
 def read(path: str | Path, columns: Iterable[str] = ()) -> pd.DataFrame:
-    """A table with at least `columns`; nan where a cell is empty."""
+    """A table with nan where a cell is empty. A `UserError` if one of `columns` is missing or a number is not a number."""
     if columns:
         files.read_rows(path, dict.fromkeys(columns, str))  # raises an error that names a missing column
     text = io.StringIO(files.read_text(path).removeprefix("\ufeff"))
@@ -28,17 +28,28 @@ def read(path: str | Path, columns: Iterable[str] = ()) -> pd.DataFrame:
 
 
 def read_labelled(path: str | Path, first_recipe: str, columns: Iterable[str] = ()) -> pd.DataFrame:
-    """A table with the labels of its arms in the columns `arm` and `minus_arm` (`arms.add_labels`)."""
+    """A table with the labels of its arms (`arms.add_labels`)."""
     return arms.add_labels(read(path, columns), first_recipe)
 
 
+def own_test_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows whose test is that of the task of training."""
+    return frame[frame.task == frame.eval_task]
+
+
+def own_test_samples(frame: pd.DataFrame) -> pd.DataFrame:
+    """`own_test_rows` of sampled completions; tables without a column `decoding` have only these."""
+    rows = own_test_rows(frame)
+    return rows[rows.decoding == "sampled"] if "decoding" in rows else rows
+
+
 def read_all(tables: files.Tables, columns: dict[str, list[str]], first_recipe: str) -> dict[str, pd.DataFrame]:
-    """Labelled tables by name. `columns` lists those that each table must have."""
+    """Labelled tables by name. `columns` lists the columns that each table must have."""
     return {name: read_labelled(tables[name], first_recipe, required) for name, required in columns.items()}
 
 
 def read_tables(tables: files.Tables, names: Iterable[str], first_recipe: str) -> dict[str, list[dict]]:
-    """Rows of summary tables by name, with labels of arms; an empty cell is "" in a column of names, else nan."""
+    """Rows of labelled tables by name; an empty cell is "" in a column of names, else nan."""
     rows = {}
     for name in names:
         frame = read_labelled(tables[name], first_recipe)

@@ -1,13 +1,13 @@
-"""How a claim is judged: the rows in its scope, the population that they hold for, and the verdict on a primary claim.
+"""How a claim is judged: the rows in its scope, their population, and the verdict on a primary claim.
 
-A primary claim is named in paper/claims.yaml before its study is run, with the number of replicates that it takes. Its verdict is
+A primary claim is written to paper/claims.yaml before its study is run, with the number of replicates that it needs. Its verdict is
 
-- supported where the interval lies where the claim says: above zero, or within the claim's margin around zero;
-- contradicted where the interval lies on the other side;
-- undecided otherwise. An interval that holds zero does not show that two things are equal.
+- supported where the interval lies above zero, or within the claim's margin around zero if it has a margin;
+- contradicted where the interval lies below zero, or outside the margin;
+- undecided otherwise. An interval that includes zero does not show equality.
 
-Supported and contradicted also need Holm's p, corrected over the tasks of a model, to be below 0.05. Where the study has
-fewer replicates than the claim takes, the claim is undecided whatever the interval. All other claims are descriptive.
+Supported and contradicted also require Holm's p, corrected over the tasks of a model, below 0.05. A study with fewer replicates
+than the claim needs leaves the claim undecided. Claims that are not primary are descriptive.
 """
 
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ SUPPORTED, CONTRADICTED, UNDECIDED, DESCRIPTIVE = "supported", "contradicted", "
 NEW_BASES, THIS_MODEL, THESE_MODELS = "new base models of this kind", "this model", "these models"
 ALPHA = 0.05
 TESTED = ("same", "other", "roomier", "tighter")
-ONLY = ("model", "task", "eval_task")
+SCOPE_KEYS = ("model", "task", "eval_task")
 
 
 @dataclass(frozen=True)
 class Study:
     """The tables (rows by name), and the settings that decide which rows a claim is about (claim_conditions.conditions).
 
-    `first_recipe` is the study's first recipe, and `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks over the same problems share}}. `weaker` lists the
-    tasks and models with the weaker signal, `own_bases` the models whose replicates are pretrained anew.
+    `tasks` is {name: {"completion_tokens": int, "problems": a name that tasks with the same problems share}}. `weaker` lists the
+    tasks and models with the weaker signal, `own_bases` the models with a pretrained base model for each replicate.
     """
 
     tables: dict[str, list[dict]]
@@ -39,19 +39,19 @@ class Study:
     own_bases: list[str]
 
     def rows(self, table: str, claim: dict, **values) -> list[dict]:
-        """Rows of a table in the claim's scope whose columns have the given `values`."""
-        found = [row for row in self.tables.get(table, []) if in_scope(row, claim, self.tasks)]
-        return [row for row in found if all(row.get(key) == value for key, value in values.items())]
+        """Rows of a table in the claim's scope whose columns equal `values`."""
+        rows = [row for row in self.tables.get(table, []) if is_in_scope(row, claim, self.tasks)]
+        return [row for row in rows if all(row.get(key) == value for key, value in values.items())]
 
     def by_cell(self, table: str, claim: dict, **values) -> dict[tuple, list[dict]]:
         """The same rows by cell."""
-        found: dict[tuple, list[dict]] = {}
+        cells: dict[tuple, list[dict]] = {}
         for row in self.rows(table, claim, **values):
-            found.setdefault(cell_of(row), []).append(row)
-        return found
+            cells.setdefault(cell_of(row), []).append(row)
+        return cells
 
     def population(self, model: str) -> str:
-        """The population that a row holds for; without a model, that of a row over all models of the study."""
+        """The population that a row is about; `model` is "" in a row over all models of the study."""
         if model:
             return NEW_BASES if model in self.own_bases else THIS_MODEL
         models = {row["model"] for row in self.tables.get("gains", [])}
@@ -63,20 +63,20 @@ def cell_of(row: dict) -> tuple:
 
 
 def relation(task: str, eval_task: str, tasks: dict[str, dict]) -> str:
-    """How the test relates to the task that was trained on: a word of TESTED; "alike" if only the grader or the prompt differs."""
+    """How a test relates to the task of training: a word of TESTED, or "alike" if only the grader or the prompt differs."""
     if task == eval_task:
         return "same"
-    one, other = tasks[task], tasks[eval_task]
-    if one["problems"] != other["problems"]:
+    trained_on, tested_on = tasks[task], tasks[eval_task]
+    if trained_on["problems"] != tested_on["problems"]:
         return "other"
-    limits = one["completion_tokens"], other["completion_tokens"]
+    limits = trained_on["completion_tokens"], tested_on["completion_tokens"]
     return "alike" if limits[0] == limits[1] else "roomier" if limits[1] > limits[0] else "tighter"
 
 
-def in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
+def is_in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
     _, task, eval_task = cell = cell_of(row)
-    only = claim.get("only", {})
-    if any(value not in only.get(key, [value]) for key, value in zip(ONLY, cell)):
+    scope = claim.get("only", {})
+    if any(value not in scope.get(key, [value]) for key, value in zip(SCOPE_KEYS, cell)):
         return False
     return claim.get("tested", "same") == "any" or relation(task, eval_task, tasks) == claim.get("tested", "same")
 
@@ -84,14 +84,16 @@ def in_scope(row: dict, claim: dict, tasks: dict[str, dict]) -> bool:
 # --- verdicts ----------------------------------------------------------------------------------------------------------
 
 
-def judged(rows: list[dict], claim: dict) -> list[dict]:
-    """The rows of a primary claim with `p_holm` and `verdict`. Rows that cannot be decided (a reason in `open`, or too few
-    replicates) do not count as comparisons."""
-    known = [row["open"] is None and not row["seeds"] < claim["replicates"] for row in rows]
-    p_values = np.array([level(row, claim.get("margin")) if one else np.nan for row, one in zip(rows, known)])
+def add_verdicts(rows: list[dict], claim: dict) -> list[dict]:
+    """The rows of a primary claim with `p_holm` and `verdict`. Undecidable rows (a reason in `open`, or too few replicates) do not
+    count as comparisons."""
+    is_decidable = [row["open"] is None and not row["seeds"] < claim["replicates"] for row in rows]
+    p_values = np.array(
+        [interval_p(row, claim.get("margin")) if decidable else np.nan for row, decidable in zip(rows, is_decidable)]
+    )
     for model in {row["model"] for row in rows}:
-        own = np.array([row["model"] == model for row in rows])
-        p_values[own] = statistics.holm(p_values[own])
+        of_model = np.array([row["model"] == model for row in rows])
+        p_values[of_model] = statistics.holm(p_values[of_model])
     return [row | {"p_holm": float(p), "verdict": _verdict(row, claim, p)} for row, p in zip(rows, p_values)]
 
 
@@ -102,26 +104,30 @@ def _verdict(row: dict, claim: dict, p_holm: float) -> str:
         return f"{UNDECIDED}: {row['open']}"
     if not p_holm < ALPHA:
         return UNDECIDED
-    return within(row["low"], row["high"], claim["margin"]) if "margin" in claim else beyond(row["low"], row["high"])
+    return (
+        verdict_on_margin(row["low"], row["high"], claim["margin"])
+        if "margin" in claim
+        else verdict_on_sign(row["low"], row["high"])
+    )
 
 
-def beyond(low: float, high: float) -> str:
-    """The verdict on a claim that an estimate is positive. Unknown ends (nan) leave the claim undecided."""
+def verdict_on_sign(low: float, high: float) -> str:
+    """The verdict on the claim that an estimate is positive. Unknown ends (nan) leave it undecided."""
     return SUPPORTED if low > 0 else CONTRADICTED if high < 0 else UNDECIDED
 
 
-def within(low: float, high: float, margin: float) -> str:
-    """The verdict on a claim that an estimate lies within `margin` of zero: two one-sided tests (Schuirmann 1987), each at 2.5 %,
+def verdict_on_margin(low: float, high: float, margin: float) -> str:
+    """The verdict on the claim that an estimate lies within `margin` of zero: two one-sided tests (Schuirmann 1987), each at 2.5 %,
     because the interval has 95 %."""
     if -margin < low and high < margin:
         return SUPPORTED
     return CONTRADICTED if low > margin or high < -margin else UNDECIDED
 
 
-def level(row: dict, margin: float | None) -> float:
-    """Two-sided p: 1 less the level at which the interval just reaches zero, or the nearer end of the margin around zero.
+def interval_p(row: dict, margin: float | None) -> float:
+    """Two-sided p: 1 less the level at which the interval reaches zero, or with a margin its nearer end.
 
-    Where the table has no p, the whole width of the interval is treated as a t term over seeds, the most conservative case.
+    Where the table has no p, the interval is treated as a t interval over seeds, the most conservative case.
     """
     if margin is None and row["p"] is not None:
         return row["p"]

@@ -1,4 +1,4 @@
-"""Which studies have data for a figure: decided by the configuration alone, before anything is run."""
+"""Whether a study has data for a figure: decided from the configuration, before any run."""
 
 import json
 
@@ -7,11 +7,11 @@ from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
 
 
-def trained(config: dict, study: str) -> bool:
+def has_training(config: dict, study: str) -> bool:
     return bool(paths.updates(config, study))
 
 
-def with_rollouts(config: dict, study: str) -> bool:
+def has_rollouts(config: dict, study: str) -> bool:
     """Whether a run samples rollouts."""
     names = {run.recipe for run in paths.runs(config, study)} - {"recorded"}
     return any(not settings.is_supervised(config["recipes"][name]) for name in names)
@@ -33,49 +33,49 @@ def has_reach(config: dict, study: str) -> bool:
 def has_leads(config: dict, study: str) -> bool:
     """Whether there are more than three base models, with `hard` trained beside another policy."""
     bases, names = {run.base for run in paths.runs(config, study)}, set(settings.policies_of(config["studies"][study]))
-    return trained(config, study) and len(bases) > 3 and "hard" in names and len(names) > 1
+    return has_training(config, study) and len(bases) > 3 and "hard" in names and len(names) > 1
 
 
 def is_compared(config: dict, study: str) -> bool:
     """Whether `hard` is trained beside another policy."""
     names = set(settings.policies_of(config["studies"][study]))
-    return trained(config, study) and "hard" in names and len(names) > 1
+    return has_training(config, study) and "hard" in names and len(names) > 1
 
 
 def has_tiers(config: dict, study: str) -> bool:
-    """Whether the problems of a test are known to have tiers. Those of a user's own rows are not: the rows are not read here."""
+    """Whether the configuration says that problems of a test have tiers. Tiers in a user's own rows are unknown before they are read."""
     return any(settings.has_tiers(config["tasks"][test]) for _, test in tests(config, study))
 
 
 def has_budgets(config: dict, study: str) -> bool:
     """Whether a rule chooses subsets of more than one size."""
-    chosen_by = [config["policies"][name] for name in settings.policies_of(config["studies"][study])]
-    pairs = {(policy["rule"], str(policy["budget"])) for policy in chosen_by if "budget" in policy and "probed_on" not in policy}
-    return trained(config, study) and len(pairs) > len({rule for rule, _ in pairs})
+    entries = [config["policies"][name] for name in settings.policies_of(config["studies"][study])]
+    pairs = {(policy["rule"], str(policy["budget"])) for policy in entries if "budget" in policy and "probed_on" not in policy}
+    return has_training(config, study) and len(pairs) > len({rule for rule, _ in pairs})
 
 
 def lines(config: dict, study: str) -> dict[str, str]:
-    """{policy: the policy with the largest budget among those that differ from it in the budget alone}."""
-    way = lambda name: json.dumps(
+    """{policy: the policy with the largest budget among those that differ from it only in the budget}."""
+    rule_of = lambda name: json.dumps(
         {key: value for key, value in config["policies"][name].items() if key != "budget"}, sort_keys=True
     )
 
     def size(name: str) -> tuple[bool, float]:
         budget = config["policies"].get(name, {}).get("budget", 0)
-        if isinstance(budget, dict):
+        if isinstance(budget, dict):  # a number of prompts, or money
             return False, -(budget["prompts"] if "prompts" in budget else budget["money"] / budget["label_price"])
         return True, -budget
 
-    chosen = sorted(settings.policies_of(config["studies"][study]), key=size)
-    most: dict[str, str] = {}
-    for name in chosen:
-        most.setdefault(way(name), name)
-    return {name: most[way(name)] for name in settings.policies_of(config["studies"][study])}
+    policy_names = sorted(settings.policies_of(config["studies"][study]), key=size)
+    largest_budget: dict[str, str] = {}
+    for name in policy_names:
+        largest_budget.setdefault(rule_of(name), name)
+    return {name: largest_budget[rule_of(name)] for name in settings.policies_of(config["studies"][study])}
 
 
 def has_labels(config: dict, study: str) -> bool:
-    """Whether runs differ in the labels that they need: for the whole pool, for the chosen prompts, or for none. False where prompts
-    are chosen while training: figure `rollouts` shows labels then."""
+    """Whether runs differ in the labels that they need: of the whole pool, of the chosen prompts, or none. False where prompts are
+    chosen while training, because figure `rollouts` shows labels then."""
     plan = config["studies"][study]
     needs = {
         (
@@ -87,7 +87,7 @@ def has_labels(config: dict, study: str) -> bool:
     }
     by = {config["policies"][name].get("by", "pass_rate") for name in settings.policies_of(plan) if name in config["policies"]}
     differ = len(needs) > 1 and by != {"pass_rate"}
-    return trained(config, study) and differ and not chooses_while_training(config, study)
+    return has_training(config, study) and differ and not chooses_while_training(config, study)
 
 
 def chooses_while_training(config: dict, study: str) -> bool:
@@ -102,13 +102,13 @@ def chooses_at_equal_rollouts(config: dict, study: str) -> bool:
 
 
 def limits(config: dict, study: str) -> dict[str, int]:
-    """{test: completion limit} of tests in pairs: one grades cut completions, the other the same completions whole."""
-    found = {}
+    """{test: completion limit} of pairs of tests that grade the same completions: truncated, and uncut."""
+    token_limits = {}
     for model, task in {(run.model, run.task) for run in paths.runs(config, study)}:
         names = paths.eval_tasks(config, study, task, model)
-        pairs = [(cut, whole) for cut in names if (whole := config["tasks"][cut].get("cut_from")) in names]
-        found |= {name: config["tasks"][name]["completion_tokens"] for pair in pairs for name in pair}
-    return found
+        pairs = [(cut, uncut) for cut in names if (uncut := config["tasks"][cut].get("cut_from")) in names]
+        token_limits |= {name: config["tasks"][name]["completion_tokens"] for pair in pairs for name in pair}
+    return token_limits
 
 
 def is_published(config: dict, study: str) -> bool:

@@ -1,8 +1,8 @@
-"""The explorer: every completion of a study beside its base model's, as one HTML file that needs nothing else.
+"""The explorer: every completion of a study and of its base models, as a single self-contained HTML file.
 
-The file holds JSON, gzipped and in base64: an index with the problems and the grades of all rows, which the page reads when it
-opens, and a block of texts for each evaluation, which it reads to show or search one of them. So a browser cannot take a completion
-for HTML, and a file with tens of thousands of completions is small enough to mail.
+The file holds JSON, gzipped and in base64: an index with the problems and all grades, which the page reads when it opens, and a block
+of texts for each evaluation, which it reads to show or search the evaluation. A browser cannot interpret a completion as HTML, and a
+file with tens of thousands of completions is small enough to mail.
 """
 
 import base64
@@ -30,21 +30,21 @@ UNKNOWN = -1  # for truncated or tokens that a recording does not have: JSON has
 def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict, list[dict]]:
     """(index, blocks of texts) of a study. `config` comes from paths.of_study; `graders` maps each test to its grader.
 
-    A block holds the completions of one base model, or of the last checkpoint of one run, on one test: `index["blocks"][i]` their
-    grades as columns, `texts[i]` their texts in the same order. `problem` is a position in `index["tests"][test]`.
+    A block holds the completions of a base model, or of the last checkpoint of a run, on a test: `index["blocks"][i]` the grades as
+    columns, `texts[i]` the texts in the same order. `problem` is a position in `index["tests"][test]`.
     """
     tests = {test: tasks.read_problems(paths.problems(test, "test")) for test in graders}
     columns, texts = [], []
-    for path, key in evaluated(config, study):
+    for path, key in evaluation_files(config, study):
         rows = read_rows(path, key["policy"] is not None)
         numbers = {problem["id"]: number for number, problem in enumerate(tests[key["test"]])}
-        unknown = set(rows.id) - set(numbers)
-        if unknown:
-            raise UserError(f"{path}: id '{min(unknown)}' is not in {paths.problems(key['test'], 'test')}; {AGAIN}")
+        unknown_ids = set(rows.id) - set(numbers)
+        if unknown_ids:
+            raise UserError(f"{path}: id '{min(unknown_ids)}' is not in {paths.problems(key['test'], 'test')}; {AGAIN}")
         rows = rows.assign(problem=rows.id.map(numbers)).sort_values(
             ["problem", "decoding", "sample"], ascending=[True, False, True]
         )
-        columns.append(key | {"step": int(rows.step.iloc[0])} | as_columns(rows))
+        columns.append(key | {"step": int(rows.step.iloc[0])} | grade_columns(rows))
         extract = GRADERS[graders[key["test"]]].extract
         texts.append({"completion": list(rows.completion), "extracted": [extract(text) for text in rows.completion]})
     problems = {
@@ -53,9 +53,9 @@ def read_study(config: dict, study: str, graders: dict[str, str]) -> tuple[dict,
     return {"study": study, "tests": problems, "graders": graders, "blocks": columns}, texts
 
 
-def evaluated(config: dict, study: str) -> Iterator[tuple[str, dict]]:
-    """(evaluation file, {model, base, test, task, recipe, policy, seed}): base models first, whose last four are None."""
-    nothing = dict.fromkeys(("task", "recipe", "policy", "seed"))
+def evaluation_files(config: dict, study: str) -> Iterator[tuple[str, dict]]:
+    """(evaluation file, {model, base, test, task, recipe, policy, seed}). Base models come first; their last four are None."""
+    no_run = dict.fromkeys(("task", "recipe", "policy", "seed"))
     plan = config["studies"][study]
     bases = {
         (model, base, test): None
@@ -64,20 +64,20 @@ def evaluated(config: dict, study: str) -> Iterator[tuple[str, dict]]:
         for test in paths.eval_tasks(config, study, task, model)
     }
     for model, base, test in bases:
-        yield paths.evaluation(f"{base}/base", test), {"model": model, "base": base, "test": test} | nothing
+        yield paths.evaluation(f"{base}/base", test), {"model": model, "base": base, "test": test} | no_run
     for run in paths.runs(config, study):
         key = {name: getattr(run, name) for name in ("model", "base", "task", "recipe", "policy", "seed")}
         for test in paths.eval_tasks(config, study, run.task, run.model):
             yield paths.evaluation(run.path, test), key | {"test": test}
 
 
-def read_rows(path: str, last: bool) -> pd.DataFrame:
-    """The graded completions of an evaluation (only the last step if `last`) with their texts from the .jsonl.gz beside it.
+def read_rows(path: str, last_step_only: bool) -> pd.DataFrame:
+    """The graded completions of an evaluation with their texts, which are in a .jsonl.gz in the same folder.
 
-    Bytes that are not UTF-8 are kept as U+DC80 to U+DCFF (Python's surrogateescape); the page shows their numbers.
+    Bytes that are not UTF-8 become U+DC80 to U+DCFF (Python's surrogateescape); the page shows their numbers.
     """
     graded = evaluations.read(path)
-    if last:
+    if last_step_only:
         graded = graded[graded.step == graded.step.max()]
     source = paths.completions(path)
     kinds = {"step": int, "id": (str, int), "decoding": str, "sample": int, "completion": str}
@@ -85,25 +85,25 @@ def read_rows(path: str, last: bool) -> pd.DataFrame:
     for line, row in enumerate(files.read_jsonl(source, kinds, errors="surrogateescape"), start=1):
         key = (row["step"], str(row["id"]), row["decoding"], row["sample"])
         if key in texts:
-            raise UserError(f"{source}: row {line}: {_named(key)} stands in the file twice; {AGAIN}")
+            raise UserError(f"{source}: row {line}: {_describe_key(key)} stands in the file twice; {AGAIN}")
         texts[key] = row["completion"]
     keys = list(graded[evaluations.KEY].itertuples(index=False, name=None))
-    for key, twice in zip(keys, graded.duplicated(evaluations.KEY)):
-        if twice:
-            raise UserError(f"{path}: {_named(key)} stands in the file twice; {AGAIN}")
+    for key, is_duplicate in zip(keys, graded.duplicated(evaluations.KEY)):
+        if is_duplicate:
+            raise UserError(f"{path}: {_describe_key(key)} stands in the file twice; {AGAIN}")
         if key not in texts:
-            raise UserError(f"{source}: {_named(key)} is graded in {path} but has no text; {AGAIN}")
-    # As objects: strings of some versions of pandas cannot hold surrogates.
+            raise UserError(f"{source}: {_describe_key(key)} is graded in {path} but has no text; {AGAIN}")
+    # dtype=object, because the strings of some versions of pandas cannot hold surrogates.
     return graded.assign(completion=pd.Series([texts[key] for key in keys], graded.index, dtype=object))
 
 
-def _named(key: tuple) -> str:
+def _describe_key(key: tuple) -> str:
     step, identity, decoding, sample = key
     return f"sample {sample} ({decoding}) of '{identity}' at step {step}"
 
 
-def as_columns(rows: pd.DataFrame) -> dict[str, list]:
-    """Grades as lists of small numbers, one entry a row."""
+def grade_columns(rows: pd.DataFrame) -> dict[str, list]:
+    """Grades as lists of small numbers, an entry for each row."""
     return {
         "problem": rows.problem.tolist(),
         "greedy": (rows.decoding == "greedy").astype(int).tolist(),
@@ -116,13 +116,13 @@ def as_columns(rows: pd.DataFrame) -> dict[str, list]:
 
 
 def page(title: str, index: dict, texts: list[dict]) -> str:
-    """The HTML file. Its Content-Security-Policy allows only this script and this style, by their checksums."""
+    """The HTML file. Its Content-Security-Policy allows only the explorer's script and style, by their checksums."""
     script, style = ("\n".join((web.TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPT, STYLE))
-    values = {"script": Markup(script), "style": Markup(style), "index": packed(index), "texts": map(packed, texts)}
+    values = {"script": Markup(script), "style": Markup(style), "index": pack(index), "texts": map(pack, texts)}
     return web.template("explorer.html", checksum=checksum).render(title=title, **values)
 
 
-def packed(value) -> str:
+def pack(value) -> str:
     """JSON, gzipped, in base64. Lone surrogates stay escaped in the JSON, because UTF-8 cannot encode them."""
     return base64.b64encode(gzip.compress(json.dumps(value, separators=(",", ":")).encode("ascii"), 6, mtime=0)).decode("ascii")
 

@@ -3,7 +3,7 @@
 import itertools
 import unicodedata
 
-from hardgrpo.report.cells import Cell, Column, Marked, Math, plain
+from hardgrpo.report.table_columns import Cell, Column, Marked, Math, plain
 
 INSTALL = (
     "install latexmk and TeX Live (Debian: latexmk texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended"
@@ -19,7 +19,7 @@ MARKS = {"best": r"\textbf", "second": r"\underline"}
 
 
 def escape(text: str) -> str:
-    """Text that TeX prints as it is. Control characters become "?", and so do separators of lines, at which pdflatex stops."""
+    """Text that TeX prints unchanged. Control characters become "?", and so do line separators, at which pdflatex stops."""
     return "".join(
         CHARACTERS.get(
             character,
@@ -30,7 +30,7 @@ def escape(text: str) -> str:
 
 
 def number(text: str) -> str:
-    """A number as hardgrpo.analysis.formats writes it."""
+    """A number that hardgrpo.analysis.formats wrote, in LaTeX."""
     return "".join(SIGNS.get(character, escape(character)) for character in text)
 
 
@@ -44,46 +44,46 @@ def render(cell: Cell, as_number: bool = False) -> str:
     return number(cell) if as_number else escape(cell)
 
 
-def noted(note: Cell, cell: str) -> str:
-    """A column's note, filled with the cell that is the same in all rows."""
+def fill_note(note: Cell, cell: str) -> str:
+    """A column's note, filled with the cell that all rows share."""
     if isinstance(note, tuple):
-        return "".join(noted(part, cell) for part in note)
+        return "".join(fill_note(part, cell) for part in note)
     return render(note).replace("{}", escape(cell)) if isinstance(note, Math) else escape(note.format(cell))
 
 
-def wrapped(cell: str, column: Column) -> str:
+def allow_breaks(cell: str, column: Column) -> str:
     """Allow line breaks after underscores if the column wraps its text."""
     return cell.replace(r"\_", r"\_\allowbreak{}") if column.width else cell
 
 
 def table(columns: list[Column]) -> str:
-    r"""A booktabs longtable, which may break over pages; empty if there are no rows.
+    r"""A booktabs longtable, which may break over pages; "" without rows.
 
-    It has a caption if \tablecaption is defined. A column with a note and the same cell in all rows goes into the caption.
+    The table has a caption if \tablecaption is defined. A column with a note and the same cell in all rows moves into the caption.
     """
     if not columns or not columns[0].cells:
         return ""
-    said, kept = [], []
+    caption_notes, shown_columns = [], []
     for column in columns:
-        alike = list(filter(None, dict.fromkeys(column.cells)))
-        if column.note and len(alike) == 1:
-            said.append(noted(column.note, alike[0]))
+        values = list(filter(None, dict.fromkeys(column.cells)))
+        if column.note and len(values) == 1:
+            caption_notes.append(fill_note(column.note, values[0]))
         else:
-            kept.append(column)
-    notes = "; ".join(said)
-    # In the columns that name the row, a cell that repeats the one above is left empty.
-    names = sum(1 for _ in itertools.takewhile(lambda column: column.align == "l" and not column.width, kept))
-    lines, above = [], [None] * len(kept)
-    for row in zip(*([wrapped(render(cell, column.number), column) for cell in column.cells] for column in kept)):
-        same = list(itertools.accumulate((a == b for a, b in zip(row, above)), lambda x, y: x and y))
-        lines.append([("" if same[i] and i < names - 1 else cell) for i, cell in enumerate(row)])
-        above = row
-    head = " & ".join(render(column.header) for column in kept) + r" \\"
-    said_once = f"{notes[:1].upper()}{notes[1:]}." if notes else ""
+            shown_columns.append(column)
+    notes = "; ".join(caption_notes)
+    # In the columns that name the row, a cell that equals the cell above is left empty.
+    names = sum(1 for _ in itertools.takewhile(lambda column: column.align == "l" and not column.width, shown_columns))
+    lines, previous_row = [], [None] * len(shown_columns)
+    for row in zip(*([allow_breaks(render(cell, column.number), column) for cell in column.cells] for column in shown_columns)):
+        repeats = list(itertools.accumulate((a == b for a, b in zip(row, previous_row)), lambda x, y: x and y))
+        lines.append([("" if repeats[i] and i < names - 1 else cell) for i, cell in enumerate(row)])
+        previous_row = row
+    head = " & ".join(render(column.header) for column in shown_columns) + r" \\"
+    caption_note = f"{notes[:1].upper()}{notes[1:]}." if notes else ""
     text = [
-        rf"\ifdefined\tablecaption{size(kept)}\fi",
-        rf"\begin{{longtable}}{{@{{}}{''.join(map(alignment, kept))}@{{}}}}",
-        rf"\ifdefined\tablecaption\caption{{\tablecaption{{}} {said_once}}}\\\fi{'  % ' + said_once if said_once else ''}",
+        rf"\ifdefined\tablecaption{size(shown_columns)}\fi",
+        rf"\begin{{longtable}}{{@{{}}{''.join(map(alignment, shown_columns))}@{{}}}}",
+        rf"\ifdefined\tablecaption\caption{{\tablecaption{{}} {caption_note}}}\\\fi{'  % ' + caption_note if caption_note else ''}",
         rf"\toprule {head} \midrule\endfirsthead",
         rf"\toprule {head} \midrule\endhead",
         r"\bottomrule\endfoot",
@@ -102,7 +102,7 @@ TEXT_WIDTH = 455  # points
 
 def size(columns: list[Column]) -> str:
     """The largest font in which a table fits the paper's text width; empty for the usual font."""
-    length = lambda cell: len(plain(cell).replace("→", ""))  # arrows stand between digits, which are narrower than average
+    length = lambda cell: len(plain(cell).replace("→", ""))  # the digits around an arrow are narrower than average
     characters = sum(max(map(length, (column.header, *column.cells))) for column in columns if not column.width)
     space = TEXT_WIDTH * (1 - sum(column.width for column in columns)) - 7 * len(columns)
     fonts = {"": 4.6, r"\scriptsize": 4.0}  # points a character, on average
@@ -111,7 +111,7 @@ def size(columns: list[Column]) -> str:
 
 def macros(values: dict[str, str]) -> str:
     r"""`\result{key}` for every key; an unknown key stops the compilation instead of printing nothing."""
-    head = (
+    header = (
         "% Made from the summaries by write_numbers.py; not to be edited.\n"
         r"\makeatletter"
         "\n"
@@ -119,7 +119,7 @@ def macros(values: dict[str, str]) -> str:
         "\n"
     )
     body = "".join(f"\\@namedef{{result@{key}}}{{{value}}}\n" for key, value in values.items())
-    return head + body + "\\makeatother\n"
+    return header + body + "\\makeatother\n"
 
 
 def captions(kind: str, values: dict[str, str]) -> str:

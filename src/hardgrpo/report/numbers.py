@@ -1,4 +1,4 @@
-"""The numbers of the paper's text, as LaTeX macros, each with the row of a summary table that it comes from."""
+"""The numbers of the paper's text as LaTeX macros, each with its origin in a summary table."""
 
 import functools
 
@@ -9,7 +9,7 @@ from hardgrpo.report.latex import escape
 from hardgrpo.report.paragraphs import cell
 from hardgrpo.runtime import files
 
-# How the values of a row's columns become text.
+# {format: function that turns the values of a row's columns into text}
 FORMATS = {
     "points": formats.points,
     "gain": formats.signed_interval,
@@ -20,7 +20,7 @@ FORMATS = {
         formats.probability(value) if not value >= 0.001 else f"={formats.probability(value)}"
     ),  # after 'p': '=0.032'
     "count": lambda value: f"{value:.0f}",
-    **{f"part {index + 1}": functools.partial(formats.part, index) for index in range(3)},  # of a gain
+    **{f"part {index + 1}": functools.partial(formats.rounded_part, index) for index in range(3)},  # of a gain
 }
 PARAGRAPHS = {  # macro: function of paragraphs.py
     "verdicts": "judged",
@@ -36,12 +36,12 @@ PARAGRAPHS = {  # macro: function of paragraphs.py
 ORIGIN = ["key", "text", "table", "line", "columns", "written"]
 
 
-def written(how: str, *values) -> str:
-    return escape(*values) if how == "text" else latex.number(FORMATS[how](*values))
+def format_values(form: str, *values) -> str:
+    return escape(*values) if form == "text" else latex.number(FORMATS[form](*values))
 
 
 class Numbers:
-    """Macros by key, each with its origin."""
+    """Macros (`values`) and the origin of each."""
 
     def __init__(self, tables: files.Tables, first_recipe: str):
         self.values: dict[str, str] = {}
@@ -57,12 +57,12 @@ class Numbers:
         self.origins.append(dict.fromkeys(ORIGIN, "") | dict(zip(ORIGIN, (key, text, *origin))))
         return rf"\result{{{key}}}"
 
-    def add(self, key: str, table: str, row, columns: list[str], how: str) -> str:
+    def add(self, key: str, table: str, row, columns: list[str], form: str) -> str:
         """Define a macro from a row of a table, unless it is defined; return its use."""
         if key in self.values:
             return rf"\result{{{key}}}"
-        text = written(how, *(getattr(row, column) for column in columns))
-        return self.define(key, text, table, row.line, " ".join(columns), how)
+        text = format_values(form, *(getattr(row, column) for column in columns))
+        return self.define(key, text, table, row.line, " ".join(columns), form)
 
 
 def texts(numbers: Numbers, study: dict) -> dict[str, str]:
@@ -94,44 +94,51 @@ def design(study: dict) -> dict[str, str]:
         "pretrained": "yes" if study["pretrained"] else "",
         "own.bases": "yes" if study["own_bases"] else "",
         "shared.bases": "" if study["own_bases"] else "yes",
-        "other.recipes": escape("; ".join(f"{name}: {said(differs)}" for name, differs in study["other_recipes"].items())),
+        "other.recipes": escape(
+            "; ".join(f"{name}: {describe_settings(differs)}" for name, differs in study["other_recipes"].items())
+        ),
         "recorded": "" if recipe or study["chosen_from"] else "yes",
     } | {f"recipe.{key}": escape(value) for key, value in recipe.items()}
 
 
-def said(settings: dict) -> str:
-    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'. A key whose value is None is left out: the recipe lacks it."""
-    words = {key: f"({said(value)})" if isinstance(value, dict) else value for key, value in settings.items() if value is not None}
+def describe_settings(settings: dict) -> str:
+    """{'loss': 'dr_grpo', 'adapter': {'rank': 8}} -> 'loss dr_grpo, adapter (rank 8)'. Keys with value None, which the recipe lacks,
+    are left out."""
+    words = {
+        key: f"({describe_settings(value)})" if isinstance(value, dict) else value
+        for key, value in settings.items()
+        if value is not None
+    }
     return ", ".join([f"{key.replace('_', ' ')} {value}" for key, value in words.items()])
 
 
 def define(numbers: Numbers) -> None:
     """Define a macro for each number that main.tex or a paragraph may quote."""
     tables, add = numbers.tables, numbers.add
-    for r in tables["gains"].itertuples():
-        add(f"gain.{cell(r)}.{r.decoding}", "gains", r, interval("gain"), "gain")
-        add(f"base.{r.model}.{r.eval_task}.{r.decoding}", "gains", r, ["base_accuracy"], "points")
-        add(f"detectable.{cell(r)}.{r.decoding}", "gains", r, ["mdd"], "points")
-    for r in tables["differences"].itertuples():
-        add(f"difference.{cell(r)}.{r.minus_arm}", "differences", r, interval("difference"), "gain")
-        add(f"p.{cell(r)}.{r.minus_arm}", "differences", r, ["p_holm"], "p")
-        add(f"detectable.difference.{r.model}.{r.task}.{r.eval_task}", "differences", r, ["mdd"], "points")
-    for r in tables["learnable"].itertuples():
-        add(f"learnable.{r.model}.{r.task}.{r.arm}", "learnable", r, interval("learnable"), "interval")
-    for r in tables["parts"].itertuples():
+    for row in tables["gains"].itertuples():
+        add(f"gain.{cell(row)}.{row.decoding}", "gains", row, interval("gain"), "gain")
+        add(f"base.{row.model}.{row.eval_task}.{row.decoding}", "gains", row, ["base_accuracy"], "points")
+        add(f"detectable.{cell(row)}.{row.decoding}", "gains", row, ["mdd"], "points")
+    for row in tables["differences"].itertuples():
+        add(f"difference.{cell(row)}.{row.minus_arm}", "differences", row, interval("difference"), "gain")
+        add(f"p.{cell(row)}.{row.minus_arm}", "differences", row, ["p_holm"], "p")
+        add(f"detectable.difference.{row.model}.{row.task}.{row.eval_task}", "differences", row, ["mdd"], "points")
+    for row in tables["learnable"].itertuples():
+        add(f"learnable.{row.model}.{row.task}.{row.arm}", "learnable", row, interval("learnable"), "interval")
+    for row in tables["parts"].itertuples():
         for part in ("finishing", "correctness"):
-            add(f"{part}.{cell(r)}", "parts", r, interval(part), "gain")
+            add(f"{part}.{cell(row)}", "parts", row, interval(part), "gain")
         for name in ("base_answered", "answered", "base_accuracy"):
-            add(f"{name.replace('_', '.')}.{cell(r)}", "parts", r, [name], "points")
-    for r in tables["subsets"].itertuples():
-        add(f"zero.{r.model}.{r.task}.{r.policy}", "subsets", r, ["zero_share"], "points")
-        add(f"tied.{r.model}.{r.task}.{r.policy}", "subsets", r, ["tied"], "count")
-    whole_run = tables["trajectories"].stretch.isna()
-    for r in tables["trajectories"][whole_run].itertuples():
+            add(f"{name.replace('_', '.')}.{cell(row)}", "parts", row, [name], "points")
+    for row in tables["subsets"].itertuples():
+        add(f"zero.{row.model}.{row.task}.{row.policy}", "subsets", row, ["zero_share"], "points")
+        add(f"tied.{row.model}.{row.task}.{row.policy}", "subsets", row, ["tied"], "count")
+    is_whole_run = tables["trajectories"].stretch.isna()
+    for row in tables["trajectories"][is_whole_run].itertuples():
         for name in ("mixed", "all_right", "all_wrong"):
-            add(f"{name.replace('_', '.')}.{r.model}.{r.task}.{r.policy}", "trajectories", r, interval(name), "interval")
-        add(f"never.solved.{r.model}.{r.task}.{r.policy}", "trajectories", r, ["never_solved"], "points")
-    for r in tables["trajectories"][~whole_run].itertuples():
-        for name, is_there in (("first", r.begin == 0), ("last", r.end == 1)):
+            add(f"{name.replace('_', '.')}.{row.model}.{row.task}.{row.policy}", "trajectories", row, interval(name), "interval")
+        add(f"never.solved.{row.model}.{row.task}.{row.policy}", "trajectories", row, ["never_solved"], "points")
+    for row in tables["trajectories"][~is_whole_run].itertuples():
+        for name, is_there in (("first", row.begin == 0), ("last", row.end == 1)):
             if is_there:
-                add(f"mixed.{name}.{r.model}.{r.task}.{r.policy}", "trajectories", r, interval("mixed"), "interval")
+                add(f"mixed.{name}.{row.model}.{row.task}.{row.policy}", "trajectories", row, interval("mixed"), "interval")

@@ -1,7 +1,7 @@
-"""The values of the paper's paragraphs that depend on results. Their text is templates/paragraphs.tex.j2.
+"""The values of the paper's paragraphs that depend on results; templates/paragraphs.tex.j2 has their text.
 
-Each function gets `numbers` (numbers.py), whose `tables` are the summaries and whose `add` makes a LaTeX macro of a row, and returns
-LaTeX, or '' where the study has no such result. A paragraph names the ends of a table; the table beside it lists all numbers.
+Each function gets `numbers` (numbers.Numbers), whose `tables` are the summaries and whose `add` makes a LaTeX macro of a row, and
+returns LaTeX, or '' where the study lacks the result. A paragraph quotes the smallest and the largest number of a table.
 """
 
 import functools
@@ -12,11 +12,11 @@ import jinja2
 import pandas as pd
 
 from hardgrpo.analysis.columns import interval
+from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import web
 from hardgrpo.report.latex import escape
-from hardgrpo.report.tables.gains import at_home
 
-FEW = 4  # the abstract tells up to so many estimates one by one; it counts or omits more
+FEW = 4  # the abstract lists up to 4 estimates; it counts or omits more
 LEADING, RIVAL = "hard", "random"
 PROPERTIES = {  # of a base model, by the predictor of lead_regressions
     "base_accuracy": "accuracy",
@@ -53,7 +53,7 @@ def _templates():
 
 
 def tidy(text: str) -> str:
-    """Paragraphs with single spaces, and none before punctuation, as lines that a blank line separates."""
+    """Paragraphs with single spaces and no space before punctuation, each a line; blank lines separate them."""
     paragraphs = (re.sub(r"[ \n]+", " ", part).strip() for part in re.split(r"\n *\n\s*", text))
     return "\n\n".join(re.sub(r" ([,.;:)])", r"\1", part).replace(r" \seefigure", r"\seefigure") for part in paragraphs if part)
 
@@ -63,9 +63,9 @@ def cell(row) -> str:
 
 
 def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> list[dict]:
-    """The least and the largest estimate of a column as {"number": macro, "arm": label}, or the only one; [] without estimates.
+    """The smallest and the largest estimate of a column as {"number": macro, "arm": label}, or the only estimate; [] without any.
 
-    `key` gives the name of a row's macro.
+    `key` returns the name of a row's macro.
     """
     rows = rows[rows[name].notna()]
     if not len(rows):
@@ -75,7 +75,7 @@ def ends(numbers, table: str, rows: pd.DataFrame, name: str, key: Callable) -> l
 
 
 def part_key(name: str) -> Callable:
-    """The names of the macros of a part of a gain."""
+    """The function that names the macro of a row's part of a gain."""
     return lambda row: f"{name}.{cell(row)}"
 
 
@@ -83,7 +83,7 @@ def part_key(name: str) -> Callable:
 
 
 def abstract(numbers, study: dict) -> str:
-    """What was asked and run, each paper's primary claim, what the largest gains are made of, and what the intervals hold for."""
+    """The question and the design, each paper's primary claim, the parts of the largest gains, and the population of the intervals."""
     if not study["recipe"]:
         return ""
     claims = primary_claims(numbers, ["paper", "claim"], most_rows=FEW)
@@ -91,19 +91,19 @@ def abstract(numbers, study: dict) -> str:
 
 
 def primary_claims(numbers, keys: list[str], most_rows: float = float("inf")) -> list[dict]:
-    """Primary claims by `keys`, with the macros of their rows, or with the number of rows of each verdict if there are more rows
-    than `most_rows`."""
+    """Primary claims by `keys`, with the macros of their rows, or with the number of rows by verdict if there are more than
+    `most_rows`."""
     table, claims = numbers.tables["claims"], []
     for names, rows in table[table.primary == 1].groupby(keys, sort=False):
         counts = {} if len(rows) <= most_rows else rows.verdict.value_counts().to_dict()
         facts = dict(zip(keys, names)) | {"models": rows.model.nunique(), "counts": counts}
-        shown = [] if counts else [claim_numbers(numbers, row) for row in rows.itertuples()]
-        claims.append(facts | {"text": facts["claim"], "rows": shown})
+        claim_rows = [] if counts else [claim_numbers(numbers, row) for row in rows.itertuples()]
+        claims.append(facts | {"text": facts["claim"], "rows": claim_rows})
     return claims
 
 
 def claim_numbers(numbers, row) -> dict[str, str]:
-    """The macros of a claim's estimate, p ('' where there is none) and verdict, with its task and model."""
+    """The macros of a claim's estimate, p ('' where it is unknown) and verdict, with its task and model."""
     key = f"claim.{row.id}.{row.model}.{row.task}"
     p = "" if pd.isna(row.p_holm) else numbers.add(f"{key}.p", "claims", row, ["p_holm"], "p")
     estimate = numbers.add(key, "claims", row, ["estimate", "low", "high"], "gain")
@@ -112,17 +112,17 @@ def claim_numbers(numbers, row) -> dict[str, str]:
 
 
 def largest_gains(numbers) -> list[dict]:
-    """What the largest gain of each model and task is made of; [] for more than FEW."""
+    """The parts of the largest gain of each model and task; [] for more than FEW gains."""
     table, names = "kinds", ("finishing", "sharpening", "new_solving")
     rows = over_all_tiers(numbers.tables["kinds"])
     if not len(rows):
-        table, names, rows = "parts", ("finishing", "correctness"), at_home(numbers.tables["parts"])
+        table, names, rows = "parts", ("finishing", "correctness"), own_test_rows(numbers.tables["parts"])
     best = [group.loc[group.gain.idxmax()] for _, group in rows.groupby(["model", "task"], sort=False)]
     gains = []
     for row in best if len(best) <= FEW else []:
         parts = []
         for place, name in enumerate(names, 1):
-            columns = ["gain", *interval(name)[1:], *names]  # all parts: rounded, they add up
+            columns = ["gain", *interval(name)[1:], *names]  # all parts, which are rounded so that they add up
             number = numbers.add(f"made.{name}.{cell(row)}", table, row, columns, f"part {place}")
             parts.append({"number": number, "name": name.replace("_", " ")})
         gain = numbers.add(f"made.gain.{cell(row)}", table, row, ["gain"], "points")
@@ -133,25 +133,26 @@ def largest_gains(numbers) -> list[dict]:
 
 def over_all_tiers(kinds: pd.DataFrame) -> pd.DataFrame:
     """Rows over all tiers, on each task's own test."""
-    return at_home(kinds)[at_home(kinds).tier.isna()]
+    return own_test_rows(kinds)[own_test_rows(kinds).tier.isna()]
 
 
 # --- results -------------------------------------------------------------------------------------------------------------
 
 
 def judged(numbers) -> str:
-    """A paragraph for each paper's primary claim: what it says, whom the answer holds for, and what was found on each task."""
+    """A paragraph for each paper's primary claim: its text, its population, and the result on each task."""
     return fill("judged", claims=primary_claims(numbers, ["paper", "claim", "population"]))
 
 
 def gains(numbers) -> str:
-    """A paragraph a model and task: least and largest gain, sampled and greedy, and the differences between policies that are resolved."""
-    table, differences = at_home(numbers.tables["gains"]), at_home(numbers.tables["differences"])
+    """A paragraph for each model and task: smallest and largest gain, sampled and greedy, and the resolved differences between
+    policies."""
+    table, differences = own_test_rows(numbers.tables["gains"]), own_test_rows(numbers.tables["differences"])
     cells = []
     for (model, task), group in table.groupby(["model", "task"], sort=False):
         sampled, greedy = (gain_ends(numbers, group[group.decoding == name]) for name in ("sampled", "greedy"))
         pairs = differences[(differences.model == model) & (differences.task == task)]
-        cells.append({"model": model, "task": task, "sampled": sampled, "greedy": greedy} | resolved(pairs))
+        cells.append({"model": model, "task": task, "sampled": sampled, "greedy": greedy} | resolved_differences(pairs))
     return fill("gains", cells=cells)
 
 
@@ -159,40 +160,41 @@ def gain_ends(numbers, rows: pd.DataFrame) -> list[dict]:
     return ends(numbers, "gains", rows, "gain", lambda row: f"gain.{cell(row)}.{row.decoding}")
 
 
-def resolved(pairs: pd.DataFrame) -> dict:
-    """Whether policies are compared, which differences are resolved after Holm's correction, and the macro of the detectable one."""
-    found = []
+def resolved_differences(pairs: pd.DataFrame) -> dict:
+    """Whether policies are compared, the differences that are resolved after Holm's correction, and the macro of the detectable
+    difference."""
+    resolved_pairs = []
     for row in pairs[pairs.p_holm < 0.05].itertuples():
         better, worse = (row.arm, row.minus_arm) if row.difference > 0 else (row.minus_arm, row.arm)
-        found.append({"better": better, "worse": worse, "key": f"p.{cell(row)}.{row.minus_arm}"})
-    first = pairs.iloc[0] if pairs.mdd.notna().any() else None
-    detectable = "" if first is None else f"detectable.difference.{first.model}.{first.task}.{first.eval_task}"
-    return {"compared": len(pairs) > 0, "resolved": found, "detectable": detectable}
+        resolved_pairs.append({"better": better, "worse": worse, "key": f"p.{cell(row)}.{row.minus_arm}"})
+    first_row = pairs.iloc[0] if pairs.mdd.notna().any() else None
+    detectable = "" if first_row is None else f"detectable.difference.{first_row.model}.{first_row.task}.{first_row.eval_task}"
+    return {"compared": len(pairs) > 0, "resolved": resolved_pairs, "detectable": detectable}
 
 
 def made_of(numbers) -> str:
-    """Finishing, sharpening and new solving of the gains on each task's own test; right for the right reason; the two graders."""
-    parts, reasons = (at_home(numbers.tables[name]) for name in ("parts", "reasons"))
-    kinds, decomposition, cells = over_all_tiers(numbers.tables["kinds"]), at_home(numbers.tables["decomposition"]), []
+    """Finishing, sharpening and new solving of the gains on each task's own test; sound answers; strict and lenient grading."""
+    parts, reasons = (own_test_rows(numbers.tables[name]) for name in ("parts", "reasons"))
+    kinds, decomposition, cells = over_all_tiers(numbers.tables["kinds"]), own_test_rows(numbers.tables["decomposition"]), []
     for (model, task), group in parts.groupby(["model", "task"], sort=False):
-        same = lambda frame, model=model, task=task: frame[(frame.model == model) & (frame.task == task)]
+        cell_rows = lambda frame, model=model, task=task: frame[(frame.model == model) & (frame.task == task)]
         values = {"model": model, "task": task, "kinds": None, "sound": None}
         values["finishing"] = ends(numbers, "parts", group, "finishing", part_key("finishing"))
-        if len(rows := same(kinds)):
+        if len(rows := cell_rows(kinds)):
             values["kinds"] = kinds_of(numbers, f"{model}.{task}", rows)
         else:
             values["correctness"] = ends(numbers, "parts", group, "correctness", part_key("correctness"))
-        if len(rows := same(reasons[reasons.sound_share.notna()])):
+        if len(rows := cell_rows(reasons[reasons.sound_share.notna()])):
             values["sound"] = sound_of(numbers, f"{model}.{task}", rows)
-        cells.append(values | {"graders": finishing_by_grader(numbers, same(decomposition))})
+        cells.append(values | {"graders": finishing_by_grader(numbers, cell_rows(decomposition))})
     return fill("made_of", cells=cells)
 
 
 def kinds_of(numbers, key: str, rows: pd.DataFrame) -> dict:
     """Sharpening and new solving, and the share of problems out of reach of the base model's samples."""
-    first = rows.iloc[0]
-    lost = numbers.add(f"out.of.reach.{key}", "kinds", first, ["out_of_reach"], "points")
-    samples = numbers.add(f"reach.samples.{key}", "kinds", first, ["reach_samples"], "count")
+    first_row = rows.iloc[0]
+    lost = numbers.add(f"out.of.reach.{key}", "kinds", first_row, ["out_of_reach"], "points")
+    samples = numbers.add(f"reach.samples.{key}", "kinds", first_row, ["reach_samples"], "count")
     return {
         "sharpening": ends(numbers, "kinds", rows, "sharpening", part_key("sharpening")),
         "new_solving": ends(numbers, "kinds", rows, "new_solving", part_key("new.solving")),
@@ -202,7 +204,7 @@ def kinds_of(numbers, key: str, rows: pd.DataFrame) -> dict:
 
 
 def sound_of(numbers, key: str, rows: pd.DataFrame) -> dict:
-    """The share of right answers with every step right: of the base model, and the least and largest after training."""
+    """The share of correct answers with every step correct: of the base model, and the smallest and largest after training."""
     before = numbers.add(f"sound.before.{key}", "reasons", rows.iloc[0], ["base_sound_share"], "points")
     extremes = [rows.loc[rows.sound_share.idxmin()], rows.loc[rows.sound_share.idxmax()]]
     after = [
@@ -229,18 +231,18 @@ def finishing_by_grader(numbers, rows: pd.DataFrame) -> dict | None:
 
 
 def leads(numbers) -> str:
-    """Which property of the base model explains the lead of `hard` over `random` best, by R^2 over base models."""
-    table = at_home(numbers.tables["lead_regressions"])
+    """The property of the base model that explains the lead of `hard` over `random` best, by R^2 over base models."""
+    table = own_test_rows(numbers.tables["lead_regressions"])
     table = table[(table.policy == LEADING) & (table.minus == RIVAL)]
-    several, lines = table.model.nunique() > 1, []
+    has_several_models, lines = table.model.nunique() > 1, []
     for (model, task), group in table.groupby(["model", "task"], sort=False, dropna=False):
         best = group.loc[group.r_squared.idxmax()]
-        key = f"lead.{model}.{task}" if several else f"lead.{task}"
-        add = lambda name, columns, how, key=key, best=best: numbers.add(f"{key}.{name}", "lead_regressions", best, columns, how)
+        key = f"lead.{model}.{task}" if has_several_models else f"lead.{task}"
+        add = lambda name, columns, form, key=key, best=best: numbers.add(f"{key}.{name}", "lead_regressions", best, columns, form)
         lines.append(
             {
                 "task": task,
-                "model": model if several else "",
+                "model": model if has_several_models else "",
                 "property": PROPERTIES[best.predictor],
                 "slope": add("slope", interval("slope"), "slope"),
                 "explained": add("explained", ["r_squared"], "r squared"),
@@ -266,7 +268,7 @@ def explained(numbers) -> str:
 
 
 def elsewhere(numbers) -> str:
-    """Gains on other test sets than the task's own."""
+    """Gains on test sets that are not the task's own."""
     table = numbers.tables["gains"]
     table = table[(table.task != table.eval_task) & (table.decoding == "sampled")]
     cells = [
@@ -277,7 +279,7 @@ def elsewhere(numbers) -> str:
 
 
 def overlaps(numbers) -> str:
-    """Which test questions stand in a pool or are near one, and which questions of a pool were repeated."""
+    """How many test questions are in a pool or near a question of it, and how many questions of a pool were repeated."""
     rows = []
     for row in numbers.tables["contamination"].itertuples():
         counts = {
@@ -292,21 +294,21 @@ def overlaps(numbers) -> str:
 
 
 def limits_compared(numbers, cut_from: dict[str, str]) -> str:
-    """Tasks that differ only in the completion limit: the gains under each limit, and how much of them is finishing."""
+    """Tasks that differ only in the completion limit: the gains under each limit and their parts."""
     parts, cells = numbers.tables["parts"], []
     for tight, ample in cut_from.items():
-        for trained in (tight, ample):
-            for model, group in parts[parts.task == trained].groupby("model", sort=False):
+        for trained_task in (tight, ample):
+            for model, group in parts[parts.task == trained_task].groupby("model", sort=False):
                 for test in (tight, ample):
                     rows = group[group.eval_task == test]
                     if len(rows):
                         halves = {name: ends(numbers, "parts", rows, name, part_key(name)) for name in ("finishing", "correctness")}
-                        cells.append({"task": trained, "test": test, "model": model, "key": cell(rows.iloc[0])} | halves)
+                        cells.append({"task": trained_task, "test": test, "model": model, "key": cell(rows.iloc[0])} | halves)
     return fill("limits_compared", cells=cells)
 
 
 def unsolved(numbers) -> str:
-    """How many of the hardest prompts the base model never solved, by the samples that chose them and by others."""
+    """How many of the hardest prompts the base model never solved, by the samples that chose them and by held-out samples."""
     table, rows = numbers.tables["subsets"], []
     for row in table[table.policy == LEADING].itertuples():
         key, held_out = f"{row.model}.{row.task}.{row.policy}", ""
@@ -317,7 +319,7 @@ def unsolved(numbers) -> str:
 
 
 def followed(numbers) -> str:
-    """Recorded training runs: the policies with the largest and the smallest learnable share over all later epochs, and `hard` and `all`."""
+    """Recorded training runs: the policies with the largest and the smallest learnable share over all later epochs, `hard` and `all`."""
     table, runs = numbers.tables["trajectories"], []
     for (model, prompts), group in table[table.stretch.isna()].groupby(["model", "task"], sort=False):
         shares = group.set_index("policy").mixed

@@ -1,4 +1,4 @@
-"""One style for all figures: safe for colour-blind readers, readable in grey and at column width, saved with the rows drawn."""
+"""The style of all figures: safe for colour-blind readers, readable in grey and at column width, saved with the rows drawn."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ matplotlib.rcdefaults()  # Matplotlib may have been imported earlier, with other
 STYLE = Path(__file__).with_name("figures.mplstyle")
 COLUMN, WIDE, TALLEST = 3.3, 6.9, 9.0  # inches: width of one column, of the page, and height of the page
 
-# Okabe and Ito's colours. No two policies of a figure share both marker and dashes, so that grey print distinguishes them.
+# Okabe and Ito's colours. Two policies of a figure never share both marker and dashes, so that grey print distinguishes them.
 STYLES = {
     "hard": {"color": "#D55E00", "marker": "o", "linestyle": "-"},
     "middle": {"color": "#0072B2", "marker": "s", "linestyle": "--"},
@@ -30,39 +30,40 @@ STYLES = {
 COLORS = ("#CC79A7", "#56B4E9", "#E69F00", "#666666")
 MARKERS = ("v", "P", "X", "*", "<", ">", "h", "p")
 DASHES = ("-", "--", ":", "-.")
-MODELS = ("o", "s", "^", "D", "v", "P", "X", "*")  # markers, where they tell models apart
+MODELS = ("o", "s", "^", "D", "v", "P", "X", "*")  # markers, where they distinguish models
 FILLS = (None, "white", "0.75", "0.5")  # of markers, by task; None is the policy's colour
 PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
 KINDS = [("finishing", "#E69F00", "////"), ("sharpening", "#0072B2", ""), ("new_solving", "#CC79A7", "....")]
 
 
 def style(policy: str, policies: list[str]) -> dict:
-    """Colour, marker and dashes of a policy. Policies without an entry in STYLES get theirs by their order in `policies`."""
+    """Colour, marker and dashes of a policy. The order in `policies` decides those of policies without an entry in STYLES."""
     if policy in STYLES:
         return STYLES[policy]
     index = [name for name in policies if name not in STYLES].index(policy)
     if index >= len(MARKERS) * len(DASHES):
         raise UserError(f"{len(policies)} policies in one figure, more than there are marks; split the study into several")
-    turn = index // len(MARKERS)  # each time the markers repeat, colours and dashes are others
+    turn = index // len(MARKERS)  # when markers repeat, colours and dashes differ
     dashes = DASHES[(index + turn) % len(DASHES)]
     return {"color": COLORS[(index + turn) % len(COLORS)], "marker": MARKERS[index % len(MARKERS)], "linestyle": dashes}
 
 
 def mark(policy: str, policies: list[str], group: int = 0, model: int | None = None) -> dict:
-    """A policy's style for single points; `group`, the number of a task, sets the fill of the marker, and `model`, the number of a
-    model where there are several, its shape."""
-    found = style(policy, policies) | ({} if model is None else {"marker": MODELS[model % len(MODELS)]})
-    return found | {"linestyle": "none", "markerfacecolor": FILLS[group % len(FILLS)] or found["color"]}
+    """A policy's style for single points. The number of a task, `group`, sets the fill of the marker; with several models the number
+    of a model, `model`, sets its shape."""
+    look = style(policy, policies) | ({} if model is None else {"marker": MODELS[model % len(MODELS)]})
+    return look | {"linestyle": "none", "markerfacecolor": FILLS[group % len(FILLS)] or look["color"]}
 
 
 def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
-    """A figure with `count` panels of `height` inches (less if they do not fit on a page), and their axes row by row. 0 is a `UserError`."""
+    """A figure with `count` panels of `height` inches (less if they do not fit on a page), and its axes row by row. Without panels
+    raise a `UserError`."""
     if not count:
         raise UserError("no rows to draw in this figure; the study has nothing for it")
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, 3 if count <= 9 else 4)
     rows = -(-count // columns)
     plt.style.use(STYLE)
-    height += 0.5 if count == 1 else 0  # the legend takes its height from the one panel
+    height += 0.5 if count == 1 else 0  # the legend takes height from a single panel
     size = (COLUMN if columns == 1 else WIDE, rows * min(height, TALLEST / rows))
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", **shared)
     flat = list(axes.flat)
@@ -81,13 +82,13 @@ def title(axis, *lines: str) -> None:
 def outer_labels(axes, x: str, y: str) -> None:
     """Label only the axes at the left and at the bottom of the grid."""
     for axis in axes:
-        place = axis.get_subplotspec()
-        below = place.get_gridspec().ncols
-        if place.is_first_col():
+        subplot = axis.get_subplotspec()
+        columns = subplot.get_gridspec().ncols
+        if subplot.is_first_col():
             axis.set_ylabel(y)
-        if axes.index(axis) + below >= len(axes):
+        if axes.index(axis) + columns >= len(axes):
             axis.set_xlabel(x)
-            axis.tick_params(labelbottom=True)  # also above an empty place in the last row
+            axis.tick_params(labelbottom=True)  # also if the last row has no panel below this one
 
 
 def policy_ticks(axis, names: list[str]) -> None:
@@ -99,34 +100,35 @@ def policy_ticks(axis, names: list[str]) -> None:
 
 
 def same_ticks_once(axes) -> None:
-    """If all panels have the same policies, label only the panels at the bottom."""
+    """Label only the bottom panels if all panels have the same policies."""
     names = [[text.get_text() for text in axis.get_xticklabels()] for axis in axes]
-    below = axes[0].get_subplotspec().get_gridspec().ncols
+    columns = axes[0].get_subplotspec().get_gridspec().ncols
     for index, axis in enumerate(axes):
-        if index + below < len(axes) and all(one == names[0] for one in names):
+        if index + columns < len(axes) and all(labels == names[0] for labels in names):
             axis.tick_params(labelbottom=False)
 
 
 def spread(index: int, count: int, width: float) -> float:
-    """Offset of the `index`-th of `count` marks at the same place, so that their intervals do not overlap."""
+    """The offset of mark number `index` of `count` marks at the same place, so that their intervals do not overlap."""
     return (index - (count - 1) / 2) * width / max(count, 1)
 
 
 def legend(figure, axes) -> None:
-    """One legend above all panels, each label once: inside a panel it would hide data. More than four rows make the figure higher."""
+    """Draw a legend above all panels, each label once. A legend inside a panel would hide data. More than four rows make the figure
+    higher."""
     entries = {}
     for axis in axes:
         for handle, text in zip(*axis.get_legend_handles_labels()):
             entries.setdefault(text, handle)
     if entries:
         columns = max(1, min(len(entries), int(17 * figure.get_figwidth() / (max(map(len, entries)) + 8))))
-        more = -(-len(entries) // columns) - 4  # rows
-        figure.set_figheight(min(TALLEST, figure.get_figheight() + 0.15 * max(0, more)))
+        extra_rows = -(-len(entries) // columns) - 4  # rows
+        figure.set_figheight(min(TALLEST, figure.get_figheight() + 0.15 * max(0, extra_rows)))
         figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns)
 
 
 def marks_legend(figure, axis, policies: list[str], tasks: list[str], models: list[str] = ()) -> None:
-    """The legend of points in the style of `mark`: the mark of each policy, the fill of each task, the shape of each model."""
+    """Draw the legend of points in the style of `mark`: the mark of each policy, the fill of each task, the shape of each model."""
     keys = axis.twinx()  # invisible axes that hold legend entries
     keys.set_axis_off()
     for policy in policies:
@@ -140,7 +142,7 @@ def marks_legend(figure, axis, policies: list[str], tasks: list[str], models: li
 
 
 def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
-    """Write the figure to each path, or the rows drawn if it ends in .csv. Writes are atomic; files have no time stamp."""
+    """Write the figure to each path, or the rows drawn to a path that ends in .csv. Writes are atomic; files have no time stamp."""
     for path in paths:
         kind = path.rsplit(".", 1)[1]
         if kind == "csv":
@@ -154,16 +156,15 @@ def save(figure, rows: pd.DataFrame, paths: list[str]) -> None:
 
 def groups(frame: pd.DataFrame, keys: list[str]) -> list[tuple]:
     """[(values of the keys, rows)] in the table's order; tests on the task that was trained on come first."""
-    found = list(frame.groupby(keys, sort=False))
+    panel_groups = list(frame.groupby(keys, sort=False))
     if {"task", "eval_task"} <= set(keys):
         task, test = keys.index("task"), keys.index("eval_task")
-        found.sort(key=lambda item: item[0][task] != item[0][test])
-    return found
+        panel_groups.sort(key=lambda item: item[0][task] != item[0][test])
+    return panel_groups
 
 
-def where(model: str, task: str, test: str, models: int, group: pd.DataFrame | None = None) -> str:
-    """The title of a panel: task and test, the model if there are several, and the recipe of all rows of `group` if it is not the
-    study's first."""
+def panel_title(model: str, task: str, test: str, models: int, group: pd.DataFrame | None = None) -> str:
+    """Task and test of a panel, the model if there are several, and the recipe of `group` if it is not the study's first."""
     name = task if test == task else f"{task}, tested on {test}"
     name += f", {group.recipe.iloc[0]}" if group is not None and (group.arm != group.policy).all() else ""
     return name if models == 1 else f"{model}: {name}"
@@ -179,15 +180,15 @@ def seeds(group: pd.DataFrame) -> str:
     return f"{count} seed{'s' if count > 1 else ''}"
 
 
-def between(numbers, form: str = ",.0f", word: str = "") -> str:
-    """The smallest and the largest number, or the one number if they are equal; with `word`, in the plural if needed."""
-    least, most = (format(end, form) for end in (min(numbers), max(numbers)))
-    text = least if least == most else f"{least} to {most}"
-    return f"{text} {word}{'' if most == '1' else 's'}" if word else text
+def format_range(numbers, form: str = ",.0f", word: str = "") -> str:
+    """'3 to 5', or '3' if all numbers are equal; followed by `word`, in the plural where needed."""
+    smallest, largest = (format(end, form) for end in (min(numbers), max(numbers)))
+    text = smallest if smallest == largest else f"{smallest} to {largest}"
+    return f"{text} {word}{'' if largest == '1' else 's'}" if word else text
 
 
 def bars(frame: pd.DataFrame, name: str, scale: float = 100) -> list:
-    """Lengths of the error bars below and above `name`, for `errorbar`; nan where there is no interval."""
+    """Lengths of the error bars below and above column `name`, for `errorbar`; nan without an interval."""
     return [scale * (frame[name] - frame[f"{name}_low"]), scale * (frame[f"{name}_high"] - frame[name])]
 
 
@@ -196,15 +197,15 @@ def series(axis, places, frame: pd.DataFrame, name: str, scale: float = 100, bar
     axis.errorbar(places, scale * frame[name], yerr=bars(frame, name, scale), elinewidth=bar_width, **look)
 
 
-def parts_panels(frame: pd.DataFrame, parts: list[tuple], note, more=lambda axis, group: None):
-    """A figure of the gains' parts, a panel for each test: `note` gives a line above a panel, `more` draws more into it."""
+def parts_panels(frame: pd.DataFrame, parts: list[tuple], note, draw_more=lambda axis, group: None):
+    """A figure of the parts of gains, a panel for each test. `note` returns a line above a panel; `draw_more` draws into the panel."""
     models = frame.model.nunique()
-    found = groups(frame, ["model", "task", "eval_task", "recipe"])
-    figure, axes = panels(len(found))
-    for axis, ((model, task, test, _), group) in zip(axes, found):
+    panel_groups = groups(frame, ["model", "task", "eval_task", "recipe"])
+    figure, axes = panels(len(panel_groups))
+    for axis, ((model, task, test, _), group) in zip(axes, panel_groups):
         parts_bars(axis, group, parts)
-        more(axis, group)
-        title(axis, where(model, task, test, models, group), note(group), sizes(group))
+        draw_more(axis, group)
+        title(axis, panel_title(model, task, test, models, group), note(group), sizes(group))
     outer_labels(axes, "", "points of accuracy")
     same_ticks_once(axes)
     legend(figure, axes)
@@ -212,7 +213,7 @@ def parts_panels(frame: pd.DataFrame, parts: list[tuple], note, more=lambda axis
 
 
 def parts_bars(axis, group: pd.DataFrame, parts: list[tuple] = PARTS, ticks: str = "policy") -> None:
-    """The parts of each gain side by side, in points, with intervals; a line marks their sum, the gain. `ticks`: the column of names."""
+    """Draw the parts of each gain side by side, in points, with intervals, and a line at the gain. `ticks` is the column of names."""
     width = 0.8 / len(parts)
     for number, (part, color, hatch) in enumerate(parts):
         places = [index + spread(number, len(parts), 0.8) for index in range(len(group))]

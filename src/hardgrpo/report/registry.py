@@ -1,22 +1,22 @@
 """Every summary table, and every table and figure of the paper: its inputs and the function that makes it.
 
-To add one, add an entry here and write the function that it names:
+To add a table or a figure, add an entry here and write its function:
 
-- a summary table `name`: the function `name` in src/hardgrpo/analysis/{module}.py. It gets what `of` names, in that order (other
-  summary tables as rows, or an entry of INPUTS), and returns rows.
-- a table of the paper: the function `name` in src/hardgrpo/report/tables/{module}.py. It gets the summary tables that `of` names as
-  keywords. It returns the rows for the CSV and the columns to show.
-- a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. It gets its summary tables and what `design` returns as
-  keywords. It returns the figure and the rows drawn.
+- a summary table `name`: the function `name` in src/hardgrpo/analysis/{module}.py. Its arguments are the inputs in `of`, in that order
+  (rows of summary tables, or entries of INPUTS). It returns rows.
+- a table of the paper: the function `name` in src/hardgrpo/report/tables/{module}.py. Its keywords are the summary tables in `of`. It
+  returns the rows for the CSV and the columns to show.
+- a figure: the function `draw` in src/hardgrpo/report/figures/{name}.py. Its keywords are the summary tables in `of` and those that
+  `design` returns. It returns the figure and the rows drawn.
 
-The workflow, the programs, the checks and the paper all read these entries. Tables and figures that the paper's text does not place
-stand at its end.
+The workflow, the programs, the checks and the paper read these entries. Tables and figures that the paper's text does not place come
+at its end.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hardgrpo.analysis.columns import ARM, CELL, MINUS, interval, intervals
+from hardgrpo.analysis.columns import CELL, MINUS, RUNS, interval, intervals
 from hardgrpo.report import conditions
 from hardgrpo.study import paths, settings
 
@@ -39,7 +39,7 @@ INPUTS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary table. Its columns are fixed, so that a table without rows has its header."""
+    """A summary table. The columns are fixed, so that a table without rows has a header."""
 
     module: str
     of: list[str]
@@ -47,15 +47,14 @@ class Summary:
 
 
 POLICY = ["model", "task", "policy"]  # of tables of subsets, which no recipe decides
-RUNS = ["model", "task", *ARM]
 ANSWERED = ["base_answered", "answered", "base_accuracy", "accuracy", "base_accuracy_answered", "accuracy_answered"]
 LENGTHS = ["base_truncated", "truncated", "base_tokens", "tokens"]
 PARTS = [*interval("finishing"), *interval("correctness")]
 MEANS = ["answered_mean", "truncated_mean", "tokens_mean"]
 CURVES = ["tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share"]
 SPREAD = ["tokens", "tokens_least", "tokens_most", "seconds", "seconds_least", "seconds_most"]
-CHOSEN = ["pool", "prompts", "mean_pass_rate", "zero_share", "held_out_pass_rate", "held_out_zero_share"]
-CHOSEN += ["boundary_pass_rate", "tied", "tied_chosen"]
+SUBSET_COLUMNS = ["pool", "prompts", "mean_pass_rate", "zero_share", "held_out_pass_rate", "held_out_zero_share"]
+SUBSET_COLUMNS += ["boundary_pass_rate", "tied", "tied_chosen"]
 
 SUMMARIES = {
     "accuracy": Summary("accuracy", ["cells"], [*CELL, "decoding", "step", *interval("accuracy"), *MEANS, "problems", "samples", "seeds"]),
@@ -72,8 +71,8 @@ SUMMARIES = {
     "reasons": Summary("kinds", ["cells"], [*CELL, "step", "base_sound", "base_sound_share", "sound", "sound_share", *interval("sound_gain"), *interval("lucky_gain"), "problems", "seeds"]),
     "same_answers": Summary("kinds", ["cells"], [*CELL, "step", "base_same", *interval("same"), *interval("change"), "base_entropy", "entropy", "problems", "seeds"]),
     "majority": Summary("kinds", ["cells"], [*CELL, "step", "k", "base", *interval("majority"), *interval("gain"), "problems", "seeds"]),
-    "learnable": Summary("training", ["updates"], [*RUNS, *interval("learnable"), "updates", "seeds"]),
-    "curves": Summary("training", ["updates"], [*RUNS, "first", "step", *(column for name in CURVES for column in interval(name)), "seeds"]),
+    "learnable": Summary("training_logs", ["updates"], [*RUNS, *interval("learnable"), "updates", "seeds"]),
+    "curves": Summary("training_logs", ["updates"], [*RUNS, "first", "step", *(column for name in CURVES for column in interval(name)), "seeds"]),
     "fit": Summary("regressions", ["gains", "learnable"], ["task", "r_squared", "slope", "cells"]),
     "regressions": Summary("regressions", ["gains", "learnable", "accuracy"], ["task", "predictor", "adjusted_for", "r_squared", "slope", "cells"]),
     "tiers": Summary("accuracy", ["cells"], [*CELL, "tier", "step", "base_accuracy", *interval("accuracy"), *interval("gain"), "problems", "seeds"]),
@@ -82,15 +81,15 @@ SUMMARIES = {
     "lead_regressions": Summary("leads", ["leads"], [*CELL, "minus", "predictor", *interval("slope"), *interval("r_squared"), "p", "points"]),
     "lead_by_model": Summary("leads", ["cells"], ["task", "eval_task", "policy", "minus", "models", "least", "most", "spread", "p", "seeds"]),
     "catches_up": Summary("accuracy", ["cells"], [*CELL, "target", "step", "steps", "step_first", "step_last", "seeds_reached", "seeds"]),
-    "parity": Summary("training", ["updates", "plan"], [*RUNS, "seed", "updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens"]),
-    "spent": Summary("training", ["parity", "seconds"], [*RUNS, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
-    "rollouts": Summary("online", ["updates"], [*RUNS, "sampling_steps", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
-    "time_to_target": Summary("online", ["cells", "updates", "plan"], [*CELL, *MINUS, "target", "minus_share", *interval("share"), "reached", "seeds"]),
-    "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *CHOSEN, "seeds"]),
+    "parity": Summary("training_logs", ["updates", "plan"], [*RUNS, "seed", "updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens"]),
+    "spent": Summary("training_logs", ["parity", "seconds"], [*RUNS, "updates", "prompts", "rollouts", "completion_tokens", "labels", *SPREAD, "seeds"]),
+    "rollouts": Summary("online_runs", ["updates"], [*RUNS, "sampling_steps", "updates", "generated", "kept", "replayed", "thrown_away", "labels", "thrown_away_share", "seeds"]),
+    "time_to_target": Summary("online_runs", ["cells", "updates", "plan"], [*CELL, *MINUS, "target", "minus_share", *interval("share"), "reached", "seeds"]),
+    "subsets": Summary("subsets", ["subset_files"], [*POLICY, "rule", "budget", *SUBSET_COLUMNS, "seeds"]),
     "chosen": Summary("subsets", ["subset_files", "difficulty_files", "signal_files"], [*POLICY, "pool", "prompts", "samples", "pass_rate", "never_solved", "mixed", "confidently_wrong", "seeds"]),
     "difficulty": Summary("subsets", ["difficulty_files", "subset_files"], ["model", "task", "group", "pass_rate", "problems"]),
     "contamination": Summary("splits", ["comparisons"], ["task", "eval_task", "pool", "repeated", "near_in_pool", "problems", "equal", "near", "repeated_in_test"]),
-    "trajectories": Summary("trajectories", ["trajectory_files", "difficulty_files", "subset_files"], [*POLICY, "stretch", "begin", "end", *interval("mixed"), *interval("all_right"), *interval("all_wrong"), *interval("pass_rate"), "never_solved", "epochs", "prompts", "seeds"]),
+    "trajectories": Summary("trajectory_groups", ["trajectory_files", "difficulty_files", "subset_files"], [*POLICY, "stretch", "begin", "end", *interval("mixed"), *interval("all_right"), *interval("all_wrong"), *interval("pass_rate"), "never_solved", "epochs", "prompts", "seeds"]),
     "recorded_rates": Summary("subsets", ["recorded_probes"], ["model", "task", "id", "published", "with_prompt", "alone"]),
 }  # fmt: skip
 
@@ -129,7 +128,7 @@ JUDGED = {
         ],
     ),
 }
-# Files of results/published with numbers that others published.
+# Files of results/published that hold published numbers.
 PUBLISHED = ["base_wrong", "gains", "learnable", "lengths", "limits", "out_of_distribution", "readings", "recordings", "yardsticks"]
 # Tables that the page worth.html reads.
 WORTH = ["gains", "parts", "spent", "contamination"]
@@ -139,9 +138,9 @@ NUMBERED += ["lead_regressions", "claims", "trajectories", "contamination"]
 
 
 def columns(*names: str) -> dict[str, list[str]]:
-    """Columns of summary and judged tables by name; no columns for a table that a person writes (results/published/deviations.csv)."""
-    known = SUMMARIES | JUDGED
-    return {name: known[name].columns if name in known else [] for name in names}
+    """Columns of summary and judged tables by name; [] for a table that is written by hand (results/published/deviations.csv)."""
+    tables = SUMMARIES | JUDGED
+    return {name: tables[name].columns if name in tables else [] for name in names}
 
 
 # --- tables of the paper -----------------------------------------------------------------------------------------------
@@ -154,7 +153,7 @@ class Table:
     module: str
     of: list[str]
     caption: str
-    design: bool = False  # whether the function also gets the study's design, as the keyword `study`
+    design: bool = False  # whether the study's design is a further keyword, `study`
 
 
 TABLES = {
@@ -221,7 +220,7 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure. `when` decides from the configuration alone whether a study has data for it."""
+    """A figure. `when` decides from the configuration whether a study has data for it."""
 
     of: list[str]
     section: str  # of the report
@@ -304,7 +303,7 @@ FIGURES = {
         "Mean length of the completions that GRPO samples during training, and the share of them cut off at the limit, by policy, in at"
         " most twenty stretches of updates. Bars are 95 % intervals over seeds (Student's t; none with a single seed). The prompts are"
         " those of each policy's subset, so that policies differ from the first update on.",
-        when=conditions.with_rollouts,
+        when=conditions.has_rollouts,
     ),
     "groups": Figure(
         ["curves"], "What explains the gains", "Groups over training",
@@ -312,7 +311,7 @@ FIGURES = {
         "Groups of rollouts over training, by policy, in at most twenty stretches of updates: all right, learnable, all wrong (rewarded or"
         " not, where finishing is rewarded). Only learnable groups train, but for process rewards, which every token has. Bars are 95 % intervals over"
         " seeds (Student's t; none with a single seed). All right and all wrong are not drawn where the logs do not tell them apart.",
-        when=conditions.with_rollouts,
+        when=conditions.has_rollouts,
     ),
     "learnable": Figure(
         ["gains", "learnable", "accuracy", "regressions"], "What explains the gains", "Learnable share and completion length",
@@ -320,7 +319,7 @@ FIGURES = {
         "Gain against the learnable share of groups (left) and against the rival explanation, mean completion length after training (right)."
         " A point is a model, task and policy; bars are its 95 % intervals. Below stand R² of all points, within each task, and of both"
         " predictors together, without intervals: policies share base models and problems, so that points are not independent.",
-        when=conditions.with_rollouts,
+        when=conditions.has_rollouts,
         may_be_empty=["regressions"],
     ),
     "leads": Figure(

@@ -1,29 +1,28 @@
-"""What figures of training curves have in common."""
+"""Draw figures of training curves."""
 
 from hardgrpo.report import plotting
 
 
-def draw(curves, shown: list[tuple[str, float, str]]):
-    """(figure, rows drawn, {column: its axes}): for each model and task a column of panels, one for each of `shown`.
-
-    `shown` holds (column of `curves`, scale, label of the axis).
+def draw(curves, series: list[tuple[str, float, str]]):
+    """(figure, rows drawn, {column of `curves`: its axes}): for each model, task and recipe a stack of panels, one for each of
+    `series`: (column of `curves`, scale, label of the axis).
     """
     columns_drawn = ["model", "task", "policy", "recipe", "first", "step"]
-    columns_drawn += [f"{name}{end}" for name, *_ in shown for end in ("", "_low", "_high")] + ["seeds"]
+    columns_drawn += [f"{name}{end}" for name, *_ in series for end in ("", "_low", "_high")] + ["seeds"]
     models, policies = curves.model.nunique(), list(dict.fromkeys(curves.policy))
     groups = plotting.groups(curves, ["model", "task", "recipe"])
     columns = len(groups) if len(groups) <= 3 else 2 if len(groups) == 4 else 3 if len(groups) <= 6 else 4
-    bands = -(-len(groups) // columns)
-    figure, axes = plotting.panels(len(shown) * columns * bands, height=1.9 if len(shown) < 3 else 1.6, columns=columns)
-    panels = {name: [] for name, *_ in shown}
+    rows = -(-len(groups) // columns)
+    figure, axes = plotting.panels(len(series) * columns * rows, height=1.9 if len(series) < 3 else 1.6, columns=columns)
+    panels = {name: [] for name, *_ in series}
     for index, ((model, task, _), group) in enumerate(groups):
-        first = len(shown) * columns * (index // columns) + index % columns
-        stack = [axes[first + row * columns] for row in range(len(shown))]
-        for axis, (name, scale, text) in zip(stack, shown):
-            for number, policy in enumerate(here := list(dict.fromkeys(group.policy))):
+        first_axis = len(series) * columns * (index // columns) + index % columns
+        stack = [axes[first_axis + row * columns] for row in range(len(series))]
+        for axis, (name, scale, text) in zip(stack, series):
+            for number, policy in enumerate(panel_policies := list(dict.fromkeys(group.policy))):
                 line = group[group.policy == policy].sort_values("step")
                 step = group.step.max() / max(line.step.nunique(), 1)
-                places = line.step + plotting.spread(number, len(here), 0.6 * step)
+                places = line.step + plotting.spread(number, len(panel_policies), 0.6 * step)
                 look = plotting.style(policy, policies) | {"markersize": 3, "capsize": 0}
                 plotting.series(axis, places, line, name, scale, 0.5, label=policy, **look)
             axis.locator_params(axis="x", integer=True)  # there is no half of an update
@@ -31,10 +30,10 @@ def draw(curves, shown: list[tuple[str, float, str]]):
                 axis.set_ylabel(text)
             panels[name].append(axis)
         stack[-1].set_xlabel("GRPO updates")
-        plotting.title(stack[0], plotting.where(model, task, task, models, group), plotting.seeds(group))
-    used = [axis for of_column in panels.values() for axis in of_column]
+        plotting.title(stack[0], plotting.panel_title(model, task, task, models, group), plotting.seeds(group))
+    axes_drawn = [axis for of_column in panels.values() for axis in of_column]
     for axis in axes:
-        if axis not in used:
+        if axis not in axes_drawn:
             axis.remove()
-    plotting.legend(figure, used)
+    plotting.legend(figure, axes_drawn)
     return figure, curves[columns_drawn], panels

@@ -1,4 +1,4 @@
-"""Write tables as web pages for the report."""
+"""Tables as web pages for the report."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from hardgrpo.report.cells import Cell, Column, Marked, Math
+from hardgrpo.report.table_columns import Cell, Column, Marked, Math
 
 TEMPLATES = Path(__file__).with_name("templates")
 MARKS = {"best": Markup("<b>{}</b>"), "second": Markup("<u>{}</u>")}

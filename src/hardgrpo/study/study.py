@@ -75,4 +75,4 @@ class Study(Strict):
     held_constant: list[Literal["updates", "prompts", "rollouts", "completion_tokens", "labels"]] | None = None
     """What must be equal in all runs on a task, of one model: `prompts` counts a prompt each time that it is sampled,
     `completion_tokens` is the limit, `labels` are all that a run buys. The summary stops where it differs (`parity`
-    in src/hardgrpo/analysis/training.py)."""
+    in src/hardgrpo/analysis/training_logs.py)."""

@@ -11,22 +11,22 @@ LEAD = ["lead", "lead_low", "lead_high"]
 
 def draw(paired, differences, gains):
     frame = leads(paired, differences, gains)
-    others, models = list(dict.fromkeys(frame.minus)), frame.model.nunique()
+    rivals, models = list(dict.fromkeys(frame.minus)), frame.model.nunique()
     groups = plotting.groups(frame, [*CELL, "recipe"])
     figure, axes = plotting.panels(len(groups))
     for axis, ((model, task, test, _), group) in zip(axes, groups):
-        shown = list(dict.fromkeys(group.minus))
+        panel_rivals = list(dict.fromkeys(group.minus))
         span = group.step.max()
-        for index, other in enumerate(shown):
-            line = group[group.minus == other].sort_values("step")
-            places = line.step + plotting.spread(index, len(shown), 0.05 * span)
+        for index, rival in enumerate(panel_rivals):
+            line = group[group.minus == rival].sort_values("step")
+            places = line.step + plotting.spread(index, len(panel_rivals), 0.05 * span)
             plotting.series(
-                axis, places, line, "lead", bar_width=0.7, label=f"{LEADING} − {other}", **plotting.style(other, others)
+                axis, places, line, "lead", bar_width=0.7, label=f"{LEADING} − {rival}", **plotting.style(rival, rivals)
             )
         axis.axhline(0, color="black", linewidth=0.6)
         if group.step.nunique() < 7:
             axis.set_xticks(sorted(group.step.unique()))
-        plotting.title(axis, plotting.where(model, task, test, models, group), plotting.sizes(group))
+        plotting.title(axis, plotting.panel_title(model, task, test, models, group), plotting.sizes(group))
     plotting.outer_labels(axes, "GRPO updates", "lead, points")
     plotting.legend(figure, axes)
     return figure, frame.drop(columns="policy")
@@ -38,15 +38,13 @@ def leads(paired: pd.DataFrame, differences: pd.DataFrame, gains: pd.DataFrame) 
     ends = gains[gains.decoding == "sampled"].groupby(arm, sort=False).step.max()
     early = paired[paired["what"] == "checkpoint"]
     early = early.assign(step=early["at"].astype(int))
-    last = differences.assign(step=[ends[tuple(key)] for key in differences[arm].itertuples(index=False)])
-    rows = pd.concat([early, last], ignore_index=True)
+    last_rows = differences.assign(step=[ends[tuple(key)] for key in differences[arm].itertuples(index=False)])
+    rows = pd.concat([early, last_rows], ignore_index=True)
     rows = rows[rows.recipe == rows.minus_recipe]
     turned = rows[rows.minus == LEADING].rename(
         columns={"policy": "minus", "minus": "policy", "arm": "minus_arm", "minus_arm": "arm"}
     )
     turned = turned.assign(lead=-turned.difference, lead_low=-turned.difference_high, lead_high=-turned.difference_low)
     names = {"difference": "lead", "difference_low": "lead_low", "difference_high": "lead_high"}
-    found = pd.concat([rows[rows.policy == LEADING].rename(columns=names), turned])
-    return found[found.minus != LEADING].sort_index()[
-        [*CELL, "policy", "recipe", "arm", "minus", "step", *LEAD, "problems", "seeds"]
-    ]
+    rows = pd.concat([rows[rows.policy == LEADING].rename(columns=names), turned])
+    return rows[rows.minus != LEADING].sort_index()[[*CELL, "policy", "recipe", "arm", "minus", "step", *LEAD, "problems", "seeds"]]

@@ -2,7 +2,7 @@
 
 from hardgrpo.report import training_curves
 
-SHOWN = [
+SERIES = [
     ("all_right_share", 100, "all right (%)"),
     ("learnable_share", 100, "learnable (%)"),
     ("all_wrong_share", 100, "all wrong (%)"),
@@ -10,7 +10,7 @@ SHOWN = [
 
 
 def draw(curves):
-    figure, rows, panels = training_curves.draw(curves, [shown for shown in SHOWN if curves[shown[0]].notna().any()])
+    figure, rows, panels = training_curves.draw(curves, [entry for entry in SERIES if curves[entry[0]].notna().any()])
     for axis in [axis for axes in panels.values() for axis in axes]:
-        axis.set_ylim(-4, 104)  # cuts off t intervals that reach beyond; the CSV has them whole
+        axis.set_ylim(-4, 104)  # truncates t intervals that reach beyond; the CSV has the full intervals
     return figure, rows

@@ -1,4 +1,5 @@
-"""Gains split into finishing, sharpening and new solving, by policy, with 95 % intervals; the line is the gain, the diamond the greedy one."""
+"""Gains split into finishing, sharpening and new solving, by policy, with 95 % intervals. The line is the gain, the diamond the greedy
+gain."""
 
 from hardgrpo.report import plotting
 

@@ -1,4 +1,4 @@
-"""pass@k of the base models and of the trained ones, by k, with 95 % intervals."""
+"""pass@k of base and trained models, by k, with 95 % intervals."""
 
 import pandas as pd
 
@@ -15,18 +15,12 @@ def draw(pass_at_k, base_pass_at_k):
         if base["sound"].notna().any():
             plotting.series(axis, base.k, base, "sound", label="base, every step right", color="0.5", linestyle="--")
         for policy in dict.fromkeys(group.policy):
-            plotting.series(
-                axis,
-                group.k[group.policy == policy],
-                group[group.policy == policy],
-                "pass",
-                label=policy,
-                **plotting.style(policy, policies),
-            )
+            rows = group[group.policy == policy]
+            plotting.series(axis, rows.k, rows, "pass", label=policy, **plotting.style(policy, policies))
         axis.set_xscale("log", base=2)
         marks = sorted({*group.k, *base.k})
         axis.set_xticks(marks, [str(int(k)) for k in marks])
-        plotting.title(axis, plotting.where(model, task, test, models, group), plotting.sizes(group))
+        plotting.title(axis, plotting.panel_title(model, task, test, models, group), plotting.sizes(group))
     plotting.outer_labels(axes, "k", "pass@k, %")
     plotting.legend(figure, axes)
     return figure, pd.concat([pass_at_k, base_pass_at_k.assign(policy="base")], ignore_index=True)

@@ -1,4 +1,4 @@
-"""The steps of a study from the pool of prompts to its figures, with the study's numbers."""
+"""The steps of a study from the pool of prompts to the figures, with the study's numbers."""
 
 import re
 import textwrap
@@ -6,18 +6,20 @@ import textwrap
 import pandas as pd
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+from hardgrpo.analysis.columns import RUNS
+from hardgrpo.analysis.summaries import own_test_rows
 from hardgrpo.report import plotting
-from hardgrpo.report.plotting import between
+from hardgrpo.report.plotting import format_range
 from hardgrpo.study.settings import is_supervised
 
 LETTERS = 16  # per line of a box
 
 
 def draw(study: dict, subsets, parity, accuracy):
-    """Draw a box for each stage; a row drawn is a line of text. `study` is the study's design (settings.described)."""
+    """A box for each stage; a row drawn is a line of its text. `study` is the study's design (settings.described)."""
     stages = [(name, [line for line in lines if line]) for name, lines in stages_of(study, subsets, parity, accuracy)]
     stages = [stage for stage in stages if stage[1]]
-    wrapped = [[part for line in lines for part in textwrap.wrap(parted(line), LETTERS)] for _, lines in stages]
+    wrapped = [[part for line in lines for part in textwrap.wrap(split_long_names(line), LETTERS)] for _, lines in stages]
     height = 0.45 + 0.145 * max(map(len, wrapped))
     plotting.plt.style.use(plotting.STYLE)
     figure, axis = plotting.plt.subplots(figsize=(plotting.WIDE, height), layout="constrained")
@@ -38,55 +40,58 @@ def draw(study: dict, subsets, parity, accuracy):
 
 
 def stages_of(study: dict, subsets, parity, accuracy) -> list[tuple[str, list[str]]]:
-    """[(stage, lines)]. Unknown lines are empty, and a stage without lines is not drawn."""
-    recipe, trained, chosen = study["recipe"], len(parity) > 0, len(subsets) > 0
+    """[(stage, lines)]. Unknown lines are empty; `draw` leaves out stages without lines."""
+    recipe, has_training, has_subsets = study["recipe"], len(parity) > 0, len(subsets) > 0
     supervised = is_supervised(recipe)
     accuracy = accuracy[accuracy.decoding == "sampled"]
     after = accuracy[accuracy.step > 0]
-    runs = (
-        len(parity) if trained else int(after[after.eval_task == after.task].groupby(["model", "task", "policy", "recipe"]).ngroups)
-    )
-    seeds = between(subsets.seeds) if chosen else str(study["seeds"])
-    pool = [f"{number(len(study['tasks']), 'task')}: {some(study['tasks'])}"]
-    training = [number(runs, "run") if runs else ""]
+    runs = len(parity) if has_training else int(own_test_rows(after).groupby(RUNS).ngroups)
+    seeds = format_range(subsets.seeds) if has_subsets else str(study["seeds"])
+    pool = [f"{format_count(len(study['tasks']), 'task')}: {list_names(study['tasks'])}"]
+    training = [format_count(runs, "run") if runs else ""]
     probe, policies, tests = [], [], []
     bases = len(study["models"]) * (study["seeds"] if study["own_bases"] else 1)
-    if chosen:
-        pool.append(f"{between(subsets.pool)} prompts{' each' if len(study['tasks']) > 1 else ''}")
+    if has_subsets:
+        pool.append(f"{format_range(subsets.pool)} prompts{' each' if len(study['tasks']) > 1 else ''}")
         probe = [
-            f"{number(bases, 'base model')}: {some(study['models'])}",
-            f"{between(study['probes'].values())} completions a prompt" if study["probes"] else "recorded completions",
-            f"at most {between(study['completion_tokens'].values())} tokens",
+            f"{format_count(bases, 'base model')}: {list_names(study['models'])}",
+            f"{format_range(study['probes'].values())} completions a prompt" if study["probes"] else "recorded completions",
+            f"at most {format_range(study['completion_tokens'].values())} tokens",
         ]
         policies = [
-            f"{number(subsets.policy.nunique(), 'policy', 'policies')}: {some(list(dict.fromkeys(subsets.policy)))}",
-            f"{between(subsets.prompts)} prompts ({between(100 * subsets.prompts / subsets.pool, '.0f')} % of the pool)",
+            f"{format_count(subsets.policy.nunique(), 'policy', 'policies')}: {list_names(list(dict.fromkeys(subsets.policy)))}",
+            f"{format_range(subsets.prompts)} prompts ({format_range(100 * subsets.prompts / subsets.pool, '.0f')} % of the pool)",
         ]
-    if trained:
-        texts = "worked solutions" if supervised else f"prompts × {recipe['group_size']} completions"
-        prompts = f"{recipe['prompts_per_update']} {texts}"
-        training = [f"{between(parity.updates)} updates", prompts, number(int(seeds), "seed") if seeds.isdigit() else "", *training]
+    if has_training:
+        unit = "worked solutions" if supervised else f"prompts × {recipe['group_size']} completions"
+        prompts = f"{recipe['prompts_per_update']} {unit}"
+        training = [
+            f"{format_range(parity.updates)} updates",
+            prompts,
+            format_count(int(seeds), "seed") if seeds.isdigit() else "",
+            *training,
+        ]
     if len(after):
         tests = [
-            number(accuracy.eval_task.nunique(), "test set"),
-            f"{between(accuracy.problems)} problems",
-            f"{between(accuracy.samples)} {'sample' if accuracy.samples.max() == 1 else 'samples'} each",
-            f"base and {between(after.groupby(['model', 'task', 'policy', 'recipe']).step.nunique(), word='checkpoint')}",
+            format_count(accuracy.eval_task.nunique(), "test set"),
+            f"{format_range(accuracy.problems)} problems",
+            f"{format_range(accuracy.samples)} {'sample' if accuracy.samples.max() == 1 else 'samples'} each",
+            f"base and {format_range(after.groupby(['model', 'task', 'policy', 'recipe']).step.nunique(), word='checkpoint')}",
         ]
     results = ["gains, 95 % intervals", "finishing and correctness", "figures, tables, paper"] if runs else ["difficulty, subsets"]
-    names = ("Pool", "Probe", "Subsets", ("SFT" if supervised else "GRPO") if trained else "Recorded runs", "Tests", "Results")
+    names = ("Pool", "Probe", "Subsets", ("SFT" if supervised else "GRPO") if has_training else "Recorded runs", "Tests", "Results")
     return list(zip(names, (pool, probe, policies, training, tests, results)))
 
 
-def parted(line: str) -> str:
-    """Insert spaces after hyphens and underscores of names that are longer than a line, so that they wrap."""
+def split_long_names(line: str) -> str:
+    """The line with spaces after hyphens and underscores of names that are longer than a line, so that they wrap."""
     return re.sub(rf"\S{{{LETTERS + 1},}}", lambda name: re.sub(rf"(\S{{1,{LETTERS - 1}}}[-_])(?=\S)", r"\1 ", name.group()), line)
 
 
-def number(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+def format_count(count: int, singular: str, plural: str = "") -> str:
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
-def some(names: list[str], most: int = 6) -> str:
-    """All names, or the first of many."""
-    return ", ".join(names) if len(names) <= most else f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+def list_names(names: list[str], limit: int = 6) -> str:
+    """At most `limit` names; of more names the first ones and how many follow."""
+    return ", ".join(names) if len(names) <= limit else f"{', '.join(names[: limit - 1])} and {len(names) - limit + 1} more"

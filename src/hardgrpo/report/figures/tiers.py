@@ -1,6 +1,6 @@
-"""Accuracy and gain by the tier of the problems, with 95 % intervals, before and after training.
+"""Accuracy before and after training, and gain, by the tier of the problems, with 95 % intervals.
 
-With more than four tests the figure shows gains only; its CSV has both.
+With more than four tests the figure shows only gains; its CSV has both.
 """
 
 from hardgrpo.report import plotting
@@ -12,16 +12,18 @@ COLUMNS += [f"{name}{end}" for name in ("accuracy", "gain") for end in ("", "_lo
 def draw(tiers):
     models, policies = tiers.model.nunique(), list(dict.fromkeys(tiers.policy))
     groups = plotting.groups(tiers, ["model", "task", "eval_task", "recipe"])
-    both = len(groups) <= 4
-    columns = len(groups) if both else 3 if len(groups) <= 9 else 4
-    figure, axes = plotting.panels((2 if both else 1) * len(groups), columns=columns, sharey="row" if both else False)
+    has_accuracy = len(groups) <= 4
+    columns = len(groups) if has_accuracy else 3 if len(groups) <= 9 else 4
+    figure, axes = plotting.panels(
+        (2 if has_accuracy else 1) * len(groups), columns=columns, sharey="row" if has_accuracy else False
+    )
     for index, ((model, task, test, _), group) in enumerate(groups):
         names = list(dict.fromkeys(group.tier))
-        shown = list(dict.fromkeys(group.policy))
-        for column, axis in zip(["accuracy", "gain"] if both else ["gain"], axes[index :: len(groups)]):
-            for number, policy in enumerate(shown):
+        panel_policies = list(dict.fromkeys(group.policy))
+        for column, axis in zip(["accuracy", "gain"] if has_accuracy else ["gain"], axes[index :: len(groups)]):
+            for number, policy in enumerate(panel_policies):
                 rows = group[group.policy == policy]
-                places = [names.index(tier) + plotting.spread(number, len(shown), 0.7) for tier in rows.tier]
+                places = [names.index(tier) + plotting.spread(number, len(panel_policies), 0.7) for tier in rows.tier]
                 plotting.series(
                     axis, places, rows, column, label=policy, **plotting.style(policy, policies) | {"linestyle": "none"}
                 )
@@ -36,10 +38,10 @@ def draw(tiers):
             axis.grid(axis="x", visible=False)
         problems = " + ".join(map(str, base.problems))
         plotting.title(
-            axes[index], plotting.where(model, task, test, models, group), f"{problems} problems, {plotting.seeds(group)}"
+            axes[index], plotting.panel_title(model, task, test, models, group), f"{problems} problems, {plotting.seeds(group)}"
         )
     plotting.outer_labels(axes, "tier", "gain (points)")
-    if both:
+    if has_accuracy:
         axes[0].set_ylabel("accuracy (%)")
     plotting.legend(figure, axes)
     return figure, tiers[COLUMNS]

@@ -1,28 +1,28 @@
-"""Outcomes of groups over a recorded training run, by policy."""
+"""Outcomes of groups of rollouts over a recorded training run, by policy."""
 
 from hardgrpo.report import plotting
 
-SHOWN = [("mixed", "learnable"), ("all_wrong", "all wrong"), ("all_right", "all right")]
+SERIES = [("mixed", "learnable"), ("all_wrong", "all wrong"), ("all_right", "all right")]
 COLUMNS = ["model", "task", "policy", "stretch", "begin", "end"]
-COLUMNS += [f"{name}{end}" for name, _ in SHOWN for end in ("", "_low", "_high")] + ["epochs", "prompts", "seeds"]
+COLUMNS += [f"{name}{end}" for name, _ in SERIES for end in ("", "_low", "_high")] + ["epochs", "prompts", "seeds"]
 
 
 def draw(trajectories):
     """Three panels side by side for each model: a point is the mean over a stretch of the epochs, drawn in its middle."""
-    drawn = trajectories[trajectories.stretch.notna()]
-    models, policies = drawn.model.nunique(), list(dict.fromkeys(drawn.policy))
-    groups = plotting.groups(drawn, ["model", "task"])
+    stretches = trajectories[trajectories.stretch.notna()]
+    models, policies = stretches.model.nunique(), list(dict.fromkeys(stretches.policy))
+    groups = plotting.groups(stretches, ["model", "task"])
     figure, axes = plotting.panels(3 * len(groups), columns=3, height=2.6, sharey=True)
     for index, ((model, task), group) in enumerate(groups):
-        for axis, (name, text) in zip(axes[3 * index :], SHOWN):
-            for number, policy in enumerate(shown := list(dict.fromkeys(group.policy))):
+        for axis, (name, text) in zip(axes[3 * index :], SERIES):
+            for number, policy in enumerate(panel_policies := list(dict.fromkeys(group.policy))):
                 line = group[group.policy == policy].sort_values("begin")
                 width = 100 * (line.end - line.begin).min()
-                places = 50 * (line.begin + line.end) + plotting.spread(number, len(shown), 0.5 * width)
+                places = 50 * (line.begin + line.end) + plotting.spread(number, len(panel_policies), 0.5 * width)
                 look = plotting.style(policy, policies) | {"markersize": 3, "capsize": 0}
                 plotting.series(axis, places, line, name, 100, 0.5, label=policy, **look)
-            plotting.title(axis, text, *([plotting.where(model, task, task, models)] if models > 1 else []))
+            plotting.title(axis, text, *([plotting.panel_title(model, task, task, models)] if models > 1 else []))
     axes[0].set_ylim(-4, 104)
     plotting.outer_labels(axes, "later epochs (%)", "groups (%)")
     plotting.legend(figure, axes)
-    return figure, drawn[COLUMNS]
+    return figure, stretches[COLUMNS]

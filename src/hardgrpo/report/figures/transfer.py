@@ -1,57 +1,47 @@
-"""Gain of training on one task when tested on another, one matrix for each policy, with 95 % intervals."""
+"""Gain by the task of training and the test, a matrix for each arm, with 95 % intervals."""
 
 import numpy as np
 from matplotlib import colors
 
+from hardgrpo.analysis.columns import CELL
 from hardgrpo.analysis.formats import interval, points
 from hardgrpo.report import plotting
 
-COLUMNS = [
-    "model",
-    "task",
-    "eval_task",
-    "policy",
-    "recipe",
-    "step",
-    "base_accuracy",
-    "gain",
-    "gain_low",
-    "gain_high",
-    "problems",
-    "seeds",
-]
+COLUMNS = [*CELL, "step", "base_accuracy", "gain", "gain_low", "gain_high", "problems", "seeds"]
 
 
 def draw(gains):
-    """A number is bold if its interval leaves out 0."""
+    """A number is bold if its interval excludes 0."""
     frame = gains[gains.decoding == "sampled"]
     frame = frame[frame.model.isin(frame[frame.task != frame.eval_task].model)]  # models without a transfer test are left out
     models = frame.model.nunique()
     groups = plotting.groups(frame, ["model", "arm"])
-    tests, trained = list(dict.fromkeys([*frame.task, *frame.eval_task])), list(dict.fromkeys(frame.task))
+    tests, trained_tasks = list(dict.fromkeys([*frame.task, *frame.eval_task])), list(dict.fromkeys(frame.task))
     tests = [name for name in tests if name in set(frame.eval_task)]
     columns = min(len(groups), 3 if len(tests) < 3 and len(groups) != 4 else 2)  # an interval needs 0.7 in
-    figure, axes = plotting.panels(len(groups), height=0.55 + 0.36 * len(trained) + 0.25, columns=columns, sharex=True, sharey=True)
-    # One scale for all panels, with 0 in its middle. The printed sign replaces the colour in grey print.
-    most = 100 * max(frame.gain.abs().max(), 1e-9)
-    scale = colors.Normalize(-most, most)
+    figure, axes = plotting.panels(
+        len(groups), height=0.55 + 0.36 * len(trained_tasks) + 0.25, columns=columns, sharex=True, sharey=True
+    )
+    # All panels share a scale with 0 in its middle. The printed sign replaces the colour in grey print.
+    largest = 100 * max(frame.gain.abs().max(), 1e-9)
+    scale = colors.Normalize(-largest, largest)
     for axis, ((model, arm), group) in zip(axes, groups):
-        cells = np.full((len(trained), len(tests)), np.nan)
+        cells = np.full((len(trained_tasks), len(tests)), np.nan)
         for row in group.itertuples():
-            i, j = trained.index(row.task), tests.index(row.eval_task)
+            i, j = trained_tasks.index(row.task), tests.index(row.eval_task)
             cells[i, j] = 100 * row.gain
-            known = not np.isnan(row.gain_low)
-            resolved = known and not row.gain_low <= 0 <= row.gain_high
-            dark = abs(cells[i, j]) > 0.6 * most
-            look = {"ha": "center", "fontsize": 7, "color": "white" if dark else "black"}
-            weight = "bold" if resolved else "normal"
-            axis.text(j, i - 0.04, points(row.gain, "+"), va="bottom" if known else "center", fontweight=weight, **look)
-            if known:
+            has_interval = not np.isnan(row.gain_low)
+            is_resolved = has_interval and not row.gain_low <= 0 <= row.gain_high
+            is_dark = abs(cells[i, j]) > 0.6 * largest
+            look = {"ha": "center", "fontsize": 7, "color": "white" if is_dark else "black"}
+            weight = "bold" if is_resolved else "normal"
+            axis.text(j, i - 0.04, points(row.gain, "+"), va="bottom" if has_interval else "center", fontweight=weight, **look)
+            if has_interval:
                 axis.text(j, i + 0.04, interval(row.gain_low, row.gain_high), va="top", **look)
         for i, j in np.argwhere(np.isnan(cells)):
             axis.text(j, i, "not tested", ha="center", va="center", fontsize=7, color="0.45")
         image = axis.imshow(cells, cmap="PuOr_r", norm=scale, aspect="auto")
-        for ticks, names in ((axis.set_xticks, tests), (axis.set_yticks, trained)):
+        for ticks, names in ((axis.set_xticks, tests), (axis.set_yticks, trained_tasks)):
             ticks(range(len(names)), [name.replace("_", "_\n", 1) if len(name) > 11 else name for name in names])
             ticks(np.arange(len(names) - 1) + 0.5, minor=True)
         axis.grid(visible=False, which="major")

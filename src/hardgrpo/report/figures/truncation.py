@@ -1,4 +1,4 @@
-"""Gains of the same completions under a tight limit and with room, by policy and by the limit in training."""
+"""Gains of the same completions under a tight and a large completion limit, by arm and by the limit in training."""
 
 import pandas as pd
 
@@ -16,9 +16,9 @@ def draw(parts, limits: dict[str, int]):
         raise UserError(f"parts.csv: no rows tested on {' or '.join(tests)}; run the study that it summarises")
     models = frame.model.nunique()
     rows = [key for key, group in plotting.groups(frame, ["model", "task"]) if set(tests) <= set(group.eval_task)]
-    # One y axis for all panels, so that gains under the two limits can be compared.
+    # All panels share a y axis, so that gains under the two limits can be compared.
     figure, axes = plotting.panels(len(tests) * len(rows), height=2.4, columns=len(tests), sharey=True)
-    drawn = []
+    drawn_rows = []
     for index, axis in enumerate(axes):
         (model, task), test = rows[index // len(tests)], tests[index % len(tests)]
         group = frame[(frame.model == model) & (frame.task == task) & (frame.eval_task == test)]
@@ -30,8 +30,8 @@ def draw(parts, limits: dict[str, int]):
         base = f"base: accuracy {100 * group.base_accuracy.iloc[0]:.1f} %, answered {100 * group.base_answered.iloc[0]:.1f} %"
         axis.margins(y=0.12)
         plotting.title(axis, f"trained on {name}, tested at {limits[test]} tokens", base, plotting.sizes(group))
-        drawn.append(group[COLUMNS])
+        drawn_rows.append(group[COLUMNS])
     plotting.outer_labels(axes, "", "gain in accuracy (points)")
     plotting.same_ticks_once(axes)
     plotting.legend(figure, axes)
-    return figure, pd.concat(drawn, ignore_index=True)
+    return figure, pd.concat(drawn_rows, ignore_index=True)

@@ -1,27 +1,27 @@
-"""The paper's tables of others' claims, numbers and settings, beside this study."""
+"""The paper's tables that compare the study with published claims, numbers and settings."""
 
 import pandas as pd
 
 from hardgrpo.analysis.claim_tests import LOG_ODDS
 from hardgrpo.analysis.formats import points, probability, r_squared, with_interval
-from hardgrpo.report.cells import BREAK, R_SQUARED, Cell, Column, P, named, numbers, seeds, text, with_95
+from hardgrpo.report.table_columns import BREAK, R_SQUARED, Cell, Column, P, key_columns, numbers, seeds, text, with_95
 from hardgrpo.selection import policies
 from hardgrpo.study.settings import RECIPE_DEFAULTS
 
 
-def beside(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[Column]:
-    """A column with the published number of each row; no column if there are none."""
-    kept = compared[compared.quantity == quantity]
-    known = {(r.model, r.task, r.policy): r.published for r in kept.itertuples()}
-    shown = [known.get((r.model, r.task, r.arm)) for r in frame.itertuples()]
-    if all(value is None for value in shown):
+def published_column(frame: pd.DataFrame, compared: pd.DataFrame, quantity: str) -> list[Column]:
+    """[A column with the published number of each row], or [] if there are none."""
+    rows = compared[compared.quantity == quantity]
+    published = {(r.model, r.task, r.policy): r.published for r in rows.itertuples()}
+    values = [published.get((r.model, r.task, r.arm)) for r in frame.itertuples()]
+    if all(value is None for value in values):
         return []
-    return [numbers("published", ["" if value is None else points(value) for value in shown])]
+    return [numbers("published", ["" if value is None else points(value) for value in values])]
 
 
 def compared(compared: pd.DataFrame):
     return compared, [
-        *named(compared, "model", "eval_task", "policy"),
+        *key_columns(compared, "model", "eval_task", "policy"),
         text(compared, "quantity", "quantity", lambda value: value.replace("_", " ")),
         text(compared, "place", "from"),
         numbers("published", [with_interval(r.published, r.published_low, r.published_high) for r in compared.itertuples()]),
@@ -31,57 +31,57 @@ def compared(compared: pd.DataFrame):
 
 
 def claims(claims: pd.DataFrame):
-    where = [
+    tests = [
         task if test == task or pd.isna(test) else f"{task}, tested on {test}" for task, test in zip(claims.task, claims.eval_task)
     ]
-    estimates = [shown(row.test, row.estimate, row.low, row.high) for row in claims.itertuples()]
+    estimates = [format_estimate(row.test, row.estimate, row.low, row.high) for row in claims.itertuples()]
     p_holm = [probability(p) if primary else "" for p, primary in zip(claims.p_holm, claims.primary)]
-    wrapped_name = lambda value: "" if pd.isna(value) else wrapped(value)
+    breakable_name = lambda value: "" if pd.isna(value) else breakable(value)
     return claims, [
         text(claims, "paper", "paper"),
-        text(claims, "model", "model", wrapped_name, "model {}", 0.10),
+        text(claims, "model", "model", breakable_name, "model {}", 0.10),
         text(claims, "population", "holds for", note="for {}", width=0.10),
         text(claims, "claim", "claim", width=0.25),
-        Column("on", [wrapped(name) for name in where], width=0.13),
-        text(claims, "test", "estimate of", estimate_of, width=0.14),
+        Column("on", [breakable(name) for name in tests], width=0.13),
+        text(claims, "test", "estimate of", format_test, width=0.14),
         numbers(with_95("estimate"), estimates, width=0.13),
         numbers((P, " (Holm)"), p_holm),
         text(claims, "verdict", "verdict", width=0.12),
     ]
 
 
-def shown(test: str, estimate: float, low: float, high: float) -> str:
-    """R^2 and log odds as they are, shares and differences of shares in points."""
+def format_estimate(test: str, estimate: float, low: float, high: float) -> str:
+    """R^2 and log odds unscaled; shares and differences of shares in points."""
     return (r_squared if test.startswith(("R^2", LOG_ODDS)) else with_interval)(estimate, low, high)
 
 
-def wrapped(name: str) -> str:
-    """A name that may be broken after hyphens and underscores."""
+def breakable(name: str) -> str:
+    """A name with BREAK after hyphens and underscores."""
     return name.replace("_", f"_{BREAK}").replace("-", f"-{BREAK}")
 
 
-def estimate_of(test: str) -> Cell:
-    first, *others = wrapped(test).split("R^2")
-    return (first, *(part for other in others for part in (R_SQUARED, other)))
+def format_test(test: str) -> Cell:
+    head, *parts = breakable(test).split("R^2")
+    return (head, *(cell for part in parts for cell in (R_SQUARED, part)))
 
 
 def deviations(study: dict, deviations: pd.DataFrame):
-    frame = deviations.assign(here=[here(study, key) for key in deviations.key])
+    frame = deviations.assign(here=[own_setting(study, key) for key in deviations.key])
     headers = {"written": "as written", "july": "code of July 2025", "later": "later code", "here": "run here"}
-    shown = [text(frame, name, header, width=0.19) for name, header in headers.items()]
-    return frame, [text(frame, "what", "what", width=0.15), *shown]
+    setting_columns = [text(frame, name, header, width=0.19) for name, header in headers.items()]
+    return frame, [text(frame, "what", "what", width=0.15), *setting_columns]
 
 
-def here(study: dict, key: str) -> str:
-    """This study's setting for a key of `deviations.csv`, as text."""
+def own_setting(study: dict, key: str) -> str:
+    """The study's setting for a key of `deviations.csv`, as text."""
     by_order = [rule for rule in study["rules"] if policies.RULES[rule].is_released]
-    own = "each replicate's own base model's" if study["own_bases"] else "the model's own"
-    always = {
+    pass_rate_owner = "each replicate's own base model's" if study["own_bases"] else "the model's own"
+    settings = {
         "ties": "the order of the dataset" if by_order else "broken at random, by the seed",
         "hardest": "sorted by pass rate" if by_order else "lowest pass rates",
         "middle": "the central ranks" if by_order else "nearest to the median, within the quartiles",
         "random": "shuffled by seed 42" if by_order else "by the seed",
-        "pass_rates": own,
+        "pass_rates": pass_rate_owner,
         "prompts": "see the task in config/tasks.yaml",
         "test_questions": "the whole test set",
         "top_k": "none",
@@ -96,8 +96,8 @@ def here(study: dict, key: str) -> str:
     }
     if pd.isna(key):
         return "see the task in config/tasks.yaml"
-    if key in always:
-        return always[key]
+    if key in settings:
+        return settings[key]
     if not study["recipe"]:
         return "not trained here"
     value = study["recipe"].get(key, RECIPE_DEFAULTS.get(key))

@@ -1,31 +1,40 @@
 """The paper's tables of gains, differences between policies, and accuracies.
 
 The best policy is bold and the second best underlined only if they are resolved: if the Holm-corrected p of the difference from
-every policy below is under 0.05.
+every worse policy is below 0.05.
 """
 
 import pandas as pd
 
-from hardgrpo.analysis.formats import interval, points, probability, signed, whole
-from hardgrpo.report.cells import Column, K, Marked, P, design, estimate, named, number, numbers, problems, text, with_95
-from hardgrpo.report.tables.compared import beside
+from hardgrpo.analysis.formats import integer, interval, points, probability, signed
+from hardgrpo.analysis.summaries import own_test_rows
+from hardgrpo.report.table_columns import (
+    Column,
+    K,
+    Marked,
+    P,
+    design,
+    estimate,
+    key_columns,
+    number,
+    numbers,
+    problems,
+    text,
+    with_95,
+)
+from hardgrpo.report.tables.compared import published_column
 
 ACCURACY_BEFORE = "base %"
 DETECTABLE = "detectable"
 
 
-def at_home(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows whose test set is that of the task trained on."""
-    return frame[frame.task == frame.eval_task]
-
-
 def gain(gains: pd.DataFrame, differences: pd.DataFrame, compared: pd.DataFrame):
-    frame = at_home(gains).sort_values("decoding", ascending=False, kind="stable")
+    frame = own_test_rows(gains).sort_values("decoding", ascending=False, kind="stable")
     return frame, [
-        *named(frame, "model", "task", "decoding", "arm"),
+        *key_columns(frame, "model", "task", "decoding", "arm"),
         number(frame, "base_accuracy", ACCURACY_BEFORE),
-        marked_gain(frame, differences),
-        *beside(frame, compared, "gain"),
+        gain_column(frame, differences),
+        *published_column(frame, compared, "gain"),
         number(frame, "mdd", DETECTABLE),
         *design(frame),
     ]
@@ -33,90 +42,92 @@ def gain(gains: pd.DataFrame, differences: pd.DataFrame, compared: pd.DataFrame)
 
 def transfer(gains: pd.DataFrame, differences: pd.DataFrame):
     frame = gains[(gains.task != gains.eval_task) & (gains.decoding == "sampled")]
-    shown = [number(frame, "base_accuracy", ACCURACY_BEFORE), marked_gain(frame, differences)]
-    return frame, [*named(frame, "model", "task", "eval_task", "arm"), *shown, *design(frame)]
+    gain_columns = [number(frame, "base_accuracy", ACCURACY_BEFORE), gain_column(frame, differences)]
+    return frame, [*key_columns(frame, "model", "task", "eval_task", "arm"), *gain_columns, *design(frame)]
 
 
-def marked_gain(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
+def gain_column(frame: pd.DataFrame, differences: pd.DataFrame) -> Column:
     cells = []
     for rank, row in zip(ranks(frame, differences), frame.itertuples()):
-        shown, ends = signed(row.gain), interval(row.gain_low, row.gain_high)
-        cells.append((Marked(shown, rank) if rank else shown, f" {ends}"))
+        gain, ends = signed(row.gain), interval(row.gain_low, row.gain_high)
+        cells.append((Marked(gain, rank) if rank else gain, f" {ends}"))
     return numbers(with_95("gain"), cells)
 
 
 def ranks(frame: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
-    """`best` for the largest sampled gain of a (model, task, test), `second` for the next, if resolved from all below; else ""."""
-    found = []
+    """`best` for the largest sampled gain of a (model, task, test), `second` for the next, if resolved from all smaller ones; else ""."""
+    marks = []
     for row in frame.itertuples():
-        of_row = lambda table, row=row: (table[["model", "task", "eval_task"]] == [row.model, row.task, row.eval_task]).all(axis=1)
-        group, pairs = frame[of_row(frame)], differences[of_row(differences)]
+        is_same_test = lambda table, row=row: (table[["model", "task", "eval_task"]] == [row.model, row.task, row.eval_task]).all(
+            axis=1
+        )
+        group, pairs = frame[is_same_test(frame)], differences[is_same_test(differences)]
         ranked = list(group[group.decoding == "sampled"].sort_values("gain", ascending=False).arm)
         rank = ranked.index(row.arm) if row.decoding == "sampled" and row.arm in ranked else 2
-        below = [
-            pairs[pairs.arm.isin([row.arm, other]) & pairs.minus_arm.isin([row.arm, other])].p_holm for other in ranked[rank + 1 :]
+        worse_p = [
+            pairs[pairs.arm.isin([row.arm, worse]) & pairs.minus_arm.isin([row.arm, worse])].p_holm for worse in ranked[rank + 1 :]
         ]
-        resolved = len(ranked) > rank + 1 and all((p < 0.05).any() for p in below)
-        found.append(["best", "second"][rank] if rank < 2 and resolved else "")
-    return found
+        is_resolved = len(ranked) > rank + 1 and all((p < 0.05).any() for p in worse_p)
+        marks.append(["best", "second"][rank] if rank < 2 and is_resolved else "")
+    return marks
 
 
 def out_of_distribution(pass_at_k: pd.DataFrame):
     frame = pass_at_k[pass_at_k.task != pass_at_k.eval_task]
-    shown = [number(frame, "k", K, whole), number(frame, "base", ("base pass@", K))]
-    shown += [estimate(frame, "pass", ("pass@", K)), estimate(frame, "gain", "gain")]
-    return frame, [*named(frame, "model", "task", "eval_task", "arm"), *shown, *design(frame)]
+    pass_columns = [number(frame, "k", K, integer), number(frame, "base", ("base pass@", K))]
+    pass_columns += [estimate(frame, "pass", ("pass@", K)), estimate(frame, "gain", "gain")]
+    return frame, [*key_columns(frame, "model", "task", "eval_task", "arm"), *pass_columns, *design(frame)]
 
 
 def differences(differences: pd.DataFrame):
     return differences, [
-        *named(differences, "model", "task", "eval_task", "arm"),
+        *key_columns(differences, "model", "task", "eval_task", "arm"),
         text(differences, "minus_arm", "minus"),
         estimate(differences, "difference", "difference"),
-        *tested(differences),
+        *p_columns(differences),
         number(differences, "mdd", DETECTABLE),
         *design(differences),
     ]
 
 
-def tested(frame: pd.DataFrame) -> list[Column]:
+def p_columns(frame: pd.DataFrame) -> list[Column]:
     return [number(frame, "p", P, probability), number(frame, "p_holm", (P, " (Holm)"), probability)]
 
 
 def single_samples(mcnemar: pd.DataFrame):
     frame = mcnemar[mcnemar.groupby(["model", "task"]).seed.transform("nunique") == 1]
     return frame, [
-        *named(frame, "model", "task", "eval_task", "decoding", "arm"),
+        *key_columns(frame, "model", "task", "eval_task", "decoding", "arm"),
         text(frame, "minus_arm", "minus"),
-        number(frame, "only_this", "only this right", whole),
-        number(frame, "only_other", "only the other", whole),
+        number(frame, "only_this", "only this right", integer),
+        number(frame, "only_other", "only the other", integer),
         number(frame, "difference", "difference", signed),
-        *tested(frame),
+        *p_columns(frame),
         problems(frame),
     ]
 
 
 def tiers(tiers: pd.DataFrame):
-    frame = at_home(tiers)
-    shown = [estimate(frame, "accuracy", "accuracy"), estimate(frame, "gain", "gain")]
+    frame = own_test_rows(tiers)
+    estimates = [estimate(frame, "accuracy", "accuracy"), estimate(frame, "gain", "gain")]
     return frame, [
-        *named(frame, "model", "task", "arm", "tier"),
+        *key_columns(frame, "model", "task", "arm", "tier"),
         number(frame, "base_accuracy", ACCURACY_BEFORE),
-        *shown,
+        *estimates,
         *design(frame),
     ]
 
 
 def catches_up(catches_up: pd.DataFrame):
     spread = [
-        whole(a) if a == b or pd.isna(a) else f"{whole(a)} to {whole(b)}"
+        integer(a) if a == b or pd.isna(a) else f"{integer(a)} to {integer(b)}"
         for a, b in zip(catches_up.step_first, catches_up.step_last)
     ]
     return catches_up, [
-        *named(catches_up, "model", "task", "eval_task", "arm"),
+        *key_columns(catches_up, "model", "task", "eval_task", "arm"),
         number(catches_up, "target", "accuracy of ‘all’ %", points),
-        number(catches_up, "step", "reached at update", whole),
+        number(catches_up, "step", "reached at update", integer),
         numbers("over seeds", spread),
-        number(catches_up, "steps", "of", whole),
-        numbers("seeds", [f"{whole(a)} of {whole(b)}" for a, b in zip(catches_up.seeds_reached, catches_up.seeds)]),
+        number(catches_up, "steps", "of", integer),
+        numbers("seeds", [f"{integer(a)} of {integer(b)}" for a, b in zip(catches_up.seeds_reached, catches_up.seeds)]),
     ]

@@ -3,15 +3,16 @@
 import pandas as pd
 
 from hardgrpo.analysis.columns import CELL
-from hardgrpo.analysis.formats import adding_up, signed, whole
-from hardgrpo.report.cells import Column, K, arrow, design, estimate, named, number, seeds
+from hardgrpo.analysis.formats import integer, round_parts, signed
+from hardgrpo.analysis.summaries import own_test_rows
+from hardgrpo.report.table_columns import Column, K, arrow, design, estimate, key_columns, number, seeds
 
 ARM_CELL = ("model", "task", "eval_task", "arm")
 
 
 def parts(parts: pd.DataFrame):
     return parts, [
-        *named(parts, *ARM_CELL),
+        *key_columns(parts, *ARM_CELL),
         arrow(parts, "base_answered", "answered", "answered %"),
         arrow(parts, "base_accuracy_answered", "accuracy_answered", "right if so %"),
         *gain_and_parts(parts),
@@ -21,12 +22,12 @@ def parts(parts: pd.DataFrame):
 
 def kinds(kinds: pd.DataFrame):
     frame = kinds[kinds.tier.isna()]
-    return frame, [*named(frame, *ARM_CELL), *_kinds(frame), estimate(frame, "greedy_gain", "greedy gain"), *design(frame)]
+    return frame, [*key_columns(frame, *ARM_CELL), *_kinds(frame), estimate(frame, "greedy_gain", "greedy gain"), *design(frame)]
 
 
 def tier_kinds(kinds: pd.DataFrame):
-    frame = kinds[kinds.tier.notna() & (kinds.task == kinds.eval_task)]
-    return frame, [*named(frame, *ARM_CELL, "tier"), *_kinds(frame), *design(frame)]
+    frame = own_test_rows(kinds[kinds.tier.notna()])
+    return frame, [*key_columns(frame, *ARM_CELL, "tier"), *_kinds(frame), *design(frame)]
 
 
 def _kinds(frame: pd.DataFrame) -> list[Column]:
@@ -35,7 +36,7 @@ def _kinds(frame: pd.DataFrame) -> list[Column]:
 
 def reasons(reasons: pd.DataFrame):
     return reasons, [
-        *named(reasons, *ARM_CELL),
+        *key_columns(reasons, *ARM_CELL),
         arrow(reasons, "base_sound_share", "sound_share", "every step right, of right answers %"),
         estimate(reasons, "sound_gain", "gain, every step right"),
         estimate(reasons, "lucky_gain", "gain, a step wrong"),
@@ -45,7 +46,7 @@ def reasons(reasons: pd.DataFrame):
 
 def same_answers(same_answers: pd.DataFrame):
     return same_answers, [
-        *named(same_answers, *ARM_CELL),
+        *key_columns(same_answers, *ARM_CELL),
         arrow(same_answers, "base_same", "same", "same answer %"),
         estimate(same_answers, "change", "change"),
         arrow(same_answers, "base_entropy", "entropy", "bits", "{:.2f}".format),
@@ -55,7 +56,7 @@ def same_answers(same_answers: pd.DataFrame):
 
 def majority(majority: pd.DataFrame):
     return majority, [
-        *named(majority, *ARM_CELL),
+        *key_columns(majority, *ARM_CELL),
         number(majority, "k", K, "{:.0f}".format),
         arrow(majority, "base", "majority", "majority right %"),
         estimate(majority, "gain", "gain"),
@@ -64,29 +65,29 @@ def majority(majority: pd.DataFrame):
 
 
 def graders(decomposition: pd.DataFrame):
-    frame = at_the_end(decomposition)
+    frame = last_step_rows(decomposition)
     frame = frame[frame.tier.isna()]
     return frame, [
-        *named(frame, *ARM_CELL, "grading"),
+        *key_columns(frame, *ARM_CELL, "grading"),
         arrow(frame, "base_truncated", "truncated", "cut off %"),
-        arrow(frame, "base_tokens", "tokens", "tokens", whole),
+        arrow(frame, "base_tokens", "tokens", "tokens", integer),
         *gain_and_parts(frame),
         seeds(frame),
     ]
 
 
 def tier_parts(decomposition: pd.DataFrame):
-    frame = at_the_end(decomposition)
+    frame = last_step_rows(decomposition)
     frame = frame[frame.tier.notna() & (frame.grading == "task")]
     return frame, [
-        *named(frame, *ARM_CELL, "tier"),
+        *key_columns(frame, *ARM_CELL, "tier"),
         arrow(frame, "base_answered", "answered", "answered %"),
         *gain_and_parts(frame),
         *design(frame),
     ]
 
 
-def at_the_end(decomposition: pd.DataFrame) -> pd.DataFrame:
+def last_step_rows(decomposition: pd.DataFrame) -> pd.DataFrame:
     return decomposition[decomposition.step == decomposition.groupby(CELL).step.transform("max")]
 
 
@@ -97,7 +98,7 @@ def gain_and_parts(frame: pd.DataFrame) -> list[Column]:
 def _parts(frame: pd.DataFrame, names: list[str]) -> list[Column]:
     """The gain and its parts with their intervals, rounded so that the parts add up."""
     rounded = pd.DataFrame(
-        [adding_up(row.gain, [getattr(row, name) for name in names]) for row in frame.itertuples()], frame.index, names
+        [round_parts(row.gain, [getattr(row, name) for name in names]) for row in frame.itertuples()], frame.index, names
     )
-    shown = frame.assign(**rounded)
-    return [number(shown, "gain", "gain", signed), *(estimate(shown, name, name.replace("_", " ")) for name in names)]
+    printed = frame.assign(**rounded)
+    return [number(printed, "gain", "gain", signed), *(estimate(printed, name, name.replace("_", " ")) for name in names)]

@@ -1,37 +1,37 @@
-"""The paper's tables of subsets, training and its cost, and what explains the gains."""
+"""The paper's tables of subsets, of training and its cost, and of explanations of the gains."""
 
 import pandas as pd
 
-from hardgrpo.analysis.formats import UNKNOWN, probability, r_squared, signed, whole
+from hardgrpo.analysis.columns import RUNS
+from hardgrpo.analysis.formats import UNKNOWN, integer, probability, r_squared, signed
 from hardgrpo.analysis.leads import PREDICTORS
-from hardgrpo.report.cells import P_HAT, R_SQUARED, Math, P, design, estimate, named, number, numbers, seeds, text
-from hardgrpo.report.tables.compared import beside
-from hardgrpo.report.tables.gains import at_home
+from hardgrpo.analysis.summaries import own_test_rows, own_test_samples
+from hardgrpo.report.table_columns import P_HAT, R_SQUARED, Math, P, design, estimate, key_columns, number, numbers, seeds, text
+from hardgrpo.report.tables.compared import published_column
 
 POLICY = ("model", "task", "policy")  # of tables of subsets, which no recipe decides
 ARM = ("model", "task", "arm")
-RUNS = ["model", "task", "policy", "recipe"]
 
 
 def learnable(learnable: pd.DataFrame, compared: pd.DataFrame):
-    shown = [estimate(learnable, "learnable", "learnable %"), *beside(learnable, compared, "learnable")]
-    updates = number(learnable, "updates", "updates", whole, "{} updates")
-    return learnable, [*named(learnable, *ARM), *shown, updates, seeds(learnable)]
+    shares = [estimate(learnable, "learnable", "learnable %"), *published_column(learnable, compared, "learnable")]
+    updates = number(learnable, "updates", "updates", integer, "{} updates")
+    return learnable, [*key_columns(learnable, *ARM), *shares, updates, seeds(learnable)]
 
 
 def weaker_signal(study: dict, gains: pd.DataFrame, learnable: pd.DataFrame):
     weaker = study["weaker_signal"]
     weak = gains[(gains.decoding == "sampled") & (gains.task.isin(weaker) | gains.model.isin(weaker))]
-    frame = at_home(weak).merge(learnable, on=[*RUNS, "arm"], suffixes=("", "_updates"))
-    shown = [estimate(frame, "gain", "gain"), estimate(frame, "learnable", "learnable %")]
-    return frame, [*named(frame, *ARM), *shown, *design(frame)]
+    frame = own_test_rows(weak).merge(learnable, on=[*RUNS, "arm"], suffixes=("", "_updates"))
+    estimates = [estimate(frame, "gain", "gain"), estimate(frame, "learnable", "learnable %")]
+    return frame, [*key_columns(frame, *ARM), *estimates, *design(frame)]
 
 
 def subsets(subsets: pd.DataFrame):
     return subsets, [
-        *named(subsets, *POLICY),
-        number(subsets, "prompts", "prompts", whole),
-        number(subsets, "pool", "pool", whole),
+        *key_columns(subsets, *POLICY),
+        number(subsets, "prompts", "prompts", integer),
+        number(subsets, "pool", "pool", integer),
         number(subsets, "mean_pass_rate", ("mean ", P_HAT), "{:.3f}".format),
         number(subsets, "zero_share", (Math(r"\hat p = 0", "p̂ = 0"), " %")),
         *(
@@ -43,25 +43,25 @@ def subsets(subsets: pd.DataFrame):
             else []
         ),
         number(subsets, "boundary_pass_rate", ("edge ", P_HAT), "{:.2f}".format),
-        number(subsets, "tied", "tied there", whole),
-        number(subsets, "tied_chosen", "chosen", whole),
+        number(subsets, "tied", "tied there", integer),
+        number(subsets, "tied_chosen", "chosen", integer),
     ]
 
 
 def chosen(chosen: pd.DataFrame):
     shares = [("never_solved", "never solved"), ("mixed", "mixed"), ("confidently_wrong", "confidently wrong")]
     return chosen, [
-        *named(chosen, *POLICY),
-        number(chosen, "prompts", "prompts", whole),
+        *key_columns(chosen, *POLICY),
+        number(chosen, "prompts", "prompts", integer),
         number(chosen, "pass_rate", "right"),
         *(number(chosen, name, words) for name, words in shares if chosen[name].notna().any()),
-        number(chosen, "samples", "by samples", whole, "{} samples a prompt"),
+        number(chosen, "samples", "by samples", integer, "{} samples a prompt"),
         seeds(chosen),
     ]
 
 
 def lead_regressions(lead_regressions: pd.DataFrame):
-    frame = lead_regressions[lead_regressions.task == lead_regressions.eval_task]
+    frame = own_test_rows(lead_regressions)
     ends = zip(frame.slope, frame.slope_low, frame.slope_high)
     return frame, [
         text(frame, "task", "task"),
@@ -70,7 +70,7 @@ def lead_regressions(lead_regressions: pd.DataFrame):
         numbers("slope [95 %]", [f"{a:+.2f} [{b:+.2f}, {c:+.2f}]" for a, b, c in ends]),
         numbers(R_SQUARED, [r_squared(*values) for values in zip(frame.r_squared, frame.r_squared_low, frame.r_squared_high)]),
         number(frame, "p", P, probability),
-        number(frame, "points", "points", whole, "{} points"),
+        number(frame, "points", "points", integer, "{} points"),
     ]
 
 
@@ -80,7 +80,7 @@ def lead_by_model(lead_by_model: pd.DataFrame):
         text(frame, "task", "task"),
         text(frame, "eval_task", "tested on"),
         text(frame, "minus", "lead over"),
-        number(frame, "models", "models", whole),
+        number(frame, "models", "models", integer),
         number(frame, "least", "least", signed),
         number(frame, "most", "most", signed),
         number(frame, "spread", "spread"),
@@ -90,14 +90,14 @@ def lead_by_model(lead_by_model: pd.DataFrame):
 
 
 def trajectories(trajectories: pd.DataFrame):
-    whole_run = trajectories[trajectories.stretch.isna()]
-    last = trajectories[trajectories.end == 1].dropna(subset=["stretch"])
+    all_epochs = trajectories[trajectories.stretch.isna()]
+    last_stretch = trajectories[trajectories.end == 1].dropna(subset=["stretch"])
     ends = [*POLICY, "pass_rate", "pass_rate_low", "pass_rate_high"]
-    frame = whole_run.merge(last[ends], on=list(POLICY), suffixes=("", "_end"))
+    frame = all_epochs.merge(last_stretch[ends], on=list(POLICY), suffixes=("", "_end"))
     frame = frame.rename(columns={"pass_rate_low_end": "pass_rate_end_low", "pass_rate_high_end": "pass_rate_end_high"})
     return frame, [
-        *named(frame, *POLICY),
-        number(frame, "prompts", "prompts", whole),
+        *key_columns(frame, *POLICY),
+        number(frame, "prompts", "prompts", integer),
         number(frame, "never_solved", "never solved before"),
         estimate(frame, "mixed", "learnable"),
         estimate(frame, "all_right", "all right"),
@@ -108,18 +108,20 @@ def trajectories(trajectories: pd.DataFrame):
 
 
 def spent(spent: pd.DataFrame, gains: pd.DataFrame):
-    home = at_home(gains[gains.decoding == "sampled"])[[*RUNS, "gain"]]
-    spent = spent.merge(home, on=RUNS, how="left")
-    spent["gain_per_million"] = spent.gain / (spent.tokens / 1e6).where(spent.tokens > 0)  # runs on worked solutions sample none
+    own_gains = own_test_samples(gains)[[*RUNS, "gain"]]
+    spent = spent.merge(own_gains, on=RUNS, how="left")
+    spent["gain_per_million"] = spent.gain / (spent.tokens / 1e6).where(
+        spent.tokens > 0
+    )  # runs on worked solutions sample no tokens
 
     def spread(name: str, unit: float) -> list[str]:
         values = zip(spent[name] / unit, spent[f"{name}_least"] / unit, spent[f"{name}_most"] / unit)
         return [UNKNOWN if pd.isna(mean) else f"{mean:.3g} ({least:.3g} to {most:.3g})" for mean, least, most in values]
 
     return spent, [
-        *named(spent, *ARM),
-        *(number(spent, name, name, whole) for name in ("updates", "prompts", "rollouts", "labels")),
-        number(spent, "completion_tokens", "limit", whole),
+        *key_columns(spent, *ARM),
+        *(number(spent, name, name, integer) for name in ("updates", "prompts", "rollouts", "labels")),
+        number(spent, "completion_tokens", "limit", integer),
         numbers("tokens, millions", spread("tokens", 1e6)),
         numbers("minutes", spread("seconds", 60)),
         number(spent, "gain", "gain", signed),
@@ -130,12 +132,12 @@ def spent(spent: pd.DataFrame, gains: pd.DataFrame):
 
 def regressions(regressions: pd.DataFrame):
     words = {"learnable": "learnable share", "tokens": "mean length"}
-    named_so = lambda value: UNKNOWN if pd.isna(value) else words.get(value, value)
+    predictor_name = lambda value: UNKNOWN if pd.isna(value) else words.get(value, value)
     return regressions, [
         text(regressions, "task", "task"),
-        text(regressions, "predictor", "gain explained by", named_so),
-        text(regressions, "adjusted_for", "adjusted for", named_so),
+        text(regressions, "predictor", "gain explained by", predictor_name),
+        text(regressions, "adjusted_for", "adjusted for", predictor_name),
         number(regressions, "r_squared", R_SQUARED, "{:.2f}".format),
         number(regressions, "slope", "slope", lambda value: UNKNOWN if pd.isna(value) else "+" if value > 0 else "\N{MINUS SIGN}"),
-        number(regressions, "cells", "cells", whole),
+        number(regressions, "cells", "cells", integer),
     ]

@@ -1,13 +1,13 @@
-"""Tables as columns of cells, for latex.py and web.py. A cell is text, a formula, a marked number, or a tuple of these."""
+"""Tables as columns of cells, which latex.py and web.py write. A cell is text, a formula, a marked number, or a tuple of these."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pandas as pd
 
-from hardgrpo.analysis.formats import UNKNOWN, points, whole, with_interval
+from hardgrpo.analysis.formats import UNKNOWN, integer, points, with_interval
 
-BREAK = "\N{ZERO WIDTH SPACE}"  # where a long name may be broken
+BREAK = "\N{ZERO WIDTH SPACE}"  # allows a line break in a long name
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Math:
 
 @dataclass(frozen=True)
 class Marked:
-    """A number that is marked as the `best` or the `second` of its group."""
+    """A number with the rank `best` or `second` in its group."""
 
     text: str
     rank: str
@@ -33,14 +33,14 @@ P_HAT, R_SQUARED = Math(r"\hat p", "p̂"), Math("R^2", "R²")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. In LaTeX a column whose cells are all equal becomes its `note` in the caption, if it has one."""
+    """A column of a table. If all cells are equal, LaTeX prints the `note`, if any, in the caption instead of the column."""
 
     header: Cell
     cells: list[Cell]
     align: str = "l"
     note: Cell = ""  # e.g. "model {}"
-    number: bool = False  # + and < are set as math in LaTeX
-    width: float = 0.0  # share of the line to wrap the text to; 0: not wrapped
+    number: bool = False  # LaTeX sets + and < as math
+    width: float = 0.0  # share of the line at which text wraps; 0: it does not wrap
 
 
 def text(frame: pd.DataFrame, name: str, header: Cell, show: Callable = str, note: str = "", width: float = 0.0) -> Column:
@@ -68,8 +68,8 @@ def arrow(frame: pd.DataFrame, before: str, after: str, header: str, show: Calla
     return numbers(header, [f"{show(a)} → {show(b)}" for a, b in zip(frame[before], frame[after])])
 
 
-def named(frame: pd.DataFrame, *columns: str) -> list[Column]:
-    """The columns that name a row; `eval_task` is left out if every row is tested on the task it was trained on."""
+def key_columns(frame: pd.DataFrame, *columns: str) -> list[Column]:
+    """The columns that name a row, without `eval_task` if every row is tested on its own task."""
     headers = {"task": "trained on", "eval_task": "tested on", "arm": "policy"}
     if "eval_task" in columns and "task" in columns and (frame.task == frame.eval_task).all():
         columns = tuple(name for name in columns if name != "eval_task")
@@ -80,11 +80,11 @@ def named(frame: pd.DataFrame, *columns: str) -> list[Column]:
 
 
 def seeds(frame: pd.DataFrame) -> Column:
-    return number(frame, "seeds", "seeds", whole, "seeds: {}")
+    return number(frame, "seeds", "seeds", integer, "seeds: {}")
 
 
 def problems(frame: pd.DataFrame) -> Column:
-    return number(frame, "problems", N, whole, (Math("n={}", "n = {}"), " problems"))
+    return number(frame, "problems", N, integer, (Math("n={}", "n = {}"), " problems"))
 
 
 def design(frame: pd.DataFrame) -> list[Column]:
@@ -92,7 +92,7 @@ def design(frame: pd.DataFrame) -> list[Column]:
 
 
 def plain(cell: Cell) -> str:
-    """A cell as text, without marks and places to break."""
+    """A cell as text, without marks and line breaks."""
     if isinstance(cell, tuple):
         return "".join(map(plain, cell))
     if isinstance(cell, Math):

@@ -1,4 +1,4 @@
-"""Summary tables made from training logs: learnable share, curves, and what each run spent."""
+"""Summary tables of training logs: learnable share, curves, and what each run spent."""
 
 import itertools
 import os
@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import as_columns
-from hardgrpo.analysis.columns import ARM
+from hardgrpo.analysis.cells import estimate_columns
+from hardgrpo.analysis.columns import RUNS
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -18,16 +18,15 @@ from hardgrpo.study import paths
 from hardgrpo.study.settings import Run
 from hardgrpo.study.spec import Spec
 
-RUNS = ("model", "task", *ARM)  # what the replicates of a run share
 CURVES = ("tokens_mean", "truncated_share", "reward_mean", "learnable_share", "all_right_share", "all_wrong_share")
-# Runs on worked solutions have no rollouts: in their logs the columns about rollouts are empty.
+# Runs on worked solutions have no rollouts: the columns about rollouts are empty in their logs.
 UPDATES = {"step": int} | dict.fromkeys(("prompts", "rollouts", "undecided_share", *CURVES[:4]), float)
-# Logs of an earlier version have no all_right_share; the others belong to runs with a selector or process rewards.
+# Logs of an earlier version have no all_right_share; only runs with a selector or process rewards have the other columns.
 LATER = dict.fromkeys(("all_right_share", "kept", "replayed", "thrown_away", "labels", "trained"), float)
 
 
 def read_updates(config: dict, study: str) -> dict[Run, pd.DataFrame]:
-    """The training log of each run; recorded runs have none. Raise a `UserError` for an empty log or too many undecided grades."""
+    """The training log of each run; recorded runs have none. An empty log or too many undecided grades raise a `UserError`."""
     frames = {}
     for run in paths.runs(config, study):
         if run.recipe == "recorded":
@@ -48,24 +47,24 @@ def with_rollouts(updates: dict[Run, pd.DataFrame]) -> dict[Run, pd.DataFrame]:
 
 
 def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
-    """Learnable share: the mean over updates of the share of groups whose rewards differ, interval over seeds."""
+    """Learnable share: the share of groups whose rewards differ, mean over updates; the interval is over seeds."""
     rows = []
-    for keys, runs in grouped(with_rollouts(updates)):
+    for keys, runs in group_by_arm(with_rollouts(updates)):
         rows.append(
             keys
-            | as_columns("learnable", _over_seeds([updates[run] for run in runs], "learnable_share"))
+            | estimate_columns("learnable", _over_seeds([updates[run] for run in runs], "learnable_share"))
             | {"updates": round(np.mean([updates[run].trained.fillna(1).sum() for run in runs])), "seeds": len(runs)}
         )
     return rows
 
 
 def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
-    """Rollouts by policy in at most `points` stretches of updates: means over a stretch, interval over seeds.
+    """Rollouts by policy in at most `points` stretches of updates: means over a stretch; intervals are over seeds.
 
-    A row stands for the updates `first` to `step`. Runs of different lengths are compared up to the end of the shortest.
+    A row covers the updates `first` to `step`. Runs of different lengths are compared up to the end of the shortest run.
     """
     rows = []
-    for keys, runs in grouped(with_rollouts(updates)):
+    for keys, runs in group_by_arm(with_rollouts(updates)):
         length = min(len(updates[run]) for run in runs)
         width = -(-length // points)
         for start in range(0, length, width):
@@ -73,7 +72,7 @@ def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
             rows.append(
                 keys
                 | {"first": int(stretches[0].step.iloc[0]), "step": int(stretches[0].step.iloc[-1])}
-                | {k: v for name in CURVES for k, v in as_columns(name, _over_seeds(stretches, name)).items()}
+                | {k: v for name in CURVES for k, v in estimate_columns(name, _over_seeds(stretches, name)).items()}
                 | {"seeds": len(runs)}
             )
     return rows
@@ -84,7 +83,7 @@ def _over_seeds(logs: list[pd.DataFrame], name: str) -> statistics.Estimate:
 
 
 def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
-    """What each run spent. Raise a `UserError` with both numbers if runs of a task differ in what the study holds constant."""
+    """What each run spent. A `UserError` with both numbers if runs of a task differ in what the study holds constant."""
     rows = []
     for run, frame in updates.items():
         spec = Spec.read(paths.training(run, "spec.yaml"))
@@ -112,8 +111,8 @@ def parity(updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
 
 
 def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
-    """How many labels a run bought (`policies.labels`). With a selector, the log counts the prompts that were sampled. Without one,
-    all chosen prompts are annotated, except by rule `all`: a short run ends before it has sampled all of them."""
+    """How many labels a run bought (`policies.labels`). With a selector, the log counts the sampled prompts. Without a selector, all
+    chosen prompts are annotated, but by rule `all` only the sampled prompts: a short run does not sample the whole pool."""
     facts, sampled = files.read_json(Path(subset).with_suffix(".json")), None
     if recipe.get("selector"):
         sampled = int(log.labels.sum())
@@ -125,12 +124,12 @@ def labels_bought(subset: str, recipe: dict, log: pd.DataFrame) -> int:
 def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
     """What an arm's runs spent: means over seeds, and the smallest and largest number of tokens and wall time.
 
-    `seconds` is the time of a run's updates by (model, task, policy, recipe, seed), nan where unknown. Time depends on the machine
-    and its load: it is reported, not controlled.
+    `seconds` is the wall time of a run's updates by (model, task, policy, recipe, seed), nan where unknown. It depends on the machine
+    and its load, so it is reported, not controlled.
     """
     rows = []
     frame = pd.DataFrame(parity_rows)
-    for key, group in frame.groupby(list(RUNS), sort=False) if len(frame) else []:
+    for key, group in frame.groupby(RUNS, sort=False) if len(frame) else []:
         times = np.array([seconds[(*key, seed)] for seed in group.seed])
         rows.append(
             dict(zip(RUNS, key))
@@ -142,7 +141,7 @@ def spent(parity_rows: list[dict], seconds: dict[tuple, float]) -> list[dict]:
 
 
 def read_seconds(updates: dict[Run, pd.DataFrame]) -> dict[tuple, float]:
-    """Wall time of each run's updates, from `timing.csv` beside its `updates.csv`; nan without the file."""
+    """Wall time of each run's updates in seconds, from the run's `timing.csv`; nan without the file."""
     seconds = {}
     for run in updates:
         path = paths.training(run, "timing.csv")
@@ -151,8 +150,8 @@ def read_seconds(updates: dict[Run, pd.DataFrame]) -> dict[tuple, float]:
     return seconds
 
 
-def grouped(updates: dict[Run, pd.DataFrame]) -> list[tuple[dict, list[Run]]]:
-    """[(columns that name a model, task, policy and recipe, their runs)]."""
+def group_by_arm(updates: dict[Run, pd.DataFrame]) -> list[tuple[dict, list[Run]]]:
+    """[(the columns RUNS of an arm, the arm's runs)]."""
     groups: dict[tuple, list[Run]] = {}
     for run in updates:
         groups.setdefault(_arm(run), []).append(run)

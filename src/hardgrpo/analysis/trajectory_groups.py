@@ -1,4 +1,4 @@
-"""Summary table of trajectories: the outcomes of groups over a recorded training run, by policy."""
+"""Summary table of trajectories: outcomes of groups of rollouts over a recorded training run, by policy."""
 
 import json
 
@@ -6,47 +6,48 @@ import numpy as np
 import pandas as pd
 
 from hardgrpo.analysis import statistics
-from hardgrpo.analysis.cells import as_columns
+from hardgrpo.analysis.cells import estimate_columns
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths
 
 STRETCHES = 10  # of the epochs, for curves
-GROUPS = 10  # of prompts, for the jackknife; leaving out a smaller group would not move a median among equal pass rates
+GROUPS = 10  # of prompts, for the jackknife: without a smaller group, a median of tied pass rates would not change
 LATER = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 OUTCOMES = ["mixed", "all_right", "all_wrong", "pass_rate"]
 
 
 def trajectories(later_paths: list[str], difficulty_paths: list[str], subset_paths: list[str]) -> list[dict]:
-    """By policy, over all later epochs (`stretch` is empty) and over each stretch of them: mean outcomes of the chosen prompts.
+    """Mean outcomes of the chosen prompts by policy, over all later epochs (`stretch` is empty) and over each stretch of epochs.
 
-    The unit is a prompt: its outcomes are means over its own epochs. Its weight is the share of seeds that chose it, so that ties
-    are averaged over seeds. Intervals: `statistics.jackknife` over groups of prompts.
+    The outcomes of a prompt are means over the prompt's epochs. Its weight is the share of seeds that chose it, so that ties are
+    averaged over seeds. Intervals: `statistics.jackknife` over groups of prompts.
     """
     rows = []
     for path in later_paths:
         model, prompts = paths.pair_of(path)
         outcomes = by_stretch(pd.DataFrame(files.read_rows(path, LATER)))
-        rates = read_rates(next(one for one in difficulty_paths if paths.pair_of(one) == (model, prompts)))
-        groups = grouped(list(rates), GROUPS)
-        for policy, chosen in read_subsets(subset_paths, model, prompts).items():
-            weights = counted([ids for _, ids, _ in chosen])
-            without = chosen_without(groups, rates, chosen[0][2], [seed for seed, _, _ in chosen])
-            known = {"never_solved": mean(pd.Series(rates).eq(0), weights), "prompts": weights.sum(), "seeds": len(chosen)}
+        rates = read_rates(next(file for file in difficulty_paths if paths.pair_of(file) == (model, prompts)))
+        groups = random_groups(list(rates), GROUPS)
+        for policy, selections in read_subsets(subset_paths, model, prompts).items():
+            weights = selection_shares([ids for _, ids, _ in selections])
+            weights_without_group = selections_without_groups(groups, rates, selections[0][2], [seed for seed, _, _ in selections])
+            columns = {"never_solved": mean(pd.Series(rates).eq(0), weights), "prompts": weights.sum(), "seeds": len(selections)}
             for (stretch, begin, end), table in outcomes:
                 row = {"model": model, "task": prompts, "policy": policy, "stretch": stretch, "begin": begin, "end": end}
                 for name in OUTCOMES:
-                    left_out = np.array([mean(table[name], others) for others in without])
-                    row |= as_columns(name, statistics.jackknife(mean(table[name], weights), left_out))
-                rows.append(row | {"epochs": mean(table.epochs, weights)} | known)
+                    left_out = np.array([mean(table[name], shares) for shares in weights_without_group])
+                    row |= estimate_columns(name, statistics.jackknife(mean(table[name], weights), left_out))
+                rows.append(row | {"epochs": mean(table.epochs, weights)} | columns)
     return rows
 
 
 def by_stretch(later: pd.DataFrame) -> list[tuple[tuple, pd.DataFrame]]:
-    """[((stretch, its begin, its end), mean outcomes of each prompt)]: first over all epochs, then over each stretch.
+    """[((stretch, begin, end), mean outcomes of each prompt)]: first over all epochs, then over each stretch.
 
-    Begin and end are shares of the later epochs. Prompts may have different numbers of epochs: a stretch is the same share of each.
+    Begin and end are shares of the later epochs. Prompts may have different numbers of epochs: a stretch is the same share of each
+    prompt's epochs.
     """
     later = later.assign(
         mixed=(later.correct > 0) & (later.correct < later.rollouts),
@@ -58,7 +59,9 @@ def by_stretch(later: pd.DataFrame) -> list[tuple[tuple, pd.DataFrame]]:
     stretches = min(STRETCHES, int(count.min()))
     stretch = position * stretches // count
     means = lambda rows: rows.groupby("id")[OUTCOMES].mean().assign(epochs=rows.groupby("id").size())
-    parts = [((n + 1, n / stretches, (n + 1) / stretches), means(later[stretch == n])) for n in range(stretches)]
+    parts = [
+        ((index + 1, index / stretches, (index + 1) / stretches), means(later[stretch == index])) for index in range(stretches)
+    ]
     return [((None, 0.0, 1.0), means(later)), *parts]
 
 
@@ -68,18 +71,18 @@ def read_rates(path: str) -> dict[str, float]:
 
 def read_subsets(subset_paths: list[str], model: str, prompts: str) -> dict[str, list[tuple[int, list[str], dict]]]:
     """{policy: [(seed, chosen ids, the policy's settings)]}."""
-    found: dict[str, list] = {}
+    subsets: dict[str, list] = {}
     for path in subset_paths:
         *pair, policy = paths.choice_of(path)
         if pair == [model, prompts]:
             facts = json.loads(files.read_text(path))
             ids = [row["id"] for row in files.read_rows(path.removesuffix(".json") + ".csv", {"id": str})]
-            found.setdefault(policy, []).append((facts["seed"], ids, facts["policy"]))
-    return found
+            subsets.setdefault(policy, []).append((facts["seed"], ids, facts["policy"]))
+    return subsets
 
 
-def counted(subsets: list[list[str]]) -> pd.Series:
-    """{prompt: share of the subsets that have it}."""
+def selection_shares(subsets: list[list[str]]) -> pd.Series:
+    """{prompt: share of the subsets that contain it}."""
     return pd.Series([name for subset in subsets for name in subset]).value_counts(sort=False) / len(subsets)
 
 
@@ -87,20 +90,22 @@ def mean(values: pd.Series, weights: pd.Series) -> float:
     return float(np.average(values[weights.index], weights=weights))
 
 
-def grouped(ids: list[str], groups: int) -> list[set[str]]:
+def random_groups(ids: list[str], groups: int) -> list[set[str]]:
     """Split the prompts at random into groups whose sizes differ by at most one; the same groups in every call."""
     shuffled = sorted(ids, key=lambda name: policies.tie_break(name, 0, "group"))
-    return [set(shuffled[n::groups]) for n in range(min(groups, len(ids)))]
+    return [set(shuffled[index::groups]) for index in range(min(groups, len(ids)))]
 
 
-def chosen_without(groups: list[set[str]], rates: dict[str, float], policy: dict, seeds: list[int]) -> list[pd.Series]:
-    """For each group, the prompts that the policy chooses from the pool without it (`counted`); [] if the policy cannot choose.
+def selections_without_groups(groups: list[set[str]], rates: dict[str, float], policy: dict, seeds: list[int]) -> list[pd.Series]:
+    """The `selection_shares` of the policy in the pool without each group; [] if the policy cannot choose.
 
     The policy chooses again, because the edge of a subset moves with the pool.
     """
     try:
         return [
-            counted([policies.select({i: rates[i] for i in rates if i not in group}, seed=seed, **policy).ids for seed in seeds])
+            selection_shares(
+                [policies.select({i: rates[i] for i in rates if i not in group}, seed=seed, **policy).ids for seed in seeds]
+            )
             for group in groups
         ]
     except UserError:

@@ -1,0 +1,102 @@
+"""Summary tables of runs that choose prompts while they train: their rollouts, and the rollouts until a target accuracy."""
+
+import numpy as np
+import pandas as pd
+
+from hardgrpo.analysis.cells import Cell, minus_columns
+from hardgrpo.analysis.training_logs import group_by_arm
+from hardgrpo.study import settings
+from hardgrpo.study.settings import Run
+
+COUNTS = ("kept", "replayed", "thrown_away")
+DRAWS, SEED = 2000, 20250605  # of the bootstrap over seeds
+LEAST_SEEDS = 6  # for an interval: fewer seeds give too few distinct draws
+
+
+def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
+    """For each arm with a selector or process rewards, means over seeds: sampling steps, updates, and rollouts
+    generated, kept, replayed and thrown away. Kept and thrown away add up to generated."""
+    rows = []
+    for keys, runs in group_by_arm(updates):
+        logs = [updates[run] for run in runs]
+        if any(log.kept.isna().any() for log in logs):
+            continue  # no selector: the run trains on every rollout
+        steps = float(np.mean([len(log) for log in logs]))
+        columns = {"updates": "trained", "generated": "rollouts"} | {name: name for name in (*COUNTS, "labels")}
+        means = {name: float(np.mean([log[column].sum() for log in logs])) for name, column in columns.items()}
+        thrown_away_share = means["thrown_away"] / means["generated"]
+        rows.append(keys | {"sampling_steps": steps} | means | {"thrown_away_share": thrown_away_share, "seeds": len(runs)})
+    return rows
+
+
+def time_to_target(cells: list[Cell], updates: dict[Run, pd.DataFrame], study: dict) -> list[dict]:
+    """The rollouts until an arm reaches the `target`: the final accuracy of the study's first recipe on the same prompts.
+
+    A curve is the mean over seeds, linear between checkpoints. `share` is the number of rollouts at which the arm's curve first
+    reaches the target, divided by that of the first recipe's curve (noise may let both reach it early). `minus_share` is the divisor
+    as a share of all rollouts of the first recipe. `share` is empty where the arm never reaches the target. An arm has no row where
+    the first recipe gains nothing.
+
+    `share_low` and `share_high` are a 95 % percentile bootstrap interval over seeds (Efron 1979): DRAWS resamples, the same seeds
+    for both arms. Each is empty with fewer than LEAST_SEEDS seeds, and where the percentile is a draw that never reaches the target.
+    `reached` is the share of draws that reach the target.
+    """
+    own_cells = {(cell.model, cell.task, *cell.arm): cell for cell in cells if cell.task == cell.eval_task}
+    runs_by_arm, rows = {tuple(keys.values()): runs for keys, runs in group_by_arm(updates)}, []
+    for key, cell in own_cells.items():
+        runs = runs_by_arm.get(key, [])
+        plain = own_cells.get((*key[:3], settings.first_recipe(study)))
+        if not runs or plain is None or plain is cell or any(updates[run].kept.isna().any() for run in runs):
+            continue
+        if plain.seeds != cell.seeds:
+            continue
+
+        spent, curves = _curve(cell, [updates[run] for run in runs])
+        plain_spent, plain_curves = _curve(plain, [updates[run] for run in runs_by_arm[*key[:2], *plain.arm]])
+        seeds = len(cell.seeds)
+        rng = np.random.Generator(np.random.PCG64(SEED))
+        draws = rng.integers(seeds, size=(DRAWS, seeds))
+        share, divisor = _share(spent, curves.mean(axis=0), plain_spent, plain_curves.mean(axis=0))
+        if divisor == 0:
+            continue
+        shares = np.array(
+            [_share(spent, curves[indices].mean(axis=0), plain_spent, plain_curves[indices].mean(axis=0))[0] for indices in draws]
+        )
+        low, high = np.quantile(shares, [0.025, 0.975], method="inverted_cdf") if seeds >= LEAST_SEEDS else (np.inf, np.inf)
+        rows.append(
+            cell.keys
+            | minus_columns(plain)
+            | {"target": plain_curves[:, -1].mean(), "minus_share": divisor / plain_spent[-1]}
+            | {
+                name: value if np.isfinite(value) else None
+                for name, value in (("share", share), ("share_low", low), ("share_high", high))
+            }
+            | {"reached": np.isfinite(shares).mean(), "seeds": seeds}
+        )
+    return rows
+
+
+def _curve(cell: Cell, logs: list[pd.DataFrame]) -> tuple[list[float], np.ndarray]:
+    """(rollouts spent until step 0 and until each checkpoint, means over seeds; accuracies (seeds, 1 + checkpoints))."""
+    steps = cell.steps()
+    spent = [0.0] + [float(np.mean([log.rollouts.iloc[:step].sum() for log in logs])) for step in steps]
+    bases = np.broadcast_to(cell.base_rates().mean(axis=1), (len(cell.seeds),))
+    return spent, np.column_stack([bases] + [cell.rates(step).mean(axis=1) for step in steps])
+
+
+def _share(spent: list[float], curve: np.ndarray, plain_spent: list[float], plain_curve: np.ndarray) -> tuple[float, float]:
+    """(share, divisor): `divisor` is the number of rollouts at which `plain_curve` first reaches its final accuracy; `share` is the
+    number at which `curve` first reaches this accuracy, / `divisor`. It is infinite if `curve` never does or `divisor` is 0."""
+    divisor = first_reached(plain_spent, plain_curve, plain_curve[-1])
+    return (first_reached(spent, curve, plain_curve[-1]) / divisor if divisor else np.inf), divisor
+
+
+def first_reached(spent: list[float], curve: np.ndarray, target: float) -> float:
+    """The rollouts at which a curve over `spent`, linear between its points, first reaches the target; infinite if it never does."""
+    for index, accuracy in enumerate(curve):
+        if accuracy >= target - 1e-12:
+            if index == 0:
+                return spent[0]
+            accuracy_before = curve[index - 1]
+            return spent[index - 1] + (spent[index] - spent[index - 1]) * (target - accuracy_before) / (accuracy - accuracy_before)
+    return np.inf
