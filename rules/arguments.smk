@@ -77,7 +77,7 @@ def run_of(w):
 
 def more_of_run(w):
     """Further inputs of a training: worked solutions, unchosen questions, and for a second round the checkpoint to start from."""
-    more = list(paths.more_inputs(config, w.task, w.recipe).values())
+    more = list(paths.more_inputs(w.task, config["recipes"][w.recipe]).values())
     return more + ([paths.first_round(run_of(w), "checkpoints/manifest.json")] if w.policy in IN_ROUNDS else [])
 
 

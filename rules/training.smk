@@ -26,8 +26,8 @@ rule train_grpo:
     input:
         spec=f"results/training/{paths.RUN}/spec.yaml",
         model="results/models/{model}/manifest.json",
-        problems=lambda w: paths.trained_on(config, w.task),
-        subset=lambda w: paths.subset_of_run(config, run_of(w)),
+        problems=lambda w: paths.trained_on(config["tasks"], w.task),
+        subset=lambda w: paths.subset_of_run(run_of(w), config["policies"][w.policy]),
         more=lambda w: more_of_run(w),
     output:
         checkpoints=f"results/training/{paths.RUN}/checkpoints/manifest.json",

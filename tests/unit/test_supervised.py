@@ -32,7 +32,7 @@ def test_a_grpo_run_has_the_specification_and_the_hash_that_it_had_before_there_
         "model", "task", "policy", "recipe", "seed", "model_folder", "problems", "subset", "prompt", "chat", "grader",
         "completion_tokens", "training",
     ]  # fmt: skip
-    assert paths.more_inputs(CONFIG, "swaps", "mini") == {} and "solutions" not in Spec(**found).fields()
+    assert paths.more_inputs("swaps", CONFIG["recipes"]["mini"]) == {} and "solutions" not in Spec(**found).fields()
 
 
 def test_a_run_on_worked_solutions_names_them_and_its_hash_follows(tmp_path):

@@ -204,7 +204,7 @@ def completions(config: dict, job: Job) -> int:
         return problems(config, job.task, "train") * config["tasks"][job.task]["probe"]["samples"]
     if job.rule in ("probe", "probe_early"):  # an upper bound for probe_early, which may stop before
         probe = config["tasks"][job.task]["probe"]
-        return -(-problems(config, job.task, "train") // probe["shards"]) * settings.probed_samples(config, job.task)
+        return -(-problems(config, job.task, "train") // probe["shards"]) * settings.probed_samples(probe)
     test = config["tasks"][job.eval_task]["test"]
     if job.rule == "sample_reach":
         return problems(config, job.eval_task, "test") * test["reach"]["samples"]

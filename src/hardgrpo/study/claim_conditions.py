@@ -19,5 +19,5 @@ def conditions(config: dict, study: str) -> dict:
         "first_recipe": settings.first_recipe(config["studies"][study]),
         "tasks": {task: facts | {"problems": shared[task]} for task, facts in tested.items()},
         "weaker": config["studies"][study].get("weaker_signal", []),
-        "own_bases": [model for model in config["studies"][study]["models"] if settings.has_own_bases(config, model)],
+        "own_bases": [model for model in config["studies"][study]["models"] if settings.has_own_bases(config["models"][model])],
     }

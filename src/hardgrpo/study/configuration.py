@@ -121,15 +121,18 @@ def _plain(entry: dict, is_nullable: bool) -> dict:
     return plain
 
 
-def mistakes(config: dict) -> list[tuple[str, str]]:
-    """(place, what is wrong and what to do) of everything in a configuration that its classes refuse."""
+def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
+    """List what the classes refuse in a configuration: (place, what is wrong and what to do).
+
+    Also return whether every value has the type that its class expects, so that the mistakes are at most contradictions.
+    """
     if unusable := [(place, f"{problem}; correct it") for place, problem in _unusable(config)]:
-        return unusable
+        return unusable, False
     try:
         Configuration.model_validate(config)
     except ValidationError as error:
-        return _explain(config, error)
-    return []
+        return _explain(config, error), all(detail["type"] == "contradiction" for detail in error.errors(include_url=False))
+    return [], True
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
@@ -174,7 +177,13 @@ def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
         closest = min(errors_of_type.values(), key=lambda errors: (_is_of_another_type(errors), len(errors)))
         if len(errors_of_type) > 1:  # the others may follow from a wrong guess of the type
             closest = sorted(closest, key=lambda error: error[1]["type"] != "extra_forbidden")[:1]
-        problems += [_sentence(config, location.keys, detail) for location, detail in closest]
+        for location, detail in closest:
+            if detail["type"] in ("contradiction", "null"):
+                problems += [
+                    (_dotted((*location.keys, *filter(None, [key]))), problem) for key, problem in detail["ctx"]["problems"]
+                ]
+            else:
+                problems.append(_sentence(config, location.keys, detail))
     return list(dict.fromkeys(problems))
 
 
@@ -217,9 +226,6 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
         key = detail["loc"][-1]
         _, about = _describe(config, (*keys, key), json_schema)
         return _dotted(keys), f"'{key}' is missing; add it" + (f" ({about.rstrip('.')})" if about else "")
-    if kind in ("contradiction", "null"):
-        context = detail["ctx"]
-        return _dotted((*keys, *filter(None, [context["key"]]))), context.get("problem", detail["msg"])
     if kind == "union_tag_invalid":
         tags = detail["ctx"]["expected_tags"].replace("'", "")
         return _dotted((*keys, "kind")), f"'{detail['ctx']['tag']}' is not one of {tags}; correct it"

@@ -7,7 +7,6 @@ measured on a GPU; tests/unit/test_memory.py has calculations by hand.
 
 import math
 
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import selectors
 from hardgrpo.study import settings
 
@@ -137,20 +136,19 @@ def of_run(config: dict, model: str, recipe: str, task: str) -> dict[str, float]
     return training_memory(entry["shape"], training, config["tasks"][task]["completion_tokens"], gpus)
 
 
-def check_fits(config: dict, model: str, recipe: str, task: str) -> None:
-    """Raise a `UserError` if a run needs more than a GPU of 80 GB has, or if vLLM gets less than it needs."""
-    entry = settings.entry(config, model)
-    need = of_run(config, model, recipe, task)
-    count = settings.training_gpus(config, model, recipe)["count"]
+def shortage(shape: dict, recipe: dict, completion_tokens: int, gpus: dict, name: str) -> str | None:
+    """Why a run needs more than a GPU of 80 GB has, or vLLM more than it gets, and what to do; None if there is enough.
+
+    `name` is what the message calls the run. The other arguments are those of `training_memory`.
+    """
+    need = training_memory(shape, recipe, completion_tokens, gpus)
     if need["total"] > GPU_GIB:
-        parts = ", ".join(f"{name} {size:.1f}" for name, size in need.items() if name != "total" and size)
-        raise UserError(
-            f"recipe {recipe} on {task} needs about {need['total']:.0f} GiB on each of {count} GPUs ({parts}), which have"
-            f" {GPU_GIB:.0f}; lower micro_batch or vllm_memory, let vLLM sleep, or raise count"
+        parts = ", ".join(f"{purpose} {size:.1f}" for purpose, size in need.items() if purpose != "total" and size)
+        return (
+            f"{name} needs about {need['total']:.0f} GiB on each of {gpus['count']} GPUs ({parts}), which have {GPU_GIB:.0f}; lower"
+            " micro_batch or vllm_memory, let vLLM sleep, or raise count"
         )
-    least = vllm_memory(entry["shape"], PROMPT_TOKENS + config["tasks"][task]["completion_tokens"])
+    least = vllm_memory(shape, PROMPT_TOKENS + completion_tokens)
     if need["vllm"] and need["vllm"] < least:
-        raise UserError(
-            f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for recipe {recipe} on {task}, and it needs {least:.0f} for weights and"
-            " cache; raise it"
-        )
+        return f"vllm_memory gives vLLM {need['vllm']:.0f} GiB for {name}, and it needs {least:.0f} for weights and cache; raise it"
+    return None

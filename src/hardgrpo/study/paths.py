@@ -40,9 +40,12 @@ def annotated(task: str) -> str:
     return f"results/tasks/{task}/annotated.jsonl"
 
 
-def trained_on(config: dict, task: str) -> str:
-    """The problems with answers that a run's prompts come from: the train split, or what was annotated of a task without labels."""
-    return problems(task, "train") if settings.is_labelled(config["tasks"][task]) else annotated(task)
+def trained_on(tasks: dict, name: str) -> str:
+    """The problems with answers that a run's prompts come from: the train split, or the annotated problems of a task without labels.
+
+    `tasks` is the section of the configuration.
+    """
+    return problems(name, "train") if settings.is_labelled(tasks[name]) else annotated(name)
 
 
 def solutions(task: str) -> str:
@@ -102,9 +105,9 @@ def first_round(run: settings.Run, name: str) -> str:
     return training(run, f"first/{name}")
 
 
-def subset_of_run(config: dict, run: settings.Run) -> str:
-    """The prompts that a run is trained on. With a policy in two rounds: the choices of both."""
-    if settings.in_rounds(config["policies"].get(run.policy, {})):
+def subset_of_run(run: settings.Run, policy: dict) -> str:
+    """The prompts that a run is trained on. With a policy in two rounds: the prompts of both."""
+    if settings.in_rounds(policy):
         return training(run, "second.csv")
     return subset(run.base, run.task, run.policy, run.seed)
 
@@ -149,7 +152,9 @@ def of_base(config: dict, model: str, test: str) -> tuple[str, ...]:
 
 def has_reach(config: dict, model: str, test: str) -> bool:
     """Whether a base model's reach on a test is measured, by further samples of this task or of the task that it is cut from."""
-    return "reach" in config["tasks"][settings.sampled_as(config, test)]["test"] and not settings.is_recorded(config, model)
+    return "reach" in config["tasks"][settings.sampled_as(config["tasks"], test)]["test"] and not settings.is_recorded(
+        config, model
+    )
 
 
 def has_tables(folder: str, names: Iterable[str]) -> bool:
@@ -163,35 +168,29 @@ def agreement(study: str) -> str:
 
 def of_study(config: dict, study: str) -> dict:
     """The part of the configuration that decides which files a study has. Settings of training are not in it."""
-    plan = config["studies"][study]
-    tested = {test for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)}
-    kept = ("kind", "recordings", "seed", "prompts", "chosen_from")
-    by_signals = _by_signals(config, study)
+    plan, tasks = config["studies"][study], config["tasks"]
+    tests = {test for model, task in settings.pairs(config, plan) for test in settings.eval_tasks(plan, task, model)}
+    source_keys = ("kind", "recordings", "seed", "prompts", "chosen_from")
+    by_signals = _by_signals(config.get("policies", {}), plan)
     return ({"policies": by_signals} if by_signals else {}) | {
         "studies": {study: plan},
         "tasks": {
-            task: {key: config["tasks"][task][key] for key in ("completion_tokens", "labelled") if key in config["tasks"][task]}
-            | {
-                "test": {
-                    key: value
-                    for key, value in config["tasks"][settings.sampled_as(config, task)]["test"].items()
-                    if key == "reach"
-                }
-            }
-            for task in sorted(tested)
+            test: _keep(tasks[test], ("completion_tokens", "labelled"))
+            | {"test": _keep(tasks[settings.sampled_as(tasks, test)]["test"], ["reach"])}
+            for test in sorted(tests)
         },
-        "models": {
-            model: {"source": {key: value for key, value in config["models"][model]["source"].items() if key in kept}}
-            for model in plan["models"]
-        },
+        "models": {model: {"source": _keep(config["models"][model]["source"], source_keys)} for model in plan["models"]},
     }
 
 
-def _by_signals(config: dict, study: str) -> dict[str, dict]:
-    """The study's policies by a measure other than the pass rate: {name: their `by` and `rounds`}."""
-    policies = {name: config.get("policies", {}).get(name, {}) for name in settings.policies_of(config["studies"][study])}
-    kept = lambda policy: {key: policy[key] for key in ("by", "rounds") if key in policy}
-    return {name: kept(policy) for name, policy in policies.items() if policy.get("by", "pass_rate") != "pass_rate"}
+def _by_signals(policies: dict, plan: dict) -> dict[str, dict]:
+    """A study's policies by a measure other than the pass rate: {name: their `by` and `rounds`}."""
+    entries = {name: policies.get(name, {}) for name in settings.policies_of(plan)}
+    return {name: _keep(entry, ("by", "rounds")) for name, entry in entries.items() if entry.get("by", "pass_rate") != "pass_rate"}
+
+
+def _keep(entry: dict, keys: Iterable[str]) -> dict:
+    return {key: value for key, value in entry.items() if key in keys}
 
 
 def runs(config: dict, study: str) -> list[settings.Run]:
@@ -205,11 +204,11 @@ def eval_tasks(config: dict, study: str, task: str, model: str) -> list[str]:
 def inputs(config: dict, study: str) -> list[str]:
     """What a study needs from the internet: downloaded models, and problems in the form that the programs read."""
     plan = config["studies"][study]
-    weighted = [model for model in sorted(settings.probing_models(config, plan)) if settings.has_weights(config, model)]
+    weighted = [model for model in sorted(settings.probing_models(config["policies"], plan)) if settings.has_weights(config, model)]
     pretrained = [model for model in weighted if config["models"][model]["source"]["kind"] == "pretrain"]
     splits = [(task, "train") for _, task, _ in probed(config, study) if task in config["tasks"]]
     by = (config["policies"].get(run.policy, {}).get("probed_on") for run in runs(config, study))  # {}: policy of a recording
-    splits += [(settings.sampled_as(config, task), "train") for task in dict.fromkeys(by) if task]
+    splits += [(settings.sampled_as(config["tasks"], task), "train") for task in dict.fromkeys(by) if task]
     splits += [(test, "test") for model, task in settings.pairs(config, plan) for test in eval_tasks(config, study, task, model)]
     splits += [split for model in pretrained for split in settings.never_shown(config, model)]
     fetched = [f"{model_folder(name)}/manifest.json" for name in weighted if name not in pretrained]
@@ -266,7 +265,7 @@ def difficulties(config: dict, study: str) -> list[str]:
 
 def signal_files(config: dict, study: str) -> list[str]:
     """The signals of the probed pools, if a policy of the study chooses by signals."""
-    if not _by_signals(config, study):
+    if not _by_signals(config.get("policies", {}), config["studies"][study]):
         return []
     return [signals(base, task) for base, task, _ in probed(config, study)]
 
@@ -356,9 +355,8 @@ def prunings(config: dict, study: str) -> list[str]:
     return [training(run, "pruned.json") for run in kept]
 
 
-def more_inputs(config: dict, task: str, recipe: str) -> dict[str, str]:
-    """What some recipes train on beside the chosen problems: their worked solutions, or the questions that were not chosen."""
-    asked = config["recipes"][recipe]
-    return ({"solutions": solutions(task)} if settings.is_supervised(asked) else {}) | (
-        {"questions": questions(task)} if settings.majority_share(asked) else {}
+def more_inputs(task: str, recipe: dict) -> dict[str, str]:
+    """Files that some recipes need beside the subset: worked solutions (`solutions`), or the pool without answers (`questions`)."""
+    return ({"solutions": solutions(task)} if settings.is_supervised(recipe) else {}) | (
+        {"questions": questions(task)} if settings.majority_share(recipe) else {}
     )

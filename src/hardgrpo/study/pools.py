@@ -9,20 +9,20 @@ def problems(config: dict, base: str, task: str, split: str = "train") -> str:
     """The problems of a split that fit into a base model's context. Recorded completions are of all problems."""
     if settings.is_recorded(config, base):
         return paths.problems(task, split)
-    return paths.pool(base, settings.sampled_as(config, task), split)
+    return paths.pool(base, settings.sampled_as(config["tasks"], task), split)
 
 
 def questions(config: dict, base: str, task: str) -> str:
     """The problems of a base model's pool without their answers."""
     if settings.is_recorded(config, base):
         return paths.questions(task)
-    return paths.pool(base, settings.sampled_as(config, task), "questions")
+    return paths.pool(base, settings.sampled_as(config["tasks"], task), "questions")
 
 
-def own_comparison(config: dict, task: str) -> list[str]:
-    """The comparison of a pool with the test split of the same task, if there is one."""
-    sampled = settings.sampled_as(config, task)
-    return [paths.contamination(sampled, sampled)] if config["tasks"][sampled]["source"].get("test") else []
+def own_comparison(tasks: dict, name: str) -> list[str]:
+    """The comparison of a task's pool with the test split of the same task, if there is one. `tasks` is the section of the configuration."""
+    sampled = settings.sampled_as(tasks, name)
+    return [paths.contamination(sampled, sampled)] if tasks[sampled]["source"].get("test") else []
 
 
 def comparisons(config: dict, study: str) -> list[dict]:
@@ -31,8 +31,10 @@ def comparisons(config: dict, study: str) -> list[dict]:
         {
             "task": task,
             "eval_task": test,
-            "pool": paths.compared(settings.sampled_as(config, task), "json"),
-            "test": paths.contamination(settings.sampled_as(config, task), settings.sampled_as(config, test), "json"),
+            "pool": paths.compared(settings.sampled_as(config["tasks"], task), "json"),
+            "test": paths.contamination(
+                settings.sampled_as(config["tasks"], task), settings.sampled_as(config["tasks"], test), "json"
+            ),
         }
         for task, test in _tested(config, study)
     ]
@@ -51,11 +53,10 @@ def _tested(config: dict, study: str) -> list[tuple[str, str]]:
     return list(dict.fromkeys(tested))
 
 
-def shared_source(config: dict, task: str, test: str) -> str | None:
+def shared_part(task: dict, test: dict) -> str | None:
     """The file or part of a dataset that is both in the train split of `task` and in the test split of `test`; None if there is none."""
-    train_source, test_source = (config["tasks"][name]["source"] for name in (task, test))
-    shared = [part for part in _parts(train_source, "train") if part in _parts(test_source, "test")]
-    return shared[0] if shared else None
+    test_parts = _parts(test["source"], "test")
+    return next((part for part in _parts(task["source"], "train") if part in test_parts), None)
 
 
 def _parts(source: dict, split: str) -> list[str]:

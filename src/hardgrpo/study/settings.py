@@ -50,14 +50,14 @@ def run_from(base: str, task: str, recipe: str, policy: str, seed: int) -> Run:
     return Run(model_of(base), task, recipe, policy, int(seed), base)
 
 
-def has_own_bases(config: dict, model: str) -> bool:
+def has_own_bases(model: dict) -> bool:
     """Whether each replicate of a model has a base of its own, pretrained from its own seed."""
-    return config["models"][model]["source"].get("seed") == OWN
+    return model["source"].get("seed") == OWN
 
 
 def base_of(config: dict, model: str, seed: int) -> str:
     """The name of the weights from which a replicate starts: the model's, or those of its own base (tiny-seed3)."""
-    return own_base(model, seed) if has_own_bases(config, model) else model
+    return own_base(model, seed) if has_own_bases(config["models"][model]) else model
 
 
 def own_base(model: str, seed: int) -> str:
@@ -86,18 +86,22 @@ def probing_base(config: dict, model: str, policy: dict, seed: int) -> str:
     return base_of(config, policy.get("probed_by", model), seed)
 
 
-def probing_models(config: dict, study: dict) -> set[str]:
-    """The models by whose completions a study's policies choose."""
-    return set(study["models"]) | {
-        by for name in policies_of(study) if (by := config["policies"].get(name, {}).get("probed_by")) is not None
-    }
+def probing_models(policies: dict, study: dict) -> set[str]:
+    """The models by whose completions a study's policies choose. `policies` is the section of the configuration."""
+    entries = [policies.get(name, {}) for name in policies_of(study)]
+    return set(study["models"]) | {entry["probed_by"] for entry in entries if "probed_by" in entry}
 
 
 def used_bases(config: dict, model: str) -> list[str]:
     """The bases of a model: itself, or its own bases that a study or `subset` uses."""
-    if not has_own_bases(config, model):
+    if not has_own_bases(config["models"][model]):
         return [model]
-    seeds = [seed for study in config["studies"].values() if model in probing_models(config, study) for seed in study["seeds"]]
+    seeds = [
+        seed
+        for study in config["studies"].values()
+        if model in probing_models(config["policies"], study)
+        for seed in study["seeds"]
+    ]
     seeds += [config["subset"]["seed"]] if config["subset"]["model"] == model else []
     return bases_of(config, model, seeds)
 
@@ -174,14 +178,13 @@ def has_tiers(task: dict) -> bool:
     return source.get("format") in ("gsm8k", "choices", "math")
 
 
-def sampled_as(config: dict, task: str) -> str:
-    """The task that is sampled for this task: itself, or the one from which its completions are cut."""
-    return config["tasks"][task].get("cut_from", task)
+def sampled_as(tasks: dict, name: str) -> str:
+    """The task that is sampled for a task of the section `tasks`: itself, or the task from which its completions are cut."""
+    return tasks[name].get("cut_from", name)
 
 
-def probed_samples(config: dict, task: str) -> int:
-    """Completions per prompt of a task's probe: those that choose, and those that are held out."""
-    probe = config["tasks"][task]["probe"]
+def probed_samples(probe: dict) -> int:
+    """Completions per prompt of a task's probe: those that decide the subset, and those that are held out."""
     return probe["samples"] + probe.get("held_out", 0)
 
 
@@ -310,7 +313,7 @@ def never_shown(config: dict, base: str) -> list[tuple[str, str]]:
     return [
         (name, split)
         for name, task in config["tasks"].items()
-        if name in {sampled_as(config, task) for task in used} and task["source"].get("family") in families
+        if name in {sampled_as(config["tasks"], task) for task in used} and task["source"].get("family") in families
         for split in ("train", "test")
         if task["source"][split]
     ]
@@ -381,7 +384,7 @@ def described(config: dict, study: str) -> dict:
         "tasks": plan["tasks"],
         "cut_from": {task: config["tasks"][task]["cut_from"] for task in plan["tasks"] if "cut_from" in config["tasks"][task]},
         "pretrained": any(config["models"][model]["source"]["kind"] == "pretrain" for model in plan["models"]),
-        "own_bases": all(has_own_bases(config, model) for model in plan["models"]),
+        "own_bases": all(has_own_bases(config["models"][model]) for model in plan["models"]),
         "held_constant": plan.get("held_constant", []),
         "weaker_signal": plan.get("weaker_signal", []),
         "graders": sorted({config["tasks"][task]["grader"] for task in plan["tasks"]}),

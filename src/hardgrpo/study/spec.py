@@ -40,7 +40,7 @@ class Spec:
     @classmethod
     def from_study(cls, config: dict, run: settings.Run, first: bool = False) -> Self:
         """The specification of a run. With a policy in two rounds: of its second round, or with `first` of its first."""
-        task = config["tasks"][run.task]
+        task, recipe, policy = config["tasks"][run.task], config["recipes"][run.recipe], config["policies"].get(run.policy, {})
         fields = {
             "model": run.base,
             "task": run.task,
@@ -48,21 +48,21 @@ class Spec:
             "recipe": run.recipe,
             "seed": run.seed,
             "model_folder": paths.model_folder(run.base),
-            "problems": paths.trained_on(config, run.task),
+            "problems": paths.trained_on(config["tasks"], run.task),
             "subset": paths.subset(run.base, run.task, run.policy, run.seed),
             "prompt": task["prompt"],
             "chat": settings.chat(config, run.model),
             "grader": task["grader"],
             "completion_tokens": task["completion_tokens"],
-            "training": {"adapter": None} | config["recipes"][run.recipe],
+            "training": {"adapter": None} | recipe,
         }
-        fields |= paths.more_inputs(config, run.task, run.recipe)
-        if not settings.in_rounds(config["policies"].get(run.policy, {})):
+        fields |= paths.more_inputs(run.task, recipe)
+        if not settings.in_rounds(policy):
             return cls(**fields)
         half = fields["training"]["updates"] // 2
         fields["training"] = fields["training"] | {"updates": half}
         if not first:
-            fields["subset"] = paths.subset_of_run(config, run)
+            fields["subset"] = paths.subset_of_run(run, policy)
             fields["model_folder"] = paths.first_round(run, f"checkpoints/step-{half}")
             fields["continues"] = paths.training(run, "first")
         return cls(**fields)

@@ -1,9 +1,12 @@
 """A study: its arms, seeds and tests."""
 
+import itertools
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hardgrpo.study.settings import has_arm, listed
 from hardgrpo.study.strict import Names, Strict
 
 
@@ -76,3 +79,50 @@ class Study(Strict):
     """What must be equal in all runs on a task, of one model: `prompts` counts a prompt each time that it is sampled,
     `completion_tokens` is the limit, `labels` are all that a run buys. The summary stops where it differs (`parity`
     in src/hardgrpo/analysis/training.py)."""
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        for key in ("models", "tasks"):
+            if len(set(getattr(self, key))) < len(getattr(self, key)):
+                yield key, "a name stands here twice; remove one"
+        if len(set(self.seeds)) < len(self.seeds):
+            yield "seeds", f"{self.seeds} are not distinct; a seed that stands twice is one replicate counted twice"
+        study = self.model_dump(exclude_unset=True)
+        yield from _of_arms(study)
+        for name in self.weaker_signal or []:
+            if name not in [*self.tasks, *self.models]:
+                yield "weaker_signal", f"'{name}' is neither a task nor a model of this study; add it or take it out"
+        for task, tests in (self.also_tested_on or {}).items():
+            if task not in self.tasks:
+                yield "also_tested_on", f"'{task}' is not a task of this study; add it to its tasks"
+            for model in [model for test in tests if isinstance(test, OtherTest) for model in listed(test.models)]:
+                if model not in self.models:
+                    yield f"also_tested_on.{task}", f"'{model}' is not a model of this study; add it or take it out"
+        for number, pair in enumerate(self.also_compared or []):
+            for arm in pair:
+                if not has_arm(study, policy=arm.policy, recipe=arm.recipe):
+                    yield (
+                        f"also_compared[{number}]",
+                        f"no arm of the study trains by policy '{arm.policy}' and recipe '{arm.recipe}'; name two of its arms",
+                    )
+
+
+def _of_arms(study: dict) -> Iterator[tuple[str, str]]:
+    """Yield mistakes of arms: models and tasks that the study does not list, or that no arm has, and runs that two arms have."""
+    for number, arm in enumerate(study["arms"]):
+        for kind in ("models", "tasks"):
+            for name in listed(arm.get(kind, [])):
+                if name not in study[kind]:
+                    yield f"arms[{number}].{kind}", f"'{name}' is not one of the study's {kind}; correct it"
+    for kind, singular in (("models", "model"), ("tasks", "task")):
+        for name in study[kind]:
+            if not has_arm(study, **{singular: name}):
+                yield "arms", f"no arm has {singular} '{name}'; add one, or take '{name}' out of `{kind}`"
+    first_arm: dict[tuple, int] = {}  # (model, task, policy, recipe) -> number of the arm that has it
+    for number, arm in enumerate(study["arms"]):
+        values = [arm.get("models", study["models"]), arm.get("tasks", study["tasks"]), arm["policy"], arm.get("recipe", "")]
+        for combination in itertools.product(*map(listed, values)):
+            if combination in first_arm:
+                names = ", ".join(filter(None, combination))
+                yield f"arms[{number}]", f"{names}: stands here twice, or in arms[{first_arm[combination]}], too; remove one"
+                return
+            first_arm[combination] = number
