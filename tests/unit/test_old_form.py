@@ -69,3 +69,34 @@ def test_the_error_prints_the_lines_to_write():
         {"policy": "random", "recipe": "mini_beta"},
     ]
     checks.check(config, "my.yaml")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"also_compared": 5},
+        {"also_compared": [5]},
+        {"also_compared": "random"},
+        {"also_compared": [["hard", 5]]},
+        {"also_compared": [[{"policy": "hard", "recipe": "mini"}, "random"], "random"]},
+        {"policies": "hard"},
+        {"policies": [["hard"]]},
+        {"policies": ["hard"], "models": 5},
+        {"policies": ["hard"], "tasks": None},
+        {"policies": ["hard"], "exclude": "hard"},
+        {"policies": ["hard"], "exclude": [{"policy": ["hard"]}, "hard"]},
+        {"policies": ["hard"], "also_tested_on": ["swaps"]},
+        {"policies": ["hard"], "recipes": {"mini": 1}},
+    ],
+)
+def test_a_study_that_has_no_form_is_refused_with_its_place(changes):
+    config = project_config.config()
+    config["studies"]["own"] = config["studies"]["mini"] | changes
+    with pytest.raises(UserError, match="my.yaml: studies.own"):
+        checks.check(config, "my.yaml")
+
+
+def test_a_pair_of_arms_in_both_forms_is_translated():
+    study = {"models": ["m"], "also_compared": [[{"policy": "a", "recipe": "x"}, "b, y"]]}
+    assert old_form.is_old(study)
+    assert old_form.translate(study)["also_compared"] == [[{"policy": "a", "recipe": "x"}, {"policy": "b", "recipe": "y"}]]

@@ -319,6 +319,21 @@ def test_a_run_that_is_too_large_is_named_where_its_study_is_planned():
         checks.check(config | {"study": "online"}, "config.yaml")
 
 
+def test_a_combination_that_no_arm_has_need_not_fit():
+    config = copy.deepcopy(CONFIG)
+    study = config["studies"]["paper"]
+    large, small = study["models"][-1], study["models"][0]
+    config["models"][large]["gpus"]["full"] |= {"count": 1, "micro_batch": 64}
+    config["recipes"]["whole"] = config["recipes"]["as_written"] | {"adapter": None, "base": "fp32"}
+    task = study["tasks"][0]
+    study["arms"] = [{"policy": "hard", "recipe": "as_written", "models": large}]
+    assert not list(study_checks.too_large(config, study))
+    study["arms"].append({"policy": "hard", "recipe": "whole", "models": small, "tasks": task})
+    assert {place for place, _ in study_checks.too_large(config, study)} <= {f"models.{small}.gpus.full"}
+    study["arms"][1]["models"] = large
+    assert [place for place, _ in study_checks.too_large(config, study)] == [f"models.{large}.gpus.full"]
+
+
 def test_a_reward_model_takes_memory_as_its_weights_and_optimiser_do():
     shape = CONFIG["models"]["qwen3-4b"]["shape"]
     for adapter, bytes_each in (({"rank": 32, "alpha": 32, "dropout": 0.0}, 12), (None, 16)):
