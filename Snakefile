@@ -115,7 +115,7 @@ rule explorer:
 rule subset:
     input:
         paths.chosen_rows(config),
-        paths.compared(settings.sampled_as(config["tasks"], config["subset"]["task"])),
+        paths.pool_comparison(settings.sampled_task(config["tasks"], config["subset"]["task"])),
         pools.own_comparison(config["tasks"], config["subset"]["task"]),
     message:
         "The subset of {config[subset][task]} is chosen"

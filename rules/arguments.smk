@@ -1,6 +1,6 @@
 # Inputs and arguments of the rules that probe, train and evaluate.
 
-IN_ROUNDS = [name for name, policy in config["policies"].items() if settings.in_rounds(policy)]
+IN_ROUNDS = [name for name, policy in config["policies"].items() if settings.has_rounds(policy)]
 
 
 def pool(w):
@@ -72,7 +72,7 @@ def configured_runs():
 
 
 def run_of(w):
-    return settings.run_from(w.model, w.task, w.recipe, w.policy, w.seed)
+    return settings.run_of_path(w.model, w.task, w.recipe, w.policy, w.seed)
 
 
 def more_of_run(w):
@@ -109,7 +109,7 @@ def chosen_by(w):
         if w.task not in config["tasks"] or settings.is_labelled(task_of(w.task)):  # the prompts of a trajectory are not a task
             return {"difficulty": pass_rates_for(w)}
         found = {"questions": paths.questions(w.task)}  # enough for rules that use no pass rates
-        return found | ({"annotated": paths.annotated(w.task)} if policy["rule"] == "annotated" else {})
+        return found | ({"annotated": paths.annotated_problems(w.task)} if policy["rule"] == "annotated" else {})
     found = {"signals": paths.signals(*probe_of(w))}
     if policy["by"] == "predicted":
         found["sample"] = paths.subset(w.model, w.task, w.policy, w.seed, "sample.csv")
@@ -127,7 +127,7 @@ def too_small(policy, task):
 
 def choosing_policies(w):
     """The argument that names the policies which choose from a task's pool."""
-    policies_of_task = pool_sizes.of_task(config, w.task, workflow.dag_settings.targets) if w.split == "train" else {}
+    policies_of_task = pool_sizes.choosing_policies(config, w.task, workflow.dag_settings.targets) if w.split == "train" else {}
     return f"--policies {shlex.quote(as_json(policies_of_task))}" if policies_of_task else ""
 
 
@@ -145,7 +145,7 @@ def check_pools(jobs):
 def asked_of(policy):
     """The part of a policy that the programs of scripts/subsets read. With `rounds`, the budget is that of round one."""
     asked = {key: value for key, value in config["policies"][policy].items() if key not in ("probed_on", "probed_by", "rounds")}
-    return asked | ({"budget": policies.halved(asked["budget"])} if settings.in_rounds(config["policies"][policy]) else {})
+    return asked | ({"budget": policies.halved(asked["budget"])} if settings.has_rounds(config["policies"][policy]) else {})
 
 
 def annotation_column(w):

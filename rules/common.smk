@@ -84,7 +84,7 @@ CUT = [name for name, task in config["tasks"].items() if "cut_from" in task]
 SAMPLED = [name for name in config["tasks"] if name not in CUT]
 PRETRAINED = [name for name in WEIGHTED if settings.entry(config, name)["source"]["kind"] == "pretrain"]
 FETCHED = [name for name in WEIGHTED if name not in PRETRAINED]
-STOPPED, NOT_STOPPED = settings.stopped_early(config)
+STOPPED, NOT_STOPPED = settings.early_stop(config)
 if NOT_STOPPED and workflow.is_main_process:
     logger.info(f"tasks.{config['subset']['task']}.probe.stop is ignored, so every prompt gets all its samples: {NOT_STOPPED}")
 UPDATE_INPUTS = "--update-inputs" if config["update_inputs"] else ""

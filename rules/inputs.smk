@@ -51,7 +51,7 @@ rule prepare_task:
         # resource, because another placeholder in the command would prepare all tasks again.
         grader=lambda w: f"{task_of(w.task)['grader']} {choosing_policies(w)}",
         lock_mode=UPDATE_INPUTS,
-        named=lambda w: settings.sampled_as(config["tasks"], w.task),  # the name in the problems' ids
+        named=lambda w: settings.sampled_task(config["tasks"], w.task),  # the name in the problems' ids
     params:
         source=lambda w: as_json(settings.source_of_split(task_of(w.task), w.split)),
         files=lambda w: [path for _, path in parts_of(w.task, w.split)],
@@ -189,7 +189,7 @@ rule write_solutions:
     container:
         IMAGE["training"]
     params:
-        named=lambda w: settings.sampled_as(config["tasks"], w.task),  # the name in the problems' ids
+        named=lambda w: settings.sampled_task(config["tasks"], w.task),  # the name in the problems' ids
         source=lambda w: as_json(settings.source_of_split(task_of(w.task), "train", with_solutions=True)),
         files=lambda w: [path for _, path in parts_of(w.task, "train")],
         grader=lambda w: task_of(w.task)["grader"],  # decides in which form a solution states the answer
@@ -241,7 +241,7 @@ rule pretrain_settings:
 rule pretrain_model:
     input:
         settings="results/models/{model}.settings.json",
-        exclude=lambda w: [paths.problems(*split) for split in settings.never_shown(config, w.model)],
+        exclude=lambda w: [paths.problems(*split) for split in settings.withheld_splits(config, w.model)],
     output:
         "results/models/{model}/manifest.json",
     log:

@@ -31,7 +31,7 @@ rule write_tables:
     container:
         IMAGE["figures"]
     params:
-        study=lambda w: as_json(settings.described(config, w.study)),
+        study=lambda w: as_json(settings.study_design(config, w.study)),
         folder="paper/{study}/tables",
         code=code("paper/write_tables.py", *{f"report/tables/{table.module}": None for table in registry.TABLES.values()}),
     message:
@@ -52,7 +52,7 @@ rule write_numbers:
     container:
         IMAGE["figures"]
     params:
-        study=lambda w: as_json(settings.described(config, w.study)),
+        study=lambda w: as_json(settings.study_design(config, w.study)),
         code=code("paper/write_numbers.py"),
     message:
         "Write the numbers of the text ({wildcards.study})"
@@ -70,7 +70,7 @@ rule write_worth:
     container:
         IMAGE["figures"]
     params:
-        study=lambda w: as_json(settings.described(config, w.study)),
+        study=lambda w: as_json(settings.study_design(config, w.study)),
         prices=lambda w: as_json(settings.prices(config, w.study)),
         code=code("paper/write_worth.py"),
     message:

@@ -31,7 +31,7 @@ rule probe:
         prompt=lambda w: task_of(w.task)["prompt"],
         tokens=lambda w: task_of(w.task)["completion_tokens"],
         probe=lambda w: settings.sorted_slice(task_of(w.task)["probe"]),
-        samples=lambda w: settings.probed_samples(task_of(w.task)["probe"]),
+        samples=lambda w: settings.probe_samples(task_of(w.task)["probe"]),
     message:
         "Probe {wildcards.model} on {wildcards.task}, shard {wildcards.shard}"
         " ({resources.place}, {resources.mem_mb} MB, up to {resources.runtime} min)"

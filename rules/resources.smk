@@ -164,7 +164,7 @@ def training_gpus(w):
 
 def training_gpu_memory(w):
     """GiB that a run is estimated to need on each GPU; 0 on a CPU."""
-    return math.ceil(memory.of_run(config, w.model, w.recipe, w.task)["total"]) if training_gpus(w) else 0
+    return math.ceil(memory.run_memory(config, w.model, w.recipe, w.task)["total"]) if training_gpus(w) else 0
 
 
 def training_warning(w, attempt):

@@ -26,7 +26,7 @@ use rule train_grpo as train_first_round with:
     input:
         spec=f"results/training/{paths.RUN}/first/spec.yaml",
         model="results/models/{model}/manifest.json",
-        problems=lambda w: paths.trained_on(config["tasks"], w.task),
+        problems=lambda w: paths.training_problems(config["tasks"], w.task),
         subset="results/subsets/{model}/{task}/{policy}/seed{seed}.csv",
     output:
         checkpoints=f"results/training/{paths.RUN}/first/checkpoints/manifest.json",

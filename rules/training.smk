@@ -26,7 +26,7 @@ rule train_grpo:
     input:
         spec=f"results/training/{paths.RUN}/spec.yaml",
         model="results/models/{model}/manifest.json",
-        problems=lambda w: paths.trained_on(config["tasks"], w.task),
+        problems=lambda w: paths.training_problems(config["tasks"], w.task),
         subset=lambda w: paths.subset_of_run(run_of(w), config["policies"][w.policy]),
         more=lambda w: more_of_run(w),
     output:

@@ -84,7 +84,7 @@ def planned(config: dict, folder: Path) -> None:
             fact(config, study)
         labels.planned(config, study)
         power.detectable(config, study)
-    settings.stopped_early(config)
+    settings.early_stop(config)
     paths.chosen_rows(config)
 
 

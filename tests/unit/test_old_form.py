@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import project_config
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks, old_form
-from hardgrpo.study.settings import eval_tasks, has_arm, listed
+from hardgrpo.study.settings import as_list, eval_tasks, has_arm
 
 MODELS, TASKS, POLICIES, RECIPES = ["m", "n"], ["t", "u", "v"], ["a", "b", "c"], ["x", "y"]
 NAMES = {"model": MODELS, "task": TASKS, "policy": POLICIES, "recipe": RECIPES}
@@ -31,13 +31,13 @@ def test_the_translation_has_the_same_runs_and_tests(exclude):
     for combination in itertools.product(MODELS, TASKS, POLICIES, RECIPES):
         names = dict(zip(NAMES, combination))
         excluded = any(
-            "tested_on" not in entry and all(names[key] in listed(value) for key, value in entry.items()) for entry in exclude
+            "tested_on" not in entry and all(names[key] in as_list(value) for key, value in entry.items()) for entry in exclude
         )
         arms = [
             arm
             for arm in new["arms"]
             for values in itertools.product(
-                listed(arm.get("models", MODELS)), listed(arm.get("tasks", TASKS)), listed(arm["policy"]), listed(arm["recipe"])
+                as_list(arm.get("models", MODELS)), as_list(arm.get("tasks", TASKS)), as_list(arm["policy"]), as_list(arm["recipe"])
             )
             if values == combination
         ]

@@ -11,7 +11,7 @@ KEYS = ["model", "task", "policy", "recipe"]
 def page(
     study: dict, gains: pd.DataFrame, parts: pd.DataFrame, spent: pd.DataFrame, contamination: pd.DataFrame, prices: dict
 ) -> str:
-    """`study` comes from settings.described, `prices` from settings.prices."""
+    """`study` comes from settings.study_design, `prices` from settings.prices."""
     home = gains[(gains.decoding == "sampled") & (gains.task == gains.eval_task)]
     rows = home.merge(
         parts[parts.task == parts.eval_task].drop(columns=["eval_task", "gain", "arm"]), on=KEYS, suffixes=("", "_of_parts")

@@ -7,8 +7,8 @@ from pathlib import Path
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import configuration, load, old_form, pools, study_checks
-from hardgrpo.study.settings import OF_SEED, has_train, is_labelled
-from hardgrpo.study.study_checks import SINGULAR, unknown
+from hardgrpo.study.settings import OWN_BASE_NAME, has_train, is_labelled
+from hardgrpo.study.study_checks import SINGULAR, unknown_names
 
 MOST_MISTAKES = 20  # that one message lists
 # Family -> (keys that its demonstrations need, each with an example, and keys that they may have).
@@ -26,7 +26,7 @@ def check(config: dict, name: str, sources: Collection[Path] = ()) -> None:
         raise UserError(f"{name}: {translation[0]}", *translation[1:])
     mistakes, is_well_typed = configuration.mistakes(config)
     if is_well_typed:
-        mistakes = list(dict.fromkeys([*mistakes, *_between_objects(config)]))
+        mistakes = list(dict.fromkeys([*mistakes, *_mistakes_between_objects(config)]))
     if mistakes:
         lines = [f"{load.locate(place, list(sources)) or name}: {place}: {problem}" for place, problem in mistakes[:MOST_MISTAKES]]
         more = len(mistakes) - len(lines)
@@ -44,15 +44,15 @@ def check_writable(*folders: str) -> None:
             raise UserError(f"{path.absolute()}: cannot be written; clone the repository to a folder that you may write to")
 
 
-def _between_objects(config: dict) -> Iterator[tuple[str, str]]:
+def _mistakes_between_objects(config: dict) -> Iterator[tuple[str, str]]:
     """Yield (place, what is wrong and what to do) for mistakes that concern several objects of a configuration."""
     tasks, models = config["tasks"], config["models"]
-    yield from unknown("study", "studies", [config["study"]], config["studies"])
+    yield from unknown_names("study", "studies", [config["study"]], config["studies"])
     for name, task in tasks.items():
         if "cut_from" in task:
-            yield from _of_cut_task(f"tasks.{name}", task, tasks.get(task["cut_from"]))
+            yield from _cut_task_mistakes(f"tasks.{name}", task, tasks.get(task["cut_from"]))
     for name, model in models.items():
-        if OF_SEED.search(name):
+        if OWN_BASE_NAME.search(name):
             yield (
                 f"models.{name}",
                 "names that end in -seed and a number are those of replicates' own bases; give the model another",
@@ -61,13 +61,13 @@ def _between_objects(config: dict) -> Iterator[tuple[str, str]]:
             yield from check_source(f"models.{name}.source", model["source"], tasks)
     for name, policy in config["policies"].items():
         for key, section in (("probed_on", "tasks"), ("probed_by", "models")):
-            yield from unknown(f"policies.{name}.{key}", section, [policy[key]] if key in policy else [], config[section])
-    yield from _of_subset(config["subset"], models, tasks, config["policies"])
+            yield from unknown_names(f"policies.{name}.{key}", section, [policy[key]] if key in policy else [], config[section])
+    yield from _subset_mistakes(config["subset"], models, tasks, config["policies"])
     for name in config["studies"]:
-        yield from study_checks.contradictions(config, name)
+        yield from study_checks.study_mistakes(config, name)
 
 
-def _of_cut_task(place: str, task: dict, source_task: dict | None) -> Iterator[tuple[str, str]]:
+def _cut_task_mistakes(place: str, task: dict, source_task: dict | None) -> Iterator[tuple[str, str]]:
     """Yield why a task cannot cut the completions of `source_task`: only its completion limit and probe samples may be smaller."""
     name = task["cut_from"]
     if source_task is None or "cut_from" in source_task:
@@ -87,12 +87,12 @@ def _of_cut_task(place: str, task: dict, source_task: dict | None) -> Iterator[t
         yield f"{place}.completion_tokens", f"{limit} is not below the {source_limit} of '{name}'; lower it"
 
 
-def _of_pretrained(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
+def _pretraining_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
     """Yield unknown tasks, demonstrations that a task's family does not have, and a second task of facts."""
-    yield from unknown(f"{place}.demonstrations", "tasks", source["demonstrations"], tasks)
+    yield from unknown_names(f"{place}.demonstrations", "tasks", source["demonstrations"], tasks)
     families = {name: tasks[name]["source"].get("family") for name in source["demonstrations"] if name in tasks}
     for name, family in families.items():
-        yield from _of_demonstrations(f"{place}.demonstrations.{name}", source["demonstrations"][name], family)
+        yield from _demonstration_mistakes(f"{place}.demonstrations.{name}", source["demonstrations"][name], family)
     facts = [name for name, family in families.items() if family == "facts"]
     if len(facts) > 1:
         yield (
@@ -101,7 +101,7 @@ def _of_pretrained(place: str, source: dict, tasks: dict) -> Iterator[tuple[str,
         )
 
 
-def _of_demonstrations(place: str, demonstrations: dict, family: str | None) -> Iterator[tuple[str, str]]:
+def _demonstration_mistakes(place: str, demonstrations: dict, family: str | None) -> Iterator[tuple[str, str]]:
     """Yield keys that the family of the demonstrated task needs, and keys that belong to another family."""
     if family not in DEMONSTRATIONS:
         yield place, f"only generated {', '.join(DEMONSTRATIONS)} have demonstrations; name a task of one of these"
@@ -116,25 +116,25 @@ def _of_demonstrations(place: str, demonstrations: dict, family: str | None) -> 
         yield f"{place}.slip", "expected one number for swaps, one by operation (+ - * /) for arithmetic"
 
 
-def _of_recorded(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
-    yield from unknown(f"{place}.recordings", "tasks", source["recordings"], tasks)
+def _recording_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
+    yield from unknown_names(f"{place}.recordings", "tasks", source["recordings"], tasks)
     for name, recording in source["recordings"].items():
         if "probe" in recording and name in tasks and not has_train(tasks[name]):
             yield f"{place}.recordings.{name}.probe", f"task '{name}' has no train split; give it one or leave the probe out"
 
 
-def _of_trajectory(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
+def _trajectory_mistakes(place: str, source: dict, tasks: dict) -> Iterator[tuple[str, str]]:
     if source["prompts"] in tasks:
         yield f"{place}.prompts", f"'{source['prompts']}' is a task; give the prompts of the trajectory another name"
 
 
-SOURCE_CHECKS = {"pretrain": _of_pretrained, "recorded": _of_recorded, "trajectory": _of_trajectory}
+SOURCE_CHECKS = {"pretrain": _pretraining_mistakes, "recorded": _recording_mistakes, "trajectory": _trajectory_mistakes}
 
 
-def _of_subset(subset: dict, models: dict, tasks: dict, all_policies: dict) -> Iterator[tuple[str, str]]:
+def _subset_mistakes(subset: dict, models: dict, tasks: dict, all_policies: dict) -> Iterator[tuple[str, str]]:
     """Yield why the subset cannot be chosen: unknown names, a task or a model without what the choice needs."""
     for section, entries in (("models", models), ("tasks", tasks), ("policies", all_policies)):
-        yield from unknown(f"subset.{SINGULAR[section]}", section, [subset[SINGULAR[section]]], entries)
+        yield from unknown_names(f"subset.{SINGULAR[section]}", section, [subset[SINGULAR[section]]], entries)
     name, task, policy = subset["task"], tasks.get(subset["task"]), all_policies.get(subset["policy"])
     if task and policy and not is_labelled(task):
         before = policies.labels_before(policy)

@@ -129,7 +129,7 @@ def vllm_memory(shape: dict, context: int) -> float:
     return (parameters(shape) * 2.0 + VLLM_BYTES + cache) / GIB
 
 
-def of_run(config: dict, model: str, recipe: str, task: str) -> dict[str, float]:
+def run_memory(config: dict, model: str, recipe: str, task: str) -> dict[str, float]:
     """`training_memory` of a configured run. The model must have `shape` and `gpus`."""
     entry, training = settings.entry(config, model), config["recipes"][recipe]
     gpus = settings.training_gpus(config, model, recipe)

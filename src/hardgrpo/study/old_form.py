@@ -3,7 +3,7 @@
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from hardgrpo.study.settings import listed
+from hardgrpo.study.settings import as_list
 
 KEYS = ("policies", "recipes", "exclude")  # of a study in the old form
 
@@ -106,6 +106,6 @@ def _test(study: dict, task: str, test: str | dict) -> str | dict | None:
 def _is_excluded(study: dict, model, task, policy=None, recipe=None, tested_on=None) -> bool:
     values = {"model": model, "task": task, "policy": policy, "recipe": recipe, "tested_on": tested_on}
     return any(
-        ("tested_on" in entry) == (tested_on is not None) and all(values.get(key) in listed(names) for key, names in entry.items())
+        ("tested_on" in entry) == (tested_on is not None) and all(values.get(key) in as_list(names) for key, names in entry.items())
         for entry in study.get("exclude") or []
     )

@@ -25,7 +25,7 @@ def contamination(task: str, test: str, kind: str = "csv") -> str:
     return f"results/tasks/{task}/contamination.{test}.{kind}"
 
 
-def compared(task: str, kind: str = "csv") -> str:
+def pool_comparison(task: str, kind: str = "csv") -> str:
     """The questions that a pool has twice, and those that are near another; as JSON their numbers."""
     return f"results/tasks/{task}/compared.{kind}"
 
@@ -35,17 +35,17 @@ def pool(base: str, task: str, name: str) -> str:
     return f"results/pools/{base}/{task}/{name}.jsonl"
 
 
-def annotated(task: str) -> str:
+def annotated_problems(task: str) -> str:
     """The annotated problems of a pool, with the answers that somebody gave."""
     return f"results/tasks/{task}/annotated.jsonl"
 
 
-def trained_on(tasks: dict, name: str) -> str:
+def training_problems(tasks: dict, name: str) -> str:
     """The problems with answers that a run's prompts come from: the train split, or the annotated problems of a task without labels.
 
     `tasks` is the section of the configuration.
     """
-    return problems(name, "train") if settings.is_labelled(tasks[name]) else annotated(name)
+    return problems(name, "train") if settings.is_labelled(tasks[name]) else annotated_problems(name)
 
 
 def solutions(task: str) -> str:
@@ -107,7 +107,7 @@ def first_round(run: settings.Run, name: str) -> str:
 
 def subset_of_run(run: settings.Run, policy: dict) -> str:
     """The prompts that a run is trained on. With a policy in two rounds: the prompts of both."""
-    if settings.in_rounds(policy):
+    if settings.has_rounds(policy):
         return training(run, "second.csv")
     return subset(run.base, run.task, run.policy, run.seed)
 
@@ -152,7 +152,7 @@ def of_base(config: dict, model: str, test: str) -> tuple[str, ...]:
 
 def has_reach(config: dict, model: str, test: str) -> bool:
     """Whether a base model's reach on a test is measured, by further samples of this task or of the task that it is cut from."""
-    return "reach" in config["tasks"][settings.sampled_as(config["tasks"], test)]["test"] and not settings.is_recorded(
+    return "reach" in config["tasks"][settings.sampled_task(config["tasks"], test)]["test"] and not settings.is_recorded(
         config, model
     )
 
@@ -176,7 +176,7 @@ def of_study(config: dict, study: str) -> dict:
         "studies": {study: plan},
         "tasks": {
             test: _keep(tasks[test], ("completion_tokens", "labelled"))
-            | {"test": _keep(tasks[settings.sampled_as(tasks, test)]["test"], ["reach"])}
+            | {"test": _keep(tasks[settings.sampled_task(tasks, test)]["test"], ["reach"])}
             for test in sorted(tests)
         },
         "models": {model: {"source": _keep(config["models"][model]["source"], source_keys)} for model in plan["models"]},
@@ -206,11 +206,11 @@ def inputs(config: dict, study: str) -> list[str]:
     plan = config["studies"][study]
     weighted = [model for model in sorted(settings.probing_models(config["policies"], plan)) if settings.has_weights(config, model)]
     pretrained = [model for model in weighted if config["models"][model]["source"]["kind"] == "pretrain"]
-    splits = [(task, "train") for _, task, _ in probed(config, study) if task in config["tasks"]]
+    splits = [(task, "train") for _, task, _ in probed_pools(config, study) if task in config["tasks"]]
     by = (config["policies"].get(run.policy, {}).get("probed_on") for run in runs(config, study))  # {}: policy of a recording
-    splits += [(settings.sampled_as(config["tasks"], task), "train") for task in dict.fromkeys(by) if task]
+    splits += [(settings.sampled_task(config["tasks"], task), "train") for task in dict.fromkeys(by) if task]
     splits += [(test, "test") for model, task in settings.pairs(config, plan) for test in eval_tasks(config, study, task, model)]
-    splits += [split for model in pretrained for split in settings.never_shown(config, model)]
+    splits += [split for model in pretrained for split in settings.withheld_splits(config, model)]
     fetched = [f"{model_folder(name)}/manifest.json" for name in weighted if name not in pretrained]
     return fetched + [problems(*split) for split in dict.fromkeys(splits)]
 
@@ -236,7 +236,7 @@ def updates(config: dict, study: str) -> list[str]:
     return [training(run, "updates.csv") for run in runs(config, study) if run.recipe != "recorded"]
 
 
-def probed(config: dict, study: str) -> list[tuple[str, str, list[int]]]:
+def probed_pools(config: dict, study: str) -> list[tuple[str, str, list[int]]]:
     """(base, task, seeds of the runs from this base) of every probed pool. A recorded model may have no probe. A trajectory has
     prompts instead of a task."""
     plan = config["studies"][study]
@@ -245,39 +245,39 @@ def probed(config: dict, study: str) -> list[tuple[str, str, list[int]]]:
         for model, task in settings.pairs(config, plan)
         if not settings.is_recorded(config, model) or "probe" in config["models"][model]["source"]["recordings"][task]
         for base in settings.bases_of(config, model, plan["seeds"])
-    ] + [(model, prompts, plan["seeds"]) for model, prompts in followed(config, study)]
+    ] + [(model, prompts, plan["seeds"]) for model, prompts in trajectory_prompts(config, study)]
 
 
-def followed(config: dict, study: str) -> list[tuple[str, str]]:
+def trajectory_prompts(config: dict, study: str) -> list[tuple[str, str]]:
     """(model, name of its prompts) of the trajectories of a study."""
     models = [model for model in config["studies"][study]["models"] if settings.is_trajectory(config, model)]
     return [(model, config["models"][model]["source"]["prompts"]) for model in models]
 
 
 def trajectories(config: dict, study: str) -> list[str]:
-    return [trajectory(model, prompts) for model, prompts in followed(config, study)]
+    return [trajectory(model, prompts) for model, prompts in trajectory_prompts(config, study)]
 
 
 def difficulties(config: dict, study: str) -> list[str]:
     labelled = lambda task: settings.is_labelled(config["tasks"].get(task, {}))  # a trajectory's prompts are no task
-    return [difficulty(base, task) for base, task, _ in probed(config, study) if labelled(task)]
+    return [difficulty(base, task) for base, task, _ in probed_pools(config, study) if labelled(task)]
 
 
 def signal_files(config: dict, study: str) -> list[str]:
     """The signals of the probed pools, if a policy of the study chooses by signals."""
     if not _by_signals(config.get("policies", {}), config["studies"][study]):
         return []
-    return [signals(base, task) for base, task, _ in probed(config, study)]
+    return [signals(base, task) for base, task, _ in probed_pools(config, study)]
 
 
 def subsets(config: dict, study: str) -> list[str]:
     """The JSON files that say how each subset was chosen; the subset is the CSV file beside it. With a policy in two rounds, a
     run's subset is that of its second round, which includes the first."""
     plan = config["studies"][study]
-    twice = [name for name in settings.policies_of(plan) if settings.in_rounds(config.get("policies", {}).get(name, {}))]
+    twice = [name for name in settings.policies_of(plan) if settings.has_rounds(config.get("policies", {}).get(name, {}))]
     once = [
         subset(base, task, policy, seed, "json")
-        for base, task, seeds in probed(config, study)
+        for base, task, seeds in probed_pools(config, study)
         for policy in settings.policies_of(plan)
         if policy not in twice and settings.has_arm(plan, model=settings.model_of(base), task=task, policy=policy)
         for seed in seeds
@@ -289,7 +289,7 @@ def recorded_probes(config: dict, study: str) -> list[tuple[str, str, str]]:
     """(completions, difficulty, difficulty graded with the prompt) of recorded models."""
     return [
         (probe(model, task, 0), difficulty(model, task), difficulty(model, f"{task}.with_prompt"))
-        for model, task, _ in probed(config, study)
+        for model, task, _ in probed_pools(config, study)
         if settings.is_recorded(config, model)
     ]
 
@@ -306,7 +306,7 @@ def parts(config: dict, task: str, split: str) -> list[tuple[str, str]]:
         missing = f"config.yaml: tasks.{task}.source.{split}"
         return [(missing, missing)]
     if source["kind"] == "files":
-        return [(path, path) for path in (os.path.join(data, name) for name in settings.listed(source[split]))]
+        return [(path, path) for path in (os.path.join(data, name) for name in settings.as_list(source[split]))]
     found = []
     for part in source[split]:
         local = os.path.join(data, part["local"]) if "local" in part else None
@@ -319,7 +319,7 @@ def chosen_rows(config: dict) -> str:
     """The rows of the subset that `snakemake subset` chooses, in the format of the pool's file."""
     chosen = config["subset"]
     source = config["tasks"][chosen["task"]]["source"]
-    names = [name.lower() for name in settings.listed(source.get("train", []))] if source["kind"] == "files" else []
+    names = [name.lower() for name in settings.as_list(source.get("train", []))] if source["kind"] == "files" else []
     kinds = {"csv" if name.endswith(".csv") else "tsv" if name.endswith(".tsv") else "jsonl" for name in names} or {"jsonl"}
     kind = "jsonl" if "jsonl" in kinds else min(kinds)
     base = settings.base_of(config, chosen["model"], chosen["seed"])

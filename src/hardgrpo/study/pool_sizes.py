@@ -22,7 +22,7 @@ def too_small(config: dict, policy: str, task: str) -> str | None:
     wanted = config["policies"][policy]
     if "budget" not in wanted or not isinstance(wanted["budget"], dict) and config["tasks"][task]["source"]["kind"] == "files":
         return None  # a share is at most the pool; whether it is less than one prompt is for prepare_task to say
-    size = configured(config, task)
+    size = configured_size(config, task)
     if size is None:
         return None
     try:
@@ -32,7 +32,7 @@ def too_small(config: dict, policy: str, task: str) -> str | None:
     return None
 
 
-def of_task(config: dict, task: str, targets: Collection[str]) -> dict[str, dict]:
+def choosing_policies(config: dict, task: str, targets: Collection[str]) -> dict[str, dict]:
     """{name: policy} of the policies with a budget that are to choose from a task's pool: by Snakemake's targets, that of `subset`, or
     those of the configured study."""
     chosen, study = config["subset"], config["studies"][config["study"]]
@@ -50,7 +50,7 @@ def check_prepared(config: dict, chosen: Iterable[tuple[str, str]]) -> None:
             policies.check_pool(f"policy '{policy}'", wanted, task, _usable(config, task, prepared, wanted["budget"]))
 
 
-def configured(config: dict, task: str) -> tuple[int, bool] | None:
+def configured_size(config: dict, task: str) -> tuple[int, bool] | None:
     """(size of a task's pool, whether it is exact) by the configuration and local files; None if neither tells."""
     source = config["tasks"][task]["source"]
     if source["kind"] == "generated":
@@ -64,7 +64,7 @@ def configured(config: dict, task: str) -> tuple[int, bool] | None:
         contents = [sources.read(path) for path, _ in paths.parts(config, task, "train") if Path(path).is_file()]
     except UserError:
         return None  # prepare_task says what is wrong with the file
-    if len(contents) < len(settings.listed(source["train"])):
+    if len(contents) < len(settings.as_list(source["train"])):
         return None
     return sum(not (content.form and spreadsheets.is_blank(row.values())) for content in contents for row in content.rows), False
 

@@ -9,19 +9,19 @@ def problems(config: dict, base: str, task: str, split: str = "train") -> str:
     """The problems of a split that fit into a base model's context. Recorded completions are of all problems."""
     if settings.is_recorded(config, base):
         return paths.problems(task, split)
-    return paths.pool(base, settings.sampled_as(config["tasks"], task), split)
+    return paths.pool(base, settings.sampled_task(config["tasks"], task), split)
 
 
 def questions(config: dict, base: str, task: str) -> str:
     """The problems of a base model's pool without their answers."""
     if settings.is_recorded(config, base):
         return paths.questions(task)
-    return paths.pool(base, settings.sampled_as(config["tasks"], task), "questions")
+    return paths.pool(base, settings.sampled_task(config["tasks"], task), "questions")
 
 
 def own_comparison(tasks: dict, name: str) -> list[str]:
     """The comparison of a task's pool with the test split of the same task, if there is one. `tasks` is the section of the configuration."""
-    sampled = settings.sampled_as(tasks, name)
+    sampled = settings.sampled_task(tasks, name)
     return [paths.contamination(sampled, sampled)] if tasks[sampled]["source"].get("test") else []
 
 
@@ -31,9 +31,9 @@ def comparisons(config: dict, study: str) -> list[dict]:
         {
             "task": task,
             "eval_task": test,
-            "pool": paths.compared(settings.sampled_as(config["tasks"], task), "json"),
+            "pool": paths.pool_comparison(settings.sampled_task(config["tasks"], task), "json"),
             "test": paths.contamination(
-                settings.sampled_as(config["tasks"], task), settings.sampled_as(config["tasks"], test), "json"
+                settings.sampled_task(config["tasks"], task), settings.sampled_task(config["tasks"], test), "json"
             ),
         }
         for task, test in _tested(config, study)
@@ -61,7 +61,7 @@ def shared_part(task: dict, test: dict) -> str | None:
 
 def _parts(source: dict, split: str) -> list[str]:
     if source["kind"] == "files":
-        return [os.path.normpath(path) for path in settings.listed(source.get(split, []))]
+        return [os.path.normpath(path) for path in settings.as_list(source.get(split, []))]
     keys = ("dataset", "revision", "name", "split", "rows")
     parts = source.get(split, []) if source["kind"] == "hub" else []
     return [", ".join(f"{key} {part[key]}" for key in keys if key in part) for part in parts]

@@ -264,12 +264,12 @@ class Recipe(Strict):
                 f"{self.checkpoint_every} does not divide updates ({self.updates}), so the last update would have no checkpoint; change one of"
                 " them",
             )
-        yield from self._of_precision()
-        yield from self._of_objective()
-        yield from self._of_majority_share()
-        yield from self._of_process()
+        yield from self._precision_contradictions()
+        yield from self._objective_contradictions()
+        yield from self._majority_share_contradictions()
+        yield from self._process_contradictions()
         if self.selector and not self.is_supervised:
-            yield from self._of_selector(self.selector)
+            yield from self._selector_contradictions(self.selector)
         if self.base == "nf4" and self.generation == "vllm":
             yield (
                 "generation",
@@ -281,7 +281,7 @@ class Recipe(Strict):
                 "belongs to generation: vllm; other rollouts are sampled with the trainer's own probabilities: remove it",
             )
 
-    def _of_precision(self) -> Iterator[tuple[str, str]]:
+    def _precision_contradictions(self) -> Iterator[tuple[str, str]]:
         if self.base == "nf4" and not self.adapter:
             yield "base", "weights held in 4 bits cannot be trained themselves; add an adapter or choose fp32"
         if self.base == "bf16" and not self.adapter:
@@ -296,9 +296,9 @@ class Recipe(Strict):
                 f"a base held as {self.base} computes in bf16, so that this arithmetic would not be fp32; choose bf16, or base: fp32",
             )
 
-    def _of_objective(self) -> Iterator[tuple[str, str]]:
+    def _objective_contradictions(self) -> Iterator[tuple[str, str]]:
         """Keys that the recipe lacks, or has although its objective has no use for them."""
-        for key in settings.OF_GRPO:
+        for key in settings.GRPO_KEYS:
             if self.is_supervised and key in self.model_fields_set:
                 yield key, "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"
             if not self.is_supervised and key not in self.model_fields_set:
@@ -307,7 +307,7 @@ class Recipe(Strict):
             if getattr(self, key) and self.is_supervised:
                 yield key, "belongs to GRPO, and this recipe trains on worked solutions (objective: sft); remove it"
 
-    def _of_majority_share(self) -> Iterator[tuple[str, str]]:
+    def _majority_share_contradictions(self) -> Iterator[tuple[str, str]]:
         share, prompts = self.majority_share, self.prompts_per_update
         if not share:
             return
@@ -322,7 +322,7 @@ class Recipe(Strict):
             if getattr(self, key):
                 yield "majority_share", f"cannot be combined with {key}; remove one of them"
 
-    def _of_process(self) -> Iterator[tuple[str, str]]:
+    def _process_contradictions(self) -> Iterator[tuple[str, str]]:
         if not self.process:
             return
         if self.temperature != 1:
@@ -332,7 +332,7 @@ class Recipe(Strict):
         if self.adapter and self.adapter.dropout:
             yield "process", "with dropout the reward model and the base would differ by chance alone; set adapter.dropout: 0"
 
-    def _of_selector(self, selector: Selector) -> Iterator[tuple[str, str]]:
+    def _selector_contradictions(self, selector: Selector) -> Iterator[tuple[str, str]]:
         chosen, room = selectors.with_defaults(self.model_dump(exclude_unset=True)), self.prompts_per_update
         if chosen["kind"] in selectors.FILLS and chosen["groups"] > room * chosen["most_steps"]:
             yield (

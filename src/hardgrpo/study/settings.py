@@ -7,11 +7,11 @@ from hardgrpo.data import generated
 from hardgrpo.selection import policies
 
 OWN = "own"  # as the seed of a pretrained model: each replicate pretrains a base of its own
-OF_SEED = re.compile(r"-seed[0-9]+$")  # the end of the name of such a base; no model of the configuration may have such a name
+OWN_BASE_NAME = re.compile(r"-seed[0-9]+$")  # no model of the configuration may have a name that ends so
 
 RECIPE_DEFAULTS = {"adam_beta2": 0.999}  # of keys that a recipe may leave out
 # Keys that only a GRPO recipe has, and needs.
-OF_GRPO = ("group_size", "temperature", "reward", "advantage", "loss", "beta", "epsilon", "generation")
+GRPO_KEYS = ("group_size", "temperature", "reward", "advantage", "loss", "beta", "epsilon", "generation")
 # Arguments that `apply_chat_template` uses itself and does not pass to the template.
 NOT_OF_A_TEMPLATE = frozenset(
     ["conversation", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message", "tokenize"]
@@ -19,7 +19,7 @@ NOT_OF_A_TEMPLATE = frozenset(
     + ["return_assistant_tokens_mask", "tokenizer_kwargs"]
 )
 ABOUT_CHAT = "is set by the workflow or not supported; name only what the model's own template reads, as enable_thinking"
-DEMONSTRATED = ("swaps", "arithmetic")  # generated families whose problems have worked solutions
+SOLVED_FAMILIES = ("swaps", "arithmetic")  # generated families whose problems have worked solutions
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def run_of(config: dict, model: str, task: str, recipe: str, policy: str, seed: 
     return Run(model, task, recipe, policy, seed, base_of(config, model, seed))
 
 
-def run_from(base: str, task: str, recipe: str, policy: str, seed: int) -> Run:
+def run_of_path(base: str, task: str, recipe: str, policy: str, seed: int) -> Run:
     """The run whose path has these parts."""
     return Run(model_of(base), task, recipe, policy, int(seed), base)
 
@@ -70,7 +70,7 @@ def bases_of(config: dict, model: str, seeds: list[int]) -> list[str]:
 
 def model_of(base: str) -> str:
     """The model of a base: tiny-seed3 -> tiny."""
-    return OF_SEED.sub("", base)
+    return OWN_BASE_NAME.sub("", base)
 
 
 def entry(config: dict, base: str) -> dict:
@@ -124,7 +124,7 @@ def has_solutions(task: dict) -> bool:
     """Whether the problems of a task come with worked solutions."""
     source = task["source"]
     if source["kind"] == "generated":
-        return source["family"] in DEMONSTRATED
+        return source["family"] in SOLVED_FAMILIES
     return source.get("format") in ("gsm8k", "math") or "solution" in source.get("columns", {})
 
 
@@ -133,7 +133,7 @@ def is_supervised(recipe: dict) -> bool:
     return recipe.get("objective") == "sft"
 
 
-def in_rounds(policy: dict) -> bool:
+def has_rounds(policy: dict) -> bool:
     """Whether a policy annotates half of its budget before training and half in the middle of it."""
     return "rounds" in policy
 
@@ -178,17 +178,17 @@ def has_tiers(task: dict) -> bool:
     return source.get("format") in ("gsm8k", "choices", "math")
 
 
-def sampled_as(tasks: dict, name: str) -> str:
+def sampled_task(tasks: dict, name: str) -> str:
     """The task that is sampled for a task of the section `tasks`: itself, or the task from which its completions are cut."""
     return tasks[name].get("cut_from", name)
 
 
-def probed_samples(probe: dict) -> int:
+def probe_samples(probe: dict) -> int:
     """Completions per prompt of a task's probe: those that decide the subset, and those that are held out."""
     return probe["samples"] + probe.get("held_out", 0)
 
 
-def stopped_early(config: dict) -> tuple[tuple[str, ...], str | None]:
+def early_stop(config: dict) -> tuple[tuple[str, ...], str | None]:
     """((base, task) whose probe stops early for `subset`, or (); the reason why its task's `stop` is ignored, or None)."""
     chosen = config["subset"]
     model, policy = base_of(config, chosen["model"], chosen["seed"]), config["policies"][chosen["policy"]]
@@ -216,33 +216,33 @@ def has_weights(config: dict, model: str) -> bool:
     return not (is_recorded(config, model) or is_trajectory(config, model))
 
 
-def listed(value) -> list:
+def as_list(value) -> list:
     return value if isinstance(value, list) else [value]
 
 
 def policies_of(study: dict) -> list[str]:
     """The names of a study's policies, in the order of its arms."""
-    return list(dict.fromkeys(policy for arm in study["arms"] for policy in listed(arm["policy"])))
+    return list(dict.fromkeys(policy for arm in study["arms"] for policy in as_list(arm["policy"])))
 
 
 def recipes_of(study: dict) -> list[str]:
     """The names of a study's recipes, in the order of its arms; the first is the one that figures do not name. Empty where nothing is
     trained."""
-    return list(dict.fromkeys(recipe for arm in study["arms"] for recipe in listed(arm.get("recipe", []))))
+    return list(dict.fromkeys(recipe for arm in study["arms"] for recipe in as_list(arm.get("recipe", []))))
 
 
 def has_arm(study: dict, **names: str) -> bool:
     """Whether an arm of a study has all of these: `model`, `task`, `policy`, `recipe`. An arm without `models` or `tasks` has all of them."""
     keys = {"model": "models", "task": "tasks", "policy": "policy", "recipe": "recipe"}
     return any(
-        all(keys[kind] not in arm or name in listed(arm[keys[kind]]) for kind, name in names.items()) for arm in study["arms"]
+        all(keys[kind] not in arm or name in as_list(arm[keys[kind]]) for kind, name in names.items()) for arm in study["arms"]
     )
 
 
 def eval_tasks(study: dict, task: str, model: str) -> list[str]:
     """The tasks on which a model's runs of `task` are tested: first `task` itself."""
     tests = [{"task": test} if isinstance(test, str) else test for test in study.get("also_tested_on", {}).get(task, [])]
-    return [task] + [test["task"] for test in tests if model in listed(test.get("models", model))]
+    return [task] + [test["task"] for test in tests if model in as_list(test.get("models", model))]
 
 
 def pairs(config: dict, study: dict) -> list[tuple[str, str]]:
@@ -299,7 +299,7 @@ def pretraining(config: dict, base: str) -> dict:
     return source | {"demonstrations": shown}
 
 
-def never_shown(config: dict, base: str) -> list[tuple[str, str]]:
+def withheld_splits(config: dict, base: str) -> list[tuple[str, str]]:
     """(task, split) whose problems are left out of a pretrained base's demonstrations: both splits of the tasks that it is shown,
     and of those of the same families that a study trains or tests it on. Facts are not left out, because a model only knows facts
     that it was shown. Tasks that no study uses with this model are not listed, so that adding one does not pretrain the model
@@ -313,7 +313,7 @@ def never_shown(config: dict, base: str) -> list[tuple[str, str]]:
     return [
         (name, split)
         for name, task in config["tasks"].items()
-        if name in {sampled_as(config["tasks"], task) for task in used} and task["source"].get("family") in families
+        if name in {sampled_task(config["tasks"], task) for task in used} and task["source"].get("family") in families
         for split in ("train", "test")
         if task["source"][split]
     ]
@@ -346,7 +346,7 @@ def training_gpus(config: dict, model: str, recipe: str) -> dict:
     return found | {"count": min(1, found["count"])} if is_online(chosen) else found
 
 
-def differing(recipe: dict, first: dict) -> dict:
+def recipe_differences(recipe: dict, first: dict) -> dict:
     """Where a recipe differs from another: {key: its value}; None for a key that it lacks."""
     return {key: recipe.get(key) for key in sorted(recipe | first) if recipe.get(key) != first.get(key)}
 
@@ -368,7 +368,7 @@ def prices(config: dict, study: str) -> dict:
     }
 
 
-def described(config: dict, study: str) -> dict:
+def study_design(config: dict, study: str) -> dict:
     """The design of a study, for the text of its paper. It comes from the configuration, not from results."""
     plan = config["studies"][study]
     recipe = config["recipes"].get(recipes[0], {}) if (recipes := recipes_of(plan)) else {}
@@ -401,7 +401,7 @@ def described(config: dict, study: str) -> dict:
         "completion_tokens": {task: config["tasks"][task]["completion_tokens"] for task in plan["tasks"]},
         "first_recipe": first_recipe(plan),
         "recipe": recipe,
-        "other_recipes": {name: differing(config["recipes"][name], recipe) for name in recipes[1:]},
+        "other_recipes": {name: recipe_differences(config["recipes"][name], recipe) for name in recipes[1:]},
         "chosen_from": sorted({source["chosen_from"] for source in trajectories}),  # epochs; empty unless models are trajectories
         "origins": [source["origin"] for source in trajectories],
     }

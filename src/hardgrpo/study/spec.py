@@ -48,7 +48,7 @@ class Spec:
             "recipe": run.recipe,
             "seed": run.seed,
             "model_folder": paths.model_folder(run.base),
-            "problems": paths.trained_on(config["tasks"], run.task),
+            "problems": paths.training_problems(config["tasks"], run.task),
             "subset": paths.subset(run.base, run.task, run.policy, run.seed),
             "prompt": task["prompt"],
             "chat": settings.chat(config, run.model),
@@ -57,7 +57,7 @@ class Spec:
             "training": {"adapter": None} | recipe,
         }
         fields |= paths.more_inputs(run.task, recipe)
-        if not settings.in_rounds(policy):
+        if not settings.has_rounds(policy):
             return cls(**fields)
         half = fields["training"]["updates"] // 2
         fields["training"] = fields["training"] | {"updates": half}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hardgrpo.study.settings import has_arm, listed
+from hardgrpo.study.settings import as_list, has_arm
 from hardgrpo.study.strict import Names, Strict
 
 
@@ -94,7 +94,7 @@ class Study(Strict):
         for task, tests in (self.also_tested_on or {}).items():
             if task not in self.tasks:
                 yield "also_tested_on", f"'{task}' is not a task of this study; add it to its tasks"
-            for model in [model for test in tests if isinstance(test, OtherTest) for model in listed(test.models)]:
+            for model in [model for test in tests if isinstance(test, OtherTest) for model in as_list(test.models)]:
                 if model not in self.models:
                     yield f"also_tested_on.{task}", f"'{model}' is not a model of this study; add it or take it out"
         for number, pair in enumerate(self.also_compared or []):
@@ -110,7 +110,7 @@ def _of_arms(study: dict) -> Iterator[tuple[str, str]]:
     """Yield mistakes of arms: models and tasks that the study does not list, or that no arm has, and runs that two arms have."""
     for number, arm in enumerate(study["arms"]):
         for kind in ("models", "tasks"):
-            for name in listed(arm.get(kind, [])):
+            for name in as_list(arm.get(kind, [])):
                 if name not in study[kind]:
                     yield f"arms[{number}].{kind}", f"'{name}' is not one of the study's {kind}; correct it"
     for kind, singular in (("models", "model"), ("tasks", "task")):
@@ -120,7 +120,7 @@ def _of_arms(study: dict) -> Iterator[tuple[str, str]]:
     first_arm: dict[tuple, int] = {}  # (model, task, policy, recipe) -> number of the arm that has it
     for number, arm in enumerate(study["arms"]):
         values = [arm.get("models", study["models"]), arm.get("tasks", study["tasks"]), arm["policy"], arm.get("recipe", "")]
-        for combination in itertools.product(*map(listed, values)):
+        for combination in itertools.product(*map(as_list, values)):
             if combination in first_arm:
                 names = ", ".join(filter(None, combination))
                 yield f"arms[{number}]", f"{names}: stands here twice, or in arms[{first_arm[combination]}], too; remove one"

@@ -23,7 +23,7 @@ from hardgrpo.study.settings import (
     majority_share,
     policies_of,
     recipes_of,
-    sampled_as,
+    sampled_task,
     training_gpus,
 )
 
@@ -32,7 +32,7 @@ Mistakes = Iterator[tuple[str, str]]
 SINGULAR = {"tasks": "task", "models": "model", "policies": "policy", "recipes": "recipe", "studies": "study"}
 
 
-def unknown(place: str, section: str, names: Collection[str], entries: dict) -> Mistakes:
+def unknown_names(place: str, section: str, names: Collection[str], entries: dict) -> Mistakes:
     """Yield the names that a section of the configuration does not have. `entries` are those of the section."""
     for name in names:
         if name not in entries:
@@ -41,12 +41,12 @@ def unknown(place: str, section: str, names: Collection[str], entries: dict) -> 
             yield place, f"unknown {SINGULAR[section]} '{name}'; {hint} (known: {', '.join(entries)})"
 
 
-def contradictions(config: dict, name: str) -> Mistakes:
+def study_mistakes(config: dict, name: str) -> Mistakes:
     """Yield every mistake between a study and the objects that it names: first unknown names, and only without these the others."""
     study, place = config["studies"][name], f"studies.{name}"
-    unknown_names = list(_unknown_names(place, study, config))
-    yield from unknown_names
-    if unknown_names:
+    missing_entries = list(_missing_entries(place, study, config))
+    yield from missing_entries
+    if missing_entries:
         return
     kinds = {_kind(config["models"][model]) for model in study["models"]}
     if len(kinds) > 1:
@@ -55,7 +55,7 @@ def contradictions(config: dict, name: str) -> Mistakes:
     for check, sections in (*CHECKS["any"], *CHECKS[kinds.pop()]):
         yield from check(place, study, *(config[section] for section in sections))
     if name == config["study"]:  # a what-if may ask for limits under which runs of other studies would not fit
-        yield from too_large(config, study)
+        yield from memory_shortages(config, study)
 
 
 def _kind(model: dict) -> str:
@@ -64,14 +64,14 @@ def _kind(model: dict) -> str:
     return kind if kind in ("recorded", "trajectory") else "weights"
 
 
-def _unknown_names(place: str, study: dict, config: dict) -> Mistakes:
+def _missing_entries(place: str, study: dict, config: dict) -> Mistakes:
     for section in ("models", "tasks"):
-        yield from unknown(f"{place}.{section}", section, study[section], config[section])
-    yield from unknown(f"{place}.arms", "policies", policies_of(study), config["policies"])
-    yield from unknown(f"{place}.arms", "recipes", recipes_of(study), config["recipes"])
+        yield from unknown_names(f"{place}.{section}", section, study[section], config[section])
+    yield from unknown_names(f"{place}.arms", "policies", policies_of(study), config["policies"])
+    yield from unknown_names(f"{place}.arms", "recipes", recipes_of(study), config["recipes"])
     for task, tests in study.get("also_tested_on", {}).items():
         names = [test if isinstance(test, str) else test["task"] for test in tests]
-        yield from unknown(f"{place}.also_tested_on.{task}", "tasks", names, config["tasks"])
+        yield from unknown_names(f"{place}.also_tested_on.{task}", "tasks", names, config["tasks"])
 
 
 def _combinations(study: dict, *kinds: str) -> Iterator[tuple[str, ...]]:
@@ -85,10 +85,10 @@ def _combinations(study: dict, *kinds: str) -> Iterator[tuple[str, ...]]:
 # --- models of every kind ---
 
 
-def _probed_on_other_problems(place: str, study: dict, policies: dict, tasks: dict) -> Mistakes:
+def _probe_mismatches(place: str, study: dict, policies: dict, tasks: dict) -> Mistakes:
     for policy, task in _combinations(study, "policy", "task"):
         probed_on = policies[policy].get("probed_on", task)
-        if probed_on in tasks and sampled_as(tasks, probed_on) != sampled_as(tasks, task):
+        if probed_on in tasks and sampled_task(tasks, probed_on) != sampled_task(tasks, task):
             yield (
                 f"{place}.arms",
                 f"policy '{policy}' is probed on '{probed_on}', whose problems are not those of '{task}'; give its arm `tasks` without"
@@ -96,13 +96,13 @@ def _probed_on_other_problems(place: str, study: dict, policies: dict, tasks: di
             )
 
 
-def _not_probed(place: str, study: dict, policies: dict, tasks: dict, models: dict) -> Mistakes:
+def _missing_probes(place: str, study: dict, policies: dict, tasks: dict, models: dict) -> Mistakes:
     """Yield policies whose `probed_by` names a model that cannot probe a task of the study."""
     remedy = "give its arm other `tasks`, or name another model"
     for policy, task in _combinations(study, "policy", "task"):
         model = policies[policy].get("probed_by")
         source = models[model]["source"] if model in models else {"kind": "unknown"}
-        if source["kind"] == "pretrain" and sampled_as(tasks, task) not in source["demonstrations"]:
+        if source["kind"] == "pretrain" and sampled_task(tasks, task) not in source["demonstrations"]:
             yield f"{place}.arms", f"'{policy}' is probed by '{model}', which has not learned task '{task}'; {remedy}"
         if source["kind"] == "recorded" and "probe" not in source["recordings"].get(task, {}):
             yield (
@@ -116,13 +116,13 @@ def _not_probed(place: str, study: dict, policies: dict, tasks: dict, models: di
 # --- models with weights ---
 
 
-def _without_recipe(place: str, study: dict) -> Mistakes:
+def _missing_recipes(place: str, study: dict) -> Mistakes:
     for number, arm in enumerate(study["arms"]):
         if "recipe" not in arm:
             yield f"{place}.arms[{number}]", "'recipe' is missing; name one or more of `recipes`"
 
 
-def _without_solutions(place: str, study: dict, tasks: dict, recipes: dict) -> Mistakes:
+def _missing_solutions(place: str, study: dict, tasks: dict, recipes: dict) -> Mistakes:
     """Yield tasks that a recipe with objective: sft trains on, and that have no worked solutions."""
     for recipe, task in _combinations(study, "recipe", "task"):
         if is_supervised(recipes[recipe]) and not has_solutions(tasks[task]):
@@ -133,7 +133,7 @@ def _without_solutions(place: str, study: dict, tasks: dict, recipes: dict) -> M
             )
 
 
-def _unsortable(place: str, study: dict, tasks: dict, policies: dict, recipes: dict) -> Mistakes:
+def _missing_measures(place: str, study: dict, tasks: dict, policies: dict, recipes: dict) -> Mistakes:
     """Yield recipes with a curriculum whose measure a task or a policy of the study does not have."""
     selectors = {name: recipes[name].get("selector") or {} for name in recipes_of(study)}
     measures = {name: selector.get("by", "tier") for name, selector in selectors.items() if selector.get("kind") == "curriculum"}
@@ -158,7 +158,7 @@ def _unsortable(place: str, study: dict, tasks: dict, policies: dict, recipes: d
             )
 
 
-def _not_in_rounds(place: str, study: dict, policies: dict, recipes: dict) -> Mistakes:
+def _obstacles_to_rounds(place: str, study: dict, policies: dict, recipes: dict) -> Mistakes:
     """Yield recipes that cannot train in two rounds, with a policy that annotates in two."""
     for policy, recipe in _combinations(study, "policy", "recipe"):
         if "rounds" in policies[policy] and (obstacle := _obstacle_to_rounds(recipes[recipe])):
@@ -182,7 +182,7 @@ def _obstacle_to_rounds(recipe: dict) -> str | None:
     return None
 
 
-def _without_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mistakes:
+def _missing_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mistakes:
     """Yield tasks that nothing can be trained on, and policies that need answers where a task has none, or none where it has."""
     for task in study["tasks"]:
         if not has_train(tasks[task]):
@@ -208,12 +208,12 @@ def _without_answers(place: str, study: dict, tasks: dict, policies: dict) -> Mi
             )
 
 
-def _unable(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
+def _missing_abilities(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
     """Yield tasks that a model has not learned, completions longer than its context, tests and shapes that are missing."""
     for model, task in _combinations(study, "model", "task"):
         source = models[model]["source"]
         is_pretrained = source["kind"] == "pretrain"
-        if is_pretrained and sampled_as(tasks, task) not in source["demonstrations"]:
+        if is_pretrained and sampled_task(tasks, task) not in source["demonstrations"]:
             yield (
                 f"{place}.tasks",
                 f"model '{model}' has not learned task '{task}'; add it to models.{model}.source.demonstrations",
@@ -222,7 +222,7 @@ def _unable(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
             if not (tasks[test].get("test") and tasks[test]["source"].get("test")):
                 yield f"tasks.{test}", "a study tests on it, so it needs a test split in its source and `test`; add them"
             is_of_facts = tasks[test]["source"].get("family") in generated.LOOKED_UP
-            if is_pretrained and test != task and is_of_facts and sampled_as(tasks, test) not in source["demonstrations"]:
+            if is_pretrained and test != task and is_of_facts and sampled_task(tasks, test) not in source["demonstrations"]:
                 yield (
                     f"{place}.also_tested_on",
                     f"model '{model}' was never shown the facts of task '{test}'; add it to models.{model}.source.demonstrations",
@@ -237,7 +237,7 @@ def _unable(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
             yield f"models.{model}.shape", "a model for GPUs needs its shape, from which memory is estimated; add it"
 
 
-def _trained_on_test(place: str, study: dict, tasks: dict) -> Mistakes:
+def _shared_problems(place: str, study: dict, tasks: dict) -> Mistakes:
     """Yield tasks whose train split has problems of a test."""
     for task in study["tasks"]:
         for test in dict.fromkeys(test for model in study["models"] for test in eval_tasks(study, task, model)):
@@ -248,7 +248,7 @@ def _trained_on_test(place: str, study: dict, tasks: dict) -> Mistakes:
                 )
 
 
-def too_large(config: dict, study: dict) -> Mistakes:
+def memory_shortages(config: dict, study: dict) -> Mistakes:
     """Yield runs that do not fit the GPUs of their model."""
     for model, recipe, task in _combinations(study, "model", "recipe", "task"):
         shape, training = config["models"][model].get("shape"), config["recipes"][recipe]
@@ -262,7 +262,7 @@ def too_large(config: dict, study: dict) -> Mistakes:
 # --- recorded models, and tests of models of both kinds ---
 
 
-def _of_recordings(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
+def _missing_recordings(place: str, study: dict, tasks: dict, models: dict) -> Mistakes:
     recorded_tasks = {task for model in study["models"] for task in models[model]["source"]["recordings"]}
     for task in study["tasks"]:
         if "cut_from" in tasks[task]:
@@ -275,7 +275,7 @@ def _of_recordings(place: str, study: dict, tasks: dict, models: dict) -> Mistak
         yield f"{place}.also_tested_on", "recordings are tested on their own task only; make the other a task of the study"
 
 
-def _without_tests(place: str, study: dict, tasks: dict) -> Mistakes:
+def _missing_tests(place: str, study: dict, tasks: dict) -> Mistakes:
     """Yield a study without tasks, and further tests whose task has no test split."""
     if not study["tasks"]:
         yield f"{place}.tasks", "there is none, which is for trajectories alone; name one or more of `tasks`"
@@ -288,7 +288,7 @@ def _without_tests(place: str, study: dict, tasks: dict) -> Mistakes:
 # --- trajectories ---
 
 
-def _not_for_trajectories(place: str, study: dict, policies: dict) -> Mistakes:
+def _trajectory_mistakes(place: str, study: dict, policies: dict) -> Mistakes:
     """Yield tasks and runs, which a study of trajectories does not have, and policies that need more than pass rates."""
     for key in ("tasks", "also_tested_on", "weaker_signal", "held_constant"):
         if study.get(key):
@@ -305,17 +305,17 @@ def _not_for_trajectories(place: str, study: dict, policies: dict) -> Mistakes:
 
 
 CHECKS = {  # kind of the study's models -> (check, sections of the configuration that it takes)
-    "any": [(_probed_on_other_problems, ["policies", "tasks"]), (_not_probed, ["policies", "tasks", "models"])],
+    "any": [(_probe_mismatches, ["policies", "tasks"]), (_missing_probes, ["policies", "tasks", "models"])],
     "weights": [
-        (_without_recipe, []),
-        (_without_solutions, ["tasks", "recipes"]),
-        (_unsortable, ["tasks", "policies", "recipes"]),
-        (_not_in_rounds, ["policies", "recipes"]),
-        (_without_answers, ["tasks", "policies"]),
-        (_unable, ["tasks", "models"]),
-        (_trained_on_test, ["tasks"]),
-        (_without_tests, ["tasks"]),
+        (_missing_recipes, []),
+        (_missing_solutions, ["tasks", "recipes"]),
+        (_missing_measures, ["tasks", "policies", "recipes"]),
+        (_obstacles_to_rounds, ["policies", "recipes"]),
+        (_missing_answers, ["tasks", "policies"]),
+        (_missing_abilities, ["tasks", "models"]),
+        (_shared_problems, ["tasks"]),
+        (_missing_tests, ["tasks"]),
     ],
-    "recorded": [(_of_recordings, ["tasks", "models"]), (_without_tests, ["tasks"])],
-    "trajectory": [(_not_for_trajectories, ["policies"])],
+    "recorded": [(_missing_recordings, ["tasks", "models"]), (_missing_tests, ["tasks"])],
+    "trajectory": [(_trajectory_mistakes, ["policies"])],
 }
