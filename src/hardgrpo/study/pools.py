@@ -1,4 +1,4 @@
-"""Pools: the problems of a task that a base model is sampled on, and the tests that they must not share questions with."""
+"""Pools: the problems on which a base model is sampled, and the tests with which a pool must not share questions."""
 
 import os
 
@@ -6,7 +6,7 @@ from hardgrpo.study import paths, settings
 
 
 def problems(config: dict, base: str, task: str, split: str = "train") -> str:
-    """The problems of a split that fit into a base model's context. Recorded completions are of all problems."""
+    """The problems of a split that fit into a base model's context; for a recorded model all problems of the split."""
     if settings.is_recorded(config, base):
         return paths.problems(task, split)
     return paths.pool(base, settings.sampled_task(config["tasks"], task), split)
@@ -26,35 +26,33 @@ def own_comparison(tasks: dict, name: str) -> list[str]:
 
 
 def comparisons(config: dict, study: str) -> list[dict]:
-    """Each pool and test of a study: `task`, `eval_task`, and the JSON files of counts of the `pool` and of the `test`."""
+    """Pools and the tests that follow: `task`, `eval_task`, and the JSON files of duplicates in the `pool` and of questions in the `test`."""
+    sampled = lambda name: settings.sampled_task(config["tasks"], name)
     return [
         {
             "task": task,
             "eval_task": test,
-            "pool": paths.pool_comparison(settings.sampled_task(config["tasks"], task), "json"),
-            "test": paths.contamination(
-                settings.sampled_task(config["tasks"], task), settings.sampled_task(config["tasks"], test), "json"
-            ),
+            "pool": paths.pool_comparison(sampled(task), "json"),
+            "test": paths.contamination(sampled(task), sampled(test), "json"),
         }
-        for task, test in _tested(config, study)
+        for task, test in _tests(config, study)
     ]
 
 
-def _tested(config: dict, study: str) -> list[tuple[str, str]]:
-    """(task that is trained on, task of a test that follows) of a study of models with weights. What recorded models were trained on is
-    not known here."""
+def _tests(config: dict, study: str) -> list[tuple[str, str]]:
+    """(trained task, tested task) of a study of models with weights. The configuration lacks what recorded models were trained on."""
     plan = config["studies"][study]
-    tested = [
+    tests = [
         (task, test)
         for model, task in settings.pairs(config, plan)
         if settings.has_weights(config, model)
         for test in settings.eval_tasks(plan, task, model)
     ]
-    return list(dict.fromkeys(tested))
+    return list(dict.fromkeys(tests))
 
 
 def shared_part(task: dict, test: dict) -> str | None:
-    """The file or part of a dataset that is both in the train split of `task` and in the test split of `test`; None if there is none."""
+    """A file or part of a dataset that is in the train split of `task` and in the test split of `test`; None if there is none."""
     test_parts = _parts(test["source"], "test")
     return next((part for part in _parts(task["source"], "train") if part in test_parts), None)
 
