@@ -58,7 +58,6 @@ class Configuration(Strict):
     """Folder of local input files. Paths of sources and recordings start here."""
 
     subset: ChosenSubset
-    """The subset that `.venv/bin/snakemake subset` chooses."""
 
     draw: Literal["auto", "computed", "reference"]
     """The summaries that `figures` and `paper` draw. computed: those made here (results/summaries). reference: the
@@ -77,7 +76,6 @@ class Configuration(Strict):
     difference."""
 
     plan: Plan
-    """What `.venv/bin/snakemake plan` assumes about your machine. Walltimes on a cluster are estimated from `gpu`, too."""
 
     tasks: dict[Name, Task]
     """A task is a dataset with the conditions under which a model answers it. One dataset under two conditions is two

@@ -98,7 +98,6 @@ class SlipByOperation(Strict):
 
 class Demonstrations(Strict):
     share: DemonstratedShare
-    """The task's share of the demonstrations, at the beginning and at the end."""
 
     length: Annotated[list[Annotated[int, Field(ge=1, le=9)]], Field(min_length=1)] | None = None
     """Swaps and arithmetic need it. How many swaps or steps a demonstrated problem may have."""
@@ -267,7 +266,6 @@ class Gpus(Strict):
     """What each stage needs, on GPUs of 80 GB. Without it the model runs on the CPU."""
 
     sampling: SamplingGpus
-    """For probing and evaluation."""
 
     adapter: TrainingGpus
     """For training with an adapter."""
@@ -290,10 +288,8 @@ class Model(Strict):
     """Arguments of the model's chat template, for example enable_thinking."""
 
     shape: Shape | None = None
-    """The sizes of the architecture. The workflow estimates memory and time from them before it downloads anything."""
 
     gpus: Gpus | None = None
-    """What each stage needs, on GPUs of 80 GB. Without it the model runs on the CPU."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for name in sorted(set(self.chat or {}) & settings.NOT_OF_A_TEMPLATE):

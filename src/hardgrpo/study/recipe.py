@@ -207,9 +207,6 @@ class Recipe(Strict):
     `updates` sampling steps, each of prompts_per_update x group_size rollouts, whatever is kept of them."""
 
     process: Process | None = None
-    """PRIME (arXiv 2502.01456): a reward model that starts as a copy of the base model is trained on the outcomes
-    beside the model, and rewards every token: src/hardgrpo/training/process_rewards.py. The paper's values: weight
-    1, beta 0.05, a learning rate twice the model's, max_grad_norm 1."""
 
     optimiser: Literal["adamw", "paged_adamw_8bit"]
     """The optimiser. paged_adamw_8bit is from bitsandbytes and needs a GPU."""

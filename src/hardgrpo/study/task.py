@@ -80,7 +80,6 @@ class Files(Strict):
     nothing is trained."""
 
     columns: Columns | None = None
-    """The columns (or keys) of the rows. The defaults are question, answer and tier."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if not (self.train or self.test):
@@ -128,7 +127,6 @@ class Part(Strict):
     """A file below `data` in the same format. If it exists, it is read and nothing is downloaded."""
 
     rows: Rows | None = None
-    """The rows that are used, counted from 0. The default is all of them."""
 
 
 class SplitSizes(Strict):
@@ -152,10 +150,8 @@ class HubDataset(Strict):
     (problem, solution or answer, level)."""
 
     columns: Columns | None = None
-    """The columns (or keys) of the rows. The defaults are question, answer and tier."""
 
     problems: SplitSizes | None = None
-    """How many problems each split must have before `keep` is applied. Another number is refused."""
 
     keep: Literal["numeric"] | None = None
     """numeric: keep only problems whose reference answer is one number."""
@@ -204,9 +200,6 @@ class Probe(Strict):
     """Each completion of each prompt gets its own random seed, derived from this one."""
 
     stop: EarlyStop | None = None
-    """Stop sampling as soon as the completions decide which prompts `.venv/bin/snakemake subset` chooses. Chosen
-    prompts get all their samples, other prompts only those that the decision needs. It works for the rules hard,
-    easy, hard_solvable and base_*, with one shard, for a task that no study uses."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.stop and self.held_out:
@@ -246,9 +239,6 @@ class Test(Strict):
     """Each completion of each problem gets its own random seed, derived from this one."""
 
     reach: Reach | None = None
-    """More completions of each base model. A problem that none of them solves is out of the base's reach. Right answers
-    to it after training are new solving. On all other problems training makes likelier what the base could do
-    already (sharpening)."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if self.reach and self.reach.seed == self.seed:
@@ -300,11 +290,8 @@ class Task(Strict):
     So both tasks judge the same completions."""
 
     probe: Probe
-    """How the base model is probed: completions at temperature 1 for every prompt of the train split."""
 
     test: Test | None = None
-    """How a checkpoint is evaluated: completions at temperature 1 for every problem of the test split. Tasks of a study
-    need it."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         if isinstance(self.source, Generated) and self.probe.shards > max(1, self.source.train):
