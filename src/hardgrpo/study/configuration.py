@@ -1,4 +1,4 @@
-"""The whole configuration as objects, and what is wrong with one."""
+"""The class of the whole configuration, and messages for everything that the classes refuse."""
 
 import difflib
 import functools
@@ -23,7 +23,7 @@ class ChosenSubset(Strict):
     """The subset that `.venv/bin/snakemake subset` chooses."""
 
     model: str
-    """The base model, a name in `models`: the subset is chosen by its pass rates."""
+    """The base model whose completions decide the subset: a name in `models`."""
 
     task: str
     """A name in `tasks`. Its train split is the pool."""
@@ -36,7 +36,8 @@ class ChosenSubset(Strict):
 
 
 class Plan(Strict):
-    """What `.venv/bin/snakemake plan` assumes about your machine. Walltimes on a cluster are estimated from `gpu`, too."""
+    """What `.venv/bin/snakemake plan` assumes about your machine. Walltimes on a cluster are also estimated from
+    `gpu`."""
 
     gpu: Literal["b200", "h200", "h100", "a100", "l40s", "a40", "v100"]
     """Kind of GPU. Its speed is listed in src/hardgrpo/planning/durations.py."""
@@ -45,7 +46,7 @@ class Plan(Strict):
     """How many GPUs you can use at the same time."""
 
     price: Annotated[float, Field(ge=0)]
-    """Price of one GPU-hour, in any currency."""
+    """Price of a GPU-hour, in any currency."""
 
 
 class Configuration(Strict):
@@ -60,16 +61,17 @@ class Configuration(Strict):
     subset: ChosenSubset
 
     draw: Literal["auto", "computed", "reference"]
-    """The summaries that `figures` and `paper` draw. computed: those made here (results/summaries). reference: the
-    committed ones (results/reference). auto: those made here if they are complete, else the reference."""
+    """The summaries that `figures` and `paper` draw. computed: summaries of runs of this clone (results/summaries).
+    reference: committed summaries (results/reference). auto: the computed summaries if they are complete, else the
+    reference."""
 
     track: Literal["none", "tensorboard", "trackio", "wandb"]
-    """Also send training curves here. They always stand in updates.csv."""
+    """Also send training curves to this tracker. updates.csv always has them."""
 
     keep_checkpoints: Literal["all", "last"]
-    """Which checkpoints of a run keep their weights: all, or last. With last the workflow removes the weights of the
-    others once every study of the configuration has evaluated the run. To test a removed checkpoint later, train the
-    run again."""
+    """Which checkpoints of a run keep their weights: all, or last. With last, the workflow removes the weights of
+    earlier checkpoints once every study of the configuration has evaluated the run. To test a removed checkpoint
+    later, train the run again."""
 
     update_inputs: bool
     """true: a download that differs from inputs.lock replaces the entry. false: the workflow stops and names the
@@ -82,11 +84,11 @@ class Configuration(Strict):
     tasks."""
 
     models: dict[Name, Model]
-    """A model is where weights come from, or what was recorded of one: its completions, or the right answers during its
+    """A model is a source of weights, or a recording of a model: its completions, or the right answers during its
     training."""
 
     policies: dict[Name, Policy]
-    """A selection policy chooses a subset of the pool by what the base model's completions tell of each prompt."""
+    """A selection policy chooses which prompts of the pool to train on, from the base model's completions."""
 
     recipes: dict[Name, Recipe]
     """A recipe is how a model is trained, by GRPO or on worked solutions. It holds nothing about data."""
@@ -109,7 +111,8 @@ def schema() -> dict:
 
 
 def _plain(entry: dict, is_nullable: bool) -> dict:
-    """The schema of a key without what pydantic adds: null for keys that may be left out, titles, and line ends in descriptions."""
+    """The schema of a key without what pydantic adds: null for keys that may be left out, titles, and line ends in
+    descriptions."""
     plain = {key: value for key, value in entry.items() if key not in ("title", "default")}
     if "anyOf" in plain and not is_nullable:
         options = [option for option in plain.pop("anyOf") if option != {"type": "null"}]
@@ -134,8 +137,8 @@ def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
-    """(place, what is wrong) of values that no class can refuse: infinite and huge numbers, NaN, characters that no program takes, and what
-    JSON does not have, because programs receive such values as JSON."""
+    """(place, what is wrong) of values that no class can refuse: infinite and huge numbers, NaN, characters that no
+    program takes, and what JSON does not have, because programs receive such values as JSON."""
     if isinstance(value, dict | list):
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(value, dict) and not isinstance(name, str):
@@ -156,7 +159,8 @@ def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
 
 
 class Location(NamedTuple):
-    """Where an error of pydantic is. Its `loc` mixes keys of the configuration with names of types and with the kinds of tagged classes."""
+    """Where an error of pydantic is. Its `loc` mixes keys of the configuration with names of types and with the kinds
+    of tagged classes."""
 
     keys: tuple  # of the configuration, on the way to the error
     union: tuple  # keys of the value that may be of several types; without such a value, the keys and the key that is missing
@@ -164,8 +168,8 @@ class Location(NamedTuple):
 
 
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
-    """(place, what is wrong and what to do) of each error. Of a value that may be of several types, each of which reports errors of its own,
-    only one error of the closest type."""
+    """(place, what is wrong and what to do) of each error. Of a value that may be of several types, each of which
+    reports errors of its own, only one error of the closest type."""
     errors_of_value: dict[tuple, dict[str, list[tuple[Location, dict]]]] = {}
     for detail in error.errors(include_url=False):
         location = _locate(config, detail)

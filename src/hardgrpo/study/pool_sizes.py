@@ -14,7 +14,7 @@ from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.study import paths, settings
 
-UNREADABLE_SHARE = 0.01  # of a pool's answers, the most that prepare_task leaves out (tasks.read_by_grader)
+UNREADABLE_SHARE = 0.01  # of a pool's answers that may be left out, see tasks.read_by_grader
 
 
 def too_small(config: dict, policy: str, task: str) -> str | None:

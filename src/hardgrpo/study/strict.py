@@ -16,7 +16,8 @@ Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 class Strict(BaseModel):
     """An object of the configuration. Unknown keys, values of another type and null are refused.
 
-    The text below a field is its description in error messages and in docs/configuration.md.
+    The text below a field is its description in error messages and in docs/configuration.md. Without a text, a field whose value is an object
+    has the description of the object's class.
     """
 
     model_config = ConfigDict(

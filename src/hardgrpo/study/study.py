@@ -16,8 +16,8 @@ class Arm(Strict):
     trains nothing."""
 
     recipe: str | Names | None = None
-    """Names in `recipes`, needed where models have weights. Figures name the recipe of an arm unless it is the study's
-    first."""
+    """Names in `recipes`, needed where models have weights. Figures name the recipe of an arm unless the recipe is the
+    study's first."""
 
     models: str | Names | None = None
     """Models of the study. The default is all of them."""
@@ -55,16 +55,16 @@ class Study(Strict):
     """Names in `models`: all with weights, all recorded, or all trajectories."""
 
     tasks: list[str]
-    """Names in `tasks`. Models are trained and tested on each. Empty ([]) where the models are trajectories."""
+    """Names in `tasks`. Models are trained and tested on each task. Empty ([]) where the models are trajectories."""
 
     arms: Annotated[list[Arm], Field(min_length=1)]
-    """What is compared. Each arm trains every combination of its policies, recipes, models and tasks."""
+    """The arms that are compared. Each arm trains every combination of its policies, recipes, models and tasks."""
 
     seeds: Annotated[list[Annotated[int, Field(ge=0, le=4294967295)]], Field(min_length=1)]
     """The replicates. A seed breaks the ties of the subset and sets the randomness of training."""
 
     also_tested_on: dict[str, Annotated[list[str | OtherTest], Field(min_length=1)]] | None = None
-    """For each task, other tasks that its runs are tested on, too."""
+    """For each task, further tasks on which its runs are tested."""
 
     also_compared: list[Annotated[list[ComparedArm], Field(min_length=2, max_length=2)]] | None = None
     """Pairs of arms that are compared although both policy and recipe differ."""
@@ -73,12 +73,13 @@ class Study(Strict):
     """Tasks or models that table weaker_signal shows (HE's Table 3)."""
 
     aims_at: list[str] | None = None
-    """Ids of claims in paper/claims.yaml that the number of seeds was chosen for. The plan says what each takes."""
+    """Ids of claims in paper/claims.yaml for which the number of seeds was chosen. The plan says how many seeds each
+    claim needs."""
 
     held_constant: list[Literal["updates", "prompts", "rollouts", "completion_tokens", "labels"]] | None = None
-    """What must be equal in all runs on a task, of one model: `prompts` counts a prompt each time that it is sampled,
-    `completion_tokens` is the limit, `labels` are all that a run buys. The summary stops where it differs (`parity`
-    in src/hardgrpo/analysis/training.py)."""
+    """Quantities that must be equal in all runs of a model on a task: `prompts` counts a prompt each time that it is
+    sampled, `completion_tokens` is the limit, `labels` are all labels that a run buys. The summary fails if a quantity
+    differs (`parity` in src/hardgrpo/analysis/training.py)."""
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         for key in ("models", "tasks"):
@@ -107,7 +108,8 @@ class Study(Strict):
 
 
 def _of_arms(study: dict) -> Iterator[tuple[str, str]]:
-    """Yield mistakes of arms: models and tasks that the study does not list, or that no arm has, and runs that two arms have."""
+    """Yield mistakes of arms: models and tasks that the study does not list, or that no arm has, and runs that two
+    arms have."""
     for number, arm in enumerate(study["arms"]):
         for kind in ("models", "tasks"):
             for name in as_list(arm.get(kind, [])):
