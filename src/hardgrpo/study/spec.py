@@ -1,4 +1,4 @@
-"""The specification of a run: everything that decides its result. The workflow writes it, the trainer and the analysis read it."""
+"""The specification of a run: everything that determines its result. The workflow writes it; the trainer and the analysis read it."""
 
 import hashlib
 import json
@@ -12,13 +12,13 @@ from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import paths, settings
 
-# Keys that a specification may leave out -> whether a recipe needs the key.
+# Keys that a specification may lack -> whether a recipe needs the key.
 OPTIONAL = {"solutions": settings.is_supervised, "questions": settings.majority_share, "continues": lambda recipe: False}
 
 
 @dataclass(frozen=True)
 class Spec:
-    """The content of `spec.yaml`. Paths are relative to the working folder."""
+    """The content of `spec.yaml`. Paths are relative to the working directory."""
 
     model: str
     task: str
@@ -39,7 +39,7 @@ class Spec:
 
     @classmethod
     def from_study(cls, config: dict, run: settings.Run, first: bool = False) -> Self:
-        """The specification of a run. With a policy in two rounds: of its second round, or with `first` of its first."""
+        """The specification of a run. With a policy in two rounds, the specification of the second round, or with `first` of the first."""
         task, recipe, policy = config["tasks"][run.task], config["recipes"][run.recipe], config["policies"].get(run.policy, {})
         fields = {
             "model": run.base,
@@ -93,10 +93,10 @@ class Spec:
         files.write_text(path, head + content)
 
     def fields(self) -> dict:
-        """The content of `spec.yaml`, without the files that its recipe does not need."""
+        """The content of `spec.yaml`, without files that the recipe does not need."""
         return {name: value for name, value in vars(self).items() if name not in OPTIONAL or value is not None}
 
     def digest(self, *contents: str) -> str:
-        """A hash of the specification and of `contents` (checksums of its files, versions): the name of the run's state folder."""
+        """A hash of the specification and of `contents` (checksums of files, versions), which names the folder of the run's state."""
         text = json.dumps([self.fields(), contents], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
