@@ -16,7 +16,7 @@ from hardgrpo.study.strict import Count, Name, Strict
 from hardgrpo.study.study import Study
 from hardgrpo.study.task import Task
 
-LARGEST_NUMBER = 10**18  # of integers in the configuration
+LARGEST_NUMBER = 10**18  # the largest integer that is accepted
 
 
 class ChosenSubset(Strict):
@@ -99,7 +99,7 @@ class Configuration(Strict):
 
 @functools.cache
 def schema() -> dict:
-    """The JSON schema of the configuration. Not to be changed."""
+    """The JSON schema of the configuration. Callers must not change the dictionary, which is cached."""
     json_schema = Configuration.model_json_schema()
     for subclass in Strict.__subclasses__():
         part = json_schema if subclass is Configuration else json_schema["$defs"].get(subclass.__name__, {})
@@ -111,8 +111,7 @@ def schema() -> dict:
 
 
 def _plain(entry: dict, is_nullable: bool) -> dict:
-    """The schema of a key without what pydantic adds: null for keys that may be left out, titles, and line ends in
-    descriptions."""
+    """The schema of a key without additions of pydantic: titles, null for optional keys, and line breaks in descriptions."""
     plain = {key: value for key, value in entry.items() if key not in ("title", "default")}
     if "anyOf" in plain and not is_nullable:
         options = [option for option in plain.pop("anyOf") if option != {"type": "null"}]
@@ -123,9 +122,9 @@ def _plain(entry: dict, is_nullable: bool) -> dict:
 
 
 def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
-    """List what the classes refuse in a configuration: (place, what is wrong and what to do).
+    """(place, what is wrong and what to do) of everything that the classes refuse, and whether all values have the expected types.
 
-    Also return whether every value has the type that its class expects, so that the mistakes are at most contradictions.
+    If all values have the expected types, every mistake is a contradiction between values.
     """
     if unusable := [(place, f"{problem}; correct it") for place, problem in _unusable(config)]:
         return unusable, False
@@ -137,8 +136,8 @@ def mistakes(config: dict) -> tuple[list[tuple[str, str]], bool]:
 
 
 def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
-    """(place, what is wrong) of values that no class can refuse: infinite and huge numbers, NaN, characters that no
-    program takes, and what JSON does not have, because programs receive such values as JSON."""
+    """Yield (place, what is wrong) for values that no class refuses: infinite and huge numbers, NaN, characters that no program accepts, and
+    types that JSON lacks, because programs receive values as JSON."""
     if isinstance(value, dict | list):
         for name, entry in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(value, dict) and not isinstance(name, str):
@@ -159,17 +158,23 @@ def _unusable(value, *place: str) -> Iterator[tuple[str, str]]:
 
 
 class Location(NamedTuple):
-    """Where an error of pydantic is. Its `loc` mixes keys of the configuration with names of types and with the kinds
-    of tagged classes."""
+    """The place of an error of pydantic, whose `loc` mixes keys of the configuration with names of types and of tagged classes."""
 
-    keys: tuple  # of the configuration, on the way to the error
-    union: tuple  # keys of the value that may be of several types; without such a value, the keys and the key that is missing
-    type_name: str  # the one of these types that refuses the value, or ""
+    keys: tuple
+    """Keys of the configuration on the way to the error."""
+
+    union: tuple
+    """Keys of the value that may have several types; without such a value `keys`, and the missing key if a key is missing."""
+
+    type_name: str
+    """The type that refuses a value that may have several types; else ""."""
 
 
 def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
-    """(place, what is wrong and what to do) of each error. Of a value that may be of several types, each of which
-    reports errors of its own, only one error of the closest type."""
+    """(place, what is wrong and what to do) of each error.
+
+    Every type that a value may have reports its own errors. Of these, only an error of the closest type is explained.
+    """
     errors_of_value: dict[tuple, dict[str, list[tuple[Location, dict]]]] = {}
     for detail in error.errors(include_url=False):
         location = _locate(config, detail)
@@ -177,7 +182,7 @@ def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
     problems = []
     for errors_of_type in errors_of_value.values():
         closest = min(errors_of_type.values(), key=lambda errors: (_is_of_another_type(errors), len(errors)))
-        if len(errors_of_type) > 1:  # the others may follow from a wrong guess of the type
+        if len(errors_of_type) > 1:  # further errors may follow from a wrong guess of the type
             closest = sorted(closest, key=lambda error: error[1]["type"] != "extra_forbidden")[:1]
         for location, detail in closest:
             if detail["type"] in ("contradiction", "null"):
@@ -190,7 +195,7 @@ def _explain(config: dict, error: ValidationError) -> list[tuple[str, str]]:
 
 
 def _is_of_another_type(errors: list[tuple[Location, dict]]) -> bool:
-    """Whether the value itself is refused, such as a mapping where a number is expected."""
+    """Whether the type refuses the value as a whole, such as a mapping where a number is expected."""
     return any(location.keys == location.union and detail["type"].endswith(("_type", "_error")) for location, detail in errors)
 
 
@@ -217,33 +222,31 @@ def _sentence(config: dict, keys: tuple, detail: dict) -> tuple[str, str]:
     kind, json_schema = detail["type"], schema()
     if kind == "extra_forbidden":
         node, _ = _describe(config, keys[:-1], json_schema)
-        known = list(node.get("properties", {}))
-        close = difflib.get_close_matches(str(keys[-1]), known, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else "remove it"
-        return _dotted(keys[:-1]), f"unknown key '{keys[-1]}'; {hint} (known here: {', '.join(known)})"
+        properties = list(node.get("properties", {}))
+        similar = difflib.get_close_matches(str(keys[-1]), properties, n=1)
+        hint = f"did you mean '{similar[0]}'?" if similar else "remove it"
+        return _dotted(keys[:-1]), f"unknown key '{keys[-1]}'; {hint} (known here: {', '.join(properties)})"
     node, description = _describe(config, keys, json_schema)
     if kind == "union_tag_not_found":
         return _dotted(keys), f"'kind' is missing; add it: one of {', '.join(node.get('kinds', ()))}"
     if kind == "missing":
         key = detail["loc"][-1]
-        _, about = _describe(config, (*keys, key), json_schema)
-        return _dotted(keys), f"'{key}' is missing; add it" + (f" ({about.rstrip('.')})" if about else "")
+        _, meaning = _describe(config, (*keys, key), json_schema)
+        return _dotted(keys), f"'{key}' is missing; add it" + (f" ({meaning.rstrip('.')})" if meaning else "")
     if kind == "union_tag_invalid":
         tags = detail["ctx"]["expected_tags"].replace("'", "")
         return _dotted((*keys, "kind")), f"'{detail['ctx']['tag']}' is not one of {tags}; correct it"
     if detail["loc"][-1] == "[key]":
-        return _dotted(
-            keys
-        ), f"{detail['input']!r} becomes a folder; expected a name of letters, digits, _ . -, which begins with a letter or digit"
+        problem = "becomes a folder; expected a name of letters, digits, _ . -, which begins with a letter or digit"
+        return _dotted(keys), f"{detail['input']!r} {problem}"
     message = re.sub("^(Input|String|List|Dictionary) should", "should", detail["msg"]).replace(" after validation", "")
     message = re.sub(r"a valid dictionary( or instance of \w+)?", "a mapping of keys and values", message)
-    return _dotted(keys), f"{detail['input']!r} {message}" + (
-        f"; expected: {description.rstrip('.')}" if description else ""
-    ) + "; correct it"
+    expectation = f"; expected: {description.rstrip('.')}" if description else ""
+    return _dotted(keys), f"{detail['input']!r} {message}{expectation}; correct it"
 
 
 def _describe(config: object, keys: tuple, json_schema: dict) -> tuple[dict, str]:
-    """(the schema at a place of the configuration, the innermost description on the way there)."""
+    """(schema at a place of the configuration, innermost description on the way to the place)."""
     node, description = _resolve(json_schema, config, json_schema), ""
     for key in keys:
         names = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
@@ -257,7 +260,7 @@ def _describe(config: object, keys: tuple, json_schema: dict) -> tuple[dict, str
 
 
 def _resolve(node: dict, value: object, json_schema: dict) -> dict:
-    """A part of the schema without references and alternatives: of these the one that fits the value."""
+    """A part of the schema without references, and with the alternative that fits the value best instead of all alternatives."""
     if "$ref" in node:
         return _resolve(json_schema["$defs"][node["$ref"].rsplit("/", 1)[1]], value, json_schema)
     options = [_resolve(option, value, json_schema) for option in node.get("anyOf", node.get("oneOf", []))]

@@ -65,8 +65,8 @@ def _resolve(entries: dict, key: str, place: str, extending: tuple[str, ...]):
             f"{place}.{extending[0]}.extends: a chain of more than {LONGEST_CHAIN} entries; remove `extends` from one entry"
         )
     if not isinstance(base, str) or base not in entries:
-        close = difflib.get_close_matches(str(base), entries, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else "name another entry of the section"
+        similar = difflib.get_close_matches(str(base), entries, n=1)
+        hint = f"did you mean '{similar[0]}'?" if similar else "name another entry of the section"
         raise UserError(f"{place}.{key}.extends: there is no '{base}'; {hint}")
     resolved = _resolve(entries, base, place, (*extending, key))
     return lay_over(resolved, changes) if isinstance(resolved, dict) else changes

@@ -36,8 +36,8 @@ def unknown_names(place: str, section: str, names: Collection[str], entries: dic
     """Yield the names that a section of the configuration does not have. `entries` are those of the section."""
     for name in names:
         if name not in entries:
-            close = difflib.get_close_matches(str(name), entries, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"add it under `{section}`"
+            similar = difflib.get_close_matches(str(name), entries, n=1)
+            hint = f"did you mean '{similar[0]}'?" if similar else f"add it under `{section}`"
             yield place, f"unknown {SINGULAR[section]} '{name}'; {hint} (known: {', '.join(entries)})"
 
 
